@@ -4,7 +4,7 @@ use tidegate::{CallId, Input};
 
 use crate::{Engine, Event, Invalid};
 
-/// How things stand with a call, or how it ended. Moments are microseconds of the engine's clock.
+/// How things stand with a call, or how it ended. Moments are times of the engine's clock.
 #[derive(Clone, Debug, uniffi::Record)]
 pub struct CallExplanation {
     /// The call's number.

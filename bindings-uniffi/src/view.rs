@@ -68,7 +68,7 @@ pub struct BreakerView {
     pub failures: u32,
     /// Results in its window.
     pub throughput: u32,
-    /// While open: microseconds until the break is over.
+    /// While open: how long until the break is over.
     pub retry_in_us: Option<u64>,
 }
 
@@ -86,7 +86,7 @@ pub struct ThrottleView {
 /// The hedges of a route.
 #[derive(Clone, Debug, uniffi::Record)]
 pub struct HedgeView {
-    /// Microseconds that an attempt may take before one is started beside it.
+    /// How long an attempt may take before one is started beside it.
     pub delay_us: u64,
     /// Hedges that their own budget has left.
     pub budget: Option<u64>,
@@ -304,7 +304,7 @@ pub struct Event {
     pub kind: String,
     /// Orders all events of an engine; one that is missing was dropped.
     pub seq: u64,
-    /// When, in microseconds of the engine's clock.
+    /// When, by the engine's clock.
     pub at_us: u64,
     /// The policy's name.
     pub policy: Option<String>,
@@ -322,9 +322,9 @@ pub struct Event {
     pub reason: Option<String>,
     /// What a call waits for.
     pub why: Option<String>,
-    /// The wait that begins or that has ended, in microseconds.
+    /// The wait that begins or that has ended.
     pub wait_us: Option<u64>,
-    /// Time since the call or the attempt began, in microseconds.
+    /// Time since the call or the attempt began.
     pub elapsed_us: Option<u64>,
     /// How many like it were left out since the one before.
     pub suppressed: u64,

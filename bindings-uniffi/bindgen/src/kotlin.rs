@@ -73,12 +73,12 @@ pub fn exports(ci: &ComponentInterface) -> Vec<Export> {
 
 /// The text of both files: the internal half, and the records that users see.
 pub fn render(ci: &ComponentInterface, hash: u64) -> Result<(String, String), String> {
-    Writer { ci, public: public(ci) }.render(hash)
+    let public = PUBLIC.map(|(name, kotlin)| (name.to_owned(), kotlin.to_owned())).into();
+    Writer { ci, public: reachable(ci, public) }.render(hash)
 }
 
-/// The public records, and those that they hold, by uniffi's name.
-fn public(ci: &ComponentInterface) -> BTreeMap<String, String> {
-    let mut names: BTreeMap<_, _> = PUBLIC.map(|(name, kotlin)| (name.to_owned(), kotlin.to_owned())).into();
+/// These records, and those that they hold, by uniffi's name.
+pub fn reachable(ci: &ComponentInterface, mut names: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut open: Vec<_> = names.keys().cloned().collect();
     while let Some(name) = open.pop() {
         let Some(record) = ci.get_record_definition(&name) else { continue };

@@ -7,6 +7,7 @@
 mod jni;
 mod kotlin;
 mod names;
+mod swift;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,6 +18,7 @@ use uniffi_bindgen::{BindgenLoader, BindgenPaths, ComponentInterface, GlobalConf
 
 const EXPORTS: &str = "bindings-uniffi/src/jni/exports.rs";
 const KOTLIN: &str = "bindings-uniffi/kotlin/tidegate/src/generated/kotlin/dev/tidegate";
+const VIEWS: &str = "bindings-uniffi/swift/Sources/Tidegate/Views.swift";
 /// What uniffi writes itself: from a scratch folder to the tree.
 const SWIFT: [(&str, &str); 2] = [
     ("TidegateNative.swift", "bindings-uniffi/swift/Sources/TidegateNative/TidegateNative.swift"),
@@ -55,7 +57,8 @@ fn bindings(library: &str) -> Result<(), String> {
     let (inner, outer) = kotlin::render(&interface, jni::hash(&interface))?;
     put(&root().join(KOTLIN).join("ffi/Ffi.kt"), &inner)?;
     put(&root().join(KOTLIN).join("Views.kt"), &outer)?;
-    swift(library)
+    put(&root().join(VIEWS), &swift::render(&interface)?)?;
+    uniffi_swift(library)
 }
 
 fn root() -> &'static Path {
@@ -73,7 +76,7 @@ fn interface(library: &str) -> Result<ComponentInterface, String> {
     Ok(found)
 }
 
-fn swift(library: &str) -> Result<(), String> {
+fn uniffi_swift(library: &str) -> Result<(), String> {
     let scratch = env::temp_dir().join(format!("tidegate-bindgen-{}", std::process::id()));
     let out_dir = scratch.to_str().ok_or("the folder for temporary files is no UTF-8")?;
     let options = GenerateOptions {

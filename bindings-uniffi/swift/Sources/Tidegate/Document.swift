@@ -1,5 +1,5 @@
 import Foundation
-import TidegateNative
+internal import TidegateNative
 
 /// The policies of a document, by name.
 ///

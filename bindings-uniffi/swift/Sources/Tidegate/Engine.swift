@@ -1,6 +1,6 @@
 import Foundation
-import TidegateNative
-import TidegateNativeFFI
+internal import TidegateNative
+internal import TidegateNativeFFI
 
 /// Something that waits, and can go on now.
 protocol Waiter: AnyObject, Sendable {
@@ -64,7 +64,7 @@ public final class Engine: Sendable {
         Timebase(clock)
     }
 
-    private struct Weak: @unchecked Sendable {
+    private struct Weak: Sendable {
         weak var engine: Engine?
     }
 
@@ -171,6 +171,7 @@ public final class Engine: Sendable {
         listeners.withLock { listeners in
             if listeners.all.isEmpty { return }
             for event in native.takeEvents() {
+                let event = Event(event)
                 for listener in listeners.all.values where listener.types.contains(event.kind) {
                     listener.continuation.yield(event)
                 }
@@ -182,7 +183,7 @@ public final class Engine: Sendable {
 
     /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
     public func snapshot() -> Snapshot {
-        native.snapshot(now: now())
+        Snapshot(native.snapshot(now: now()))
     }
 
     /// What it has learned (budgets, limits, breakers, throttles), to be kept and given to `restore`.
@@ -198,7 +199,7 @@ public final class Engine: Sendable {
     public func restore(_ saved: SavedState) throws -> Restored {
         let age = min(max(Date().timeIntervalSince(saved.at), 0), 1e9)
         return try checked {
-            try native.restore(saved: saved.state, elapsedUs: UInt64(age * 1e6), now: now())
+            Restored(try native.restore(saved: saved.state, elapsedUs: UInt64(age * 1e6), now: now()))
         }
     }
 }

@@ -1,12 +1,5 @@
 import Foundation
-import TidegateNative
-
-/// The state of an engine at one moment.
-public typealias Snapshot = TidegateNative.Snapshot
-/// One thing that an engine did (`docs/telemetry.md`). What a type does not say is nil.
-public typealias Event = TidegateNative.Event
-/// What a restore has done.
-public typealias Restored = TidegateNative.Restored
+internal import TidegateNative
 
 /// What an engine has learned.
 public struct SavedState: Sendable, Hashable, Codable {
@@ -15,9 +8,6 @@ public struct SavedState: Sendable, Hashable, Codable {
     /// JSON of the core's.
     public let state: String
 }
-
-/// How things stand with a call, or how it ended; moments are microseconds of the engine's clock.
-public typealias CallExplanation = TidegateNative.CallExplanation
 
 /// The closed list of the types of events, which `docs/telemetry.md` explains.
 public enum EventType: String, Sendable, Hashable, CaseIterable {
@@ -47,7 +37,7 @@ public enum EventType: String, Sendable, Hashable, CaseIterable {
     case fallback
 }
 
-extension TidegateNative.Event {
+extension Event {
     /// Its type; nil for one that is newer than this list.
     public var type: EventType? { EventType(rawValue: kind) }
 }
@@ -59,7 +49,7 @@ extension Engine {
     /// - Returns: Nil where the engine knows nothing of it. A call that has ended is known from the journal
     ///   (`Engine(journal: true)`), as long as nothing has been taken from that.
     public func explain(call: UInt64) -> CallExplanation? {
-        native.explainCall(call: call)
+        native.explainCall(call: call).map(CallExplanation.init)
     }
 
     /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts. Such a retry costs nothing.

@@ -1,4 +1,4 @@
-import TidegateNative
+internal import TidegateNative
 
 /// Metrics: the series of `docs/telemetry.md`, counted from its making on and read whenever somebody scrapes. They cost nothing
 /// while nobody has made one of these.

@@ -1,5 +1,5 @@
 import Foundation
-import TidegateNative
+internal import TidegateNative
 
 /// A bound that can be switched off.
 public enum Bound<Value: Sendable & Hashable>: Sendable, Hashable {

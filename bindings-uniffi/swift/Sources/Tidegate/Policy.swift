@@ -1,5 +1,5 @@
 import Foundation
-import TidegateNative
+internal import TidegateNative
 
 /// What a call says of itself.
 public struct CallOptions: Sendable, Hashable {

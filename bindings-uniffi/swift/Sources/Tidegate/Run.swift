@@ -5,6 +5,8 @@ import Foundation
 /// A call is driven by events (an attempt ends, a moment comes, it is woken, its caller gives up). Each is told to the engine under
 /// the call's own lock, and the step that comes back is carried out; what concerns others is done when the lock is free. Attempts
 /// are started by the caller's own task, so that they have its task-local values.
+///
+/// Unchecked: what is below "Behind the lock" is touched under it, or before a second task knows the call (`first`).
 final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     typealias Operation = @Sendable (Attempt) async throws -> T
 
@@ -33,7 +35,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private var orders: [Lane] = []
     private var caller: CheckedContinuation<Lane?, Never>?
 
-    /// One attempt.
+    /// One attempt. Unchecked: its variables are touched under the lock of its run only.
     private final class Lane: @unchecked Sendable {
         let number: Int
         let us: UInt64?

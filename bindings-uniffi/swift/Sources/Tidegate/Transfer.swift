@@ -4,7 +4,7 @@ import FoundationNetworking
 #endif
 
 /// One data task whose body is read as it comes: what `URLSession`'s delegates tell, as things to wait for.
-final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
     #if canImport(FoundationNetworking)
     /// There a suspended task goes on receiving, and one that is cancelled then crashes the process: all is kept.
     private static let most = Int.max
@@ -17,18 +17,21 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
     /// How long that may take.
     private static let drainedWithin = Duration.milliseconds(500)
 
-    private let lock = NSLock()
+    private struct State: Sendable {
+        var task: URLSessionDataTask?
+        var response: URLResponse?
+        var chunks: [Data] = []
+        var size = 0
+        var suspended = false
+        var over: Result<Void, any Error>?
+        var failed = false
+        /// Has what is read of a failed answer taken too long?
+        var slow = false
+        var waiting: [CheckedContinuation<Void, Never>] = []
+    }
+
     private let session: URLSession
-    private var task: URLSessionDataTask?
-    private var response: URLResponse?
-    private var chunks: [Data] = []
-    private var size = 0
-    private var suspended = false
-    private var over: Result<Void, any Error>?
-    private var failed = false
-    /// Has what is read of a failed answer taken too long?
-    private var slow = false
-    private var waiting: [CheckedContinuation<Void, Never>] = []
+    private let state = Locked(State())
 
     init(_ session: URLSession, _ request: URLRequest) {
         #if canImport(FoundationNetworking)
@@ -39,36 +42,41 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         super.init()
         #if canImport(FoundationNetworking)
         // There, tasks have no delegates of their own: a session of the same configuration has one that knows them all.
-        task = Twins.task(session, request, self)
+        let task = Twins.task(session, request, self)
+        state.withLock { $0.task = task }
         #else
         let task = session.dataTask(with: request)
         task.delegate = self
-        self.task = task
+        state.withLock { $0.task = task }
         #endif
     }
 
     /// Has it failed as an answer, with a body that is too large to be read?
-    var isLeft: Bool { lock.withLock { failed && over == nil } }
+    var isLeft: Bool { state.withLock { $0.failed && $0.over == nil } }
 
     // MARK: The reader
 
     /// The head of the answer.
     func head() async throws -> URLResponse {
-        lock.withLock { task }?.resume()
-        return try await waited { if let response { .success(response) } else if case .failure(let error) = over { .failure(error) } else { nil } }
+        state.withLock { $0.task }?.resume()
+        return try await waited { state in
+            if let response = state.response { return .success(response) }
+            if case .failure(let error) = state.over { return .failure(error) }
+            return nil
+        }
     }
 
     /// The next piece of the body; nil at its end.
     func next() async throws -> Data? {
-        let data: Data? = try await waited {
-            if !chunks.isEmpty { return .success(chunks.removeFirst()) }
-            return over.map { $0.map { nil } }
+        let data: Data? = try await waited { state in
+            if !state.chunks.isEmpty { return .success(state.chunks.removeFirst()) }
+            return state.over.map { $0.map { nil } }
         }
-        let task = lock.withLock {
-            size -= data?.count ?? 0
-            guard suspended, size <= Self.most / 2 else { return URLSessionDataTask?.none }
-            suspended = false
-            return self.task
+        let task = state.withLock { state in
+            state.size -= data?.count ?? 0
+            guard state.suspended, state.size <= Self.most / 2 else { return URLSessionDataTask?.none }
+            state.suspended = false
+            return state.task
         }
         task?.resume()
         return data
@@ -76,38 +84,40 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
 
     /// Waits for the rest of a small body, until more has come than is read of a failed one or it has taken too long.
     func drain() async throws {
-        lock.withLock { failed = true }
+        state.withLock { $0.failed = true }
         let timer = Task { [weak self] in
             try await Task.sleep(for: Self.drainedWithin)
-            self?.told { self?.slow = true }
+            self?.told { $0.slow = true }
         }
         defer { timer.cancel() }
-        try await waited { over != nil || slow || size > Self.drained ? .success(()) : nil }
+        try await waited { $0.over != nil || $0.slow || $0.size > Self.drained ? .success(()) : nil }
     }
 
     /// Ends it: what has not been read is dropped, and the connection closed where more would come.
     func end(_ error: any Error) {
-        let (waiting, task) = lock.withLock {
-            let running = over == nil ? self.task : nil
-            over = .failure(error)
-            (chunks, size, self.task) = ([], 0, nil)
-            defer { self.waiting = [] }
-            return (self.waiting, running)
+        let (waiting, task) = state.withLock { state in
+            let running = state.over == nil ? state.task : nil
+            state.over = .failure(error)
+            (state.chunks, state.size, state.task) = ([], 0, nil)
+            defer { state.waiting = [] }
+            return (state.waiting, running)
         }
         task.map(session.end)
         for each in waiting { each.resume() }
     }
 
     /// Waits until there is an answer. A cancelled task ends the transfer.
-    private func waited<T>(_ look: () -> Result<T, any Error>?) async throws -> T {
+    private func waited<T>(_ look: (inout State) -> Result<T, any Error>?) async throws -> T {
         while true {
             if Task.isCancelled { end(CancellationError()) }
-            if let found = lock.withLock(look) { return try found.get() }
+            if let found = state.withLock(look) { return try found.get() }
             await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
-                    let there = lock.withLock {
-                        if look() != nil || Task.isCancelled { return true }
-                        waiting.append(continuation)
+                    let there = state.withLock { state in
+                        // A look may take something out, which the next one has to find again.
+                        var copy = state
+                        if look(&copy) != nil || Task.isCancelled { return true }
+                        state.waiting.append(continuation)
                         return false
                     }
                     if there { continuation.resume() }
@@ -120,11 +130,11 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
 
     // MARK: The delegate
 
-    private func told(_ change: () -> Void) {
-        let waiting = lock.withLock {
-            change()
-            defer { self.waiting = [] }
-            return self.waiting
+    private func told(_ change: (inout State) -> Void) {
+        let waiting = state.withLock { state in
+            change(&state)
+            defer { state.waiting = [] }
+            return state.waiting
         }
         for each in waiting { each.resume() }
     }
@@ -133,26 +143,26 @@ final class Transfer: NSObject, URLSessionDataDelegate, @unchecked Sendable {
         _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
         completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
     ) {
-        told { self.response = response }
+        told { $0.response = response }
         completionHandler(.allow)
     }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
         var suspends = false
-        told {
-            guard over == nil else { return }
-            chunks.append(data)
-            size += data.count
-            suspends = size > Self.most && !suspended
-            suspended = suspended || suspends
+        told { state in
+            guard state.over == nil else { return }
+            state.chunks.append(data)
+            state.size += data.count
+            suspends = state.size > Self.most && !state.suspended
+            state.suspended = state.suspended || suspends
         }
         if suspends { dataTask.suspend() }
     }
 
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-        told {
-            if over == nil { over = error.map { .failure($0) } ?? .success(()) }
-            self.task = nil
+        told { state in
+            if state.over == nil { state.over = error.map { .failure($0) } ?? .success(()) }
+            state.task = nil
         }
     }
 }

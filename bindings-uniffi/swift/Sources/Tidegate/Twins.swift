@@ -6,7 +6,7 @@ import FoundationNetworking
 /// another attempt was faster, and Foundation there looks for the cancelled task where it may be no more, which ends the process
 /// (swift-corelibs-foundation issue 3296). It is there where no cache is asked beside the transfer, and where the cancelling takes turns with what
 /// is told of the task (`URLSession.end`); so these have the user's configuration, but no cache, and a queue of one turn at a time.
-final class Twins: NSObject, URLSessionDataDelegate, @unchecked Sendable {
+final class Twins: NSObject, URLSessionDataDelegate, Sendable {
     private struct Entry {
         weak var of: URLSession?
         /// With the delegate of the user's.

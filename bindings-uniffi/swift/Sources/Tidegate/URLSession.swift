@@ -2,7 +2,7 @@ import Foundation
 #if canImport(FoundationNetworking)
 import FoundationNetworking
 #endif
-import TidegateNative
+internal import TidegateNative
 
 /// An answer with its whole body.
 public struct Answer: Sendable, HTTPAnswer {

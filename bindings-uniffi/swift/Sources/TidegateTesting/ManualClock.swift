@@ -2,7 +2,7 @@ import Foundation
 import Tidegate
 
 /// A clock that stands still until it is told: `Engine(seed: 1, clock: ManualClock())`.
-public final class ManualClock: Clock, @unchecked Sendable {
+public final class ManualClock: Clock, Sendable {
     /// A moment on it.
     public struct Instant: InstantProtocol {
         /// Since it was made.
@@ -13,50 +13,54 @@ public final class ManualClock: Clock, @unchecked Sendable {
         public static func < (one: Instant, other: Instant) -> Bool { one.elapsed < other.elapsed }
     }
 
-    private struct Sleeper {
+    private struct Sleeper: Sendable {
         let until: Instant
         let continuation: CheckedContinuation<Void, any Error>
     }
 
-    private let lock = NSLock()
-    private var time = Instant(elapsed: .zero)
-    private var sleepers: [Int: Sleeper] = [:]
-    private var cancelled: Set<Int> = []
-    private var next = 0
+    private struct State: Sendable {
+        var time = Instant(elapsed: .zero)
+        var sleepers: [Int: Sleeper] = [:]
+        var cancelled: Set<Int> = []
+        var next = 0
+        var due: Instant? { sleepers.values.map(\.until).min() }
+    }
+
+    private let state = Locked(State())
 
     public init() {}
 
-    public var now: Instant { lock.withLock { time } }
+    public var now: Instant { state.withLock { $0.time } }
     public var minimumResolution: Duration { .zero }
     /// How many tasks sleep on it.
-    public var sleeping: Int { lock.withLock { sleepers.count } }
+    public var sleeping: Int { state.withLock { $0.sleepers.count } }
     /// When the first of them wakes.
-    public var due: Instant? { lock.withLock { sleepers.values.map(\.until).min() } }
+    public var due: Instant? { state.withLock { $0.due } }
 
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
-        let id = lock.withLock {
-            next += 1
-            return next
+        let id = state.withLock { state in
+            state.next += 1
+            return state.next
         }
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let over: Result<Void, any Error>? = lock.withLock {
-                    if cancelled.remove(id) != nil || Task.isCancelled { return .failure(CancellationError()) }
-                    if deadline <= time { return .success(()) }
-                    sleepers[id] = Sleeper(until: deadline, continuation: continuation)
+                let over: Result<Void, any Error>? = state.withLock { state in
+                    if state.cancelled.remove(id) != nil || Task.isCancelled { return .failure(CancellationError()) }
+                    if deadline <= state.time { return .success(()) }
+                    state.sleepers[id] = Sleeper(until: deadline, continuation: continuation)
                     return nil
                 }
                 if let over { continuation.resume(with: over) }
             }
         } onCancel: {
-            let sleeper = lock.withLock {
-                let sleeper = sleepers.removeValue(forKey: id)
-                if sleeper == nil { cancelled.insert(id) }
+            let sleeper = state.withLock { state in
+                let sleeper = state.sleepers.removeValue(forKey: id)
+                if sleeper == nil { state.cancelled.insert(id) }
                 return sleeper
             }
             sleeper?.continuation.resume(throwing: CancellationError())
         }
-        lock.withLock { _ = cancelled.remove(id) }
+        state.withLock { _ = $0.cancelled.remove(id) }
     }
 
     /// Moves the clock through everything that falls due, and lets what waits for it run each time.
@@ -64,17 +68,18 @@ public final class ManualClock: Clock, @unchecked Sendable {
         let target = now.advanced(by: duration)
         await settle()
         while let due, due <= target, wakeFirst() { await settle() }
-        lock.withLock { time = max(target, time) }
+        state.withLock { $0.time = max(target, $0.time) }
         await settle()
     }
 
     /// Moves the clock to the first sleeper's moment, and wakes those whose moment that is; false where nobody sleeps.
     func wakeFirst() -> Bool {
-        let awake: [Sleeper] = lock.withLock {
-            guard let due = sleepers.values.map(\.until).min() else { return [] }
-            time = max(due, time)
-            let awake = sleepers.filter { $0.value.until <= time }.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }
-            for (id, _) in awake { sleepers[id] = nil }
+        let awake: [Sleeper] = state.withLock { state in
+            guard let due = state.due else { return [] }
+            let time = max(due, state.time)
+            state.time = time
+            let awake = state.sleepers.filter { $0.value.until <= time }.sorted { ($0.value.until, $0.key) < ($1.value.until, $1.key) }
+            for (id, _) in awake { state.sleepers[id] = nil }
             return awake.map(\.value)
         }
         for sleeper in awake { sleeper.continuation.resume() }

@@ -155,7 +155,7 @@ import TidegateTesting
         let call = try #require(await events.next()?.call)
         try await eventually { engine.idle.timers == 1 }
         let told = try #require(engine.explain(call: call))
-        #expect((told.why, told.untilUs, told.reason) == ("backoff", 30_000_000, nil))
+        #expect((told.why, told.until, told.reason) == ("backoff", .seconds(30), nil))
         task.cancel()
         _ = await task.value
     }

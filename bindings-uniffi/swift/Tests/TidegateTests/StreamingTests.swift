@@ -27,7 +27,7 @@ import FoundationNetworking
             bulkhead: Bulkhead(maxConcurrency: 1), breaker: breaker, engine: engine)
     }
 
-    private var inFlight: UInt32 { engine.snapshot().routes.first { $0.bulkhead != nil }?.bulkhead?.inFlight ?? 0 }
+    private var inFlight: Int { engine.snapshot().routes.first { $0.bulkhead != nil }?.bulkhead?.inFlight ?? 0 }
 
     private func nothingIsLeft() async throws {
         try await eventually { try await origin.stats().in_flight == 0 }

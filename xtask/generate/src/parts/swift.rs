@@ -21,7 +21,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     };
     let foundation = if group == "delay" { "import Foundation\n" } else { "" };
     let mut text = format!(
-        "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n{foundation}import TidegateNative\n\nextension Parts {{\n"
+        "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n{foundation}internal import TidegateNative\n\nextension Parts {{\n"
     );
     let odd = own(OWN, &format!("file {group}"));
     if !odd.is_empty() {

@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-import TidegateNative
+internal import TidegateNative
 
 extension Parts {
     /// The default budget of a policy: each call that ends with an answer earns a part of a retry.

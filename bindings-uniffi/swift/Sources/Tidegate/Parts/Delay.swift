@@ -1,7 +1,7 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
 import Foundation
-import TidegateNative
+internal import TidegateNative
 
 extension Parts {
     /// Reads a `Retry-After` value: the time to wait, or nil where it says nothing (RFC 9110, 10.2.3).

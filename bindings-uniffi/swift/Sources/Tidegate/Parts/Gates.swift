@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-import TidegateNative
+internal import TidegateNative
 
 extension Parts {
     /// Proof of an admission, to be handed back with what came of it, once.

@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-import TidegateNative
+internal import TidegateNative
 
 extension Parts {
     /// A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.

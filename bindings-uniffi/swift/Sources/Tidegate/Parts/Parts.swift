@@ -1,5 +1,5 @@
 import Foundation
-import TidegateNative
+internal import TidegateNative
 
 /// The engine's parts on their own: for programs that have a loop of their own, and want one decision.
 ///

@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-import TidegateNative
+internal import TidegateNative
 
 extension Parts {
     /// One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).

@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-import TidegateNative
+internal import TidegateNative
 
 extension Parts {
     /// A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).

@@ -1,5 +1,5 @@
 import Foundation
-import TidegateNative
+internal import TidegateNative
 
 extension Parts {
     /// What an error says about itself.
