@@ -15,8 +15,6 @@ import kotlin.time.toKotlinDuration
 /** What a policy is made of: its settings, and what is the host's. */
 @TidegateDsl
 public class PolicyOptions internal constructor(settings: Table) : PolicySettings(settings) {
-    /** The engine that keeps its state; the process's own if left out. */
-    public var engine: Engine? = null
     internal var classifier: Classify? = null
 
     /** Told the result or the error of every attempt, says what it was. */
@@ -286,21 +284,18 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
         private val fresh = AtomicInteger()
 
         /**
-         * A policy; its [name] is a fresh one if left out.
+         * Makes a policy; its [name] is a fresh one if left out.
          *
+         * @param engine The engine that keeps its state; the process's own if left out.
          * @throws PolicyException with every mistake there is: the key, the value and the rule.
          */
         @JvmStatic
         @JvmOverloads
-        public fun of(name: String? = null, configure: Configure<PolicyOptions>): Policy {
+        public fun of(name: String? = null, engine: Engine = Engine.default, configure: Configure<PolicyOptions>): Policy {
             val options = PolicyOptions(Table())
             with(configure) { options.configure() }
-            return make(name ?: "policy-${fresh.incrementAndGet()}", options)
-        }
-
-        private fun make(name: String, options: PolicyOptions): Policy {
-            val engine = options.engine ?: Engine.default
-            return Policy(Core(engine, name, engine.take(name, options.settings.pairs()), options.classifier))
+            val called = name ?: "policy-${fresh.incrementAndGet()}"
+            return Policy(Core(engine, called, engine.take(called, options.settings.pairs()), options.classifier))
         }
 
         /**
@@ -315,5 +310,6 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     }
 }
 
-/** A policy; see [Policy]. */
-public fun policy(name: String? = null, configure: Configure<PolicyOptions>): Policy = Policy.of(name, configure)
+/** Makes a policy; see [Policy]. [engine] keeps its state: the process's own if left out. */
+public fun policy(name: String? = null, engine: Engine = Engine.default, configure: Configure<PolicyOptions>): Policy =
+    Policy.of(name, engine, configure)

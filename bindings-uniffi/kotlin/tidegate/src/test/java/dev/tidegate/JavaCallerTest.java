@@ -25,8 +25,7 @@ class JavaCallerTest {
     private final Engine engine = new Engine(7L, time);
 
     private Policy policy(String name, Configure<PolicyOptions> more) {
-        return Policy.of(name, it -> {
-            it.setEngine(engine);
+        return Policy.of(name, engine, it -> {
             more.configure(it);
         });
     }
@@ -78,8 +77,7 @@ class JavaCallerTest {
     @Test
     void aWaitCanBeInterrupted() throws Exception {
         Engine real = new Engine(7L);
-        Policy policy = Policy.of("p", it -> {
-            it.setEngine(real);
+        Policy policy = Policy.of("p", real, it -> {
             it.rateLimit(limit -> {
                 limit.setPermits(1);
                 limit.setPer(Duration.ofMinutes(1));
@@ -110,7 +108,7 @@ class JavaCallerTest {
     /** The first block of the guide for Java, on a clock that stands still. */
     @Test
     void theGuideRuns() throws Exception {
-        Policy policy = Policy.of("p", it -> {
+        Policy policy = Policy.of("p", real, it -> {
             it.setDeadline(Duration.ofSeconds(10));
             it.retry(retry -> retry.setMaxAttempts(3));
         });

@@ -14,8 +14,7 @@ import kotlin.concurrent.thread
 class CallbacksTest {
     private val engine = Engine(seed = 7)
 
-    private fun policy(name: String = "p", configure: Configure<PolicyOptions> = Configure { }): Policy = Policy.of(name) {
-        engine = this@CallbacksTest.engine
+    private fun policy(name: String = "p", configure: Configure<PolicyOptions> = Configure { }): Policy = Policy.of(name, this@CallbacksTest.engine) {
         retry { maxAttempts = 2 }
         with(configure) { configure() }
     }
@@ -95,7 +94,7 @@ class CallbacksTest {
     @Test
     fun `a route that has been evicted is forced all the same`() {
         val small = Engine(seed = 7, maxRoutes = 2)
-        val policy = Policy.of("small") { engine = small; retry { } }
+        val policy = Policy.of("small", small) { retry { } }
         for (route in listOf("a", "b", "c", "d")) policy.at(route).call { }
         policy.forceOpen(route = "a")
         assertTrue(runCatching { policy.at("a").call { } }.exceptionOrNull() is ForcedOpen)

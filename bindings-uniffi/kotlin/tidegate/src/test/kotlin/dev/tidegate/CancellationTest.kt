@@ -32,8 +32,7 @@ class CancellationTest {
     private fun end(unit: BulkheadUnit, hedged: Boolean, after: Int): String {
         var told = ""
         withEngine { engine ->
-            val policy = policy("p") {
-                this.engine = engine
+            val policy = policy("p", engine) {
                 attemptTimeout = 40.milliseconds
                 retry { backoff { base = 50.milliseconds; max = 50.milliseconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }
                 bulkhead { maxConcurrency = 1; maxQueue = 5; this.unit = unit }
@@ -73,8 +72,8 @@ class CancellationTest {
     fun `inside a policy, a block with bounds and a wrapped method`() {
         for (after in 0..60 step 5) {
             withEngine { engine ->
-                val outer = policy("outer") { this.engine = engine; bulkhead { maxConcurrency = 1 } }
-                val inner = policy("inner") { this.engine = engine; bulkhead { maxConcurrency = 1 }; retry { } }
+                val outer = policy("outer", engine) { bulkhead { maxConcurrency = 1 } }
+                val inner = policy("inner", engine) { bulkhead { maxConcurrency = 1 }; retry { } }
                 val job = launch { runCatching { outer.run { withBounds(deadline = 40.milliseconds) { inner.run { delay(100) } } } } }
                 advanceTimeBy(after.milliseconds)
                 runCurrent()
@@ -86,7 +85,7 @@ class CancellationTest {
 
     @Test
     fun `the limit counts an attempt that is being cancelled, until it has ended (R12)`() = withEngine { engine ->
-        val strict = policy("strict") { this.engine = engine; attemptTimeout = 40.milliseconds; bulkhead { maxConcurrency = 1 } }
+        val strict = policy("strict", engine) { attemptTimeout = 40.milliseconds; bulkhead { maxConcurrency = 1 } }
         val first = launch {
             val error = failure {
                 strict.run {

@@ -31,16 +31,14 @@ class FleetServersTest {
         }
 
         fun limited(rate: Int, burst: Int, lease: Int) = engines.map { own ->
-            policy("partner") {
-                engine = own
+            policy("partner", own) {
                 storeTimeout = 2.seconds
                 rateLimit { permits = rate; per = 1.seconds; this.burst = burst; this.lease = lease; store = RateLimitStore.FLEET }
             }
         }
 
         fun broken() = engines.map { own ->
-            policy("broken") {
-                engine = own
+            policy("broken", own) {
                 storeTimeout = 2.seconds
                 storeExchange = 20.milliseconds
                 breaker { consecutive = 3; breakDuration = 400.milliseconds; breakFactor = 1.0; store = BreakerStore.FLEET }
@@ -101,8 +99,7 @@ class FleetServersTest {
     private fun slots(fleet: Fleet) {
         val (running, most) = List(2) { AtomicInteger() }
         val policies = fleet.engines.map { own ->
-            policy("slots") {
-                engine = own
+            policy("slots", own) {
                 storeTimeout = 2.seconds
                 bulkhead { maxConcurrency = 3; maxQueue = 100; acquireTimeout = 30.seconds; store = BulkheadStore.FLEET }
             }
@@ -150,8 +147,7 @@ class FleetServersTest {
                 for (policy in listOf(other, one)) Redis.waitFor("it never closes") { passes(policy) }
                 Redis.waitFor("a probe closes it for all") { passes(other) && redis.command("DBSIZE") == ":0\r\n" }
                 val error = assertThrows<PolicyException> {
-                    policy("slots") {
-                        engine = fleet.engines[0]
+                    policy("slots", fleet.engines[0]) {
                         bulkhead { maxConcurrency = 3; store = BulkheadStore.FLEET }
                     }
                 }

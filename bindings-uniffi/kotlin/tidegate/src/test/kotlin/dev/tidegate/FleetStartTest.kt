@@ -53,8 +53,7 @@ class FleetStartTest {
             val told = CopyOnWriteArrayList<String>()
             own.listen(setOf("store_degraded")) { told += "${it.reason}" }
             val attached = own.attach(RedisStore.connecting { client.connectAsync(ByteArrayCodec.INSTANCE, uri) })
-            fun limited(name: String, loss: RateLimitOnLoss) = policy(name) {
-                engine = own
+            fun limited(name: String, loss: RateLimitOnLoss) = policy(name, own) {
                 rateLimit { permits = 50; per = 1.seconds; store = RateLimitStore.FLEET; onLoss = loss }
             }
             val open = limited("open", RateLimitOnLoss.OPEN)

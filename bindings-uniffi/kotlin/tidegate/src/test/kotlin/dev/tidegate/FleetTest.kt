@@ -27,8 +27,7 @@ import kotlin.time.Duration.Companion.seconds
 class FleetTest {
     private fun Engine.limited(loss: RateLimitOnLoss = RateLimitOnLoss.LOCAL, name: String = "p", patience: Duration? = null): Policy {
         val own = this
-        return policy(name) {
-            engine = own
+        return policy(name, own) {
             storeTimeout = patience
             rateLimit { permits = 10; per = 1.minutes; store = RateLimitStore.FLEET; lease = 1; onLoss = loss }
         }

@@ -90,8 +90,7 @@ class GuideTest {
         val connection = RedisClient.create("redis://localhost").connect(ByteArrayCodec.INSTANCE)
         val fleet = Engine()
         fleet.attach(RedisStore(connection))
-        val shared = policy("shared") {
-            engine = fleet
+        val shared = policy("shared", fleet) {
             rateLimit { permits = 100; per = 1.seconds; store = RateLimitStore.FLEET; onLoss = RateLimitOnLoss.LOCAL }
         }
         shared.call { }
@@ -110,8 +109,7 @@ class GuideTest {
         val own = Store { words, _ -> jedis.execute(words) }
         val apart = Engine()
         apart.attach(own, namespace = "apart")
-        val limited = policy("limited") {
-            engine = apart
+        val limited = policy("limited", apart) {
             storeTimeout = 2.seconds
             rateLimit { permits = 5; per = 1.seconds; store = RateLimitStore.FLEET }
         }
@@ -126,8 +124,7 @@ class GuideTest {
             val (here, there) = List(2) { seed ->
                 val member = Engine(seed = seed.toLong(), timeSource = testTimeSource)
                 member.attach(memory)
-                policy("partner") {
-                    engine = member
+                policy("partner", member) {
                     rateLimit { permits = 10; per = 1.seconds; store = RateLimitStore.FLEET; lease = 1 }
                 }
             }
@@ -151,8 +148,7 @@ class GuideTest {
     fun `the test of the guide is one`() {
         runTest {
             val engine = Engine(seed = 7, timeSource = testTimeSource)
-            val slow = policy("slow") {
-                this.engine = engine
+            val slow = policy("slow", engine) {
                 retry { backoff { base = 10.seconds; max = 10.seconds; jitter = BackoffJitter.NONE } }
             }
             slow.run { if (it.number < 3) throw IOException("reset") }

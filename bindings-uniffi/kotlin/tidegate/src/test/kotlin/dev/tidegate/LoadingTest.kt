@@ -23,7 +23,7 @@ object Loaded {
 
     @JvmStatic
     fun work(): String {
-        val policy = policy { engine = Engine(seed = 7); retry { maxAttempts = 2 } }
+        val policy = policy(engine = Engine(seed = 7)) { retry { maxAttempts = 2 } }
         return policy.call { if (it.number == 1) throw IOException("lost") else "attempt ${it.number}" }
     }
 }

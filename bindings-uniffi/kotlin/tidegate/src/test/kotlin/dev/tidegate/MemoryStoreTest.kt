@@ -31,8 +31,7 @@ import kotlin.time.TimeSource
 class MemoryStoreTest {
     private fun Engine.limited(rate: Int = 100, loss: RateLimitOnLoss = RateLimitOnLoss.LOCAL): Policy {
         val own = this
-        return policy("partner") {
-            engine = own
+        return policy("partner", own) {
             rateLimit { permits = rate; per = 1.seconds; burst = 20; lease = 1; store = RateLimitStore.FLEET; onLoss = loss }
         }
     }

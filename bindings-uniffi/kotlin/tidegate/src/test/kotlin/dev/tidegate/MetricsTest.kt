@@ -38,8 +38,7 @@ class MetricsTest {
 
     private fun stack(name: String = "p"): Policy {
         val own = engine
-        return policy(name) {
-            engine = own
+        return policy(name, own) {
             retry { maxAttempts = 2; backoff { base = 1.seconds; max = 1.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.WINDOW } }
             bulkhead { maxConcurrency = 1 }
             breaker { failureRatio = 0.99; window = 10.seconds; breakDuration = 1.seconds; minThroughput = 100 }
@@ -198,7 +197,7 @@ class MetricsTest {
             if (attempt.number == 1) throw IOException("lost")
         }
         runTest {
-            val timed = policy("suspending") { engine = Engine(seed = 7, timeSource = testTimeSource); retry { maxAttempts = 2 } }
+            val timed = policy("suspending", Engine(seed = 7, timeSource = testTimeSource)) { retry { maxAttempts = 2 } }
             timed.run { attempt ->
                 delay(1)
                 send(SpanKind.CLIENT, "suspending ${attempt.number}")
@@ -215,7 +214,7 @@ class MetricsTest {
     @Test
     fun `spans for histograms are neither lost nor counted twice when many threads work`() {
         val own = engine
-        val policy = policy("many") { engine = own; bulkhead { maxConcurrency = 100 } }
+        val policy = policy("many", own) { bulkhead { maxConcurrency = 100 } }
         val reader = InMemoryMetricReader.create()
         val provider = SdkMeterProvider.builder().registerMetricReader(reader).build()
         instrument(engine, provider).use {
@@ -235,7 +234,7 @@ class MetricsTest {
         val kept = Engine(seed = 7, timeSource = time, journal = true)
         var call: Long? = null
         kept.listen(setOf("call_done")) { call = it.call }
-        policy("p") { engine = kept; retry { } }.call { }
+        policy("p", kept) { retry { } }.call { }
         assertTrue(kept.explain(call!!)!!.text.contains("of policy p on route default"), kept.explain(call!!)!!.text)
         assertEquals(null, engine.explain(call!!))
         val again = Engine(seed = 7, timeSource = time, journal = true)
@@ -263,7 +262,7 @@ class MetricsTest {
     @Test
     fun `lifted budgets refuse no retry`() {
         val lifted = Engine(seed = 7, timeSource = time)
-        val policy = policy("p") { engine = lifted; retry { maxAttempts = 9; backoff { base = Duration.ZERO }; budget { kind = BudgetKind.EARNED; start = 1 } } }
+        val policy = policy("p", lifted) { retry { maxAttempts = 9; backoff { base = Duration.ZERO }; budget { kind = BudgetKind.EARNED; start = 1 } } }
         fun attempts(): Int {
             var made = 0
             assertThrows<IOException> { policy.call { made += 1; throw IOException("down") } }

@@ -31,7 +31,7 @@ object Minified {
         val seen = mutableListOf<String>()
         engine.listen { seen += it.kind }
         val answer = runBlocking { policy.run { if (it.number < 3) throw IOException("lost") else "attempt ${it.number}" } }
-        val own = policy("q") { this.engine = engine; retry { maxAttempts = 2; backoff { jitter = BackoffJitter.NONE } }; bulkhead { maxConcurrency = 1 } }
+        val own = policy("q", engine) { retry { maxAttempts = 2; backoff { jitter = BackoffJitter.NONE } }; bulkhead { maxConcurrency = 1 } }
         val error = runCatching { own.call { throw IllegalStateException("no") } }.exceptionOrNull()
         val mistake = runCatching { policy { retry { maxAttempts = 0 } } }.exceptionOrNull()
         val bucket = dev.tidegate.parts.TokenBucket(kotlin.time.Duration.ZERO) { permits = 1; per = kotlin.time.Duration.parse("1s") }
@@ -42,7 +42,7 @@ object Minified {
 
     /** Three requests through one slot, whose bodies Ktor has in memory. */
     private suspend fun requests(engine: Engine): String {
-        val narrow = policy("ktor") { this.engine = engine; deadline = kotlin.time.Duration.parse("10s"); bulkhead { maxConcurrency = 1 }; retry { maxAttempts = 2; backoff { jitter = BackoffJitter.NONE } } }
+        val narrow = policy("ktor", engine) { deadline = kotlin.time.Duration.parse("10s"); bulkhead { maxConcurrency = 1 }; retry { maxAttempts = 2; backoff { jitter = BackoffJitter.NONE } } }
         var sent = 0
         val client = HttpClient(MockEngine { respond("answer ${++sent}", if (sent == 1) HttpStatusCode.ServiceUnavailable else HttpStatusCode.OK) }) { install(Tidegate) { policy = narrow } }
         val answers = List(3) { runCatching { client.get("http://localhost/x").bodyAsText() }.getOrElse { it.message } }

@@ -100,7 +100,7 @@ class ReloadTest {
     fun `or nothing does`() {
         val policies = Policy.load(old, engine = engine)
         val own = engine
-        policy("mine") { engine = own; retry { maxAttempts = 2 } }
+        policy("mine", own) { retry { maxAttempts = 2 } }
         val digest = policies.digest
         val wrong = "pool.db.rate_limit = { permits = 1, per = '1s' }\npolicy.reads.deadline = '1s'\npolicy.mine.deadline = '1s'"
         val mistakes = assertThrows<PolicyException> { policies.reload(wrong) }.mistakes
@@ -131,7 +131,7 @@ class ReloadTest {
         leave.countDown()
         assertEquals("done", running.get(30, TimeUnit.SECONDS), "what has started ends as it ends")
         collected.handle { _, _ -> }.get(30, TimeUnit.SECONDS)
-        for (refused in listOf<() -> Any>({ policy("late") { engine = own; retry { } } }, { policies.reload(new) }, { Policy.load(new, engine = own) }, { own.listen { } })) {
+        for (refused in listOf<() -> Any>({ policy("late", own) { retry { } } }, { policies.reload(new) }, { Policy.load(new, engine = own) }, { own.listen { } })) {
             assertEquals("this engine is closed: make another", assertThrows<IllegalStateException> { refused() }.message)
         }
         engine.close()

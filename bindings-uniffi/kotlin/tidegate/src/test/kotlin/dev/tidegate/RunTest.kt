@@ -56,8 +56,7 @@ internal suspend fun failure(work: suspend () -> Any?): Throwable = try {
 class RunTest {
     private fun Engine.policy(configure: Configure<PolicyOptions>): Policy {
         val own = this
-        return policy("p") {
-            engine = own
+        return policy("p", own) {
             with(configure) { configure() }
         }
     }
@@ -194,9 +193,9 @@ class RunTest {
     @Test
     fun `cancelling is transparent at every point where a call may wait`() = withEngine { engine ->
         val backoff = engine.policy { retry { backoff { base = 60.seconds; max = 60.seconds; jitter = BackoffJitter.NONE } } }
-        val timed = policy("timed") { this.engine = engine; attemptTimeout = 60.seconds }
-        val hedged = policy("hedged") { this.engine = engine; hedge { delay = 1.seconds } }
-        val paced = policy("paced") { this.engine = engine; rateLimit { permits = 1; per = 60.seconds; wait = true; maxWait = 90.seconds } }
+        val timed = policy("timed", engine) { attemptTimeout = 60.seconds }
+        val hedged = policy("hedged", engine) { hedge { delay = 1.seconds } }
+        val paced = policy("paced", engine) { rateLimit { permits = 1; per = 60.seconds; wait = true; maxWait = 90.seconds } }
         paced.run { }
         val waits = mapOf<String, suspend () -> Unit>(
             "in an attempt of the fast path" to { engine.policyNamed().run { awaitCancellation() } },
@@ -231,13 +230,13 @@ class RunTest {
 
     private fun Engine.policyNamed(): Policy {
         val own = this
-        return policy("plain") { engine = own; retry { } }
+        return policy("plain", own) { retry { } }
     }
 
     @Test
     fun `a policy within a policy makes one attempt`() = withEngine { engine ->
-        val outer = policy("outer") { this.engine = engine; retry { maxAttempts = 2 } }
-        val inner = policy("inner") { this.engine = engine; retry { maxAttempts = 5 } }
+        val outer = policy("outer", engine) { retry { maxAttempts = 2 } }
+        val inner = policy("inner", engine) { retry { maxAttempts = 5 } }
         var made = 0
         val thrown = failure { outer.run { inner.run { made += 1; throw IOException("reset") } } }
         assertEquals(2, made)
@@ -250,7 +249,7 @@ class RunTest {
         val thrown = failure { withBounds(deadline = 1.seconds, timeSource = testTimeSource) { policy.run { awaitCancellation() } } }
         assertTrue(thrown is DeadlineExceeded, "$thrown")
         assertEquals(1_000L, currentTime)
-        val full = policy("full") { this.engine = engine; bulkhead { maxConcurrency = 1; maxQueue = 1; prioritized = true } }
+        val full = policy("full", engine) { bulkhead { maxConcurrency = 1; maxQueue = 1; prioritized = true } }
         val gate = CompletableDeferred<Unit>()
         val first = async { full.run { gate.await() } }
         runCurrent()
@@ -360,8 +359,7 @@ class RunTest {
     @Test
     fun `what many coroutines do at once leaves nothing`() = runTest {
         val engine = Engine(seed = 7)
-        val policy = policy("many") {
-            this.engine = engine
+        val policy = policy("many", engine) {
             attemptTimeout = 5.seconds
             retry { maxAttempts = 3; budget { kind = BudgetKind.NONE }; backoff { base = 1.milliseconds } }
             bulkhead { maxConcurrency = 4; maxQueue = 10_000; acquireTimeout = 60.seconds }

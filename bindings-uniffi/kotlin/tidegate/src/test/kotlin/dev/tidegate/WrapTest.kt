@@ -105,8 +105,7 @@ private class Shelf(private val broken: Int = 0) : Store {
 class WrapTest {
     private fun Engine.with(name: String = "p", configure: Configure<PolicyOptions> = Configure { bulkhead { maxConcurrency = 9 } }): Policy {
         val own = this
-        return policy(name) {
-            engine = own
+        return policy(name, own) {
             with(configure) { configure() }
         }
     }

@@ -53,8 +53,7 @@ class BlockingTest {
     private val start = time.markNow()
     private val engine = Engine(seed = 7, timeSource = time)
 
-    private fun policy(of: Engine = engine, name: String = "p", configure: Configure<PolicyOptions> = Configure { }): Policy = policy(name) {
-        engine = of
+    private fun policy(of: Engine = engine, name: String = "p", configure: Configure<PolicyOptions> = Configure { }): Policy = policy(name, of) {
         retry { backoff { base = 1.seconds; max = 60.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }
         with(configure) { configure() }
     }
@@ -168,7 +167,7 @@ class BlockingTest {
     fun `rule 9, a policy within a policy makes one attempt`() {
         var calls = 0
         val inner = policy(engine) { retry { maxAttempts = 5 } }
-        val around = policy("around") { engine = this@BlockingTest.engine; retry { maxAttempts = 2; backoff { base = 1.seconds } } }
+        val around = policy("around", this@BlockingTest.engine) { retry { maxAttempts = 2; backoff { base = 1.seconds } } }
         assertThrows<IOException> { around.call { inner.call { calls++; throw lost } } }
         assertEquals(2, calls)
         runCatching { inner.call { calls++; throw lost } }
@@ -216,7 +215,7 @@ class BlockingTest {
     @Test
     fun `rule 12, finite and safe by default`() {
         var calls = 0
-        val preset = policy("preset") { engine = this@BlockingTest.engine; preset = Preset.HTTP }
+        val preset = policy("preset", this@BlockingTest.engine) { preset = Preset.HTTP }
         assertThrows<IOException> { preset.call { calls++; throw lost } }
         assertEquals(3, calls)
         assertTrue(time.slept > Duration.ZERO && time.slept < 1.seconds, "${time.slept}")

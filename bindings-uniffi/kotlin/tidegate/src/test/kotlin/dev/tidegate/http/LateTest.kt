@@ -72,8 +72,7 @@ class LateTest {
 
     private fun policy(configure: Configure<PolicyOptions>): Policy {
         val own = engine
-        return policy("p") {
-            engine = own
+        return policy("p", own) {
             with(configure) { configure() }
         }
     }

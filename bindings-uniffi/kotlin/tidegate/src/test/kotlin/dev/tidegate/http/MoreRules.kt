@@ -70,7 +70,7 @@ abstract class MoreRules : Rules() {
     fun `rule 5, in a thousand trials no repeat is early`() {
         Origin.sequence(*(0 until 1_000).flatMap { listOf(mapOf("status" to 503, "retry_after" to "${1 + it % 90}"), 200) }.toTypedArray())
         val at = trials(1_000) { of ->
-            policy("p") { engine = of; retry { maxAttempts = 2; maxRetryAfter = 120.seconds; budget { kind = BudgetKind.NONE } } }
+            policy("p", of) { retry { maxAttempts = 2; maxRetryAfter = 120.seconds; budget { kind = BudgetKind.NONE } } }
         }
         assertEquals(2_000, at.size)
         val waits = at.chunked(2).map { (first, second) -> second - first }
@@ -116,7 +116,7 @@ abstract class MoreRules : Rules() {
     fun `rule 9, what is around a slot is not around the next call`() {
         Origin.sequence(503, 200, 503, 200)
         val own = engine
-        val around = policy("around") { engine = own; retry { maxAttempts = 2; backoff { base = 1.milliseconds; jitter = BackoffJitter.NONE } } }
+        val around = policy("around", own) { retry { maxAttempts = 2; backoff { base = 1.milliseconds; jitter = BackoffJitter.NONE } } }
         val client = using(http())
         assertEquals(503, around.call { client.send() }.status)
         assertEquals(200, client.send().status)
@@ -128,7 +128,7 @@ abstract class MoreRules : Rules() {
     fun `rule 10, an injected clock drives every wait`() {
         Origin.sequence(503, 503, 200)
         val at = trials(1) { of ->
-            policy("p") { engine = of; retry { maxAttempts = 3; backoff { base = 60.seconds; max = 60.seconds; jitter = BackoffJitter.NONE } } }
+            policy("p", of) { retry { maxAttempts = 3; backoff { base = 60.seconds; max = 60.seconds; jitter = BackoffJitter.NONE } } }
         }
         assertEquals(listOf(0, 60, 120), at.map { it.inWholeSeconds.toInt() })
     }
@@ -142,7 +142,7 @@ abstract class MoreRules : Rules() {
         val told = CopyOnWriteArrayList<Pair<String, String?>>()
         val listening = engine.listen(setOf("retry_suppressed", "gave_up", "call_done")) { if (it.policy == "p") told += it.kind to it.reason }
         val own = engine
-        val around = policy("around") { engine = own; retry { maxAttempts = 2; backoff { base = 1.milliseconds } } }
+        val around = policy("around", own) { retry { maxAttempts = 2; backoff { base = 1.milliseconds } } }
         val send = { client.send(held.method, body = held.body) }
         val answer = if (held == Held.NESTED) around.call { send() } else send()
         listening.close()

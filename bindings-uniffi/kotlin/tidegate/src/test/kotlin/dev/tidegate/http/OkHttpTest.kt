@@ -73,7 +73,7 @@ class OkHttpTest : MoreRules() {
     fun `OkHttp's own repeats are off`() {
         Origin.sequence(408, 200)
         val own = Engine(seed = 7)
-        val policy = policy("once") { engine = own; retry { maxAttempts = 1 } }
+        val policy = policy("once", own) { retry { maxAttempts = 1 } }
         val client = OkHttpClient.Builder().addInterceptor(policy.okHttpInterceptor()).build()
         client.newCall(Request.Builder().url(Origin.url + "/x").build()).execute().use { assertEquals(408, it.code) }
         assertEquals(1, Origin.log().size)
@@ -84,8 +84,8 @@ class OkHttpTest : MoreRules() {
     fun `what is around Retrofit's suspending methods is around their requests, which other threads carry out`() {
         Origin.sequence(503, 503, 200, mapOf("fault" to "hang"))
         val own = Engine(seed = 7)
-        val inner = policy("inner") { engine = own; preset = Preset.HTTP; deadline = 10.seconds; retry { backoff { base = 1.milliseconds } } }
-        val outer = policy("outer") { engine = own; retry { maxAttempts = 2; backoff { base = 1.milliseconds } }; classify { _, error -> error?.let { Outcome(Outcome.TRANSIENT) } } }
+        val inner = policy("inner", own) { preset = Preset.HTTP; deadline = 10.seconds; retry { backoff { base = 1.milliseconds } } }
+        val outer = policy("outer", own) { retry { maxAttempts = 2; backoff { base = 1.milliseconds } }; classify { _, error -> error?.let { Outcome(Outcome.TRANSIENT) } } }
         val heard = CopyOnWriteArrayList<String>()
         val listener = object : EventListener() {
             override fun callStart(call: Call) {
@@ -121,7 +121,7 @@ class OkHttpTest : MoreRules() {
     fun `Retrofit works unchanged`() {
         Origin.sequence(503, 200)
         val own = Engine(seed = 7)
-        val policy = policy("retrofit") { engine = own; preset = Preset.HTTP }
+        val policy = policy("retrofit", own) { preset = Preset.HTTP }
         val client = OkHttpClient.Builder().addInterceptor(policy.okHttpInterceptor()).build()
         val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
         assertEquals("OK", runBlocking { api.x() }.string().trim())
@@ -137,7 +137,7 @@ object OlderOkHttp {
         val version = Class.forName("okhttp3.OkHttp").getField("VERSION").get(null)
         val engine = Engine(seed = 7)
         fun client(pause: Duration): OkHttpClient {
-            val policy = policy { this.engine = engine; preset = Preset.HTTP; deadline = 300.seconds; retry { backoff { base = pause; max = 60.seconds; jitter = BackoffJitter.NONE } } }
+            val policy = policy(engine = engine) { preset = Preset.HTTP; deadline = 300.seconds; retry { backoff { base = pause; max = 60.seconds; jitter = BackoffJitter.NONE } } }
             return OkHttpClient.Builder().tidegate(policy).build()
         }
         val request = Request.Builder().url(arguments[0] + "/x").build()

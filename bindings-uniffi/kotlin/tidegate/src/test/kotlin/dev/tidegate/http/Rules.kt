@@ -80,8 +80,7 @@ abstract class Rules {
 
     protected fun http(name: String = "p", configure: Configure<PolicyOptions> = Configure { }): Policy {
         val own = engine
-        return policy(name) {
-            engine = own
+        return policy(name, own) {
             preset = Preset.HTTP
             retry { backoff { base = 1.milliseconds; max = 60.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }
             with(configure) { configure() }
@@ -266,7 +265,7 @@ abstract class Rules {
     fun `rule 9, a policy around makes this one's attempts one`() {
         Origin.sequence(503)
         val own = engine
-        val around = policy("around") { engine = own; retry { maxAttempts = 2 } }
+        val around = policy("around", own) { retry { maxAttempts = 2 } }
         val client = using(http())
         assertEquals(503, around.call { client.send() }.status)
         assertEquals(1, attempts().size)
@@ -288,7 +287,7 @@ abstract class Rules {
         val client = using(http())
         assertEquals(503, client.send(options = RequestOptions(idempotent = false)).status)
         val own = engine
-        val other = policy("other") { engine = own; retry { maxAttempts = 1 } }
+        val other = policy("other", own) { retry { maxAttempts = 1 } }
         client.send(options = RequestOptions(policy = other, route = "mine"))
         assertEquals(listOf("mine"), engine.snapshot().routes.filter { it.policy == "other" }.map { it.key })
         assertTrue(engine.snapshot().routes.any { it.policy == "p" && it.key == Origin.url })

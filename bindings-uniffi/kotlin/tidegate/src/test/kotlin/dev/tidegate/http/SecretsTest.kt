@@ -42,8 +42,7 @@ class SecretsTest {
         val told = CopyOnWriteArrayList<String>()
         val listening = engine.listen { told += "$it" }
         val metrics = Metrics(engine)
-        val of = policy("p") {
-            engine = own
+        val of = policy("p", own) {
             preset = Preset.HTTP
             deadline = 20.seconds
             retry { maxAttempts = 2; hold = true; backoff { base = 1.milliseconds } }
@@ -71,7 +70,7 @@ class SecretsTest {
     fun `S8, no key of a route forges a line of a log`(key: String) {
         val own = engine
         val calls = CopyOnWriteArrayList<Long>()
-        val of = policy("p") { engine = own; rateLimit { permits = 1; per = 1.minutes } }.at(key)
+        val of = policy("p", own) { rateLimit { permits = 1; per = 1.minutes } }.at(key)
         engine.listen { event -> event.call?.let { calls += it } }.use {
             of.call { }
             val error = runCatching { of.call { } }.exceptionOrNull()
