@@ -28,6 +28,12 @@ public class Attempt internal constructor(
     /** Has the engine told us to stop it? */
     internal var stopped = false
 
+    /** What it was, at its place in a word, once it has been judged. */
+    internal var outcome = 0L
+
+    /** Did no step of the rule for errors say anything of its failure, and nobody else? */
+    internal var unknown = false
+
     /** Has its end been told to the engine? */
     internal var told = false
 

@@ -7,7 +7,7 @@ import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
 
 /** A policy as the engine knows it, for shells and adapters. What they ask is asked once for each set of settings. */
-internal class Core(val engine: Engine, val name: String, val number: UInt, val classify: Classify?) {
+internal class Core(val engine: Engine, val name: String, val number: UInt, val classify: Classify?, val on: List<Class<out Throwable>> = emptyList()) {
     private class Known(val tunings: Int) {
         val settings = ConcurrentHashMap<String, Any>()
         val methods = ConcurrentHashMap<String, Boolean>()
@@ -56,8 +56,15 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
             return error.reason?.let { engine.native.engine.fallsBack(number, it.ordinal.toUByte(), null, false) } ?: false
         }
         val judged = classify?.let { Outcomes.by(it, this, null, error, -1) } ?: -1
-        val kind = Wire.kind(if (judged < 0) Outcomes.of(error) else judged)
+        val kind = Wire.kind(if (judged < 0) Outcomes.on(this, error, Outcomes.of(error, this)) else judged)
         return engine.native.engine.fallsBack(number, Verdict.ATTEMPTS.ordinal.toUByte(), kind.toUByte(), judged >= 0)
+    }
+
+    /** The class of a kind, or the class that a kind which the policy declares is based on. */
+    fun classOf(kind: Int): Int {
+        if (kind < Outcome.classes.size) return kind
+        val declared = engine.native.engine.kinds(number).getOrNull(kind - Outcome.classes.size)
+        return Outcome.classes.indexOf(declared?.base).takeIf { it >= 0 } ?: Wire.kind(Wire.PERMANENT)
     }
 
     fun retriesMethod(method: String): Boolean =

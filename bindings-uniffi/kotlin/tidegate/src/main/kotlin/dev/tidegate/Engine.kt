@@ -74,7 +74,7 @@ constructor(
     /** What a thread knows it by while a call of it runs there. */
     internal val id = ids.incrementAndGet()
 
-    /** Is anybody told of anything? Then no call takes the short way, where nothing is looked at. */
+    /** Does anybody listen or measure? */
     @Volatile internal var watched = false
 
     @Volatile private var listening = false
@@ -106,6 +106,9 @@ constructor(
         native = Native.make(seed ?: ThreadLocalRandom.current().nextLong(), maxRoutes, journal)
         ticks = shareClock()
     }
+
+    /** Does it go by the platform's clock? */
+    internal val isReal: Boolean get() = origin == null
 
     /** Microseconds on its clock. */
     internal fun now(): Long =
@@ -184,9 +187,13 @@ constructor(
     }
 
     /** Tells those who listen or measure, if there is something to tell. */
-    private fun tell() {
-        if (listening && native.told(native.handle)) publish()
+    internal fun tell() {
+        tellListeners()
         timings.handOn()
+    }
+
+    internal fun tellListeners() {
+        if (listening && native.told(native.handle)) publish()
     }
 
     /** A caller got something in the place of an error, or was to. */
@@ -245,7 +252,7 @@ constructor(
         synchronized(listeners) {
             carrier?.close()
             listeners.clear()
-            timings.sinks.clear()
+            timings.sinks = emptyList()
             subscribe()
         }
         for (flow in flows) flow.close()
@@ -290,7 +297,10 @@ constructor(
         }
         return AutoCloseable {
             synchronized(listeners) {
-                if (timings.sinks.remove(sink)) subscribe()
+                if (sink in timings.sinks) {
+                    timings.sinks -= sink
+                    subscribe()
+                }
             }
         }
     }

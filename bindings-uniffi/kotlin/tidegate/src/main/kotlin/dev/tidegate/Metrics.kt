@@ -5,9 +5,6 @@ import dev.tidegate.ffi.metricBounds
 import dev.tidegate.ffi.metricFamilies
 import dev.tidegate.internal.Library
 import java.util.concurrent.ConcurrentHashMap
-import java.util.concurrent.CopyOnWriteArrayList
-import kotlin.time.Duration
-import kotlin.time.Duration.Companion.microseconds
 
 /**
  * All series of one name (`docs/telemetry.md`).
@@ -113,40 +110,70 @@ public class Metrics @JvmOverloads constructor(public val engine: Engine = Engin
     }
 }
 
+/** Whose span it is. */
+internal class Measured(val policy: String, val route: String) {
+    private val hash = 31 * policy.hashCode() + route.hashCode()
+
+    override fun hashCode(): Int = hash
+
+    override fun equals(other: Any?): Boolean = this === other || other is Measured && policy == other.policy && route == other.route
+}
+
 /** Takes single spans, for histograms that are not ours. */
 internal fun interface Timed {
-    fun time(family: MetricFamily, policy: String, route: String, span: Duration)
+    fun time(family: MetricFamily, of: Measured, us: Long)
+}
+
+/** Where a thread takes spans out, and whose the last one was: most calls of a thread have one route. */
+internal class Spans {
+    /** Four numbers each. */
+    val words = LongArray(4 * Timings.MOST)
+    private var timings: Timings? = null
+    private var route = 0L
+    private var last: Measured? = null
+
+    fun of(timings: Timings, route: Long): Measured? = if (this.timings === timings && this.route == route) last else null
+
+    fun keep(timings: Timings, route: Long, of: Measured) {
+        this.timings = timings
+        this.route = route
+        last = of
+    }
 }
 
 /** Hands single spans on as numbers, which JNI carries: an event for each call would cost two hundred times as much. */
 internal class Timings(private val engine: Engine) {
-    private class Labels(val policy: String, val route: String)
-
-    val sinks = CopyOnWriteArrayList<Timed>()
-    private val labels = ConcurrentHashMap<Long, Labels>()
+    /** Replaced as a whole: no iterator is made for a call. */
+    @Volatile var sinks: List<Timed> = emptyList()
+    private val labels = ConcurrentHashMap<Long, Measured>()
 
     fun handOn() {
+        val sinks = sinks
         if (sinks.isEmpty()) return
-        val words = LongArray(4 * MOST)
+        val spans = Scope.here().spans
+        val words = spans.words
         do {
             val count = engine.native.timings(engine.native.handle, words)
-            for (at in 0 until 4 * count step 4) {
-                val of = labels(words[at], words[at + 1])
+            var at = 0
+            while (at < 4 * count) {
+                val of = spans.of(this, words[at + 1]) ?: labels(words[at], words[at + 1]).also { spans.keep(this, words[at + 1], it) }
                 val family = Metrics.families[words[at + 2].toInt()]
-                for (sink in sinks) guarded { sink.time(family, of.policy, of.route, words[at + 3].microseconds) }
+                for (place in sinks.indices) guarded { sinks[place].time(family, of, words[at + 3]) }
+                at += 4
             }
         } while (count == MOST)
     }
 
-    private fun labels(policy: Long, route: Long): Labels {
+    private fun labels(policy: Long, route: Long): Measured {
         labels[route]?.let { return it }
         if (labels.size >= MOST_ROUTES) labels.clear()
-        val made = Labels(engine.nameOf(policy), engine.native.engine.label(policy.toUInt(), route.toULong()))
+        val made = Measured(engine.nameOf(policy), engine.native.engine.label(policy.toUInt(), route.toULong()))
         return made.also { labels[route] = it }
     }
 
-    private companion object {
+    companion object {
+        /** How many spans are taken at once. */
         const val MOST = 16
-        const val MOST_ROUTES = 10_000
+        private const val MOST_ROUTES = 10_000
     }
 }

@@ -1,19 +1,9 @@
 package dev.tidegate
 
+import dev.tidegate.internal.Judged
 import dev.tidegate.internal.Wire
-import kotlinx.coroutines.CancellationException
-import kotlinx.coroutines.TimeoutCancellationException
-import java.io.IOException
-import java.net.ConnectException
-import java.net.NoRouteToHostException
-import java.net.ProtocolException
-import java.net.SocketTimeoutException
-import java.net.UnknownHostException
-import java.security.GeneralSecurityException
 import java.util.Collections
 import java.util.WeakHashMap
-import javax.net.ssl.SSLHandshakeException
-import javax.net.ssl.SSLPeerUnverifiedException
 import kotlin.time.Duration
 import kotlin.time.toKotlinDuration
 
@@ -100,27 +90,16 @@ internal object Outcomes {
     /** Of which nobody keeps what the policy has let go. */
     private val warned = Collections.synchronizedSet(Collections.newSetFromMap(WeakHashMap<Classify, Boolean>()))
 
-    fun of(error: Throwable): Long = when (error) {
-        is RateLimited, is Throttled -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
-        is Rejected -> Wire.CONFLICT // refused by an inner policy: no evidence about the far side
-        is TidegateException -> if (error.httpStatus == 504) Wire.TRANSIENT else Wire.PERMANENT
-        is TimeoutCancellationException -> Wire.TRANSIENT
-        is CancellationException -> if (isTimeout(error)) Wire.TRANSIENT else Wire.IGNORED
-        is ConnectException, is UnknownHostException, is NoRouteToHostException -> Wire.NEVER_SENT
-        is SocketTimeoutException -> if (neverConnected(error)) Wire.NEVER_SENT else Wire.TRANSIENT
-        is SSLHandshakeException, is SSLPeerUnverifiedException, is ProtocolException -> Wire.PERMANENT
-        is IOException -> if (isTimeoutOfConnect(error)) Wire.NEVER_SENT else Wire.TRANSIENT
-        is GeneralSecurityException -> Wire.PERMANENT
-        else -> Wire.PERMANENT
+    /** What a failure was by the rule for errors of plain functions. */
+    fun of(error: Throwable, core: Core): Long = Judged.of(error, core).let { if (it == Judged.UNKNOWN) Wire.PERMANENT else it }
+
+    /** An error that the policy names is repeated: with its own class and wait where that class may be, else as one that may pass. */
+    fun on(core: Core, error: Throwable, known: Long): Long {
+        if (core.on.none { it.isInstance(error) }) return known
+        return if (Wire.kind(known) in RETRYABLE) Wire.withOpinion(known, 0) else Wire.TRANSIENT
     }
 
-    private fun neverConnected(error: IOException): Boolean =
-        error.message?.contains("connect", ignoreCase = true) == true && error.message?.contains("reset") != true
-
-    // Ktor's own, by name: this file must load without Ktor.
-    private fun isTimeoutOfConnect(error: Throwable) = error.javaClass.simpleName == "ConnectTimeoutException"
-
-    private fun isTimeout(error: Throwable) = error.javaClass.simpleName.endsWith("TimeoutException")
+    private val RETRYABLE = 1..5
 
     /** The outcome that the user's [classify] names; [otherwise] where it has no opinion or is broken. */
     @Suppress("TooGenericExceptionCaught") // a user's predicate cannot break a call

@@ -2,12 +2,20 @@ package dev.tidegate
 
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.Inheriting
+import dev.tidegate.internal.Marks
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Table
 import dev.tidegate.internal.Wire
 import dev.tidegate.internal.isInterrupt
+import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.CoroutineStart
+import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.currentCoroutineContext
+import kotlinx.coroutines.future.await
+import kotlinx.coroutines.future.future
 import kotlinx.coroutines.isActive
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CompletionStage
 import java.util.concurrent.atomic.AtomicInteger
 import kotlin.time.Duration
 import kotlin.time.toKotlinDuration
@@ -16,6 +24,15 @@ import kotlin.time.toKotlinDuration
 @TidegateDsl
 public class PolicyOptions internal constructor(settings: Table) : PolicySettings(settings) {
     internal var classifier: Classify? = null
+    internal val on = mutableListOf<Class<out Throwable>>()
+
+    /** Errors of type [E] are repeated, whatever the rule for errors (`docs/errors.md`) says of them. */
+    public inline fun <reified E : Throwable> retryOn(): Unit = retryOn(E::class.java)
+
+    /** The same for Java. */
+    public fun retryOn(type: Class<out Throwable>) {
+        on += type
+    }
 
     /** Told the result or the error of every attempt, says what it was. */
     public fun classify(classify: Classify) {
@@ -64,6 +81,13 @@ public fun interface Work<T> {
     public fun attempt(attempt: Attempt): T
 }
 
+/** A function under a policy that answers later. */
+public fun interface AsyncWork<T> {
+    /** Makes an attempt. */
+    @Throws(Exception::class)
+    public fun attempt(attempt: Attempt): CompletionStage<T>
+}
+
 /** A policy with settings for its calls. Make it once and keep it. */
 public open class Caller internal constructor(internal val core: Core, internal val options: CallOptions) {
     private val limit = Wire.remaining(options.deadline)
@@ -93,14 +117,15 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = Scope.here().out
         val call = begin(around, 0, out)
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
-        if (engine.watched) return Running(this, around, block).begin(call, Wire.FIRST)
+        if (engine.watched) engine.tellListeners()
         val value = try {
             Scope.suspending(Scope(engine, call, null, null, around), Attempt.FIRST, block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             return Running(this, around, block).resume(call, lane(false, error))
         }
-        if (core.classify == null && currentCoroutineContext().isActive) {
+        if (core.classify == null && !Marks.has(value) && currentCoroutineContext().isActive) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
+            if (engine.watched) engine.tell()
             if (end == Wire.OK_1) return value
             return Running(this, around, block).resumeAt(call, lane(true, value), end)
         }
@@ -162,19 +187,29 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = here.out
         val call = begin(around, Wire.SOLO, out)
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
-        if (engine.watched) return Calling(this, around, work).begin(call, Wire.FIRST)
+        if (engine.watched) engine.tellListeners()
         val value = try {
             here.within(around, engine.id, call) { work.attempt(Attempt.FIRST) }
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             return Calling(this, around, work).resume(call, lane(false, error))
         }
-        if (core.classify == null) {
+        if (core.classify == null && !Marks.has(value)) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
+            if (engine.watched) engine.tell()
             if (end == Wire.OK_1) return value
             return Calling(this, around, work).resumeAt(call, lane(true, value), end)
         }
         return Calling(this, around, work).resume(call, lane(true, value))
     }
+
+    /**
+     * The asynchronous twin of [call], for callers in Java whose work answers by a future. Attempts after the first begin on a thread of
+     * `Dispatchers.Default`. Cancelling the future that comes back stops the call, and cancels the stage of an attempt that is under way.
+     */
+    public fun <T> callAsync(work: AsyncWork<T>): CompletableFuture<T> =
+        CoroutineScope(Dispatchers.Default + carried()).future(start = CoroutineStart.UNDISPATCHED) {
+            this@Caller.run { attempt -> work.attempt(attempt).await() }
+        }
 
     /**
      * The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. It
@@ -295,7 +330,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
             val options = PolicyOptions(Table())
             with(configure) { options.configure() }
             val called = name ?: "policy-${fresh.incrementAndGet()}"
-            return Policy(Core(engine, called, engine.take(called, options.settings.pairs()), options.classifier))
+            return Policy(Core(engine, called, engine.take(called, options.settings.pairs()), options.classifier, options.on.toList()))
         }
 
         /**

@@ -5,8 +5,8 @@ import java.time.Instant
 /**
  * What became of a call, for whoever holds its exception or its response.
  *
- * On an exception it stands among the suppressed ones, so that a stack trace shows the [note]; [report] finds it. It has
- * no stack trace of its own.
+ * A stack trace shows the [note] of an exception among the suppressed ones; [report] finds it. Each call that delivers an exception
+ * leaves its own report there: where policies are nested, or an exception is thrown twice, the last one to deliver it is asked.
  *
  * @property attempts How many attempts the call made.
  * @property reason Why it ended as it did.
@@ -18,8 +18,8 @@ public class Report internal constructor(
     public val reason: Verdict,
     public val note: String?,
     public val retryAt: Instant?,
-) : Exception(note ?: reason.word, null, false, false) {
-    override fun toString(): String = "tidegate: $message"
+) {
+    override fun toString(): String = "tidegate: ${note ?: reason.word}"
 
     public companion object {
         /** What became of the call that ended with this exception, for Java; null where no policy has delivered it. */
@@ -33,4 +33,17 @@ public val Throwable.report: Report?
     @JvmName("of") get() = own(this) ?: cause?.takeIf { it.javaClass === javaClass }?.let(::own)
 
 /** Coroutines that are debugged hand on a copy, with the original as its cause and none of what was suppressed there. */
-private fun own(error: Throwable): Report? = error.suppressed.lastOrNull { it is Report } as Report?
+private fun own(error: Throwable): Report? = Delivered.of(error)?.report
+
+/** Holds the report of an exception, among the suppressed ones. There is one for all calls: suppressed exceptions cannot be taken out. */
+internal class Delivered private constructor(@Volatile var report: Report) : Exception(null, null, false, false) {
+    override fun toString(): String = report.toString()
+
+    companion object {
+        fun of(error: Throwable): Delivered? = error.suppressed.lastOrNull { it is Delivered } as Delivered?
+
+        fun report(error: Throwable, report: Report): Unit = synchronized(error) {
+            of(error)?.let { it.report = report } ?: error.addSuppressed(Delivered(report))
+        }
+    }
+}

@@ -199,6 +199,9 @@ internal class Here {
     /** Where `begin` writes. Read at once, on the same thread. */
     @JvmField val out = LongArray(1)
 
+    /** For metrics, once there are some. */
+    val spans: Spans by lazy(LazyThreadSafetyMode.NONE) { Spans() }
+
     /** All of it. */
     fun current(): Scope? = if (engine == 0) scope else Scope(Engine.of(engine), call, null, null, scope)
 

@@ -108,7 +108,7 @@ class JavaCallerTest {
     /** The first block of the guide for Java, on a clock that stands still. */
     @Test
     void theGuideRuns() throws Exception {
-        Policy policy = Policy.of("p", real, it -> {
+        Policy policy = Policy.of("p", it -> {
             it.setDeadline(Duration.ofSeconds(10));
             it.retry(retry -> retry.setMaxAttempts(3));
         });

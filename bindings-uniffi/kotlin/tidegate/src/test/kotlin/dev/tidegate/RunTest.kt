@@ -87,6 +87,35 @@ class RunTest {
     }
 
     @Test
+    fun `a report is that of the call that delivers the exception`() = withEngine { engine ->
+        val inner = policy("inner", engine) { retry { maxAttempts = 2 } }
+        val outer = policy("outer", engine) { retry { maxAttempts = 3 } }
+        var seen: Report? = null
+        val thrown = failure {
+            outer.run { failure { inner.run { throw IOException("lost") } }.let { seen = it.report; throw it } }
+        }
+        assertEquals(Verdict.NESTED to 1, seen?.reason to seen?.attempts)
+        assertEquals(Verdict.ATTEMPTS to 3, thrown.report?.reason to thrown.report?.attempts)
+        val shared = IOException("the same object")
+        val first = failure { policy("two", engine) { retry { maxAttempts = 2 } }.run { throw shared } }.report
+        val second = failure { policy("one", engine) { retry { maxAttempts = 1 } }.run { throw shared } }.report
+        assertEquals(2 to 1, first?.attempts to second?.attempts)
+        assertEquals(1, shared.suppressed.size, "nothing piles up")
+        assertEquals("tidegate: attempts", "${shared.suppressed.single()}")
+    }
+
+    @Test
+    fun `an engine of real time in a test of virtual time is an error, and does not spin`() = runTest {
+        val policy = policy(engine = Engine(seed = 7)) { retry { backoff { base = 3.seconds; max = 3.seconds; jitter = BackoffJitter.NONE } } }
+        var made = 0
+        val thrown = failure { policy.run { made += 1; throw IOException("lost") } }
+        assertTrue(thrown is IllegalStateException && "testTimeSource" in "${thrown.message}", "$thrown")
+        assertEquals(1, made)
+        assertTrue(currentTime < 10_000, "virtual time went on to $currentTime ms")
+        leftNothing(policy.engine)
+    }
+
+    @Test
     fun `a failure tells its report also where coroutines have handed on a copy`() = runTest {
         val policy = Engine(seed = 7).policy { retry { maxAttempts = 2; backoff { base = 1.milliseconds } } }
         val thrown = failure { withContext(Dispatchers.Default) { policy.run { throw IOException("lost") } } }

@@ -3,7 +3,9 @@ package dev.tidegate.internal
 import dev.tidegate.Attempt
 import dev.tidegate.AttemptTimeout
 import dev.tidegate.Core
+import dev.tidegate.Delivered
 import dev.tidegate.Ended
+import dev.tidegate.Opinion
 import dev.tidegate.Outcomes
 import dev.tidegate.Report
 import dev.tidegate.Verdict
@@ -34,9 +36,16 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
 
     /** The outcome of an attempt, at its place in a word, or [head]. */
     protected open fun judge(lane: Attempt): Long {
-        val outcome = lane.error()?.let(Outcomes::of) ?: Wire.OK
-        val classify = core.classify ?: return outcome
-        return Outcomes.by(classify, core, lane.result(), lane.error(), outcome)
+        val error = lane.error()
+        var outcome = if (error == null) Marks.take(lane.value) ?: Wire.OK else Judged.of(error, core)
+        val unknown = outcome == Judged.UNKNOWN
+        if (unknown) outcome = Wire.PERMANENT
+        val known = if (error == null) outcome else Outcomes.on(core, error, outcome)
+        val classify = core.classify ?: return known.also { lane.unknown = unknown && it == outcome }
+        return Outcomes.by(classify, core, lane.result(), error, -1).let {
+            lane.unknown = unknown && it < 0 && known == outcome
+            if (it < 0) known else it
+        }
     }
 
     /** Releases what an unreceived result holds. */
@@ -74,6 +83,7 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         if (lane.stopped && !lane.ok) return Wire.finished(lane.number, Wire.TIMEOUT)
         if (!lane.held) lane.hold(lane.ok, lane.value)
         val outcome = judge(lane)
+        lane.outcome = outcome
         if (outcome == head && !lane.stopped) {
             lane.told = false // its body is what is told
             attempts = lane.number
@@ -122,15 +132,25 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
             throw core.refusal(verdict, route, retryIn, cause)
         }
         drop(decided)
-        val report = { report(verdict, retryIn) }
-        if (decided.ok) return deliver(decided.value, report)
+        val report = { report(verdict, retryIn, decided) }
+        if (decided.ok) return deliver(decided.value, report).also { if (verdict == Verdict.NESTED) mark(it, decided) }
         val error = decided.value as Throwable
-        if (error.suppressed.none { it is Report }) error.addSuppressed(report())
+        if (verdict == Verdict.NESTED) mark(error, decided)
+        Delivered.report(error, report())
         throw error
     }
 
-    private fun report(verdict: Verdict, retryIn: Duration?): Report {
-        val note = verdict.note(Ended(attempts, retryIn) { core.span("retry.max_retry_after") })
+    /** The call around decides about the next attempt: it is to judge this end as we have. */
+    private fun mark(delivered: Any?, lane: Attempt) {
+        if (delivered == null) return
+        val outcome = Wire.withKind(lane.outcome, core.classOf(Wire.kind(lane.outcome)))
+        Marks.put(delivered, Wire.withOpinion(outcome, Opinion.RETRY.ordinal))
+    }
+
+    private fun report(verdict: Verdict, retryIn: Duration?, decided: Attempt): Report {
+        val unknown = verdict == Verdict.NOT_RETRYABLE && decided.unknown && (core.count("retry.max_attempts") ?: 1) > 1
+        val type = decided.error()?.javaClass?.simpleName
+        val note = if (unknown) ErrorsGen.NOTE.replace("{error}", "$type").replace("{on}", "retryOn<$type>()") else verdict.note(Ended(attempts, retryIn) { core.span("retry.max_retry_after") })
         return Report(attempts, verdict, note, retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) })
     }
 }

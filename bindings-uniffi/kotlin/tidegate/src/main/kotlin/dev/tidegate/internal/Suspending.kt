@@ -17,6 +17,12 @@ import kotlinx.coroutines.launch
 import kotlinx.coroutines.selects.onTimeout
 import kotlinx.coroutines.selects.select
 
+/** A timer of real time comes later than asked for, never this much earlier, in microseconds. */
+private const val EARLY_US = 10_000L
+
+private const val VIRTUAL = "this coroutine's delays take no time (runTest), but its policy's engine goes by the real clock, so that the " +
+    "two would wait for each other: give the policy an engine of the test, policy(engine = Engine(timeSource = testTimeSource)) { … }"
+
 /** What an attempt that was stopped is cancelled with. */
 internal class Stopped(message: String) : CancellationException(message)
 
@@ -131,6 +137,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     @OptIn(ExperimentalCoroutinesApi::class)
     private suspend fun next(scope: CoroutineScope, us: Long): Long {
         var timer = false
+        val due = engine.now() + us
         val happened = try {
             if (us < 0) {
                 inbox.receive()
@@ -147,6 +154,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
             giveUp()
             throw cancelled
         }
+        if (timer && engine.isReal && engine.now() < due - maxOf(EARLY_US, us / 2)) throw IllegalStateException(VIRTUAL)
         return when {
             timer -> tell(Wire.TIMER)
             happened == null -> tell(Wire.POLL)

@@ -87,6 +87,12 @@ internal object Wire {
         return word or ((1 + ms) shl 18)
     }
 
+    /** The outcome with another opinion. */
+    fun withOpinion(outcome: Long, opinion: Int): Long = (outcome and (3L shl 16).inv()) or (opinion.toLong() shl 16)
+
+    /** The outcome with another kind. */
+    fun withKind(outcome: Long, kind: Int): Long = (outcome and (31L shl 11).inv()) or (kind.toLong() shl 11)
+
     /** Time left, as `begin` takes it; 0 is none. */
     fun remaining(left: Duration?): Long {
         if (left == null || left == Duration.INFINITE) return 0

@@ -241,7 +241,7 @@ private class KtorRun(
             late?.cancel()
             // Ktor ends the job well also where the body has failed on its way: the channel knows.
             val failed = cause ?: call.response.rawContent.closedCause
-            if (open.compareAndSet(true, false)) end(failed?.let(Outcomes::of) ?: Wire.OK)
+            if (open.compareAndSet(true, false)) end(failed?.let { Outcomes.of(it, core) } ?: Wire.OK)
         }
     }
 }

@@ -1,6 +1,7 @@
 package dev.tidegate.micrometer
 
 import dev.tidegate.Engine
+import dev.tidegate.Measured
 import dev.tidegate.MetricFamily
 import dev.tidegate.Metrics
 import io.micrometer.core.instrument.FunctionCounter
@@ -12,13 +13,13 @@ import io.micrometer.core.instrument.Timer
 import io.micrometer.core.instrument.binder.MeterBinder
 import java.time.Duration
 import java.util.concurrent.ConcurrentHashMap
-import kotlin.time.toJavaDuration
+import java.util.concurrent.TimeUnit
 
 /**
  * An engine's metrics for Micrometer (`docs/telemetry.md`): `TidegateMetrics().bindTo(registry)`, or a bean of Spring Boot.
  *
  * Names have dots, and no words for units, as Micrometer wants them (`tidegate.calls`, `tidegate.call.duration`): a Prometheus
- * registry spells them out again. Figures are pulled when a registry is read, at most once a second; the two histograms
+ * registry spells them out again. Figures are pulled when a registry is read, all of a scrape at once; the two histograms
  * are timers, told of each call when it ends.
  *
  * @param engine Whose metrics.
@@ -55,21 +56,21 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
     @Volatile private var readAt = 0L
     @Volatile private var closed = false
     private val meters = ConcurrentHashMap<Key, Meter>()
-    private val timers = ConcurrentHashMap<List<String>, Timer>()
-    private val timing = metrics.engine.time { family, policy, route, span ->
-        timer(family, policy, route).record(span.toJavaDuration())
+    private val timers = ConcurrentHashMap<MetricFamily, ConcurrentHashMap<Measured, Timer>>()
+    private val timing = metrics.engine.time { family, of, us ->
+        timer(family, of).record(us, TimeUnit.MICROSECONDS)
     }
 
-    private fun timer(family: MetricFamily, policy: String, route: String): Timer {
-        val key = listOf(family.name, policy, route)
-        timers[key]?.let { return it }
+    private fun timer(family: MetricFamily, of: Measured): Timer {
+        val timers = timers[family] ?: timers.computeIfAbsent(family) { ConcurrentHashMap() }
+        timers[of]?.let { return it }
         val made = Timer.builder(named(family))
             .description(family.meaning)
             .serviceLevelObjectives(*Metrics.bounds.map { Duration.ofNanos((it * 1e9).toLong()) }.toTypedArray())
-            .tag("policy", policy).tag("route", route)
+            .tag("policy", of.policy).tag("route", of.route)
             .register(registry)
         // A route's first call brings its meters with it.
-        return made.also { timers[key] = it; refresh() }
+        return made.also { timers[of] = it; refresh() }
     }
 
     private fun named(family: MetricFamily) = family.base.replace('_', '.')
@@ -102,10 +103,11 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
     override fun close() {
         synchronized(this) { closed = true }
         timing.close()
-        for (meter in meters.values + timers.values) registry.remove(meter)
+        for (meter in meters.values + timers.values.flatMap { it.values }) registry.remove(meter)
     }
 
     private companion object {
-        const val FRESH_NS = 1_000_000_000L
+        /** As long as all meters show one reading: longer than a scrape takes, too short to disagree with the timers, which are live. */
+        const val FRESH_NS = 20_000_000L
     }
 }

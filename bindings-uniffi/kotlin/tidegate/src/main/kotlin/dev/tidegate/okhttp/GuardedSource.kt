@@ -1,6 +1,5 @@
 package dev.tidegate.okhttp
 
-import dev.tidegate.Outcomes
 import dev.tidegate.internal.Wire
 import okhttp3.MediaType
 import okhttp3.ResponseBody
@@ -16,6 +15,7 @@ import java.util.concurrent.atomic.AtomicBoolean
 internal class GuardedSource(
     body: Source,
     private val isLate: () -> Boolean,
+    private val judge: (IOException) -> Long,
     private val deadline: (Throwable) -> IOException,
     private val end: (outcome: Long) -> Unit,
 ) : ForwardingSource(body) {
@@ -28,7 +28,7 @@ internal class GuardedSource(
             return read
         } catch (error: IOException) {
             if (!isLate()) {
-                once(Outcomes.of(error))
+                once(judge(error))
                 throw error
             }
             once(Wire.TIMEOUT)

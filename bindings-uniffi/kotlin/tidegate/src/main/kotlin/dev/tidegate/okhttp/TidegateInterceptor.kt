@@ -252,7 +252,7 @@ private class OkHttpRun(
     /** The same answer, whose body has to be read by the deadline; [end] is told what became of it. */
     private fun Response.guarded(end: (outcome: Long) -> Unit): Response {
         streaming = true
-        val guarded = GuardedSource(body.source(), watchdog::fired, { core.refusal(Verdict.DEADLINE, route, null, it) }) { outcome ->
+        val guarded = GuardedSource(body.source(), watchdog::fired, { Outcomes.of(it, core) }, { core.refusal(Verdict.DEADLINE, route, null, it) }) { outcome ->
             watchdog.stop()
             end(outcome)
         }

@@ -3,6 +3,7 @@
 package dev.tidegate.opentelemetry
 
 import dev.tidegate.Engine
+import dev.tidegate.Measured
 import dev.tidegate.MetricFamily
 import dev.tidegate.Metrics
 import dev.tidegate.guarded
@@ -14,7 +15,6 @@ import io.opentelemetry.api.metrics.Meter
 import io.opentelemetry.api.metrics.MeterProvider
 import io.opentelemetry.api.metrics.ObservableDoubleMeasurement
 import java.util.concurrent.ConcurrentHashMap
-import kotlin.time.DurationUnit
 
 /**
  * Exports an engine's metrics by OpenTelemetry.
@@ -40,10 +40,10 @@ public fun instrument(
     val measurements = observers.values.toTypedArray()
     val callback = meter.batchCallback({ guarded { observe(metrics, observers) } }, measurements[0], *measurements.drop(1).toTypedArray())
     val histograms = (Metrics.families - pulled.toSet()).associateWith { histogram(meter, it) }
-    val known = ConcurrentHashMap<Pair<String, String>, Attributes>()
-    val timing = engine.time { family, policy, route, span ->
-        val labels = known.getOrPut(policy to route) { attributes(mapOf("policy" to policy, "route" to route)) }
-        histograms.getValue(family).record(span.toDouble(DurationUnit.SECONDS), labels)
+    val known = ConcurrentHashMap<Measured, Attributes>()
+    val timing = engine.time { family, of, us ->
+        val labels = known.getOrPut(of) { attributes(mapOf("policy" to of.policy, "route" to of.route)) }
+        histograms.getValue(family).record(us / 1e6, labels)
     }
     return AutoCloseable {
         timing.close()

@@ -63,6 +63,28 @@ class OkHttpTest : MoreRules() {
         return at
     }
 
+    @Test
+    fun `whoever is late hears of the deadline, wherever it strikes`() {
+        val own = Engine(seed = 7)
+        val client = OkHttpClient()
+        val others = mutableListOf<Throwable>()
+        var late = 0
+        repeat(60) { round ->
+            // Heads and bodies that come around the deadline; every third is failed, and repeated.
+            Origin.script("default" to mapOf("status" to (if (round % 3 == 0) 503 else 200), "fault" to "slow_body", "body_bytes" to 20, "chunk_every" to 2 + round % 4, "chunk_bytes" to 1))
+            val policy = policy(engine = own) { deadline = (20 + round).milliseconds; retry { backoff { base = 1.milliseconds } } }
+            val guarded = client.newBuilder().tidegate(policy).build()
+            try {
+                guarded.newCall(Request.Builder().url(Origin.url + "/x").build()).execute().use { it.body.string() }
+            } catch (error: Throwable) {
+                if (error is DeadlineExceeded) late += 1 else others += error
+            }
+        }
+        assertEquals(emptyList<Throwable>(), others)
+        assertTrue(late > 0, "no deadline has struck")
+        client.connectionPool.evictAll()
+    }
+
     /** What Retrofit makes of an interface goes through unchanged. */
     interface Api {
         @GET("/x")
