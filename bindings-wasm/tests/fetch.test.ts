@@ -135,6 +135,20 @@ describe("2: which requests are repeated is told by the request", () => {
 });
 
 describe("3: the last response, or the original error, is the caller's", () => {
+  test("a body that is watched changes nothing that the answer says, and puts nothing on it", async () => {
+    const url = await origin({ status: 200, body: "there" });
+    const bare = await fetch(url);
+    await bare.text();
+    const response = await http().fetch(url);
+    const said = ({ status, url, type, redirected }: Response) => [status, url, type, redirected];
+    expect(response.body).not.toBe(null);
+    for (const each of [response.clone(), response.clone().clone(), response]) {
+      expect([said(each), each.constructor]).toEqual([said(bare), Response]);
+      expect(await each.text()).toBe("there");
+    }
+    expect(Object.getOwnPropertyNames(response)).toEqual(Object.getOwnPropertyNames(bare));
+  });
+
   test("with the reason why it is the last", async () => {
     const url = await origin({ status: 503, body: "try later", headers: { "x-why": "load" } });
     const response = await http().fetch(url);

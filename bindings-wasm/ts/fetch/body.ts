@@ -49,21 +49,65 @@ export function closeBody(body: unknown, reason?: unknown): void {
   }
 }
 
-/** The same answer with another body. What no constructor takes is put on it. */
+/** A `Response` that says what no constructor takes. */
+type Standing = new (body: BodyInit | null, of: Response) => Response;
+
+let platforms: typeof Response | undefined;
+let standing: Standing | undefined;
+
+/** The class of answers with another body: getters, because properties of its own cost each answer ten times as much as it does. */
+function standingOf(platform: typeof Response): Standing {
+  if (platform === platforms && standing !== undefined) return standing;
+  class Stand extends platform {
+    readonly #url: string;
+    readonly #type: ResponseType;
+    readonly #redirected: boolean;
+
+    constructor(body: BodyInit | null, of: Response) {
+      const { status, statusText, headers } = of;
+      super(body, { status, statusText, headers });
+      this.#url = of.url;
+      this.#type = of.type;
+      this.#redirected = of.redirected;
+    }
+
+    override get url(): string {
+      return this.#url;
+    }
+
+    override get type(): ResponseType {
+      return this.#type;
+    }
+
+    override get redirected(): boolean {
+      return this.#redirected;
+    }
+
+    /** Platforms make a plain one, which gets as properties what this one has as getters. */
+    override clone(): Response {
+      const told = {
+        url: { value: this.#url, configurable: true },
+        type: { value: this.#type, configurable: true },
+        redirected: { value: this.#redirected, configurable: true },
+      };
+      const another = (of: Response): Response => {
+        const made = platform.prototype.clone.call(of) as Response;
+        return Object.defineProperties(made, {
+          ...told,
+          clone: { value: () => another(made), configurable: true },
+        });
+      };
+      return another(this);
+    }
+  }
+  Object.defineProperty(Stand.prototype, "constructor", { value: platform, configurable: true });
+  [platforms, standing] = [platform, Stand];
+  return Stand;
+}
+
+/** The same answer with another body. */
 export function rebuilt(response: Response, body: BodyInit | null): Response {
-  const { status, statusText, headers } = response;
-  const made = new Response(body, { status, statusText, headers });
-  const told = {
-    url: { value: response.url, configurable: true },
-    type: { value: response.type, configurable: true },
-    redirected: { value: response.redirected, configurable: true },
-  };
-  const clone = {
-    value: (): Response =>
-      Object.defineProperties(Response.prototype.clone.call(made) as Response, { ...told, clone }),
-    configurable: true,
-  };
-  return Object.defineProperties(made, { ...told, clone });
+  return new (standingOf(Response))(body, response);
 }
 
 /** Starts the time (µs) of something; how to stop it. */
