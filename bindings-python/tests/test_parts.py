@@ -61,7 +61,7 @@ def test_importing_tidegate_does_not_import_parts() -> None:
     [
         (lambda: parts.Backoff(base=-1), "base = -1s: must be a span from 0s to 365 days"),
         (lambda: parts.Backoff(base=6), "max = 5s: must be at least base (6s)"),
-        (lambda: parts.Backoff(base=float("nan")), "base = NaNs: must be a span from 0s to 365 days"),
+        (lambda: parts.Backoff(base=float("nan")), "base = nan: must be a span from 0s to 365 days"),
         (lambda: parts.Backoff(multiplier=0.5), "multiplier = 0.5: must be a finite number from 1 to 1000"),
         (lambda: parts.Backoff(multiplier=float("inf")), "multiplier = inf: must be a finite number"),
         (lambda: parts.Backoff("polynomial"), "exponent = (absent): is required where kind is polynomial"),

@@ -193,7 +193,7 @@ def test_each_child_draws_anew() -> None:
         policy.engine.park = park  # type: ignore[method-assign]
 
         def fails() -> None:
-            raise OSError
+            raise ConnectionError
 
         with pytest.raises(KeyboardInterrupt):
             policy.call(fails)
