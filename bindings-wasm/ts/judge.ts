@@ -97,7 +97,9 @@ function mayPass(outcome: number): boolean {
 export function judge(error: unknown, core: Core | undefined): number {
   let outcome = taken(error);
   if (outcome === undefined) {
-    outcome = chain(error, core, []);
+    try {
+      outcome = chain(error, core, []);
+    } catch {} // what cannot be looked at says nothing
     if (outcome === undefined || outcome === PERMANENT * KIND_UNIT) outcome = UNLISTED;
     else if (outcome === SAID) outcome = PERMANENT * KIND_UNIT;
   }
