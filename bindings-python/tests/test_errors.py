@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import errors_table
 import tidegate
 from errors_table import ROWS, Row
+from odd_server import server
 from tidegate._call import judge, outcomes
 from tidegate._engine.wire import KINDS, kind_of
 
@@ -48,8 +48,8 @@ def tries(policy: Any, work: Any, colour: str = "sync") -> tuple[int, Any]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.library}: {row.error}, {row.how}")
 def test_a_real_error_has_the_class_of_the_table(row: Row, engine: tidegate.Engine) -> None:
     policy = tidegate.Policy(retry={}, engine=engine)
-    with errors_table.server() as server, pytest.raises(Exception) as raised:  # noqa: PT011 - of any type
-        row.make(server)
+    with server() as odd, pytest.raises(Exception) as raised:  # noqa: PT011 - of any type
+        row.make(odd)
     error = raised.value
     if isinstance(error, ImportError):
         pytest.skip(f"{row.library} is not installed: {error}")
