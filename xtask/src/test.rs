@@ -149,6 +149,8 @@ fn rust(shop: &Shop, report: &mut Report) {
         "documents",
         "tower",
         "http",
+        "grpc",
+        "anyhow",
         "reqwest",
         "reqwest-middleware",
         "fleet",
