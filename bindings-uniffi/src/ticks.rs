@@ -3,11 +3,13 @@
 //! The processor's counter stands in between two readings of the system's clock that are at most a millisecond apart; what it
 //! counts by is measured anew all the time. So an error, whatever it comes from (a machine that is moved, a frequency that
 //! changes), is one of less than a millisecond; core lets no time run back. Only on Linux on x86-64, and only where
-//! the kernel itself trusts the counter. Elsewhere the host reads its own clock.
+//! the kernel itself trusts the counter, and reading it is at least twice as fast. Elsewhere the host reads its own clock.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // a host's half reads the clock
 #![cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 
+use std::hint::black_box;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// As far from a reading as the counter is believed.
@@ -57,12 +59,39 @@ fn trusted() -> bool {
             .is_ok_and(|source| source.trim() == "tsc")
 }
 
+/// Does the counter earn its place? It has to be read at least twice as fast as the system's clock, because the arithmetic around it
+/// costs as much again: on some machines both cost the same.
+fn worth(counter: Duration, clock: Duration) -> bool {
+    counter * 2 < clock
+}
+
+/// Measured once: some ten microseconds.
+fn quicker() -> bool {
+    static QUICKER: OnceLock<bool> = OnceLock::new();
+    *QUICKER.get_or_init(|| {
+        let base = Instant::now();
+        worth(shortest(ticks), shortest(|| base.elapsed().as_nanos() as u64))
+    })
+}
+
+/// The shortest of a few rounds: what else the machine does only makes one longer.
+fn shortest(read: impl Fn() -> u64) -> Duration {
+    let round = || {
+        let began = Instant::now();
+        for _ in 0..32 {
+            black_box(read());
+        }
+        began.elapsed()
+    };
+    (0..5).map(|_| round()).min().unwrap_or_default()
+}
+
 impl Ticks {
-    /// A clock that says `ns` now; nothing where there is no counter to trust.
+    /// A clock that says `ns` now; nothing where there is no counter to trust, or where it is no quicker.
     pub fn new(ns: u64) -> Option<Self> {
         let here = Reading { ticks: ticks(), ns };
         let new = Self { base: Instant::now(), base_ns: ns, last: here, mark: here, rate: 0, trusted: 0 };
-        trusted().then_some(new)
+        (trusted() && quicker()).then_some(new)
     }
 
     /// The present, in microseconds.
@@ -116,6 +145,13 @@ mod tests {
     }
 
     #[test]
+    fn a_counter_that_costs_as_much_as_the_clock_is_left_alone() {
+        let ns = Duration::from_nanos;
+        assert!(worth(ns(10), ns(22)) && !worth(ns(23), ns(19)) && !worth(ns(10), ns(20)));
+        assert!(shortest(|| 1) < Duration::from_secs(1));
+    }
+
+    #[test]
     fn a_counter_that_is_wrong_is_not_believed() {
         let mut clock = clock();
         for (ticks, ns) in [(10, 20_000_000), (20, 2_000_000_000), (u64::MAX / 2, 2_020_000_000)] {
@@ -129,7 +165,7 @@ mod tests {
 
     #[test]
     fn it_goes_with_the_systems_clock() {
-        let Some(mut clock) = Ticks::new(7_000_000) else { return assert!(!trusted()) };
+        let Some(mut clock) = Ticks::new(7_000_000) else { return assert!(!(trusted() && quicker())) };
         let began = Instant::now();
         let mut worst = 0;
         while began.elapsed() < Duration::from_millis(100) {
