@@ -28,22 +28,25 @@ public struct Outcome: Sendable, Hashable {
 /// Told the value or the error of an attempt, answers what became of it, or nil for the default.
 public typealias Classify = @Sendable (Result<any Sendable, any Error>) -> Outcome?
 
-/// Failures that prove that nothing was sent.
-private let unsent: Set<URLError.Code> = [
-    .cannotConnectToHost, .cannotFindHost, .dnsLookupFailed, .notConnectedToInternet, .internationalRoamingOff,
-    .callIsActive, .dataNotAllowed,
-]
-/// Failures that may pass. Those of certificates do not. `unknown` is how Foundation on Linux says that a body broke off.
-private let passing: Set<URLError.Code> = [
-    .unknown,
-    .timedOut, .networkConnectionLost, .badServerResponse, .secureConnectionFailed, .cannotLoadFromNetwork,
-    .downloadDecodingFailedMidStream, .downloadDecodingFailedToComplete, .resourceUnavailable, .cannotParseResponse,
-    .zeroByteResource,
-]
-private let unsentErrno: Set<Int32> = [ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ENETDOWN]
+/// The outcome of an error, at its place in a word, by the rule for errors of plain functions (semantics 1.5). A status that an error
+/// carries is judged as an answer under the policy.
+func outcome(of error: any Error, under policy: Policy? = nil) -> UInt64 {
+    known(error, policy) ?? word(.permanent)
+}
 
-/// The outcome of an error, at its place in a word.
-func outcome(of error: any Error) -> UInt64 {
+/// What core's table says of an error, or of its causes; nil where it says nothing.
+func known(_ error: any Error, _ policy: Policy?) -> UInt64? {
+    var cause: (any Error)? = error
+    for _ in 0..<ErrorsGen.deepest {
+        guard let each = cause else { return nil }
+        if let own = own(each, policy) { return own }
+        cause = (each as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
+    }
+    return nil
+}
+
+/// What one error says by itself.
+private func own(_ error: any Error, _ policy: Policy?) -> UInt64? {
     switch error {
     case let error as Rejected:
         // An inner policy's refusal: retryable, and no evidence about the far side.
@@ -51,14 +54,21 @@ func outcome(of error: any Error) -> UInt64 {
         return limited ? word(.throttled, error.retryIn) : word(.conflict)
     case let error as any TidegateError: return error.httpStatus == 504 ? word(.transient) : word(.permanent)
     case is CancellationError: return word(.ignored)
-    case let error as URLError:
-        if unsent.contains(error.code) { return word(.neverSent) }
-        if passing.contains(error.code) { return word(.transient) }
-        return error.code == .cancelled ? word(.ignored) : word(.permanent)
-    case let error as POSIXError:
-        return word(unsentErrno.contains(error.code.rawValue) ? .neverSent : .transient)
-    default: return word(.permanent)
+    case let error as URLError: return word(ErrorsGen.urlErrors[error.code.rawValue] ?? .permanent)
+    case let error as POSIXError: return word(ErrorsGen.errnos[error.code.rawValue] ?? .permanent)
+    default: break
     }
+    let native = error as NSError
+    if native.domain == NSURLErrorDomain { return word(ErrorsGen.urlErrors[native.code] ?? .permanent) }
+    if native.domain == NSPOSIXErrorDomain { return word(ErrorsGen.errnos[Int32(clamping: native.code)] ?? .permanent) }
+    guard let policy else { return nil }
+    for child in Mirror(reflecting: error).children {
+        let response = child.value as? HTTPURLResponse
+        let named = ["status", "statusCode"].contains(child.label) ? child.value as? Int : nil
+        guard let status = response?.statusCode ?? named, 400..<600 ~= status else { continue }
+        return policy.classified(status, response?.allHeaderFields ?? [:])
+    }
+    return nil
 }
 
 private func word(_ kind: Kind, _ retryAfter: Duration? = nil) -> UInt64 {
@@ -70,7 +80,7 @@ extension Policy {
     func judge(_ result: Result<any Sendable, any Error>, default known: UInt64? = nil) -> UInt64 {
         if let own = judged(result) { return own }
         if let known { return known }
-        if case .failure(let error) = result { return outcome(of: error) }
+        if case .failure(let error) = result { return outcome(of: error, under: self) }
         return 0
     }
 

@@ -41,7 +41,7 @@ extension Policy {
             return ours.reason.map { asked($0, failure: nil, judged: false) } ?? false
         }
         let own = judged(.failure(error))
-        return asked(.attempts, failure: (own ?? outcome(of: error)) >> 11 & 31, judged: own != nil)
+        return asked(.attempts, failure: (own ?? outcome(of: error, under: self)) >> 11 & 31, judged: own != nil)
     }
 
     private func asked(_ verdict: Verdict, failure kind: UInt64?, judged: Bool) -> Bool {

@@ -170,7 +170,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
 
     private func judged(_ result: Result<T, any Error>) -> UInt64 {
         if let judge { return judge(result.map { $0 as any Sendable }) }
-        if case .failure(let error) = result { return outcome(of: error) }
+        if case .failure(let error) = result { return outcome(of: error, under: policy) }
         return 0
     }
 
@@ -356,11 +356,22 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             policy.span("retry.max_retry_after")
         }
         let result = decided ?? .failure(refusal(verdict, retryIn, last))
+        let unnamed = note ?? unknown(verdict, decided)
         var isOurs = decided == nil
         if case .failure = result, lane?.stopped == true { isOurs = true }
-        conclusion = (result, Report(attempts: attempts, reason: verdict, note: note, retryIn: retryIn), isOurs)
+        conclusion = (result, Report(attempts: attempts, reason: verdict, note: unnamed, retryIn: retryIn), isOurs)
         lanes = [Lane?](repeating: nil, count: 8)
         if out == 0 { tell(nil, &effects) }
+    }
+
+    /// The note of an error that is permanent because nothing is known of it.
+    private func unknown(_ verdict: Verdict, _ decided: Result<T, any Error>?) -> String? {
+        guard verdict == .notRetryable, policy.classify == nil, policy.setting("retry.max_attempts") ?? 1 > 1,
+            case .failure(let error) = decided, known(error, policy) == nil
+        else { return nil }
+        let type = "\(Swift.type(of: error))"
+        return ErrorsGen.note.replacingOccurrences(of: "{error}", with: type)
+            .replacingOccurrences(of: "to repeat it: {on}, or classify", with: "to repeat it: classify")
     }
 
     private func refusal(_ verdict: Verdict, _ retryIn: Duration?, _ last: Result<T, any Error>?) -> any Error {

@@ -151,9 +151,13 @@ extension Policy {
             return nil
         }
         guard response.statusCode >= 400 else { return 0 }
-        let headers = response.allHeaderFields.map { Header(name: "\($0.key)", value: "\($0.value)") }
+        return classified(response.statusCode, response.allHeaderFields)
+    }
+
+    /// The outcome of an answer that has failed.
+    func classified(_ status: Int, _ fields: [AnyHashable: Any]) -> UInt64 {
+        let headers = fields.map { Header(name: "\($0.key)", value: "\($0.value)") }
         let wall = UInt64(max(Date().timeIntervalSince1970, 0) * 1e6)
-        let status = UInt16(clamping: response.statusCode)
-        return engine.native.classify(policy: number, status: status, headers: headers, wallUs: wall)
+        return engine.native.classify(policy: number, status: UInt16(clamping: status), headers: headers, wallUs: wall)
     }
 }

@@ -23,6 +23,62 @@ private enum ShopError: Error, Equatable {
 
     static let quick = Backoff.constant(.zero)
 
+    private struct Refused: Error {
+        let statusCode: Int
+    }
+
+    private struct Answered: Error {
+        let response: HTTPURLResponse
+    }
+
+    private struct Wrapped: CustomNSError {
+        let cause: URLError
+        var errorUserInfo: [String: Any] { [NSUnderlyingErrorKey: cause] }
+    }
+
+    private static func answered(_ status: Int) -> Answered {
+        let url = URL(string: "http://localhost/")!
+        return Answered(response: HTTPURLResponse(url: url, statusCode: status, httpVersion: nil, headerFields: ["Retry-After": "0"])!)
+    }
+
+    /// Semantics 1.5: by core's table, then by a status, then by the cause.
+    @Test func errorsOfPlainFunctionsHaveTheirClass() throws {
+        let policy = try Policy("p", retry: Retry(), engine: engine)
+        let cases: [(any Error, Kind)] = [
+            (URLError(.cannotConnectToHost), .neverSent), (URLError(.notConnectedToInternet), .neverSent),
+            (URLError(.timedOut), .timeout), (URLError(.networkConnectionLost), .transient),
+            (URLError(.serverCertificateUntrusted), .permanent), (URLError(.badURL), .permanent), (URLError(.cancelled), .ignored),
+            (POSIXError(.ECONNREFUSED), .neverSent), (POSIXError(.ECONNRESET), .transient), (POSIXError(.ETIMEDOUT), .timeout),
+            (POSIXError(.ENOENT), .permanent), (POSIXError(.EACCES), .permanent),
+            (NSError(domain: NSURLErrorDomain, code: -1001), .timeout), (NSError(domain: NSPOSIXErrorDomain, code: Int(EPIPE)), .transient),
+            (Wrapped(cause: URLError(.cannotFindHost)), .neverSent),
+            (Refused(statusCode: 503), .transient), (Refused(statusCode: 429), .throttled), (Refused(statusCode: 404), .permanent),
+            (Self.answered(502), .transient), (Self.answered(422), .permanent),
+            (CancellationError(), .ignored), (Broken(), .permanent),
+        ]
+        for (error, expected) in cases {
+            #expect(outcome(of: error, under: policy) >> 11 & 31 == Kind.numbers[expected], "\(error)")
+        }
+    }
+
+    @Test func anErrorOfWhichNothingIsKnownSaysSo() async throws {
+        let policy = try Policy("p", retry: Retry(), engine: engine)
+        let note = await policy.ended { _ -> Int in throw Broken() }.report.note
+        #expect(note == "not retried: Broken is not listed as an error that may pass; to repeat it: classify")
+        #expect(await policy.ended { _ -> Int in throw Refused(statusCode: 404) }.report.note == nil)
+        let never = try Policy("never", deadline: .seconds(9), engine: engine)
+        #expect(await never.ended { _ -> Int in throw Broken() }.report.note == nil)
+    }
+
+    @Test func aPlainFunctionAroundAClientIsRepeated() async throws {
+        let policy = try Policy("p", retry: Retry(maxAttempts: 3, backoff: Self.quick), engine: engine)
+        let attempts = try await policy.run { attempt in
+            if attempt.number < 3 { throw Self.answered(503) }
+            return attempt.number
+        }
+        #expect(attempts == 3)
+    }
+
     @Test func typedThrowsTellWhereAnErrorComesFrom() async throws {
         let policy = try Policy("p", retry: Retry(maxAttempts: 2, backoff: Self.quick), classify: { _ in Outcome(.transient) }, engine: engine)
         do {

@@ -78,7 +78,9 @@ private enum Tag {
         #expect(ended.report == Report(attempts: 3, reason: .attempts, note: "gave up after 3 attempts"))
         let plain = try Policy("q", retry: Retry(), engine: engine)
         let once = await plain.ended { _ -> Int in throw Broken() }
-        #expect(once.report == Report(attempts: 1, reason: .notRetryable))
+        #expect(once.report == Report(
+                attempts: 1, reason: .notRetryable,
+                note: "not retried: Broken is not listed as an error that may pass; to repeat it: classify"))
         try await nothingIsLeft()
     }
 
