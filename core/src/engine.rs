@@ -60,7 +60,6 @@ mod token;
 mod view;
 mod waiting;
 
-use crate::full::Part;
 use policies::Entry;
 use route::Operated;
 use std::collections::BTreeMap as Map;
@@ -80,7 +79,6 @@ pub use view::{
 
 use crate::action::{CallId, Flags, PolicyId, RouteId, Verdict};
 use crate::classify::{HttpFailure, classify};
-use crate::fleet::StoreCommand;
 use crate::outcome::{Class, Kind, Outcome};
 use crate::policy::Policy;
 use crate::time::{Clock, Time, WallTime};
@@ -163,10 +161,9 @@ pub struct Engine {
     /// Calls begun so far.
     ordinal: u64,
     by_name: Map<String, u16>,
-    pools: Map<String, pools::Shared>,
-    /// What holds the fleet together, once a store is attached; and commands for it that nobody has taken.
-    fleet: Option<Part<fleet::Fleet>>,
-    commands: Vec<StoreCommand>,
+    pools: pools::Pools,
+    /// What holds the fleet together.
+    store: fleet::FleetStore,
     /// Permits to release once this event has been processed.
     pending_release: side::PendingRelease,
     journal: journal::Journal,
@@ -179,10 +176,9 @@ impl Engine {
             clock: Clock::default(),
             ordinal: 0,
             by_name: Map::new(),
-            pools: Map::new(),
+            pools: pools::Pools::default(),
             desk: desk::Desk::new(seed, options),
-            fleet: None,
-            commands: Vec::new(),
+            store: fleet::FleetStore::default(),
             pending_release: side::PendingRelease::default(),
             journal: journal::Journal::new(seed, options),
         }
@@ -211,10 +207,10 @@ impl Engine {
         let Some(number) = self.desk.policies.next_number() else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
-        if let Some(rule) = fleet::rule_against(self.fleet.as_deref(), &policy) {
+        if let Some(rule) = fleet::rule_against(self.store.fleet.as_deref(), &policy) {
             return clash(policy, rule);
         }
-        let homes = match self.homes_of(&policy) {
+        let homes = match self.pools.homes_of(&policy) {
             Ok(homes) => homes,
             Err(rule) => return clash(policy, rule),
         };
@@ -307,7 +303,7 @@ impl Engine {
         self.desk.wakes.clear();
         self.desk.chores.clear();
         self.desk.notes.forget_calls();
-        self.fleet_desk().fork_fleet();
+        self.store.fork(self.desk.seed);
         Flags::default()
     }
 }

@@ -15,6 +15,7 @@ use super::timer::{limit, span};
 use crate::action::{Action, Step, Verdict, Wait};
 use crate::breaker::CircuitBreaker;
 use crate::engine::desk::Desk;
+use crate::engine::fleet::FleetDesk;
 use crate::full::FULL;
 use crate::policy::Unit;
 use crate::throttle::AdaptiveThrottle;
@@ -87,7 +88,7 @@ impl Desk {
         }
         let route = self.calls[slot].route;
         if self.routes[route].stages & stage::LEASED != 0 {
-            until = self.before_renewal(route, until, now);
+            until = self.routes.before_renewal(route, until, now);
         }
         Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
     }
@@ -110,7 +111,7 @@ impl Engine {
         }
         if stages & stage::RATE != 0 {
             let home = self.desk.routes[call.route].rate_at;
-            if self.desk.is_above_burst(u32::from(call.cost), home) {
+            if self.desk.routes.is_above_burst(u32::from(call.cost), home) {
                 return self.refuse(slot, Verdict::CostAboveBurst, None, now);
             }
         }
@@ -142,7 +143,10 @@ impl Engine {
             pass!(self.desk.ask_hold(slot, now));
         }
         if meets(Stage::Rate, stage::RATE) {
-            pass!(self.ask_pace(slot, false, now));
+            pass!(match self.desk.ask_rate(slot, false, now) {
+                Some(answer) => answer,
+                None => self.fleet_desk().ask_fleet(slot, now),
+            });
         }
         if meets(Stage::Bulkhead, stage::POOL) {
             // A permit of the fleet's is never had without a look at what the store says.
@@ -167,7 +171,9 @@ impl Engine {
             pass!(self.guard(slot, now));
         }
         if meets(Stage::Send, stage::SEND) {
-            pass!(self.ask_pace(slot, true, now));
+            pass!(
+                self.desk.ask_rate(slot, true, now).unwrap_or_else(|| Answer::broken(Verdict::RateLimited))
+            );
         }
         Answer::Pass
     }
@@ -176,41 +182,17 @@ impl Engine {
     fn look(&mut self, slot: Slot, now: Time) -> Answer {
         let route = &self.desk.routes[self.desk.calls[slot].route];
         if route.guard.is_some() {
-            return self.look_in_fleet(slot, now);
+            return self.fleet_desk().look_in_fleet(slot, now);
         }
-        match route.breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
-            Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
-            None => Answer::Pass,
-        }
-    }
-
-    /// The same where the breaker is the fleet's.
-    #[cold]
-    fn look_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
-        let route = self.desk.calls[slot].route;
-        if let Some(answer) = self.fleet_desk().consult_fleet(route, true, now) {
-            return answer;
-        }
-        match self.desk.routes[route].breaker.as_ref().and_then(|breaker| breaker.refuses(now)) {
-            Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),
-            None => Answer::Pass,
-        }
+        route.early_look(now)
     }
 
     /// Breaker or throttle.
     fn guard(&mut self, slot: Slot, now: Time) -> Answer {
         if self.desk.routes[self.desk.calls[slot].route].guard.is_some() {
-            return self.guard_in_fleet(slot, now);
+            return self.fleet_desk().guard_in_fleet(slot, now);
         }
         self.desk.guard_here(slot, now)
-    }
-
-    /// The same where the breaker is the fleet's.
-    #[cold]
-    fn guard_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
-        let route = self.desk.calls[slot].route;
-        let fleet = self.fleet_desk().consult_fleet(route, false, now);
-        fleet.unwrap_or_else(|| self.desk.guard_here(slot, now))
     }
 
     /// What a waiter finds whose turn may have come: a hold's place, or tokens.
@@ -221,15 +203,15 @@ impl Engine {
         }
         let (still, next) = match state {
             State::Held if FULL => (self.desk.still_held(slot, now), Stage::Rate),
-            State::Paced if FULL && !sending && self.desk.in_fleet(slot) => {
+            State::Paced if FULL && !sending && self.desk.routes.in_fleet(self.desk.calls[slot].route) => {
                 match self.fleet_desk().still_in_fleet(slot, now) {
                     Answer::Pass => (None, Stage::Bulkhead),
                     Answer::Wait(step) => return step,
                     Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
                 }
             }
-            _ if FULL && sending => (self.still_paced(slot, now), Stage::Start),
-            _ => (self.still_paced(slot, now), Stage::Bulkhead),
+            _ if FULL && sending => (self.desk.still_in_rate_queue(slot, now), Stage::Start),
+            _ => (self.desk.still_in_rate_queue(slot, now), Stage::Bulkhead),
         };
         if let Some(step) = still {
             return step;
@@ -272,6 +254,26 @@ impl Engine {
         self.desk.unlist(slot);
         self.desk.calls[slot].claim();
         self.proceed(slot, Stage::Guard, now)
+    }
+}
+
+impl FleetDesk<'_> {
+    /// The same where the breaker is the fleet's.
+    #[cold]
+    fn guard_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
+        let route = self.desk.calls[slot].route;
+        let fleet = self.consult_fleet(route, false, now);
+        fleet.unwrap_or_else(|| self.desk.guard_here(slot, now))
+    }
+
+    /// The same where the breaker is the fleet's.
+    #[cold]
+    fn look_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
+        let route = self.desk.calls[slot].route;
+        if let Some(answer) = self.consult_fleet(route, true, now) {
+            return answer;
+        }
+        self.desk.routes[route].early_look(now)
     }
 }
 

@@ -12,6 +12,7 @@ use super::route::stage;
 use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
 use crate::action::{CallId, Event, Lane, Request, RouteId, Step, Verdict, Wait};
+use crate::engine::fleet::FleetDesk;
 use crate::full::FULL;
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
@@ -107,7 +108,10 @@ impl Engine {
                 Step::done(Verdict::Stale)
             }
             (State::Ended | State::Free, _) => Step::done(Verdict::Stale),
-            (State::Lost, _) => self.told(slot, now),
+            (State::Lost, _) => {
+                self.settle(slot, now);
+                Step::done(Verdict::Lost)
+            }
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
             (State::Running, Event::Headers { attempt }) if self.desk.calls.runs(slot, attempt) => {
                 self.head(slot, attempt, now)
@@ -156,11 +160,11 @@ impl Engine {
             }
             State::Running if out_of_time => {
                 let (since, attempt) = self.desk.calls.oldest_running(slot);
-                let kind = self.desk.cut(slot, since, now);
+                let kind = self.desk.policies.deadline_kind(&self.desk.calls[slot], since, now);
                 self.end_cut(slot, kind, (since, attempt), now)
             }
             State::Body if out_of_time => {
-                let kind = self.desk.cut(slot, call.since(), now);
+                let kind = self.desk.policies.deadline_kind(&self.desk.calls[slot], call.since(), now);
                 let lane = Lane::of(1 + self.desk.calls[slot].running().trailing_zeros() as u8);
                 self.body_failed(slot, self.desk.calls[slot].attempt_in(lane), kind, now);
                 self.end(slot, Verdict::Deadline, None, None, now)
@@ -168,13 +172,13 @@ impl Engine {
             State::Running => self.still_running(slot, now),
             State::Body => {
                 let (route, deadline) = (call.route, call.deadline);
-                wait(Wait::Body, self.keep_lease(route, deadline, now), now)
+                wait(Wait::Body, self.fleet_desk().keep_lease(route, deadline, now), now)
             }
             State::Backoff if out_of_time => self.refuse(slot, Verdict::Deadline, None, now),
             State::Backoff if call.moment <= now => self.go_on(slot, now),
             State::Backoff => {
                 let (route, due) = (call.route, call.moment);
-                wait(Wait::Backoff, self.keep_lease(route, due, now), now)
+                wait(Wait::Backoff, self.fleet_desk().keep_lease(route, due, now), now)
             }
             State::Free | State::Passing | State::Ended | State::Lost => Step::done(Verdict::Stale),
         }
@@ -208,7 +212,7 @@ impl Engine {
 
     /// Attempts run: one may be out of time, and another due beside it.
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
-        let (end, attempt) = self.desk.first_to_end(slot);
+        let (end, attempt) = self.desk.calls.first_to_end(&self.desk.policies, slot);
         if end <= now {
             return self.time_out(slot, attempt, now);
         }
@@ -218,20 +222,9 @@ impl Engine {
             return step;
         }
         let next = self.desk.next_moment(slot);
-        let next = self.keep_lease(self.desk.calls[slot].route, next, now);
+        let route = self.desk.calls[slot].route;
+        let next = self.fleet_desk().keep_lease(route, next, now);
         wait(Wait::Running, next, now)
-    }
-
-    /// Whoever holds a lease of the fleet's comes in time to have it renewed.
-    #[inline]
-    pub(super) fn keep_lease(&mut self, route: RouteAt, until: Time, now: Time) -> Time {
-        if self.desk.routes[route].stages & stage::LEASED == 0 {
-            return until;
-        }
-        self.fleet_desk().watch_store(now);
-        let home = self.desk.routes[route].pool_at;
-        self.fleet_desk().keep_slots(home, now);
-        self.desk.before_renewal(route, until, now)
     }
 
     /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
@@ -253,5 +246,19 @@ impl Engine {
             self.go_on_with_chores(now);
         }
         Step { flags: self.flags(), ..step }
+    }
+}
+
+impl FleetDesk<'_> {
+    /// Whoever holds a lease of the fleet's comes in time to have it renewed.
+    #[inline]
+    pub(super) fn keep_lease(&mut self, route: RouteAt, until: Time, now: Time) -> Time {
+        if self.desk.routes[route].stages & stage::LEASED == 0 {
+            return until;
+        }
+        self.watch_store(now);
+        let home = self.desk.routes[route].pool_at;
+        self.keep_slots(home, now);
+        self.desk.routes.before_renewal(route, until, now)
     }
 }

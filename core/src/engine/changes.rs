@@ -161,7 +161,7 @@ impl FleetDesk<'_> {
             pool.max_queue = 0;
         }
         self.retune_slots(route.own(), to.as_ref(), now);
-        self.desk.retune_digest(route.own(), to.as_ref());
+        self.desk.routes.retune_digest(route.own(), to.as_ref());
     }
 
     /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
@@ -207,7 +207,7 @@ impl FleetDesk<'_> {
             self.desk.rate_retuned(route.own(), moved, now);
         }
         if self.desk.routes[route].budget_at == route.own() {
-            self.desk.retune_budget_of(route, policy.retry.budget, at);
+            self.desk.routes.retune_budget_of(route, policy.retry.budget, at);
         }
     }
 }

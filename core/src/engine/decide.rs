@@ -151,7 +151,7 @@ impl Engine {
         now: Time,
     ) -> Result<Step, Verdict> {
         if self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
-            if !self.desk.could_hedge(slot) {
+            if !self.desk.calls.could_hedge(&self.desk.policies, slot) {
                 return Err(Verdict::Attempts);
             }
             self.pay_back(now);
@@ -188,7 +188,8 @@ impl Engine {
             return Ok(self.go_on(slot, now));
         }
         self.desk.calls[slot].wait();
-        let due = self.keep_lease(self.desk.calls[slot].route, now.after(delay), now);
+        let route = self.desk.calls[slot].route;
+        let due = self.fleet_desk().keep_lease(route, now.after(delay), now);
         Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
     }
 
@@ -204,7 +205,7 @@ impl Engine {
             if self.desk.calls[slot].has(flag::ABORTABLE) {
                 self.desk.calls.report_lane(slot, bit, &mut self.pending_release);
             }
-            let (end, next) = self.desk.first_to_end(slot);
+            let (end, next) = self.desk.calls.first_to_end(&self.desk.policies, slot);
             if !FULL || self.desk.calls[slot].running() == 0 || end > now {
                 return self.decide(slot, racer, Outcome::of(Class::Timeout), stop, now);
             }

@@ -3,6 +3,7 @@
 mod bounds;
 mod call;
 
+use crate::engine::pools::Pools;
 use core::fmt;
 
 pub use call::CallExplanation;
@@ -96,12 +97,12 @@ impl Engine {
             Some(pool) => self.pools.get(&**pool).and_then(|it| it.pool.policy().retry.budget),
             None => policy.retry.budget,
         };
-        let bulkhead = self.pooled(policy.bulkhead.as_ref().and_then(|it| it.pool.as_deref()), policy);
+        let bulkhead = self.pools.pooled(policy.bulkhead.as_ref().and_then(|it| it.pool.as_deref()), policy);
         let queues = bulkhead.bulkhead.as_ref().is_some_and(|it| it.max_queue > 0);
         let max_wait = bounds::max_wait(policy, queues);
         Some(PolicyExplanation {
             policy: policy.name().to_owned(),
-            components: ORDER.iter().filter_map(|it| self.component(policy, it.0, it.1)).collect(),
+            components: ORDER.iter().filter_map(|it| self.pools.component(policy, it.0, it.1)).collect(),
             max_attempts: bounds::max_attempts(policy),
             max_wait,
             max_time: bounds::max_time(policy, max_wait),
@@ -110,10 +111,12 @@ impl Engine {
             warnings: bounds::warnings(policy, bulkhead, budget.is_some()),
         })
     }
+}
 
+impl Pools {
     /// The pool that a component names, as the policy that it is; else the policy itself.
     fn pooled<'a>(&'a self, pool: Option<&str>, policy: &'a Policy) -> &'a Policy {
-        pool.and_then(|pool| self.pools.get(pool)).map_or(policy, |shared| shared.pool.policy())
+        pool.and_then(|pool| self.get(pool)).map_or(policy, |shared| shared.pool.policy())
     }
 
     fn component(&self, policy: &Policy, name: &'static str, of: &[&str]) -> Option<Component> {
@@ -127,7 +130,7 @@ impl Engine {
         };
         let pool_key = format!("{name}.pool");
         let pool = match policy.value(&pool_key) {
-            Some(Value::Text(pool)) => self.pools.get(pool).map(|shared| shared.pool.policy()),
+            Some(Value::Text(pool)) => self.get(pool).map(|shared| shared.pool.policy()),
             _ => None,
         };
         let here = |key: &&Key| {

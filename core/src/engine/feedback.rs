@@ -12,6 +12,7 @@ use super::stage::missing;
 use super::stage::{Context, Effect, Ended, Stage as _};
 use crate::action::Lane;
 use crate::breaker::{CircuitBreaker, Evidence, Ticket};
+use crate::engine::policies::Policies;
 use crate::outcome::{Class, Kind};
 use crate::policy::{Policy, Unit};
 use crate::rng::{self, Purpose};
@@ -24,20 +25,6 @@ fn guarded_unit(policy: &Policy) -> Option<Unit> {
 }
 
 impl Desk {
-    /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
-    /// policy's own deadline, else nothing (semantics 1.1).
-    pub(super) fn cut(&self, slot: Slot, since: Time, now: Time) -> Kind {
-        let policy = self.policies.of(&self.calls[slot]);
-        let whole =
-            if policy.attempt_timeout == Duration::MAX { policy.deadline } else { policy.attempt_timeout };
-        let ran = now.since(since).as_micros();
-        if whole != Duration::MAX && ran >= whole.as_micros().div_ceil(2) {
-            Class::Timeout.into()
-        } else {
-            Kind::CANCELLED
-        }
-    }
-
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
     pub(super) fn take_racer(&mut self, slot: Slot, attempt: u8) -> Racer {
         let call = &self.calls[slot];
@@ -83,7 +70,7 @@ impl Engine {
         if route.stages == 0 {
             return left;
         }
-        if route.send.is_some() || racer.ticket != 0 && self.desk.guards_attempts(policy) {
+        if route.send.is_some() || racer.ticket != 0 && self.desk.policies.guards_attempts(policy) {
             self.attempt_evidence(slot, racer, paid_for, kind, now);
         }
         if racer.permit {
@@ -100,7 +87,7 @@ impl Engine {
         {
             rate.on_response(paid_for == Class::Throttled, now);
         }
-        if racer.ticket != 0 && self.desk.guards_attempts(self.desk.calls[slot].policy) {
+        if racer.ticket != 0 && self.desk.policies.guards_attempts(self.desk.calls[slot].policy) {
             let probe = self.desk.calls[slot].has(flag::PROBE) && !racer.hedge;
             self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
         }
@@ -248,6 +235,22 @@ impl Racer {
             ticket: call.ticket,
             hedge: false,
             permit: call.has(flag::PER_LANE),
+        }
+    }
+}
+
+impl Policies {
+    /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
+    /// policy's own deadline, else nothing (semantics 1.1).
+    pub(super) fn deadline_kind(&self, call: &Call, since: Time, now: Time) -> Kind {
+        let policy = self.of(call);
+        let whole =
+            if policy.attempt_timeout == Duration::MAX { policy.deadline } else { policy.attempt_timeout };
+        let ran = now.since(since).as_micros();
+        if whole != Duration::MAX && ran >= whole.as_micros().div_ceil(2) {
+            Class::Timeout.into()
+        } else {
+            Kind::CANCELLED
         }
     }
 }

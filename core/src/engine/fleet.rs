@@ -15,10 +15,14 @@ pub(super) mod rate;
 mod reap;
 mod reply;
 pub(super) mod slots;
+#[cfg(test)]
+mod tests;
 
 use super::fleet::rate::Share;
 use super::pace::Bucket;
-use super::place::{PoolAt, Slot};
+use super::place::{PoolAt, RouteAt, Slot};
+use crate::engine::policies::Policies;
+use crate::engine::route::Routes;
 use std::collections::BTreeMap;
 
 use super::Engine;
@@ -30,8 +34,8 @@ use crate::policy::Policy;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 pub(super) use command::Part;
-use command::Pending;
-use health::Health;
+use command::{Address, Pending, escaped};
+use health::{Health, Place};
 
 /// The namespace of keys where none is given.
 const NAMESPACE: &str = "tidegate";
@@ -131,33 +135,74 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
     .find_map(|(there, rule)| there.then_some(rule))
 }
 
-/// What the fleet's side of a stage acts on: the desk, and what is known of the fleet and its store.
-pub(super) struct FleetDesk<'a> {
-    pub desk: &'a mut Desk,
-    pub fleet: &'a mut Option<full::Part<Fleet>>,
-    pub commands: &'a mut Vec<StoreCommand>,
+/// The fleet's store: what is known of it, once it is attached, and commands for it that no host has taken.
+#[derive(Debug, Default)]
+pub(super) struct FleetStore {
+    pub fleet: Option<full::Part<Fleet>>,
+    pub commands: Vec<StoreCommand>,
 }
 
-impl Desk {
+/// What a fleet's component acts on: the desk, and the fleet's store.
+pub(super) struct FleetDesk<'a> {
+    pub desk: &'a mut Desk,
+    pub store: &'a mut FleetStore,
+}
+
+impl Routes {
     fn rate_queue(&self, home: PoolAt) -> (u32, Option<Slot>, u64) {
-        self.routes[home]
+        self[home]
             .rate
             .as_deref()
             .map_or((0, None, 0), |pace| (pace.waiting.len(), pace.waiting.head(), pace.queued()))
     }
 
+    /// The route or pool that a command is about, while that part of it is the fleet's. `None` is legal: since the command
+    /// went out, the route may have been evicted, or a retune may have made the component the process's own.
+    fn still_fleets(&self, pending: &Pending) -> Option<RouteAt> {
+        self.still_there((pending.home, pending.subject.part()))
+    }
+
+    /// The same by route and part.
+    fn still_there(&self, (home, part): Place) -> Option<RouteAt> {
+        let at = self.find_lasting(home)?;
+        let it = &self[at];
+        let is_fleets = match part {
+            Part::Rate => it.rate.as_deref().is_some_and(|rate| matches!(rate.bucket, Bucket::Fleet(_))),
+            Part::Breaker => it.guard.is_some(),
+            Part::Slots => it.slots.is_some(),
+            Part::Digest => it.digest.is_some(),
+            Part::Upkeep => false, // changes nothing here
+        };
+        is_fleets.then_some(at)
+    }
+
+    /// What a command about a component is about.
+    /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
+    /// can close them.
+    fn address(&self, policies: &Policies, home: PoolAt) -> Address {
+        Address { home: self.lasting_id(home.route()), entity: self.entity(policies, home) }
+    }
+
+    fn entity(&self, policies: &Policies, home: PoolAt) -> String {
+        let route = &self[home];
+        if route.is_pool() {
+            return format!("p|{}", escaped(route.raw_key()));
+        }
+        let policy = &policies[usize::from(route.policy)].policy;
+        format!("r|{}|{}", escaped(policy.name()), escaped(route.raw_key()))
+    }
+
     pub(super) fn share_mut(&mut self, home: PoolAt) -> Option<&mut Share> {
-        match &mut self.routes[home].rate.as_deref_mut()?.bucket {
+        match &mut self[home].rate.as_deref_mut()?.bucket {
             Bucket::Fleet(share) => Some(share),
             Bucket::Tokens(_) | Bucket::Cubic(_) => None,
         }
     }
 }
 
-impl FleetDesk<'_> {
+impl FleetStore {
     /// A span of this length, half more or less.
-    fn jitter(&mut self, span: Duration) -> Duration {
-        let seed = self.desk.seed;
+    fn jitter(&mut self, span: Duration, seed: u64) -> Duration {
         self.fleet.as_mut().map_or(span, |fleet| fleet.jittered(span, seed))
     }
 
@@ -168,10 +213,10 @@ impl FleetDesk<'_> {
 
     /// In the child of a fork: commands and their answers are the parent's, and so is its name in the store. Whether the
     /// store is there, both know.
-    pub(super) fn fork_fleet(&mut self) {
+    pub(super) fn fork(&mut self, seed: u64) {
         self.commands.clear();
         if let Some(fleet) = self.fleet.as_mut() {
-            fleet.entropy = rng::bits(fleet.entropy, self.desk.seed, Purpose::Process, 1);
+            fleet.entropy = rng::bits(fleet.entropy, seed, Purpose::Process, 1);
             fleet.process = process(fleet.entropy);
             fleet.pending.clear();
             fleet.first_due = Time::NEVER;
@@ -188,12 +233,12 @@ impl Engine {
     /// What the fleet's side of a stage acts on.
     #[inline]
     pub(super) fn fleet_desk(&mut self) -> FleetDesk<'_> {
-        FleetDesk { desk: &mut self.desk, fleet: &mut self.fleet, commands: &mut self.commands }
+        FleetDesk { desk: &mut self.desk, store: &mut self.store }
     }
 
     /// What this event made besides its answer.
     #[inline]
     pub(super) fn flags(&self) -> Flags {
-        Flags { wakes: !self.desk.wakes.is_empty(), commands: !self.commands.is_empty() }
+        Flags { wakes: !self.desk.wakes.is_empty(), commands: !self.store.commands.is_empty() }
     }
 }

@@ -2,6 +2,7 @@
 //! a route besides calls.
 
 use super::place::RouteAt;
+use crate::engine::fleet::FleetDesk;
 use std::collections::BTreeMap;
 
 use super::arena::{Call, flag};
@@ -39,7 +40,7 @@ impl Engine {
                     self.fleet_desk().change_routes(number, 0, &mut BTreeMap::new(), now);
                 }
                 Some(Some(slot)) if self.desk.routes[slot].policy == number => {
-                    self.force_route(slot, on, now);
+                    self.fleet_desk().force_route(slot, on, now);
                 }
                 Some(_) => {}
             }
@@ -51,20 +52,6 @@ impl Engine {
             }
         }
         self.flags()
-    }
-
-    /// Refuses every call of one route from now on, or ends that.
-    fn force_route(&mut self, slot: RouteAt, on: bool, now: Time) {
-        self.fleet_desk().catch_up(slot, now);
-        let before = self.desk.routes.levels(slot);
-        let route = &mut self.desk.routes[slot];
-        route.forced = on;
-        let forced = on || self.desk.policies[usize::from(route.policy)].forced;
-        route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
-        if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
-            breaker.reset();
-        }
-        self.desk.note(move |it| it.levels_changed(slot, before, now));
     }
 
     /// A host has given its caller something in the place of an error of a call on this route, or has failed to
@@ -114,7 +101,23 @@ impl Engine {
         left.sort_unstable();
         left.dedup();
         for (route, sending) in left {
-            self.left_pace(route, sending, now);
+            self.fleet_desk().left_rate_queue(route, sending, now);
         }
+    }
+}
+
+impl FleetDesk<'_> {
+    /// Refuses every call of one route from now on, or ends that.
+    fn force_route(&mut self, slot: RouteAt, on: bool, now: Time) {
+        self.catch_up(slot, now);
+        let before = self.desk.routes.levels(slot);
+        let route = &mut self.desk.routes[slot];
+        route.forced = on;
+        let forced = on || self.desk.policies[usize::from(route.policy)].forced;
+        route.stages = route.stages & !stage::FORCED | if forced { stage::FORCED } else { 0 };
+        if let Some(breaker) = route.breaker.as_mut().filter(|_| !forced) {
+            breaker.reset();
+        }
+        self.desk.note(move |it| it.levels_changed(slot, before, now));
     }
 }

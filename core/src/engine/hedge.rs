@@ -10,6 +10,8 @@ use super::desk::Desk;
 use super::place::Slot;
 use super::side::Racer;
 use crate::action::{CallId, Lane};
+use crate::engine::arena::Arena;
+use crate::engine::policies::Policies;
 use crate::policy::{Hedge, HedgeBudget};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
@@ -89,18 +91,6 @@ impl Hedger {
 }
 
 impl Desk {
-    /// May a hedge start for this call, as far as the call itself goes?
-    pub(super) fn could_hedge(&self, slot: Slot) -> bool {
-        let call = &self.calls[slot];
-        let policy = self.policies.of(&self.calls[slot]);
-        let Some(hedge) = &policy.hedge else { return false };
-        let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
-        !call.has(flag::UNHEDGED | flag::PROBE)
-            && self.calls.is_hedgeable(slot)
-            && call.running().count_ones() < u32::from(hedge.max_attempts)
-            && call.attempts < most
-    }
-
     /// When the next hedge is due; never, where there is none.
     #[inline]
     pub(super) fn hedge_due(&self, slot: Slot) -> Time {
@@ -108,7 +98,9 @@ impl Desk {
         let policy = self.policies.of(&self.calls[slot]);
         let call = &self.calls[slot];
         let runs = call.state() == State::Running && call.running() != 0;
-        let Some(hedge) = policy.hedge.as_ref().filter(|_| runs && self.could_hedge(slot)) else {
+        let Some(hedge) =
+            policy.hedge.as_ref().filter(|_| runs && self.calls.could_hedge(&self.policies, slot))
+        else {
             return Time::NEVER;
         };
         let newest = match self.calls.side(slot) {
@@ -143,26 +135,11 @@ impl Desk {
         }
     }
 
-    /// The end of the attempt that runs out of its attempt timeout first, and which it is.
-    pub(super) fn first_to_end(&self, slot: Slot) -> (Time, u8) {
-        let call = &self.calls[slot];
-        if !call.is_racing() {
-            return (call.moment, call.attempts);
-        }
-        let timeout = self.policies.of(&self.calls[slot]).attempt_timeout;
-        let running = call.running();
-        let racers = self.calls.side(slot).into_iter().flat_map(|side| side.racers(call.since()));
-        let ends = racers
-            .filter(|racer| running & Lane::of(racer.attempt).bit() != 0)
-            .map(|racer| (super::call::limit(racer.since, timeout), racer.attempt));
-        ends.min().unwrap_or((Time::NEVER, call.attempts))
-    }
-
     /// The next moment of a call whose attempts run.
     #[inline]
     pub(super) fn next_moment(&self, slot: Slot) -> Time {
         let call = &self.calls[slot];
-        self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot))
+        self.calls.first_to_end(&self.policies, slot).0.min(call.deadline).min(self.hedge_due(slot))
     }
 }
 
@@ -182,5 +159,36 @@ impl Engine {
         let since = racing.map_or(call.since(), |side| side.newest(call.since()));
         let end = super::call::limit(since, self.desk.policies.of(&self.desk.calls[slot]).attempt_timeout);
         super::call::span(end.min(call.deadline), now)
+    }
+}
+
+impl Arena {
+    /// The end of the attempt that runs out of its attempt timeout first, and which it is.
+    #[inline]
+    pub(super) fn first_to_end(&self, policies: &Policies, slot: Slot) -> (Time, u8) {
+        let call = &self[slot];
+        if !call.is_racing() {
+            return (call.moment, call.attempts);
+        }
+        let timeout = policies.of(&self[slot]).attempt_timeout;
+        let running = call.running();
+        let racers = self.side(slot).into_iter().flat_map(|side| side.racers(call.since()));
+        let ends = racers
+            .filter(|racer| running & Lane::of(racer.attempt).bit() != 0)
+            .map(|racer| (super::call::limit(racer.since, timeout), racer.attempt));
+        ends.min().unwrap_or((Time::NEVER, call.attempts))
+    }
+
+    /// May a hedge start for this call, as far as the call itself goes?
+    #[inline]
+    pub(super) fn could_hedge(&self, policies: &Policies, slot: Slot) -> bool {
+        let call = &self[slot];
+        let policy = policies.of(&self[slot]);
+        let Some(hedge) = &policy.hedge else { return false };
+        let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
+        !call.has(flag::UNHEDGED | flag::PROBE)
+            && self.is_hedgeable(slot)
+            && call.running().count_ones() < u32::from(hedge.max_attempts)
+            && call.attempts < most
     }
 }

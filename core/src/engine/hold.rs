@@ -239,20 +239,13 @@ impl Desk {
         self.calls[slot].hold();
         gate.waiting.push(&mut self.calls, slot);
         self.note_course(move |it| it.queued(slot, Wait::Hold, deadline, now));
-        Answer::Wait(self.wait_held(slot, until, now))
-    }
-
-    fn wait_held(&mut self, slot: Slot, until: Time, now: Time) -> Step {
-        let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
-        let call = &mut self.calls[slot];
-        call.moment = next.min(call.deadline); // it is overdue by what it was told last
-        wait(Wait::Hold, call.moment, now)
+        Answer::Wait(self.calls.wait_held(slot, until, now))
     }
 
     /// A waiter's own look: `None` when it has a place.
     pub(super) fn still_held(&mut self, slot: Slot, now: Time) -> Option<Step> {
         let route = self.calls[slot].route;
-        let gate = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
+        let gate = self.calls.gate_of(slot);
         if !self.calls[slot].has(flag::TOKENS) {
             self.let_through(route, gate, now);
             let own = self.calls.id(slot);
@@ -263,7 +256,7 @@ impl Desk {
         }
         let gates = self.routes[route].holds.as_ref().map(|holds| &holds.gates);
         let until = gates.and_then(|gates| gates.get(usize::from(gate))).map_or(now, |gate| gate.until);
-        Some(self.wait_held(slot, until, now))
+        Some(self.calls.wait_held(slot, until, now))
     }
 
     /// Gives free places to the heads of a hold whose moment has come.
@@ -291,13 +284,6 @@ impl Desk {
             self.note_course(move |it| it.granted(slot, Wait::Hold, None, now));
             self.wakes.push(self.calls.id(slot));
         }
-    }
-
-    /// A waiter has gone without a place: others may have its turn.
-    pub(super) fn left_hold(&mut self, slot: Slot, now: Time) {
-        let route = self.calls[slot].route;
-        let gate = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
-        self.let_through(route, gate, now);
     }
 
     /// A call ends: it gives its place back, after a success to two.
@@ -334,6 +320,20 @@ impl Desk {
             holds.throttled(path, now.after(delay), now);
             self.note(move |it| it.holds_changed(Some(slot), route, open, now));
         }
+    }
+}
+
+impl Arena {
+    fn wait_held(&mut self, slot: Slot, until: Time, now: Time) -> Step {
+        let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
+        let call = &mut self[slot];
+        call.moment = next.min(call.deadline); // it is overdue by what it was told last
+        wait(Wait::Hold, call.moment, now)
+    }
+
+    /// The hold that a call waits in or has a place of.
+    pub(super) fn gate_of(&self, slot: Slot) -> u16 {
+        self.side(slot).map_or(NO_GATE, |side| side.gate)
     }
 }
 

@@ -10,7 +10,7 @@ use super::call::GRACE;
 use super::chores::Chore;
 use super::desk::Desk;
 use super::place::Slot;
-use crate::action::{CallId, Step, Verdict};
+use crate::action::{CallId, Verdict};
 use crate::time::Time;
 
 /// Slots that each `begin`, and each look of a waiter, examines.
@@ -115,12 +115,6 @@ impl Engine {
         self.free_lanes(slot, u8::MAX, now);
     }
 
-    /// The host of a lost call has reported after all.
-    pub(super) fn told(&mut self, slot: Slot, now: Time) -> Step {
-        self.settle(slot, now);
-        Step::done(Verdict::Lost)
-    }
-
     /// Examines the next slots for leases that have run out; never that of `but`, whose own event this is.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn reap(&mut self, now: Time, but: Slot) {
@@ -140,7 +134,9 @@ impl Engine {
         match call.state() {
             State::Granted if over(call.moment) => self.lose(slot, now),
             State::Queued if overdue(self.desk.patience(slot)) => self.lose(slot, now),
-            State::Running if overdue(self.desk.first_to_end(slot).0.min(call.deadline)) => {
+            State::Running
+                if overdue(self.desk.calls.first_to_end(&self.desk.policies, slot).0.min(call.deadline)) =>
+            {
                 self.lose(slot, now);
             }
             State::Body if overdue(call.deadline) => self.lose(slot, now),

@@ -9,6 +9,8 @@ use super::route::{Route, stage};
 use super::side::Racer;
 use super::{Engine, Input};
 use crate::action::Verdict;
+use crate::engine::policies::Policies;
+use crate::engine::route::Routes;
 use crate::outcome::{Class, Kind};
 use crate::policy::HedgeBudget;
 use crate::retry::{Budget, BudgetSettings};
@@ -72,7 +74,7 @@ impl Desk {
             return Charge::Granted(0);
         }
         // What `count_outcome` told the budget: a hedge that paid it takes nothing more when it fails.
-        let counted = class.retryable() && !(hedge && self.shares_budget(slot));
+        let counted = class.retryable() && !(hedge && self.policies.shares_budget(&self.calls[slot]));
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];
         let calls = route.in_flight();
@@ -93,7 +95,7 @@ impl Desk {
     /// Pays for a hedge, from the hedges' own budget or from the retries'.
     pub(super) fn charge_hedge(&mut self, slot: Slot, now: Time) -> Charge {
         let of = self.calls[slot].route;
-        let (budget, calls) = if self.shares_budget(slot) {
+        let (budget, calls) = if self.policies.shares_budget(&self.calls[slot]) {
             let home = self.routes[of].budget_at;
             let route = &mut self.routes[home];
             let calls = route.in_flight();
@@ -105,14 +107,6 @@ impl Desk {
         };
         let Some(budget) = budget else { return self.charge_without_budget(slot) };
         budget.try_charge_hedge(calls, now).map_or(Charge::Refused, Charge::Granted)
-    }
-
-    pub(super) fn shares_budget(&self, slot: Slot) -> bool {
-        self.policies
-            .of(&self.calls[slot])
-            .hedge
-            .as_ref()
-            .is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
     }
 
     /// The paid attempt of a call will not start; it was charged when the backoff began.
@@ -131,7 +125,7 @@ impl Desk {
     /// An attempt's own ticket has been used, or has gone into a race with it.
     #[inline]
     pub(super) fn drop_attempt_ticket(&mut self, slot: Slot) {
-        if self.guards_attempts(self.calls[slot].policy) {
+        if self.policies.guards_attempts(self.calls[slot].policy) {
             self.calls[slot].ticket = 0;
         }
     }
@@ -139,7 +133,7 @@ impl Desk {
     /// Tells the budgets how an attempt ended; what is left of its charge.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn count_outcome(&mut self, slot: Slot, racer: &Racer, class: Class) -> u16 {
-        let own = racer.hedge && !self.shares_budget(slot);
+        let own = racer.hedge && !self.policies.shares_budget(&self.calls[slot]);
         // A hedge has paid when it started; its failure takes nothing more.
         let paid = if racer.hedge && class != Class::Ok { Class::Cancelled } else { class };
         let call = &self.calls[slot];
@@ -196,19 +190,6 @@ impl Desk {
         }
     }
 
-    /// Gives a route's budget, or a pool's, other settings; false if it is another budget now. Then what was paid to the
-    /// one before is to be forgotten ([`Engine::forget_charges_of`]).
-    pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {
-        match (&mut self.routes[route].budget, to) {
-            (None, None) => true,
-            (Some(budget), Some(to)) => budget.retune(&to, now),
-            (budget, to) => {
-                *budget = to.as_ref().and_then(|to| Budget::spent(to, now));
-                false
-            }
-        }
-    }
-
     /// What was paid to budgets that are gone is not refunded by those that are there now.
     pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, PoolAt) -> bool) {
         let here = |call: &Call| {
@@ -219,16 +200,37 @@ impl Desk {
         for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
             self.calls[slot].charge = 0;
             if self.calls[slot].is_racing() {
-                let shared = self.shares_budget(slot);
+                let shared = self.policies.shares_budget(&self.calls[slot]);
                 self.calls.side_mut(slot).forget_charges(shared);
             }
         }
     }
+}
 
+impl Policies {
     /// Do breaker or throttle of this policy count attempts?
     #[inline]
     pub(super) fn guards_attempts(&self, policy: u16) -> bool {
-        self.policies[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
+        self[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
+    }
+
+    pub(super) fn shares_budget(&self, call: &Call) -> bool {
+        self.of(call).hedge.as_ref().is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
+    }
+}
+
+impl Routes {
+    /// Gives a route's budget, or a pool's, other settings; false if it is another budget now. Then what was paid to the
+    /// one before is to be forgotten ([`Engine::forget_charges_of`]).
+    pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {
+        match (&mut self[route].budget, to) {
+            (None, None) => true,
+            (Some(budget), Some(to)) => budget.retune(&to, now),
+            (budget, to) => {
+                *budget = to.as_ref().and_then(|to| Budget::spent(to, now));
+                false
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use super::queue::List;
 use super::stage::missing;
 use crate::action::{Step, Verdict, Wait};
 use crate::debt::{Debt, Unit};
+use crate::engine::route::Routes;
 use crate::full::{Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::RateLimit;
@@ -177,13 +178,6 @@ impl Pace {
 }
 
 impl Desk {
-    /// Is the rate limit of a call the fleet's?
-    #[inline]
-    pub(super) fn in_fleet(&self, slot: Slot) -> bool {
-        let home = self.routes[self.calls[slot].route].rate_at;
-        self.routes[home].rate.as_deref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
-    }
-
     /// A rate has other settings. Who waits and costs more than the rate can hold now would wait for ever: it is refused.
     ///
     /// If the rate has become the fleet's, or the process's own again, each waiter is told anew, because its moment is the end
@@ -198,7 +192,7 @@ impl Desk {
                 (self.calls.id(slot), call.deadline, call.moment.min(call.deadline));
             let (cost, after) = (u32::from(call.cost), call.links().1);
             next = (after != Slot::NONE).then_some(after);
-            if self.is_above_burst(cost, home) {
+            if self.routes.is_above_burst(cost, home) {
                 self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
                 left = true;
                 continue;
@@ -235,16 +229,6 @@ impl Desk {
         }
     }
 
-    /// Does a call cost more than its rate can ever hold?
-    pub(super) fn is_above_burst(&self, cost: u32, home: PoolAt) -> bool {
-        self.routes[home].rate.as_deref().and_then(Pace::burst).is_some_and(|burst| cost > burst)
-    }
-
-    pub(super) fn wait_paced(&self, slot: Slot, now: Time) -> Step {
-        let call = &self.calls[slot];
-        wait(Wait::Rate, call.moment.min(call.deadline).min(now.after(MAX_PARK)), now)
-    }
-
     /// The turns of those who wait are not what they were told.
     pub(super) fn unsettle_heads(&mut self, route: RouteAt, sending: bool) {
         if let Some(pace) = self.routes.pace_mut(route, sending) {
@@ -262,5 +246,26 @@ impl Desk {
             }
             Some(_) => {}
         }
+    }
+}
+
+impl Arena {
+    pub(super) fn wait_paced(&self, slot: Slot, now: Time) -> Step {
+        let call = &self[slot];
+        wait(Wait::Rate, call.moment.min(call.deadline).min(now.after(MAX_PARK)), now)
+    }
+}
+
+impl Routes {
+    /// Does a call cost more than its rate can ever hold?
+    pub(super) fn is_above_burst(&self, cost: u32, home: PoolAt) -> bool {
+        self[home].rate.as_deref().and_then(Pace::burst).is_some_and(|burst| cost > burst)
+    }
+
+    /// Is the rate limit of a route the fleet's?
+    #[inline]
+    pub(super) fn in_fleet(&self, route: RouteAt) -> bool {
+        let home = self[route].rate_at;
+        self[home].rate.as_deref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
     }
 }

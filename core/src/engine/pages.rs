@@ -180,7 +180,7 @@ impl Engine {
             }
             Stage::Routes(from) => {
                 let routes = self.desk.routes.page(from, ROUTES).filter(|(_, route)| !route.is_pool());
-                pages.view.routes.extend(routes.map(|(_, route)| self.desk.view(route, now)));
+                pages.view.routes.extend(routes.map(|(_, route)| self.desk.policies.view(route, now)));
                 let next = from + ROUTES;
                 pages.stage = if next < self.desk.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
             }
@@ -246,7 +246,7 @@ impl Engine {
     /// What is saved beside routes: pools, the policies whose routes are there, and how many calls have begun.
     fn save_rest(&self, used: &BTreeSet<u16>, to: &mut Saver) {
         to.part("pools", |to| {
-            for (name, shared) in &self.pools {
+            for (name, shared) in &*self.pools {
                 to.optional(|to| {
                     to.list(|to| {
                         to.text(name);

@@ -46,8 +46,10 @@ impl Engine {
                     self.desk.wake_next(home, now);
                 }
             }
-            State::Paced => self.left_pace(route, sending, now),
-            State::Held if crate::full::FULL => self.desk.left_hold(slot, now),
+            State::Paced => self.fleet_desk().left_rate_queue(route, sending, now),
+            State::Held if crate::full::FULL => {
+                self.desk.let_through(route, self.desk.calls.gate_of(slot), now)
+            }
             _ => {}
         }
     }

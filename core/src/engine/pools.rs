@@ -11,6 +11,7 @@ use crate::action::{Flags, PolicyId};
 use crate::full::{FULL, Full};
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
+use std::collections::BTreeMap as Map;
 
 /// A pool that was taken in.
 #[derive(Debug)]
@@ -20,6 +21,26 @@ pub(super) struct Shared {
     pub at: PoolAt,
     #[allow(dead_code)] // that there is one says something
     full: Full,
+}
+
+/// The pools that were taken in, by name.
+#[derive(Debug, Default)]
+pub(super) struct Pools(Map<String, Shared>);
+
+impl core::ops::Deref for Pools {
+    type Target = Map<String, Shared>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl core::ops::DerefMut for Pools {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 impl Desk {
@@ -51,7 +72,7 @@ impl Engine {
             let name = pool.name().to_owned();
             return if known.pool == pool { Ok(()) } else { Err(Clash { name, rule }) };
         }
-        if let Some(rule) = rule_against(self.fleet.as_deref(), pool.policy()) {
+        if let Some(rule) = rule_against(self.store.fleet.as_deref(), pool.policy()) {
             return Err(Clash { name: pool.name().to_owned(), rule });
         }
         let name = pool.name().to_owned();
@@ -96,7 +117,7 @@ impl Engine {
         let now = self.clock.observe(now);
         self.desk.chores.begin_step();
         let name = to.name().to_owned();
-        let unfit = rule_against(self.fleet.as_deref(), to.policy());
+        let unfit = rule_against(self.store.fleet.as_deref(), to.policy());
         let Some(known) = self.pools.get_mut(&name) else {
             return Err(Clash { name, rule: "there is no such pool in this engine" });
         };
@@ -120,9 +141,9 @@ impl Engine {
             self.desk.rate_retuned(at, moved, now);
         }
         self.fleet_desk().retune_slots(at, policy.bulkhead.as_ref(), now);
-        self.desk.retune_digest(at, policy.bulkhead.as_ref());
+        self.desk.routes.retune_digest(at, policy.bulkhead.as_ref());
         self.desk.tell_users(at, 0);
-        if !self.desk.retune_budget_of(at.route(), policy.retry.budget, now) {
+        if !self.desk.routes.retune_budget_of(at.route(), policy.retry.budget, now) {
             self.desk.forget_charges_of(|_, home| home == at);
         }
         self.desk.note(move |it| it.policy_changed(RecordType::PolicyRetuned, None, Some(at.route()), now));
@@ -130,7 +151,9 @@ impl Engine {
         self.desk.hand_out(at, now);
         Ok(self.flags())
     }
+}
 
+impl Pools {
     /// Where the pools are that a policy names.
     pub(super) fn homes_of(&self, policy: &Policy) -> Result<Homes, &'static str> {
         if !FULL {
@@ -138,7 +161,7 @@ impl Engine {
         }
         let find = |name: Option<&crate::full::Name>, kind| match name {
             None => Ok(PoolAt::NONE),
-            Some(name) => match self.pools.get(&**name) {
+            Some(name) => match self.get(&**name) {
                 Some(shared) if shared.pool.kind() == kind => Ok(shared.at),
                 Some(_) => Err("it names a pool that is of another kind"),
                 None => Err("it names a pool that this engine does not have; take the pool in first"),

@@ -13,7 +13,7 @@ impl Engine {
     /// Starts a hedge now if everything that it needs is there; otherwise there is none before the call's next attempt
     /// that is no hedge.
     pub(super) fn race(&mut self, slot: Slot, now: Time) -> Option<Step> {
-        if !self.desk.could_hedge(slot) {
+        if !self.desk.calls.could_hedge(&self.desk.policies, slot) {
             return None;
         }
         let Some((charge, ticket)) = self.afford_hedge(slot, now) else {

@@ -44,7 +44,12 @@ impl Engine {
         let mut mistakes: Vec<_> = to.pools().filter_map(|pool| self.pool_mistake(from, pool)).collect();
         mistakes.extend(to.policies().filter_map(|policy| self.policy_mistake(from, policy)));
         // A policy that changes may leave its old settings to calls in flight, in an entry of their own.
-        let more = to.policies().filter(|policy| self.present(policy.name()) != Some(policy)).count();
+        let more = to
+            .policies()
+            .filter(|policy| {
+                self.policy_named(policy.name()).and_then(|id| self.policy_of(id)) != Some(policy)
+            })
+            .count();
         if self.desk.policies.len() + more > usize::from(u16::MAX) + 1 {
             mistakes.push(mistake("document", &format!("{more} policies that change"), ROOM));
         }
@@ -69,17 +74,12 @@ impl Engine {
         Ok(self.flags())
     }
 
-    /// The settings in force of the policy of this name.
-    fn present(&self, name: &str) -> Option<&Policy> {
-        self.policy_of(self.policy_named(name)?)
-    }
-
     fn pool_mistake(&self, from: &Document, pool: &Pool) -> Option<PolicyError> {
         let rule = match self.pool_of(pool.name()) {
             Some(known) if known == pool => None,
             Some(_) if !from.pools().any(|old| old.name() == pool.name()) => Some(FOREIGN),
             Some(known) if known.kind() != pool.kind() => Some(KIND),
-            _ => rule_against(self.fleet.as_deref(), pool.policy()),
+            _ => rule_against(self.store.fleet.as_deref(), pool.policy()),
         };
         rule.map(|rule| mistake("pool", &format!("{:?}", pool.name()), rule))
     }
@@ -91,8 +91,8 @@ impl Engine {
         let rule = match self.policy_named(policy.name()).and_then(entry) {
             Some(Entry { policy: known, .. }) if known == policy => None,
             Some(Entry { owners: 1.., .. }) if from.policy(policy.name()).is_err() => Some(FOREIGN),
-            Some(Entry { homes, .. }) if self.homes_of(policy) != Ok(*homes) => Some(POOLS),
-            _ => rule_against(self.fleet.as_deref(), policy),
+            Some(Entry { homes, .. }) if self.pools.homes_of(policy) != Ok(*homes) => Some(POOLS),
+            _ => rule_against(self.store.fleet.as_deref(), policy),
         };
         rule.map(|rule| mistake("policy", &format!("{:?}", policy.name()), rule))
     }

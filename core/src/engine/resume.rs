@@ -17,7 +17,9 @@ impl Engine {
             match chore {
                 Chore::Permits(home) => self.desk.hand_out(home, now),
                 Chore::Grants(home) => self.revoke_overdue(home, now),
-                Chore::Tokens(route, sending) => self.resume_pace(route, sending, now),
+                Chore::Tokens(route, sending) => {
+                    self.fleet_desk().hand_out_rate(route, sending, now);
+                }
                 Chore::Places(route, gate) => self.desk.let_through(route, gate, now),
                 Chore::Ended(slot) => {
                     let call = &self.desk.calls[slot];
@@ -33,7 +35,7 @@ impl Engine {
                 Chore::Leased { home, from } => self.desk.tell_users(home, from),
                 // If the store has been lost or has come back since, that decides about those who are left.
                 Chore::Unserved(home, up) => {
-                    if up == self.fleet_desk().store_up(home, Part::Slots) {
+                    if up == self.store.is_up(&self.desk.routes, home, Part::Slots) {
                         self.desk.refuse_unserved(home, up, now);
                     }
                 }

@@ -107,10 +107,10 @@ impl Engine {
         if entry.policy.name() != to.name() {
             return clash(to, "retune changes a policy's settings, not its name");
         }
-        if self.homes_of(&to) != Ok(entry.homes) {
+        if self.pools.homes_of(&to) != Ok(entry.homes) {
             return clash(to, "retune keeps the pools that a policy names");
         }
-        if let Some(rule) = rule_against(self.fleet.as_deref(), &to) {
+        if let Some(rule) = rule_against(self.store.fleet.as_deref(), &to) {
             return clash(to, rule);
         }
         if entry.policy != to {

@@ -109,7 +109,7 @@ impl Engine {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }
         }
-        if let Some(fleet) = &self.fleet {
+        if let Some(fleet) = &self.store.fleet {
             fleet.check_share(&self.desk.routes, slot.own())?;
         }
         if let Some(send) = &route.send {
@@ -134,7 +134,7 @@ impl Engine {
                 return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
             }
         }
-        if let Some(fleet) = &self.fleet {
+        if let Some(fleet) = &self.store.fleet {
             fleet.check_slots(&self.desk.routes, slot.own())?;
         }
         let Some(pool) = &route.pool else { return Ok(()) };

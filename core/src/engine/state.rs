@@ -147,10 +147,14 @@ impl Engine {
 
         let mut restored = Restored::default();
         let damaged = |(place, rule)| RestoreError::Damaged { place, rule };
-        let policies = self.saved_policies(field("policies"), &of, &mut restored).map_err(damaged)?;
-        let pools = self.staged_pools(field("pools"), &of, &mut restored).map_err(damaged)?;
-        let routes =
-            self.desk.staged_routes(field("routes"), &policies, &of, &mut restored).map_err(damaged)?;
+        let policies =
+            stage::saved_policies(&self.by_name, field("policies"), &of, &mut restored).map_err(damaged)?;
+        let pools = self.pools.staged_pools(field("pools"), &of, &mut restored).map_err(damaged)?;
+        let routes = self
+            .desk
+            .policies
+            .staged_routes(field("routes"), &policies, &of, &mut restored)
+            .map_err(damaged)?;
 
         let debts = Desk::staged_debts((saved.get("hash"), field("debts")), &policies, &of);
         let debts = debts.map_err(|damage| damaged(("debts".into(), damage.0)))?;

@@ -34,7 +34,11 @@ impl Engine {
             let attempt = self.desk.calls[slot].attempt_in(lane);
             if self.desk.calls[slot].state() == State::Running {
                 let racer = self.desk.take_racer(slot, attempt);
-                let kind = if cut { self.desk.cut(slot, racer.since, now) } else { Kind::CANCELLED };
+                let kind = if cut {
+                    self.desk.policies.deadline_kind(&self.desk.calls[slot], racer.since, now)
+                } else {
+                    Kind::CANCELLED
+                };
                 self.attempt_over(slot, &racer, Class::Cancelled, kind, now);
                 self.desk.drop_attempt_ticket(slot);
                 self.desk.calls[slot].charge = 0;

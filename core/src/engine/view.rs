@@ -2,7 +2,7 @@
 //!
 //! Spans, not moments: the engine's time is its own.
 
-use crate::engine::desk::Desk;
+use crate::engine::policies::Policies;
 use std::collections::BTreeMap;
 
 use super::pace::{Bucket, Pace};
@@ -201,9 +201,9 @@ pub struct HoldView {
     pub holds: u32,
 }
 
-impl Desk {
+impl Policies {
     pub(super) fn view(&self, route: &Route, now: Time) -> RouteView {
-        let policy = &self.policies[usize::from(route.policy)].policy;
+        let policy = &self[usize::from(route.policy)].policy;
         RouteView {
             policy: policy.name().to_owned(),
             key: route.key().to_owned(),
@@ -234,11 +234,11 @@ impl Desk {
     /// By policy: its name and what has happened under it, under old settings too.
     fn counts(&self) -> Vec<(String, Counts)> {
         let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
-            .zip(self.policies.iter())
+            .zip(self.iter())
             .filter(|(number, entry)| entry.of == *number && !entry.vacant)
             .map(|(number, entry)| (number, (entry.policy.name().to_owned(), Counts::default())))
             .collect();
-        for entry in self.policies.iter() {
+        for entry in self.iter() {
             if let Some((_, sum)) = counts.get_mut(&entry.of) {
                 sum.add(&entry.counts);
             }
@@ -261,8 +261,8 @@ impl Engine {
         view.route_overflows = self.desk.routes.overflows;
         view.route_evictions = self.desk.routes.evictions;
         view.path_overflows = self.desk.targets.overflows;
-        view.store = self.fleet.as_ref().map(|fleet| fleet.view());
-        view.policies = self.desk.counts();
+        view.store = self.store.fleet.as_ref().map(|fleet| fleet.view());
+        view.policies = self.desk.policies.counts();
         let pools = self.pools.iter().map(|(name, shared)| {
             let route = &self.desk.routes[shared.at];
             let (pool, rate) = (permits(route), tokens(route, now));

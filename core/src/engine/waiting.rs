@@ -4,9 +4,9 @@ use super::arena::flag;
 use super::automaton::State;
 use super::desk::Desk;
 use super::place::Slot;
-use super::side::NO_GATE;
 use super::stage::missing;
 use crate::action::Verdict;
+use crate::engine::arena::Arena;
 use crate::time::{Duration, Time};
 
 impl Desk {
@@ -47,14 +47,9 @@ impl Desk {
         self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
     }
 
-    /// Tokens that a call takes of its rate limit, or of its send rate.
-    pub(super) fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
-        if sending { 1 } else { u32::from(self.calls[slot].cost) }
-    }
-
     fn unlist_paced(&mut self, slot: Slot) {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
-        let cost = u64::from(self.tokens_of(slot, sending));
+        let cost = u64::from(self.calls.tokens_of(slot, sending));
         match self.routes.pace_mut(route, sending) {
             Some(pace) => pace.delist(&mut self.calls, slot, cost),
             None => missing("the rate of a waiter"),
@@ -63,10 +58,17 @@ impl Desk {
 
     fn unlist_held(&mut self, slot: Slot) {
         let route = self.calls[slot].route;
-        let number = self.calls.side(slot).map_or(NO_GATE, |side| side.gate);
+        let number = self.calls.gate_of(slot);
         match &mut self.routes[route].holds {
             Some(holds) => holds.delist(&mut self.calls, slot, number),
             None => missing("the hold of a waiter"),
         }
+    }
+}
+
+impl Arena {
+    /// Tokens that a call takes of its rate limit, or of its send rate.
+    pub(super) fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
+        if sending { 1 } else { u32::from(self[slot].cost) }
     }
 }

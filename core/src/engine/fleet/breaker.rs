@@ -10,8 +10,9 @@ mod stage;
 use super::FleetDesk;
 use super::command::{self, Subject};
 use crate::breaker::BreakerState;
-use crate::engine::desk::Desk;
 use crate::engine::place::RouteAt;
+use crate::engine::route::Routes;
+use crate::engine::stage::missing;
 use crate::fleet::{BREAKER, CommandId};
 use crate::full::Part;
 use crate::policy::{Breaker, FleetBreaker};
@@ -88,16 +89,18 @@ impl Guard {
     }
 }
 
-impl Desk {
+impl Routes {
     pub(super) fn breaker_settled(&mut self, route: RouteAt) {
-        if let Some(guard) = &mut self.routes[route].guard {
-            guard.out = guard.out.saturating_sub(1);
+        match &mut self[route].guard {
+            Some(guard) => guard.out = guard.out.saturating_sub(1),
+            None => missing("what a breaker knows of the fleet's"),
         }
     }
 
     pub(super) fn breaker_sent(&mut self, route: RouteAt) {
-        if let Some(guard) = &mut self.routes[route].guard {
-            guard.out += 1;
+        match &mut self[route].guard {
+            Some(guard) => guard.out += 1,
+            None => missing("what a breaker knows of the fleet's"),
         }
     }
 }
@@ -107,7 +110,7 @@ impl FleetDesk<'_> {
     pub(in crate::engine) fn exchange(&mut self, route: RouteAt, now: Time) {
         let it = &self.desk.routes[route];
         let every = self.desk.policies[usize::from(it.policy)].policy.store_exchange;
-        let Some(guard) = &it.guard else { return };
+        let Some(guard) = &it.guard else { return missing("what a breaker knows of the fleet's") };
         let due = guard.asked_at.is_none_or(|asked| now.since(asked) >= every);
         if due && guard.out == 0 {
             self.send_breaker(route, Op::Look, now);
@@ -115,12 +118,18 @@ impl FleetDesk<'_> {
     }
 
     fn send_breaker(&mut self, route: RouteAt, op: Op, now: Time) {
-        if !self.may_send(route.own(), command::Part::Breaker, now) {
+        if !self.store.may_send(
+            (self.desk.routes.lasting_id(route), command::Part::Breaker),
+            self.desk.seed,
+            now,
+        ) {
             return;
         }
         let it = &mut self.desk.routes[route];
         let policy = &self.desk.policies[usize::from(it.policy)].policy;
-        let (Some(guard), Some(settings)) = (&mut it.guard, &policy.breaker) else { return };
+        let (Some(guard), Some(settings)) = (&mut it.guard, &policy.breaker) else {
+            return missing("what a breaker knows of the fleet's");
+        };
         let left = it.breaker.as_ref().and_then(|breaker| breaker.refuses(now));
         let duration = left.unwrap_or(settings.settings.break_duration).as_micros().max(1);
         let args = [
@@ -132,10 +141,16 @@ impl FleetDesk<'_> {
         let within = policy.store_timeout;
         guard.asked_at = Some(now);
         guard.out += 1;
-        if self.is_plain() {
+        if self.store.is_plain() {
             return self.send_mark(route, op, Duration::from_micros(duration), within, now);
         }
-        self.send(&BREAKER, (route.own(), Subject::Breaker { op }), (Some(op as u64), &args), within, now);
+        self.store.send(
+            &BREAKER,
+            (self.desk.routes.address(&self.desk.policies, route.own()), Subject::Breaker { op }),
+            (Some(op as u64), &args),
+            within,
+            now,
+        );
     }
 
     /// The store has told the fleet's state, in answer to a question of `sent`. What is left of a break counts from the
@@ -148,7 +163,9 @@ impl FleetDesk<'_> {
         answer: &[u64],
         now: Time,
     ) {
-        let &[state, remaining, epoch, _votes] = answer else { return };
+        let &[state, remaining, epoch, _votes] = answer else {
+            return missing("a number in the answer about a breaker");
+        };
         // No break is longer than the policy's longest, whatever the store says.
         let longest =
             self.desk.routes[route].breaker.as_ref().map_or(Duration::ZERO, |it| it.longest_break());
@@ -156,7 +173,9 @@ impl FleetDesk<'_> {
         let state = if state == 1 && remaining == 0 { 2 } else { state };
         let before = self.desk.routes.levels(route);
         let it = &mut self.desk.routes[route];
-        let (Some(guard), Some(breaker)) = (&mut it.guard, &mut it.breaker) else { return };
+        let (Some(guard), Some(breaker)) = (&mut it.guard, &mut it.breaker) else {
+            return missing("what a breaker knows of the fleet's");
+        };
         if command < guard.heard {
             return;
         }

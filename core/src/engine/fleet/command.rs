@@ -2,13 +2,13 @@
 
 mod again;
 
-use crate::engine::desk::Desk;
 use crate::engine::fleet::FORGOTTEN;
-use crate::engine::place::PoolAt;
+use crate::engine::fleet::FleetStore;
+use crate::engine::stage::missing;
 use core::ops::Range;
 use std::fmt::Write as _;
 
-use super::{Fleet, FleetDesk, breaker, plain, slots};
+use super::{Fleet, breaker, plain, slots};
 use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, SLOTS, Script, StoreCommand};
 use crate::time::{Duration, Time};
@@ -135,6 +135,12 @@ pub(super) struct Pending {
     tail: Vec<Vec<u8>>,
 }
 
+/// What a command is about: its route or pool, and the name of that in keys.
+pub(super) struct Address {
+    pub home: RouteId,
+    pub entity: String,
+}
+
 impl Pending {
     pub fn within(&self) -> Duration {
         self.within
@@ -153,26 +159,49 @@ impl Pending {
     }
 }
 
-impl Desk {
-    /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
-    /// can close them.
-    fn entity(&self, home: PoolAt) -> String {
-        let route = &self.routes[home];
-        if route.is_pool() {
-            return format!("p|{}", escaped(route.raw_key()));
-        }
-        let policy = &self.policies[usize::from(route.policy)].policy;
-        format!("r|{}|{}", escaped(policy.name()), escaped(route.raw_key()))
+impl FleetStore {
+    /// This process's name in the store; empty without one.
+    pub(super) fn process_name(&self) -> Vec<u8> {
+        self.fleet.as_ref().map_or_else(Vec::new, |fleet| fleet.process.to_vec())
     }
-}
 
-impl FleetDesk<'_> {
+    /// Commands that no host will answer any more.
+    fn forget_commands(&mut self, now: Time) {
+        while let Some(fleet) = self.fleet.as_mut()
+            && let Some(oldest) = fleet.pending.first_entry()
+            && oldest.get().overdue
+            && oldest.get().due.after(FORGOTTEN) <= now
+        {
+            oldest.remove();
+        }
+    }
+
+    /// Gives back what a command has acquired, by the keys of that command: its route may be gone.
+    pub(super) fn send_release(&mut self, of: &Pending, fences: Range<u64>, now: Time) {
+        let Some(fleet) = self.fleet.as_mut() else {
+            return missing("the store of a component of the fleet's");
+        };
+        let (op, count) = (slots::Op::Release, (fences.end - fences.start) as u32);
+        let number = |number: u64| number.to_string().into_bytes();
+        let mut tail = of.tail.clone();
+        tail.truncate(FENCES - 2);
+        tail[FENCES - 6] = number(op as u64);
+        tail.push(number(u64::from(count)));
+        tail.push(number(0));
+        tail.extend(fences.map(number));
+        let subject = Subject::Slots { op, count };
+        let due = now.after(of.within);
+        let pending = Pending { subject, tail, sent: now, due, overdue: false, by_name: true, ..of.clone() };
+        let command = fleet.command(pending);
+        self.commands.push(command);
+    }
+
     /// Sends a script, by name; its keys belong to the route or pool. What it is asked to do, where it does several
     /// things, stands before the process.
     pub(super) fn send(
         &mut self,
         script: &'static Script,
-        (home, subject): (PoolAt, Subject),
+        (to, subject): (Address, Subject),
         (op, args): (Option<u64>, &[u64]),
         within: Duration,
         now: Time,
@@ -182,26 +211,22 @@ impl FleetDesk<'_> {
         words.extend(op.map(number));
         words.push(self.process_name());
         words.extend(args.iter().copied().map(number));
-        self.send_words(script, (home, subject), words, within, now);
-    }
-
-    /// This process's name in the store; empty without one.
-    pub(super) fn process_name(&self) -> Vec<u8> {
-        self.fleet.as_ref().map_or_else(Vec::new, |fleet| fleet.process.to_vec())
+        self.send_words(script, (to, subject), words, within, now);
     }
 
     /// Sends a script, by name, with these arguments after its keys.
     pub(super) fn send_words(
         &mut self,
         script: &'static Script,
-        (home, subject): (PoolAt, Subject),
+        (to, subject): (Address, Subject),
         args: Vec<Vec<u8>>,
         within: Duration,
         now: Time,
     ) {
-        let entity = self.desk.entity(home);
-        let home = self.desk.routes.lasting_id(home.route());
-        let Some(fleet) = self.fleet.as_mut() else { return };
+        let Address { home, entity } = to;
+        let Some(fleet) = self.fleet.as_mut() else {
+            return missing("the store of a component of the fleet's");
+        };
         let mut tail = Vec::with_capacity(1 + script.keys.len() + args.len());
         tail.push(script.keys.len().to_string().into_bytes());
         for part in script.keys {
@@ -227,14 +252,15 @@ impl FleetDesk<'_> {
     /// Sends a plain command: its name, the end of its key, and what stands after the key.
     pub(super) fn send_plain(
         &mut self,
-        (home, subject): (PoolAt, Subject),
+        (to, subject): (Address, Subject),
         (name, part, args): (&str, &str, &[&str]),
         within: Duration,
         now: Time,
     ) {
-        let entity = self.desk.entity(home);
-        let home = self.desk.routes.lasting_id(home.route());
-        let Some(fleet) = self.fleet.as_mut() else { return };
+        let Address { home, entity } = to;
+        let Some(fleet) = self.fleet.as_mut() else {
+            return missing("the store of a component of the fleet's");
+        };
         let key = format!("{}:{{{entity}}}{part}", fleet.namespace);
         let words = [name, &key].into_iter().chain(args.iter().copied());
         let pending = Pending {
@@ -251,35 +277,6 @@ impl FleetDesk<'_> {
         let command = fleet.command(pending);
         self.commands.push(command);
         self.forget_commands(now);
-    }
-
-    /// Gives back what a command has acquired, by the keys of that command: its route may be gone.
-    pub(super) fn send_release(&mut self, of: &Pending, fences: Range<u64>, now: Time) {
-        let Some(fleet) = self.fleet.as_mut() else { return };
-        let (op, count) = (slots::Op::Release, (fences.end - fences.start) as u32);
-        let number = |number: u64| number.to_string().into_bytes();
-        let mut tail = of.tail.clone();
-        tail.truncate(FENCES - 2);
-        tail[FENCES - 6] = number(op as u64);
-        tail.push(number(u64::from(count)));
-        tail.push(number(0));
-        tail.extend(fences.map(number));
-        let subject = Subject::Slots { op, count };
-        let due = now.after(of.within);
-        let pending = Pending { subject, tail, sent: now, due, overdue: false, by_name: true, ..of.clone() };
-        let command = fleet.command(pending);
-        self.commands.push(command);
-    }
-
-    /// Commands that no host will answer any more.
-    fn forget_commands(&mut self, now: Time) {
-        while let Some(fleet) = self.fleet.as_mut()
-            && let Some(oldest) = fleet.pending.first_entry()
-            && oldest.get().overdue
-            && oldest.get().due.after(FORGOTTEN) <= now
-        {
-            oldest.remove();
-        }
     }
 }
 

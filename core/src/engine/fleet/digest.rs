@@ -6,8 +6,9 @@
 
 mod stage;
 
-use crate::engine::desk::Desk;
 use crate::engine::place::PoolAt;
+use crate::engine::route::Routes;
+use crate::engine::stage::missing;
 use std::collections::BTreeMap;
 
 use crate::full::Part;
@@ -122,17 +123,20 @@ impl Digest {
     }
 }
 
-impl Desk {
+impl Routes {
     pub(super) fn digest_out(&mut self, home: PoolAt, out: bool) {
-        if let Some(digest) = &mut self.routes[home].digest {
-            digest.out = out;
+        match &mut self[home].digest {
+            Some(digest) => digest.out = out,
+            None => missing("the latencies of a pool of the fleet's"),
         }
     }
 
     /// The store has told the fleet's quantile, in answer to a question of `sent`.
     pub(super) fn digest_told(&mut self, home: PoolAt, sent: Time, answer: &[u64], now: Time) {
-        let it = &mut self.routes[home];
-        let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else { return };
+        let it = &mut self[home];
+        let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else {
+            return missing("the latencies of a pool of the fleet's");
+        };
         let cut = it.pool.as_ref().and_then(|pool| pool.limiter.last_cut());
         if cut.is_some_and(|cut| sent < cut.after(digest.memory())) {
             return; // it may count calls of before the cut
@@ -147,7 +151,7 @@ impl Desk {
 
     /// A bulkhead has other settings.
     pub(in crate::engine) fn retune_digest(&mut self, home: PoolAt, to: Option<&Bulkhead>) {
-        let it = &mut self.routes[home].digest;
+        let it = &mut self[home].digest;
         match (it.as_mut(), Digest::of(to)) {
             (Some(digest), Some(to)) => (digest.settings, digest.quantile) = (to.settings, to.quantile),
             (_, to) => *it = to,

@@ -9,13 +9,15 @@
 
 mod loss;
 
+use crate::engine::fleet::FleetStore;
 use crate::engine::place::PoolAt;
 use std::collections::BTreeMap;
 
 use super::super::route::Routes;
+use super::super::stage::missing;
 use super::super::view::StoreView;
+use super::Fleet;
 use super::command::Part;
-use super::{Fleet, FleetDesk};
 use crate::action::RouteId;
 use crate::fleet::CommandId;
 use crate::time::{Duration, Time};
@@ -29,7 +31,7 @@ pub(super) const RAREST: Duration = Duration::from_secs(2);
 const LOOKED_THROUGH: usize = 16;
 
 /// A part of a route, or of a pool: what has a key of its own.
-type Place = (RouteId, Part);
+pub(super) type Place = (RouteId, Part);
 
 /// A store that is gone.
 #[derive(Clone, Copy, Debug)]
@@ -100,23 +102,32 @@ pub(super) struct Back {
     alone: bool,
 }
 
-impl FleetDesk<'_> {
+impl FleetStore {
     /// Is the store there for this part of a route?
     #[inline]
-    pub(in crate::engine) fn store_up(&self, home: PoolAt, part: Part) -> bool {
-        self.fleet.as_ref().is_some_and(|fleet| fleet.is_up(&self.desk.routes, home, part))
+    pub(in crate::engine) fn is_up(&self, routes: &Routes, home: PoolAt, part: Part) -> bool {
+        self.fleet.as_ref().is_some_and(|fleet| fleet.is_up(routes, home, part))
     }
 
     /// When a store that is down is tried again for it.
-    pub(super) fn store_back_in(&mut self, home: PoolAt, part: Part, now: Time) -> Option<Duration> {
-        let place = (self.desk.routes.lasting_id(home.route()), part);
+    pub(super) fn back_in(
+        &mut self,
+        routes: &Routes,
+        home: PoolAt,
+        part: Part,
+        now: Time,
+    ) -> Option<Duration> {
+        let place = (routes.lasting_id(home.route()), part);
         self.fleet.as_mut()?.health.closed(place).map(|down| down.probe_at.since(now))
     }
 
     /// May a command go out now? While the store is down, one that may is the probe.
-    pub(super) fn may_send(&mut self, home: PoolAt, part: Part, now: Time) -> bool {
-        let (seed, place) = (self.desk.seed, (self.desk.routes.lasting_id(home.route()), part));
-        let Some(fleet) = self.fleet.as_deref_mut() else { return false };
+    pub(super) fn may_send(&mut self, (home, part): Place, seed: u64, now: Time) -> bool {
+        let place = (home, part);
+        let Some(fleet) = self.fleet.as_deref_mut() else {
+            missing("the store of a component of the fleet's");
+            return false; // `on_loss` decides
+        };
         let Some(down) = fleet.health.closed(place).copied() else { return true };
         if now < down.probe_at {
             return false;
@@ -133,11 +144,12 @@ impl FleetDesk<'_> {
     }
 
     /// Places of routes that are gone, now and then.
-    fn forget_places(&mut self) {
-        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+    fn forget_places(&mut self, routes: &Routes) {
+        let Some(fleet) = self.fleet.as_deref_mut() else {
+            return missing("the store of a component of the fleet's");
+        };
         let health = &mut fleet.health;
         if health.some.len() >= health.look_through {
-            let routes = &self.desk.routes;
             health.some.retain(|place, _| routes.find_lasting(place.0).is_some());
             health.look_through = (2 * health.some.len()).max(LOOKED_THROUGH);
         }

@@ -16,7 +16,9 @@ use super::breaker::Op;
 use super::command::Subject;
 use super::rate::MOST_PROCESSES;
 use crate::action::CallId;
+use crate::engine::fleet::FleetStore;
 use crate::engine::place::{PoolAt, RouteAt};
+use crate::engine::stage::missing;
 use crate::limit::RateSettings;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
@@ -118,7 +120,9 @@ impl FleetDesk<'_> {
         within: Duration,
         now: Time,
     ) {
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         let (_, span) = window(share.settings());
         let millis = (span.as_micros() / 1_000).to_string();
         let want = wanted.0.to_string();
@@ -128,7 +132,12 @@ impl FleetDesk<'_> {
             Link::Repair => ("PEXPIRE", &[&millis]),
             _ => ("PTTL", &[]),
         };
-        self.send_plain((home, Subject::Window { link, wanted }), (name, WINDOW, args), within, now);
+        self.store.send_plain(
+            (self.desk.routes.address(&self.desk.policies, home), Subject::Window { link, wanted }),
+            (name, WINDOW, args),
+            within,
+            now,
+        );
     }
 
     /// One command about a breaker's mark, with how long a break lasts where one begins. It is the caller that counts it.
@@ -140,12 +149,14 @@ impl FleetDesk<'_> {
         within: Duration,
         now: Time,
     ) {
-        let Some(guard) = &mut self.desk.routes[route].guard else { return };
+        let Some(guard) = &mut self.desk.routes[route].guard else {
+            return missing("what a breaker knows of the fleet's");
+        };
         let again = op == Op::Open && guard.take_failed();
         let link = match op {
             Op::Look => Link::Left,
             Op::Close => Link::Clear,
-            Op::Open => Link::Name { epoch: self.draw_epoch() },
+            Op::Open => Link::Name { epoch: self.store.draw_epoch() },
         };
         let until = duration.as_micros().div_ceil(1_000).saturating_add(TAIL).to_string();
         let epoch = if let Link::Name { epoch } = link { epoch.to_string() } else { String::new() };
@@ -156,9 +167,19 @@ impl FleetDesk<'_> {
             Op::Open if again => ("SET", &[&epoch, "PX", &until]),
             Op::Open => ("SET", &[&epoch, "PX", &until, "NX"]),
         };
-        self.send_plain((route.own(), Subject::Mark { link, op, duration }), (name, MARK, args), within, now);
+        self.store.send_plain(
+            (
+                self.desk.routes.address(&self.desk.policies, route.own()),
+                Subject::Mark { link, op, duration },
+            ),
+            (name, MARK, args),
+            within,
+            now,
+        );
     }
+}
 
+impl FleetStore {
     /// A name that no break has had, as far as chance goes.
     fn draw_epoch(&mut self) -> u64 {
         self.fleet.as_mut().map_or(1, |fleet| {

@@ -12,7 +12,7 @@ impl Engine {
     /// Nobody has to ask for it: whoever wants a slot takes back what is over in the same step. It is for hosts that show
     /// people how many there are. The engine is not told the reply, which changes nothing for it.
     pub fn reap_command(&self, pool: &str) -> Option<Vec<Vec<u8>>> {
-        let fleet = self.fleet.as_ref()?;
+        let fleet = self.store.fleet.as_ref()?;
         let ttl = self.pool_of(pool)?.policy().bulkhead.as_ref()?.fleet?.ttl;
         let keys = SLOTS.keys.iter().map(|part| format!("{}:{{p|{}}}{part}", fleet.namespace, escaped(pool)));
         let args = [Op::Reap as u64, 0, 1, ttl.as_micros(), 0, 0].map(|number| number.to_string());

@@ -38,17 +38,16 @@ impl FleetDesk<'_> {
 
     /// What a command asked for has been answered.
     fn fleet_told(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
-        let home = self.desk.routes.find_lasting(pending.home);
-        if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject
-            && home.is_none_or(|home| self.desk.routes[home].slots.is_none())
-        {
-            return self.slots_unclaimed(pending, count, answer, now);
-        }
-        let Some(home) = home else { return };
+        let Some(home) = self.desk.routes.still_fleets(pending) else {
+            if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject {
+                self.slots_unclaimed(pending, count, answer, now);
+            }
+            return;
+        };
         match pending.subject {
             Subject::Rate { want, need, call } => self.rate_told(home.own(), (want, need, call), answer, now),
             Subject::Breaker { op } => self.breaker_told(home, (command, op, pending.sent), answer, now),
-            Subject::Digest => self.desk.digest_told(home.own(), pending.sent, answer, now),
+            Subject::Digest => self.desk.routes.digest_told(home.own(), pending.sent, answer, now),
             Subject::Slots { op, count } => self.slots_told(home.own(), (op, count), pending, answer, now),
             Subject::Window { link, wanted } => {
                 self.window_told(home.own(), (link, wanted), pending, answer, now);
@@ -103,11 +102,11 @@ impl Engine {
     pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, process: u64, now: Time) -> Flags {
         self.journal.write(|| Input::Store { kind, namespace: namespace.into(), process, now });
         self.clock.observe(now);
-        if let (None, Some(full)) = (&self.fleet, Full::here()) {
+        if let (None, Some(full)) = (&self.store.fleet, Full::here()) {
             let name = if namespace.is_empty() { NAMESPACE } else { namespace };
             let cut = name.char_indices().find(|(place, c)| place + c.len_utf8() > LONGEST_NAMESPACE);
             let name = cut.map_or(name, |(end, _)| &name[..end]);
-            self.fleet = Some(full::Part::new(Fleet::new(kind, escaped(name).into(), process), full));
+            self.store.fleet = Some(full::Part::new(Fleet::new(kind, escaped(name).into(), process), full));
         }
         self.flags()
     }
@@ -115,10 +114,10 @@ impl Engine {
     /// Moves the commands for the store into `out`, oldest first. Take them under the same lock as the step that set the
     /// flag, and run each detached from any call: no call may be cancelled or delayed with it.
     pub fn take_commands(&mut self, out: &mut Vec<StoreCommand>) {
-        if !self.commands.is_empty() {
+        if !self.store.commands.is_empty() {
             self.journal.write(|| Input::Commands);
         }
-        out.append(&mut self.commands);
+        out.append(&mut self.store.commands);
     }
 
     /// Takes what came of a command. The first answer counts; later ones, and those to commands that this engine never
@@ -128,9 +127,9 @@ impl Engine {
         let now = self.clock.observe(now);
         self.desk.chores.begin_step();
         self.fleet_desk().watch_store(now);
-        if let Some(pending) = self.fleet.as_mut().and_then(|fleet| fleet.pending.remove(&command)) {
+        if let Some(pending) = self.store.fleet.as_mut().and_then(|fleet| fleet.pending.remove(&command)) {
             if !pending.overdue {
-                self.desk.settled(&pending);
+                self.desk.routes.settled(&pending);
             }
             self.fleet_desk().answered(command, pending, reply, now);
         }

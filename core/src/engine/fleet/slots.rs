@@ -139,38 +139,6 @@ fn limit_of(bulkhead: &Bulkhead) -> u32 {
 }
 
 impl Desk {
-    /// No later than this, so that the leases are renewed.
-    pub(in crate::engine) fn before_renewal(&self, route: RouteAt, until: Time, now: Time) -> Time {
-        let home = self.routes[route].pool_at;
-        let Some(slots) = &self.routes[home].slots else { return until };
-        let next = slots.renewal();
-        until.min(if next > now { next } else { now.after(third(slots.settings.ttl)) })
-    }
-
-    /// The routes and pools whose slots are the fleet's.
-    pub(super) fn fleet_slots(&self) -> Vec<PoolAt> {
-        self.routes.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot.own()).collect()
-    }
-
-    pub(super) fn slots_settled(&mut self, home: PoolAt, op: Op) {
-        if let Some(slots) = &mut self.routes[home].slots {
-            slots.out = slots.out.saturating_sub(1);
-            match op {
-                Op::Acquire => slots.asking = false,
-                Op::Renew => slots.renewing = false,
-                Op::Release | Op::Reap => {}
-            }
-        }
-    }
-
-    pub(super) fn slots_sent(&mut self, home: PoolAt, op: Op) {
-        if let Some(slots) = &mut self.routes[home].slots {
-            slots.out += 1;
-            slots.asking |= op == Op::Acquire;
-            slots.renewing |= op == Op::Renew;
-        }
-    }
-
     /// The fleet is full, or its store gone: now the queue's bound counts, and who will not wait at all is refused; where `on_loss` is
     /// `closed`, all are. A step refuses a part of them, the next ones the rest, unless the store is asked again before.
     pub(in crate::engine) fn refuse_unserved(&mut self, home: PoolAt, up: bool, now: Time) {
@@ -211,6 +179,38 @@ impl Desk {
     }
 }
 
+impl Routes {
+    /// No later than this, so that the leases are renewed.
+    pub(in crate::engine) fn before_renewal(&self, route: RouteAt, until: Time, now: Time) -> Time {
+        let home = self[route].pool_at;
+        // A pool's users learn in later steps that it is the fleet's no more (`Chore::Leased`).
+        let Some(slots) = &self[home].slots else { return until };
+        let next = slots.renewal();
+        until.min(if next > now { next } else { now.after(third(slots.settings.ttl)) })
+    }
+
+    pub(super) fn slots_settled(&mut self, home: PoolAt, op: Op) {
+        let Some(slots) = &mut self[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        slots.out = slots.out.saturating_sub(1);
+        match op {
+            Op::Acquire => slots.asking = false,
+            Op::Renew => slots.renewing = false,
+            Op::Release | Op::Reap => {}
+        }
+    }
+
+    pub(super) fn slots_sent(&mut self, home: PoolAt, op: Op) {
+        let Some(slots) = &mut self[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        slots.out += 1;
+        slots.asking |= op == Op::Acquire;
+        slots.renewing |= op == Op::Renew;
+    }
+}
+
 impl FleetDesk<'_> {
     /// What `on_loss` says to a call while the store is gone.
     fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
@@ -231,17 +231,23 @@ impl FleetDesk<'_> {
         let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
         let mut until = self.desk.patience(slot).min(now.after(MAX_PARK));
         let (Some(slots), Some(pool)) = (&self.desk.routes[home].slots, &self.desk.routes[home].pool) else {
+            // A retune has made the slots permits of the process's own; the pool hands them out by itself.
             return wait(Wait::Queue, until, now);
         };
-        let why = if slots.asking && self.store_up(home, Part::Slots) { Wait::Store } else { Wait::Queue };
+        let why = if slots.asking && self.store.is_up(&self.desk.routes, home, Part::Slots) {
+            Wait::Store
+        } else {
+            Wait::Queue
+        };
         if pool.next(&self.desk.calls, now) == Some(slot) {
             let due = self
+                .store
                 .fleet
                 .as_ref()
                 .and_then(|fleet| fleet.due(self.desk.routes.lasting_id(home.route()), Part::Slots));
             let next = if why == Wait::Store { due } else { slots.again_at };
             // While the store is gone, its own events move the queue.
-            let next = next.filter(|_| self.store_up(home, Part::Slots));
+            let next = next.filter(|_| self.store.is_up(&self.desk.routes, home, Part::Slots));
             until = next.map_or(until, |next| until.min(next.max(now)));
         }
         wait(why, until, now)
@@ -249,13 +255,17 @@ impl FleetDesk<'_> {
 
     /// Any event of a bulkhead of the fleet's: leases that have ended are given up, the others renewed in time.
     pub(in crate::engine) fn keep_slots(&mut self, home: PoolAt, now: Time) {
+        // A pool's users learn in later steps that it is the fleet's no more (`Chore::Leased`).
         let Some(slots) = &mut self.desk.routes[home].slots else { return };
         if slots.expire(now) > 0 {
             self.fit_slots(home, now);
             self.ask_slots(home, now); // for who runs without one now
         }
-        let Some(slots) = &self.desk.routes[home].slots else { return };
-        if slots.renewing || slots.renewal() > now || !self.store_up(home, Part::Slots) {
+        let Some(slots) = &self.desk.routes[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        if slots.renewing || slots.renewal() > now || !self.store.is_up(&self.desk.routes, home, Part::Slots)
+        {
             return;
         }
         let fences: Vec<u64> = slots.fences.iter().map(|fence| fence.0).collect();
@@ -270,9 +280,12 @@ impl FleetDesk<'_> {
     /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what
     /// nobody waits for.
     fn fit_slots(&mut self, home: PoolAt, now: Time) {
-        let (up, processes) = (self.store_up(home, Part::Slots), self.fleet_size());
+        let (up, processes) =
+            (self.store.is_up(&self.desk.routes, home, Part::Slots), self.store.fleet_size());
         let it = &mut self.desk.routes[home];
-        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
         if !up {
             pool.set_limit(slots.share(processes));
             return self.desk.hand_out(home, now);
@@ -281,11 +294,15 @@ impl FleetDesk<'_> {
         let above = slots.held().saturating_sub(slots.keeps(now).max(pool.in_flight));
         self.give_slots_back(home, above, now);
         let it = &mut self.desk.routes[home];
-        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
         pool.set_limit(slots.held());
         self.desk.hand_out(home, now);
         let it = &mut self.desk.routes[home];
-        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
         if pool.waiters() == 0 {
             let spare = slots.held().saturating_sub(pool.in_flight);
             self.give_slots_back(home, spare, now);
@@ -296,7 +313,9 @@ impl FleetDesk<'_> {
     fn give_slots_back(&mut self, home: PoolAt, count: u32, now: Time) {
         let count = count.min(MOST_ITEMS as u32);
         let it = &mut self.desk.routes[home];
-        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else { return };
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
         if count == 0 {
             return;
         }
@@ -307,9 +326,11 @@ impl FleetDesk<'_> {
 
     /// Asks for as many slots as are wanting: for who waits, and for who runs without one.
     fn ask_slots(&mut self, home: PoolAt, now: Time) {
-        let up = self.store_up(home, Part::Slots);
+        let up = self.store.is_up(&self.desk.routes, home, Part::Slots);
         let it = &self.desk.routes[home];
-        let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return };
+        let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
         if slots.asking || up && slots.again_at.is_some_and(|at| now < at) {
             return;
         }
@@ -324,16 +345,25 @@ impl FleetDesk<'_> {
     }
 
     fn send_slots(&mut self, home: PoolAt, op: Op, count: u32, fences: &[u64], now: Time) {
-        if !self.may_send(home, Part::Slots, now) {
+        if !self.store.may_send((self.desk.routes.lasting_id(home.route()), Part::Slots), self.desk.seed, now)
+        {
             return;
         }
-        let Some(slots) = &mut self.desk.routes[home].slots else { return };
+        let Some(slots) = &mut self.desk.routes[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
         slots.out += 1;
         slots.asking |= op == Op::Acquire;
         let (limit, ttl, within) = (slots.limit, slots.settings.ttl, slots.within);
         let args = [u64::from(limit), ttl.as_micros(), u64::from(count), u64::from(slots.held())];
         let args = [&args, fences].concat();
-        self.send(&SLOTS, (home, Subject::Slots { op, count }), (Some(op as u64), &args), within, now);
+        self.store.send(
+            &SLOTS,
+            (self.desk.routes.address(&self.desk.policies, home), Subject::Slots { op, count }),
+            (Some(op as u64), &args),
+            within,
+            now,
+        );
     }
 
     /// The store has answered.
@@ -345,8 +375,10 @@ impl FleetDesk<'_> {
         answer: &[u64],
         now: Time,
     ) {
-        let again = self.jitter(AGAIN);
-        let Some(slots) = &mut self.desk.routes[home].slots else { return };
+        let again = self.store.jitter(AGAIN, self.desk.seed);
+        let Some(slots) = &mut self.desk.routes[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
         // As long as the command has said, whatever the settings have become since.
         let ends = pending.sent.after(pending.lease());
         let mut refused = false;
@@ -394,18 +426,19 @@ impl FleetDesk<'_> {
     /// Slots have come for a route that is gone, or whose permits are its own by now: nobody would renew them or give them
     /// back, so nobody in the fleet would have them before their leases end.
     pub(super) fn slots_unclaimed(&mut self, pending: &Pending, count: u32, answer: &[u64], now: Time) {
-        let &[granted, first, ..] = answer else { return };
+        let &[granted, first, ..] = answer else { return missing("a number in the answer about slots") };
         let granted = granted.min(u64::from(count));
         if granted > 0 {
-            self.send_release(pending, first..first.saturating_add(granted), now);
+            self.store.send_release(pending, first..first.saturating_add(granted), now);
         }
     }
 
     /// The store is gone: `on_loss` decides about those who wait.
     pub(super) fn slots_without_store(&mut self, home: PoolAt, now: Time) {
-        if let Some(slots) = &mut self.desk.routes[home].slots {
-            slots.at_loss = slots.held();
-        }
+        let Some(slots) = &mut self.desk.routes[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        slots.at_loss = slots.held();
         self.fit_slots(home, now);
         self.desk.refuse_unserved(home, false, now);
         self.desk.wake_next(home, now);
@@ -413,9 +446,10 @@ impl FleetDesk<'_> {
 
     /// The store is back: leases are renewed, and who runs without one gets one.
     pub(super) fn slots_with_store(&mut self, home: PoolAt, now: Time) {
-        if let Some(slots) = &mut self.desk.routes[home].slots {
-            (slots.again_at, slots.renewed_at, slots.at_loss) = (None, Time::default(), 0);
-        }
+        let Some(slots) = &mut self.desk.routes[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        (slots.again_at, slots.renewed_at, slots.at_loss) = (None, Time::default(), 0);
         self.keep_slots(home, now);
         self.fit_slots(home, now);
         self.ask_slots(home, now);
@@ -435,7 +469,7 @@ impl FleetDesk<'_> {
             }
             (None, Some((to, _))) => {
                 let id = self.desk.routes.lasting_id(home.route());
-                let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
+                let out = self.store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
                 self.desk.routes[home].slots = Slots::of(Some(to)).map(|mut slots| {
                     slots.out = out as u32; // of the time before it was the process's own
                     slots

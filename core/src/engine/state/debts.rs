@@ -6,6 +6,7 @@ use crate::engine::Entry;
 use crate::engine::desk::Desk;
 use crate::engine::pages::SavePages;
 use crate::engine::place::PoolAt;
+use crate::engine::policies::Policies;
 use crate::engine::route::debts::{Debts, NARROWEST, Owner, ROWS, WIDEST};
 use crate::engine::route::evict::budgets;
 use crate::limit::RateSettings;
@@ -105,7 +106,7 @@ impl Desk {
             let Some(sketch) = debts.sketches.get(&key) else { return false };
             if from == 0 {
                 it.text.push_str(if it.text.ends_with('[') { "[" } else { ",[" });
-                it.text.push_str(&self.head_of(key, sketch.unit));
+                it.text.push_str(&self.policies.head_of(key, sketch.unit));
                 it.last = 0;
             }
             let mut to = Saver::new(now);
@@ -136,22 +137,6 @@ impl Desk {
         it.looked_at += looked_at;
         it.text.push_str("],");
         false
-    }
-
-    /// Policy, owner, unit, and whether the policy has a component of this sort.
-    fn head_of(&self, (policy, owner): (u16, Owner), unit: Unit) -> String {
-        let (kind, [a, b]) = match unit {
-            Unit::Rate(settings) => ("rate", [u64::from(settings.permits), settings.per.as_micros()]),
-            Unit::Window(ttl) => ("window", [ttl.as_micros(), 0]),
-            Unit::Budget(kind) => (kind, [0, 0]),
-            Unit::Mark => ("mark", [0, 0]),
-        };
-        let name = OWNERS.iter().find(|(it, _)| *it == owner).map_or("", |(_, name)| name);
-        let policy_of = &self.policies[usize::from(policy)].policy;
-        let in_force = [false, true].into_iter().zip(budgets(policy_of)).any(|(hedges, budget)| {
-            budget.as_ref().and_then(Unit::of).is_some_and(|unit| Owner::of(unit, hedges) == owner)
-        });
-        format!("{policy},\"{name}\",\"{kind}\",{a},{b},{},[", u8::from(in_force))
     }
 
     /// Reads saved debts.
@@ -236,5 +221,23 @@ impl Desk {
                 }
             }
         }
+    }
+}
+
+impl Policies {
+    /// Policy, owner, unit, and whether the policy has a component of this sort.
+    fn head_of(&self, (policy, owner): (u16, Owner), unit: Unit) -> String {
+        let (kind, [a, b]) = match unit {
+            Unit::Rate(settings) => ("rate", [u64::from(settings.permits), settings.per.as_micros()]),
+            Unit::Window(ttl) => ("window", [ttl.as_micros(), 0]),
+            Unit::Budget(kind) => (kind, [0, 0]),
+            Unit::Mark => ("mark", [0, 0]),
+        };
+        let name = OWNERS.iter().find(|(it, _)| *it == owner).map_or("", |(_, name)| name);
+        let policy_of = &self[usize::from(policy)].policy;
+        let in_force = [false, true].into_iter().zip(budgets(policy_of)).any(|(hedges, budget)| {
+            budget.as_ref().and_then(Unit::of).is_some_and(|unit| Owner::of(unit, hedges) == owner)
+        });
+        format!("{policy},\"{name}\",\"{kind}\",{a},{b},{},[", u8::from(in_force))
     }
 }

@@ -2,12 +2,14 @@
 
 use super::Restored;
 use super::parts::Parts;
-use crate::engine::Engine;
 use crate::engine::desk::Desk;
 use crate::engine::place::PoolAt;
+use crate::engine::policies::Policies;
+use crate::engine::pools::Pools;
 use crate::engine::route::{Homes, Operated};
 use crate::state::{Damage, Loader, Moments, Value};
 use crate::time::Time;
+use std::collections::BTreeMap as Map;
 
 /// Where a saved state is damaged, and the rule that it breaks there.
 type Damaged = (String, &'static str);
@@ -43,39 +45,6 @@ fn each<'a>(
 }
 
 impl Desk {
-    pub(super) fn staged_routes<'a>(
-        &self,
-        saved: &'a Value,
-        policies: &[Named<'_>],
-        of: &'a Moments,
-        restored: &mut Restored,
-    ) -> Result<Vec<Staged<'a>>, Damaged> {
-        let mut routes = Vec::new();
-        let mut place = "routes".to_owned();
-        let read = each(saved, of, |from| {
-            let (saved, key, parts) = (from.count()?, from.any()?, from.any()?);
-            let key = match key {
-                Value::Text(key) => Some(key.as_str()),
-                Value::Null => None,
-                _ => return Err(Damage("must have a key")),
-            };
-            let known = policies.iter().find(|policy| policy.saved == saved);
-            let policy = known.ok_or(Damage("must be of a policy that is named"))?;
-            let Some(number) = policy.number else { return Ok(()) };
-            let entry = &self.policies[usize::from(number)];
-            let loaded = Parts::load(parts, (&entry.policy, entry.homes), of);
-            let parts = loaded.map_err(|(part, damage)| {
-                place = format!("policy {:?}, route {:?}, {part}", policy.name, key.unwrap_or("overflow"));
-                damage
-            })?;
-            restored.note_dropped("policy", policy.name, &parts);
-            routes.push(Staged { number, key, parts });
-            Ok(())
-        });
-        read.map_err(|damage| (place, damage.0))?;
-        Ok(routes)
-    }
-
     /// Forces open what was forced open as a whole.
     pub(super) fn force_again(&mut self, policies: &[Named<'_>]) {
         let forced = policies.iter().filter(|policy| policy.forced);
@@ -127,27 +96,42 @@ impl Desk {
     }
 }
 
-impl Engine {
-    pub(super) fn saved_policies<'a>(
+impl Policies {
+    pub(super) fn staged_routes<'a>(
         &self,
         saved: &'a Value,
+        policies: &[Named<'_>],
         of: &'a Moments,
         restored: &mut Restored,
-    ) -> Result<Vec<Named<'a>>, Damaged> {
-        let mut policies = Vec::new();
+    ) -> Result<Vec<Staged<'a>>, Damaged> {
+        let mut routes = Vec::new();
+        let mut place = "routes".to_owned();
         let read = each(saved, of, |from| {
-            let (saved, name, forced) = (from.count()?, from.text()?, from.flag()?);
-            let number = self.by_name.get(name).copied();
-            if number.is_none() {
-                restored.unknown.push(("policy", name.to_owned()));
-            }
-            policies.push(Named { saved, name, forced, number });
+            let (saved, key, parts) = (from.count()?, from.any()?, from.any()?);
+            let key = match key {
+                Value::Text(key) => Some(key.as_str()),
+                Value::Null => None,
+                _ => return Err(Damage("must have a key")),
+            };
+            let known = policies.iter().find(|policy| policy.saved == saved);
+            let policy = known.ok_or(Damage("must be of a policy that is named"))?;
+            let Some(number) = policy.number else { return Ok(()) };
+            let entry = &self[usize::from(number)];
+            let loaded = Parts::load(parts, (&entry.policy, entry.homes), of);
+            let parts = loaded.map_err(|(part, damage)| {
+                place = format!("policy {:?}, route {:?}, {part}", policy.name, key.unwrap_or("overflow"));
+                damage
+            })?;
+            restored.note_dropped("policy", policy.name, &parts);
+            routes.push(Staged { number, key, parts });
             Ok(())
         });
-        read.map_err(|damage| ("policies".to_owned(), damage.0))?;
-        Ok(policies)
+        read.map_err(|damage| (place, damage.0))?;
+        Ok(routes)
     }
+}
 
+impl Pools {
     pub(super) fn staged_pools(
         &self,
         saved: &Value,
@@ -158,7 +142,7 @@ impl Engine {
         let mut place = "pools".to_owned();
         let read = each(saved, of, |from| {
             let (name, parts) = (from.text()?, from.any()?);
-            let Some(shared) = self.pools.get(name) else {
+            let Some(shared) = self.get(name) else {
                 restored.unknown.push(("pool", name.to_owned()));
                 return Ok(());
             };
@@ -185,4 +169,24 @@ impl Restored {
             }
         }
     }
+}
+
+pub(super) fn saved_policies<'a>(
+    by_name: &Map<String, u16>,
+    saved: &'a Value,
+    of: &'a Moments,
+    restored: &mut Restored,
+) -> Result<Vec<Named<'a>>, Damaged> {
+    let mut policies = Vec::new();
+    let read = each(saved, of, |from| {
+        let (saved, name, forced) = (from.count()?, from.text()?, from.flag()?);
+        let number = by_name.get(name).copied();
+        if number.is_none() {
+            restored.unknown.push(("policy", name.to_owned()));
+        }
+        policies.push(Named { saved, name, forced, number });
+        Ok(())
+    });
+    read.map_err(|damage| ("policies".to_owned(), damage.0))?;
+    Ok(policies)
 }

@@ -21,12 +21,13 @@ impl FleetDesk<'_> {
     ) -> Option<Answer> {
         self.watch_store(now);
         self.exchange(route, now);
-        if self.store_up(route.own(), command::Part::Breaker) {
+        if self.store.is_up(&self.desk.routes, route.own(), command::Part::Breaker) {
             return None;
         }
-        let back = self.store_back_in(route.own(), command::Part::Breaker, now);
+        let back = self.store.back_in(&self.desk.routes, route.own(), command::Part::Breaker, now);
         let it = &self.desk.routes[route];
-        let (policy, on_loss) = (it.policy, it.guard.as_ref()?.settings.on_loss);
+        let Some(guard) = &it.guard else { return Some(Answer::broken(Verdict::BreakerOpen)) };
+        let (policy, on_loss) = (it.policy, guard.settings.on_loss);
         let answer = match on_loss {
             OnLoss::Local => return None,
             OnLoss::Open => Answer::Pass,
@@ -42,7 +43,7 @@ impl FleetDesk<'_> {
     #[inline(never)]
     pub(in crate::engine) fn tell_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
         self.watch_store(now);
-        let Some(guard) = &mut self.desk.routes[route].guard else { return };
+        let Some(guard) = &mut self.desk.routes[route].guard else { return }; // the breaker is the process's own
         let theirs = core::mem::take(&mut guard.theirs);
         match to {
             BreakerState::Open => {

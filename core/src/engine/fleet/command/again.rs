@@ -2,24 +2,27 @@
 
 use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::{Pending, Subject};
+use crate::engine::stage::missing;
 use crate::time::Time;
 
 impl FleetDesk<'_> {
     /// The store does not know a script: nothing has been done, so the same is sent again, with the script itself.
     pub(in crate::engine::fleet) fn send_source(&mut self, pending: Pending, now: Time) {
-        if let Some(home) = self.desk.routes.find_lasting(pending.home) {
+        if let Some(home) = self.desk.routes.still_fleets(&pending) {
             match pending.subject {
-                Subject::Rate { .. } => self.desk.rate_sent(home.own()),
-                Subject::Breaker { .. } => self.desk.breaker_sent(home),
-                Subject::Slots { op, .. } => self.desk.slots_sent(home.own(), op),
+                Subject::Rate { .. } => self.desk.routes.rate_sent(home.own()),
+                Subject::Breaker { .. } => self.desk.routes.breaker_sent(home),
+                Subject::Slots { op, .. } => self.desk.routes.slots_sent(home.own(), op),
                 Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
-                Subject::Digest => self.desk.digest_out(home.own(), true),
+                Subject::Digest => self.desk.routes.digest_out(home.own(), true),
             }
         }
-        let Some(fleet) = self.fleet.as_mut() else { return };
+        let Some(fleet) = self.store.fleet.as_mut() else {
+            return missing("the store of a component of the fleet's");
+        };
         // Whoever waits for the answer does not wait longer for it because it takes two commands.
         let within = pending.due.since(now);
         let command = fleet.command(Pending { by_name: false, sent: now, within, ..pending });
-        self.commands.push(command);
+        self.store.commands.push(command);
     }
 }

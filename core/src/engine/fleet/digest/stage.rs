@@ -3,6 +3,7 @@
 use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::{self, Subject};
 use crate::engine::place::{PoolAt, Slot};
+use crate::engine::stage::missing;
 use crate::fleet::{DIGEST, MOST_ITEMS};
 use crate::outcome::Class;
 use crate::time::Time;
@@ -22,9 +23,11 @@ impl FleetDesk<'_> {
             self.desk.policies.of(&self.desk.calls[slot]).store_timeout,
         );
         self.watch_store(now);
-        let up = self.store_up(home, command::Part::Digest);
+        let up = self.store.is_up(&self.desk.routes, home, command::Part::Digest);
         let it = &mut self.desk.routes[home];
-        let (Some(digest), Some(pool)) = (&mut it.digest, &mut it.pool) else { return };
+        let (Some(digest), Some(pool)) = (&mut it.digest, &mut it.pool) else {
+            return missing("the latencies of a pool of the fleet's");
+        };
         (digest.every, digest.within) = (every, within);
         let latency = now.since(started);
         let counts = match class {
@@ -35,10 +38,18 @@ impl FleetDesk<'_> {
         digest.count(counts.then_some(latency), up, now);
         let due = digest.asked_at.is_none_or(|asked| now.since(asked) >= every) && !digest.out;
         pool.limiter.follow(digest.outside(pool.limiter.last_cut(), up, now));
-        if !due || !self.may_send(home, command::Part::Digest, now) {
+        if !due
+            || !self.store.may_send(
+                (self.desk.routes.lasting_id(home.route()), command::Part::Digest),
+                self.desk.seed,
+                now,
+            )
+        {
             return;
         }
-        let Some(digest) = &mut self.desk.routes[home].digest else { return };
+        let Some(digest) = &mut self.desk.routes[home].digest else {
+            return missing("the latencies of a pool of the fleet's");
+        };
         let ppm = (digest.quantile * 1e6) as u64;
         let mut args = vec![digest.slice().as_micros(), ppm];
         for _ in 0..MOST_ITEMS {
@@ -46,6 +57,12 @@ impl FleetDesk<'_> {
             args.extend([u64::from(bucket.unsigned_abs()), count]);
         }
         (digest.asked_at, digest.out) = (Some(now), true);
-        self.send(&DIGEST, (home, Subject::Digest), (None, &args), within, now);
+        self.store.send(
+            &DIGEST,
+            (self.desk.routes.address(&self.desk.policies, home), Subject::Digest),
+            (None, &args),
+            within,
+            now,
+        );
     }
 }

@@ -1,15 +1,21 @@
 //! The store is lost, or back: for all, or for one part of one route; and what its parts make of that.
 
-use crate::engine::desk::Desk;
 use crate::engine::fleet::command::{Part, Pending, Subject};
 use crate::engine::fleet::health::{Back, Down, Own, PROBED, Place};
 use crate::engine::fleet::{FleetDesk, plain};
 use crate::engine::place::PoolAt;
 use crate::engine::record::RecordType;
+use crate::engine::route::Routes;
+use crate::engine::stage::missing;
 use crate::fleet::{CommandId, Loss};
 use crate::time::Time;
 
-impl Desk {
+impl Routes {
+    /// The routes and pools whose slots are the fleet's.
+    fn fleet_slots(&self) -> Vec<PoolAt> {
+        self.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot.own()).collect()
+    }
+
     /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
     fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
         let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
@@ -18,7 +24,7 @@ impl Desk {
 
     /// A command has been answered, or its answer is overdue: it is out no more.
     pub(in crate::engine::fleet) fn settled(&mut self, pending: &Pending) {
-        let Some(home) = self.routes.find_lasting(pending.home) else { return };
+        let Some(home) = self.still_fleets(pending) else { return };
         match pending.subject {
             Subject::Window { link: plain::Link::Repair, .. }
             | Subject::Mark { link: plain::Link::Repair, .. } => {}
@@ -35,7 +41,9 @@ impl FleetDesk<'_> {
     pub(super) fn store_lost(&mut self, pending: &Pending, why: Loss, now: Time) {
         let (seed, place) = (self.desk.seed, (pending.home, pending.subject.part()));
         let there = self.desk.routes.find_lasting(pending.home);
-        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+        let Some(fleet) = self.store.fleet.as_deref_mut() else {
+            return missing("the store of a component of the fleet's");
+        };
         let known = fleet.health.some.get(&place).copied();
         if fleet.health.all.is_some() || known.is_some_and(|own| own.alone) {
             return;
@@ -53,22 +61,22 @@ impl FleetDesk<'_> {
         }
         if alone {
             self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, there, Some(why), now));
-            if let Some(home) = there {
+            if let Some(home) = self.desk.routes.still_there(place) {
                 self.part_lost(home.own(), place.1, now);
             }
         } else {
             let probe_at = now.after(fleet.jittered(PROBED, seed));
             fleet.health.all = Some(Down { probe_at, ..down });
             self.desk.note(move |it| it.store_changed(RecordType::StoreDegraded, None, Some(why), now));
-            for (home, part) in self.desk.fleet_parts() {
+            for (home, part) in self.desk.routes.fleet_parts() {
                 let own = (self.desk.routes.lasting_id(home.route()), part);
-                let known = self.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
+                let known = self.store.fleet.as_ref().and_then(|fleet| fleet.health.some.get(&own));
                 if known.is_none_or(|own| !own.alone) {
                     self.part_lost(home, part, now);
                 }
             }
         }
-        self.forget_places();
+        self.store.forget_places(&self.desk.routes);
     }
 
     /// A command has been answered. For whom is the store back? Not by an answer to what was sent before it was lost.
@@ -78,7 +86,10 @@ impl FleetDesk<'_> {
         place: Place,
         now: Time,
     ) -> Back {
-        let Some(fleet) = self.fleet.as_deref_mut() else { return Back::default() };
+        let Some(fleet) = self.store.fleet.as_deref_mut() else {
+            missing("the store of a component of the fleet's");
+            return Back::default();
+        };
         fleet.health.hear(place.0, now);
         let newer = |own: &Own| command > own.down.since;
         let own = fleet.health.some.get(&place).copied().filter(newer);
@@ -91,23 +102,26 @@ impl FleetDesk<'_> {
         if alone {
             self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
         }
-        if let Some(home) = there.filter(|_| alone && place.1 == Part::Rate) {
-            self.desk.ease_rate(home.own(), now);
+        if let Some(home) = self.desk.routes.still_there(place).filter(|_| alone && place.1 == Part::Rate) {
+            self.desk.routes.ease_rate(home.own(), now);
         }
         Back { all, alone }
     }
 
     /// The server has answered, if only to say that a key is of a wrong type: is it back by that?
     fn server_answered(&mut self, command: CommandId, now: Time) -> bool {
-        let Some(fleet) = self.fleet.as_deref_mut() else { return false };
+        let Some(fleet) = self.store.fleet.as_deref_mut() else {
+            missing("the store of a component of the fleet's");
+            return false;
+        };
         if fleet.health.all.is_none_or(|down| command <= down.since) {
             return false;
         }
         fleet.health.all = None;
         self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
-        for home in self.desk.fleet_rates() {
-            if self.store_up(home, Part::Rate) {
-                self.desk.ease_rate(home, now);
+        for home in self.desk.routes.fleet_rates() {
+            if self.store.is_up(&self.desk.routes, home, Part::Rate) {
+                self.desk.routes.ease_rate(home, now);
             }
         }
         true
@@ -134,14 +148,14 @@ impl FleetDesk<'_> {
     /// The store is back, and what it said first has been read.
     pub(in crate::engine::fleet) fn store_is_back(&mut self, back: Back, pending: &Pending, now: Time) {
         if back.all {
-            for (home, part) in self.desk.fleet_parts() {
-                if self.store_up(home, part) {
+            for (home, part) in self.desk.routes.fleet_parts() {
+                if self.store.is_up(&self.desk.routes, home, part) {
                     self.part_back(home, part, now);
                 }
             }
-        } else if let Some(home) = self.desk.routes.find_lasting(pending.home).filter(|_| back.alone) {
+        } else if let Some(home) = self.desk.routes.still_fleets(pending).filter(|_| back.alone) {
             let part = pending.subject.part();
-            if self.store_up(home.own(), part) {
+            if self.store.is_up(&self.desk.routes, home.own(), part) {
                 self.part_back(home.own(), part, now);
             }
         }
@@ -166,7 +180,7 @@ impl FleetDesk<'_> {
     /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
     /// longer than it was told to, whatever the host does.
     pub(in crate::engine) fn watch_store(&mut self, now: Time) {
-        let Some(fleet) = self.fleet.as_deref_mut() else { return };
+        let Some(fleet) = self.store.fleet.as_deref_mut() else { return }; // no store is attached
         if now < fleet.first_due {
             return;
         }
@@ -181,7 +195,7 @@ impl FleetDesk<'_> {
             }
         }
         for pending in &late {
-            self.desk.settled(pending);
+            self.desk.routes.settled(pending);
         }
         for pending in &late {
             self.store_lost(pending, Loss::TIMEOUT, now);

@@ -5,6 +5,7 @@ use crate::engine::fleet::breaker::Op;
 use crate::engine::fleet::command::{Part as Place, Pending, Subject};
 use crate::engine::fleet::plain::{Link, MARK, TAIL, Wanted, window};
 use crate::engine::place::{PoolAt, RouteAt};
+use crate::engine::stage::missing;
 use crate::time::{Duration, Time};
 
 impl FleetDesk<'_> {
@@ -16,10 +17,15 @@ impl FleetDesk<'_> {
             _ => ("PTTL", &[]),
         };
         if link != Link::Repair {
-            self.desk.breaker_sent(route);
+            self.desk.routes.breaker_sent(route);
         }
         let subject = Subject::Mark { link, op, duration: Duration::ZERO };
-        self.send_plain((route.own(), subject), (name, MARK, args), of.within(), now);
+        self.store.send_plain(
+            (self.desk.routes.address(&self.desk.policies, route.own()), subject),
+            (name, MARK, args),
+            of.within(),
+            now,
+        );
     }
 
     /// The store has answered a command about a window.
@@ -31,15 +37,17 @@ impl FleetDesk<'_> {
         answer: &[u64],
         now: Time,
     ) {
-        let goes_on = self.store_up(home, Place::Rate) && !pending.overdue;
+        let goes_on = self.store.is_up(&self.desk.routes, home, Place::Rate) && !pending.overdue;
         let left = pending.due.since(now);
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         let ((limit, span), within) = (window(share.settings()), share.within());
         let (want, need, _) = wanted;
         match (link, answer) {
             (Link::Begin, [is_new]) if goes_on => {
                 let begun = (*is_new == 1).then_some(pending.sent);
-                self.desk.rate_sent(home);
+                self.desk.routes.rate_sent(home);
                 self.send_window(home, (Link::Count { begun }, wanted), left, now);
             }
             (Link::Count { begun }, &[all]) => {
@@ -54,7 +62,7 @@ impl FleetDesk<'_> {
                 if granted >= u64::from(need) {
                     self.rate_told(home, wanted, &[granted, 0, u64::from(processes)], now);
                 } else if goes_on {
-                    self.desk.rate_sent(home);
+                    self.desk.routes.rate_sent(home);
                     self.send_window(home, (Link::Left, wanted), left, now);
                 }
             }
@@ -67,7 +75,9 @@ impl FleetDesk<'_> {
                     1 => span.as_micros(),
                     _ => left.saturating_mul(1_000).min(span.as_micros()),
                 };
-                let Some(share) = self.desk.share_mut(home) else { return };
+                let Some(share) = self.desk.routes.share_mut(home) else {
+                    return missing("the fleet's share of a rate");
+                };
                 let processes = u64::from(share.processes());
                 self.rate_told(home, wanted, &[0, wait, processes], now);
             }
@@ -85,8 +95,10 @@ impl FleetDesk<'_> {
         now: Time,
     ) {
         let (command, pending) = of;
-        let goes_on = self.store_up(route.own(), Place::Breaker) && !pending.overdue;
-        let Some(guard) = &self.desk.routes[route].guard else { return };
+        let goes_on = self.store.is_up(&self.desk.routes, route.own(), Place::Breaker) && !pending.overdue;
+        let Some(guard) = &self.desk.routes[route].guard else {
+            return missing("what a breaker knows of the fleet's");
+        };
         let known = guard.epoch();
         let told = match (link, answer) {
             (Link::Name { epoch }, [1]) => [1, duration.as_micros(), epoch, 0],

@@ -9,6 +9,8 @@ use super::{LEAST_WAIT, MOST_PROCESSES, SEEN, share_of};
 use crate::action::{CallId, Verdict};
 use crate::engine::desk::Desk;
 use crate::engine::place::{PoolAt, Slot};
+use crate::engine::route::Routes;
+use crate::engine::stage::missing;
 use crate::fleet::RATE;
 use crate::limit::RateSettings;
 use crate::time::{Duration, Time};
@@ -16,9 +18,9 @@ use crate::time::{Duration, Time};
 impl Desk {
     /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
     fn rate_refused(&mut self, home: PoolAt, (need, call): (u32, Option<CallId>), now: Time) {
-        let Some(share) = self.share_mut(home) else { return };
+        let Some(share) = self.routes.share_mut(home) else { return missing("the fleet's share of a rate") };
         let (strict, asked) = (share.strict(), share.asked);
-        let (waiting, head, _) = self.rate_queue(home);
+        let (waiting, head, _) = self.routes.rate_queue(home);
         // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
         // one is left that has asked and been answered: the head stands for it.
         let waits_here = |slot: &Slot| {
@@ -29,7 +31,7 @@ impl Desk {
         let asked_by = asked_by.or(head.filter(|_| waiting > asked));
         let alone = strict && call.is_some();
         let mut ahead = 0;
-        let mut next = self.rate_queue(home).1;
+        let mut next = self.routes.rate_queue(home).1;
         while let Some(slot) = next {
             let call = &self.calls[slot];
             let after = call.links().1;
@@ -37,7 +39,9 @@ impl Desk {
             let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
             let waits =
                 self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
-            let Some(share) = self.share_mut(home) else { return };
+            let Some(share) = self.routes.share_mut(home) else {
+                return missing("the fleet's share of a rate");
+            };
             let turn = share.turn(ahead + u64::from(cost), now);
             let concerned = if alone && !waits { asked_by == Some(slot) } else { cost >= need };
             if concerned && (!waits || now.after(turn) >= give_up) {
@@ -47,11 +51,14 @@ impl Desk {
             }
         }
     }
+}
 
+impl Routes {
     /// The store is back, and its answer not yet read: own shares hold from here on.
     pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
-        if let Some(share) = self.share_mut(home) {
-            share.begin_easing(now);
+        match self.share_mut(home) {
+            Some(share) => share.begin_easing(now),
+            None => missing("the fleet's share of a rate"),
         }
     }
 }
@@ -60,14 +67,16 @@ impl FleetDesk<'_> {
     /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
     /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
     pub(super) fn ask_store(&mut self, home: PoolAt, call: Option<CallId>, now: Time) {
-        let (waiting, head, queued) = self.desk.rate_queue(home);
+        let (waiting, head, queued) = self.desk.routes.rate_queue(home);
         let of = call.and_then(|call| self.desk.calls.find(call)).or(head);
         let cost = of.map_or(1, |slot| u32::from(self.desk.calls[slot].cost));
-        let up = self.store_up(home, Part::Rate);
+        let up = self.store.is_up(&self.desk.routes, home, Part::Rate);
         if up {
             self.pay_debt(home, now);
         }
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         let strict = share.strict();
         let alone = if strict && up { call } else { None };
         if alone.is_none() && share.asked > 0 {
@@ -107,29 +116,40 @@ impl FleetDesk<'_> {
         call: Option<CallId>,
         now: Time,
     ) {
-        if !self.may_send(home, Part::Rate, now) {
+        if !self.store.may_send((self.desk.routes.lasting_id(home.route()), Part::Rate), self.desk.seed, now)
+        {
             return;
         }
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         share.expire(now);
         share.asked += 1;
         let back = core::mem::take(&mut share.back);
         let RateSettings { permits, per, burst } = share.settings;
         let within = share.within;
-        if self.is_plain() {
+        if self.store.is_plain() {
             // What is not wanted is lost there until the window ends.
             let link = if want > 0 { Link::Begin } else { Link::Left };
             return self.send_window(home, (link, (want, need, call)), within, now);
         }
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         let unseen = share.seen.is_none_or(|seen| now.since(seen) >= SEEN);
         if unseen {
             share.seen = Some(now);
         }
         let per = per.as_micros().max(1);
         let asked = format!("{permits} {per} {burst} {want} {need} {back}").into_bytes();
-        let args = if unseen { vec![asked, self.process_name()] } else { vec![asked] };
-        self.send_words(&RATE, (home, Subject::Rate { want, need, call }), args, within, now);
+        let args = if unseen { vec![asked, self.store.process_name()] } else { vec![asked] };
+        self.store.send_words(
+            &RATE,
+            (self.desk.routes.address(&self.desk.policies, home), Subject::Rate { want, need, call }),
+            args,
+            within,
+            now,
+        );
     }
 
     /// The store has answered.
@@ -140,17 +160,23 @@ impl FleetDesk<'_> {
         answer: &[u64],
         now: Time,
     ) {
-        let &[granted, wait, processes] = answer else { return };
+        let &[granted, wait, processes] = answer else {
+            return missing("a number in the answer about a rate");
+        };
         // More than was asked for is nothing that a script of ours grants: to keep it would be to mint it.
         let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         // 0: the store does not know, since its data is new.
         let told = if processes == 0 { share.processes } else { processes.min(MOST_PROCESSES) as u32 };
         let processes = share.sharers(told, now);
-        if let Some(fleet) = self.fleet.as_mut() {
+        if let Some(fleet) = self.store.fleet.as_mut() {
             fleet.processes = processes;
         }
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         if processes != share.processes {
             share.processes = processes;
             let own = share_of(share.settings, processes);
@@ -185,9 +211,11 @@ impl FleetDesk<'_> {
 
     /// In strict mode what no call takes is no lease: it goes back by a command of its own.
     fn give_back_unasked(&mut self, home: PoolAt, now: Time) {
-        let (waiting, ..) = self.desk.rate_queue(home);
-        let plain = self.is_plain();
-        let Some(share) = self.desk.share_mut(home) else { return };
+        let (waiting, ..) = self.desk.routes.rate_queue(home);
+        let plain = self.store.is_plain();
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
         if !share.strict() || waiting > 0 {
             return;
         }
@@ -204,7 +232,7 @@ impl FleetDesk<'_> {
 
     /// The store is back: it is asked for those who have waited for the process's share.
     pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: PoolAt, now: Time) {
-        if self.desk.rate_queue(home).0 > 0 {
+        if self.desk.routes.rate_queue(home).0 > 0 {
             self.ask_store(home, None, now);
             self.desk.wake_head(home);
         }
@@ -212,12 +240,13 @@ impl FleetDesk<'_> {
 
     /// All are back: the store counts what was sent without it.
     pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
-        let Some(share) = self.desk.share_mut(home).filter(|share| {
-            let debt = share.alone > 0 || share.uncounted > 0;
-            debt && now >= share.count_at && !share.is_eased(now)
-        }) else {
-            return;
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
         };
+        let owes = share.alone > 0 || share.uncounted > 0;
+        if !owes || now < share.count_at || share.is_eased(now) {
+            return;
+        }
         let debt = share.take_debt(now);
         if debt > 0 {
             self.send_rate(home, (debt, 0), None, now);

@@ -3,26 +3,28 @@
 use super::MOST_LEASES;
 use crate::action::Verdict;
 use crate::engine::chores::Chore;
-use crate::engine::desk::Desk;
 use crate::engine::fleet::command::Part;
 use crate::engine::fleet::{Fleet, FleetDesk};
 use crate::engine::pace::Bucket;
 use crate::engine::place::{PoolAt, Slot};
 use crate::engine::route::Routes;
+use crate::engine::stage::missing;
 use crate::time::Time;
 
-impl Desk {
+impl Routes {
     /// A command is out again, with its script.
     pub(in crate::engine::fleet) fn rate_sent(&mut self, home: PoolAt) {
-        if let Some(share) = self.share_mut(home) {
-            share.asked += 1;
+        match self.share_mut(home) {
+            Some(share) => share.asked += 1,
+            None => missing("the fleet's share of a rate"),
         }
     }
 
     /// A command has been answered, or its answer is overdue: it is out no more.
     pub(in crate::engine::fleet) fn rate_settled(&mut self, home: PoolAt) {
-        if let Some(share) = self.share_mut(home) {
-            share.asked = share.asked.saturating_sub(1);
+        match self.share_mut(home) {
+            Some(share) => share.asked = share.asked.saturating_sub(1),
+            None => missing("the fleet's share of a rate"),
         }
     }
 }
@@ -30,14 +32,14 @@ impl Desk {
 impl FleetDesk<'_> {
     /// The store is gone: `on_loss` decides about those who wait for it.
     pub(in crate::engine::fleet) fn rate_without_store(&mut self, home: PoolAt, now: Time) {
-        if self.desk.rate_queue(home).0 == 0 {
+        if self.desk.routes.rate_queue(home).0 == 0 {
             return;
         }
         self.lease_out(home, now);
         if self.desk.chores.has(Chore::Tokens(home.route(), false)) {
             return; // the next steps go on with it
         }
-        let (mut ahead, mut next) = (0, self.desk.rate_queue(home).1);
+        let (mut ahead, mut next) = (0, self.desk.routes.rate_queue(home).1);
         while let Some(slot) = next {
             let call = &self.desk.calls[slot];
             let after = call.links().1;
@@ -50,8 +52,10 @@ impl FleetDesk<'_> {
                 .rate_limit
                 .as_ref()
                 .is_some_and(|limit| limit.wait);
-            let back = self.store_back_in(home, Part::Rate, now);
-            let Some(share) = self.desk.share_mut(home) else { return };
+            let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
+            let Some(share) = self.desk.routes.share_mut(home) else {
+                return missing("the fleet's share of a rate");
+            };
             let fits = cost <= share.local.settings().burst;
             let turn = share.local.wait_for(ahead + u64::from(cost), now);
             if waits && fits && now.after(turn) < give_up {
@@ -69,8 +73,9 @@ impl FleetDesk<'_> {
     /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
     pub(in crate::engine) fn recount_rate(&mut self, home: PoolAt) {
         let id = self.desk.routes.lasting_id(home.route());
-        let out = self.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
-        if let Some(share) = self.desk.share_mut(home) {
+        let out = self.store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
+        // Each retune comes by here; a rate that is the process's own notes no commands.
+        if let Some(share) = self.desk.routes.share_mut(home) {
             share.asked = out;
         }
     }

@@ -9,19 +9,12 @@ use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::Part;
 use crate::engine::pace::Bucket;
 use crate::engine::place::{PoolAt, Slot};
-use crate::engine::stage::Answer;
+use crate::engine::route::Routes;
+use crate::engine::stage::{Answer, missing};
 use crate::policy::OnLoss;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// The routes and pools whose rate is the fleet's.
-    pub(in crate::engine::fleet) fn fleet_rates(&self) -> Vec<PoolAt> {
-        let fleet = self.routes.iter().filter(|(_, route)| {
-            route.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
-        });
-        fleet.map(|(slot, _)| slot.own()).collect()
-    }
-
     /// Puts a call into the queue of its rate; it gives up after `patience`.
     pub(in crate::engine::fleet) fn queue_for_tokens(
         &mut self,
@@ -34,8 +27,9 @@ impl Desk {
         let call = &mut self.calls[slot];
         call.pace(now.after(patience).min(call.deadline), false);
         let cost = u64::from(call.cost);
-        if let Some(pace) = self.routes[home].rate.as_deref_mut() {
-            pace.enlist(&mut self.calls, slot, cost);
+        match self.routes[home].rate.as_deref_mut() {
+            Some(pace) => pace.enlist(&mut self.calls, slot, cost),
+            None => missing("the rate of a waiter"),
         }
     }
 
@@ -48,9 +42,19 @@ impl Desk {
 
     /// A head's timer has the queue's next moment, so a new head has to come and fetch it.
     pub(in crate::engine::fleet) fn wake_head(&mut self, home: PoolAt) {
-        if let Some(head) = self.rate_queue(home).1 {
+        if let Some(head) = self.routes.rate_queue(home).1 {
             self.wakes.push(self.calls.id(head));
         }
+    }
+}
+
+impl Routes {
+    /// The routes and pools whose rate is the fleet's.
+    pub(in crate::engine::fleet) fn fleet_rates(&self) -> Vec<PoolAt> {
+        let fleet = self.iter().filter(|(_, route)| {
+            route.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
+        });
+        fleet.map(|(slot, _)| slot.own()).collect()
     }
 }
 
@@ -63,16 +67,18 @@ impl FleetDesk<'_> {
         queued: bool,
         now: Time,
     ) -> Answer {
-        let back = self.store_back_in(home, Part::Rate, now);
+        let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
         let call = &self.desk.calls[slot];
         let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
         let limit = self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
-        let (waiting, _, tokens) = self.desk.rate_queue(home);
-        let down = !self.store_up(home, Part::Rate);
+        let (waiting, _, tokens) = self.desk.routes.rate_queue(home);
+        let down = !self.store.is_up(&self.desk.routes, home, Part::Rate);
         self.desk.policies.count_fallback(self.desk.calls[slot].policy);
-        let Some(share) = self.desk.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return Answer::broken(Verdict::RateLimited);
+        };
         match share.fleet.on_loss {
             OnLoss::Open => return Answer::Pass,
             OnLoss::Closed => return Answer::Refuse(Verdict::StoreUnavailable, back),
@@ -103,9 +109,15 @@ impl FleetDesk<'_> {
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
         let cost = u32::from(call.cost);
         let id = self.desk.routes.lasting_id(home.route());
-        let due = self.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
-        let (up, is_head) = (self.store_up(home, Part::Rate), self.desk.rate_queue(home).1 == Some(slot));
-        let Some(share) = self.desk.share_mut(home) else { return wait(Wait::Rate, until, now) };
+        let due = self.store.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
+        let (up, is_head) = (
+            self.store.is_up(&self.desk.routes, home, Part::Rate),
+            self.desk.routes.rate_queue(home).1 == Some(slot),
+        );
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            missing("the fleet's share of a rate");
+            return wait(Wait::Rate, until, now);
+        };
         let why = if up && share.asked > 0 { Wait::Store } else { Wait::Rate };
         if is_head {
             let next = match why {
@@ -123,15 +135,18 @@ impl FleetDesk<'_> {
 
     /// Leased tokens, or those of the process's share, for the heads that can have them. True if there is a new head.
     pub(in crate::engine) fn lease_out(&mut self, home: PoolAt, now: Time) -> bool {
-        let up = self.store_up(home, Part::Rate);
+        let up = self.store.is_up(&self.desk.routes, home, Part::Rate);
         let mut moved = false;
-        while let Some(slot) = self.desk.rate_queue(home).1 {
+        while let Some(slot) = self.desk.routes.rate_queue(home).1 {
             if !self.desk.chores.one_more(Chore::Tokens(home.route(), false)) {
                 self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
                 return true;
             }
             let (cost, deadline) = (u32::from(self.desk.calls[slot].cost), self.desk.calls[slot].deadline);
-            let Some(share) = self.desk.share_mut(home) else { break };
+            let Some(share) = self.desk.routes.share_mut(home) else {
+                missing("the fleet's share of a rate");
+                break;
+            };
             if deadline <= now {
                 self.desk.turn_away_from(slot, Verdict::DeadlineQueued, None, now);
             } else if share.take(cost, now) {
@@ -142,7 +157,7 @@ impl FleetDesk<'_> {
                 match share.fleet.on_loss {
                     OnLoss::Closed => {
                         self.desk.policies.count_fallback(self.desk.calls[slot].policy);
-                        let back = self.store_back_in(home, Part::Rate, now);
+                        let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
                         self.desk.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
                     }
                     OnLoss::Local if share.local.try_take(cost, now).is_err() => break,

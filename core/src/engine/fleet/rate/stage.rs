@@ -18,17 +18,19 @@ impl FleetDesk<'_> {
         let within = self.desk.policies.of(&self.desk.calls[slot]).store_timeout;
         self.watch_store(now);
         self.lease_out(home, now);
-        let queued = self.desk.rate_queue(home).0 > 0;
-        let Some(share) = self.desk.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
+        let queued = self.desk.routes.rate_queue(home).0 > 0;
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return Answer::broken(Verdict::RateLimited);
+        };
         share.within = within;
         if !queued && (cost == 0 || share.take(cost, now)) {
             self.ask_store(home, None, now);
             return Answer::Pass;
         }
-        if self.desk.is_above_burst(cost, home) {
+        if self.desk.routes.is_above_burst(cost, home) {
             return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
         }
-        if !self.store_up(home, Part::Rate) {
+        if !self.store.is_up(&self.desk.routes, home, Part::Rate) {
             self.ask_store(home, None, now); // where it is due, that is the probe
             return self.without_store(slot, home, queued, now);
         }
@@ -37,8 +39,10 @@ impl FleetDesk<'_> {
         let limit = self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
-        let (waiting, _, tokens) = self.desk.rate_queue(home);
-        let Some(share) = self.desk.share_mut(home) else { return Answer::broken(Verdict::RateLimited) };
+        let (waiting, _, tokens) = self.desk.routes.rate_queue(home);
+        let Some(share) = self.desk.routes.share_mut(home) else {
+            return Answer::broken(Verdict::RateLimited);
+        };
         // Where the store has said that there is nothing yet, nobody asks before that; nor where the own share has nothing.
         let empty = !share.strict() && share.asked == 0 && share.empty_for(cost, now).is_some();
         let lacks = share.own_turn(tokens, cost, now) > Duration::ZERO;
@@ -92,9 +96,11 @@ impl FleetDesk<'_> {
         let waits =
             self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
         let cost = u64::from(self.desk.calls[slot].cost);
-        if waits || !self.store_up(home, Part::Rate) {
-            let turn = self.desk.share_mut(home).map(|share| share.turn(cost, now));
-            return Answer::Refuse(Verdict::RateLimited, turn);
+        if waits || !self.store.is_up(&self.desk.routes, home, Part::Rate) {
+            let Some(share) = self.desk.routes.share_mut(home) else {
+                return Answer::broken(Verdict::RateLimited);
+            };
+            return Answer::Refuse(Verdict::RateLimited, Some(share.turn(cost, now)));
         }
         // The answer has not come in time. It is not overdue yet: it was asked for after this call came.
         let route = self.desk.calls[slot].route;

@@ -24,7 +24,7 @@ impl FleetDesk<'_> {
         }
         self.watch_store(now);
         self.keep_slots(home, now);
-        if !self.store_up(home, Part::Slots) {
+        if !self.store.is_up(&self.desk.routes, home, Part::Slots) {
             self.ask_slots(home, now); // where it is due, that is the probe
             return self.permit_without_store(slot, home, now);
         }
@@ -64,7 +64,7 @@ impl FleetDesk<'_> {
         self.keep_slots(home, now);
         let due =
             self.desk.routes[home].slots.as_ref().is_some_and(|it| it.again_at.is_none_or(|at| at <= now));
-        if due || !self.store_up(home, Part::Slots) {
+        if due || !self.store.is_up(&self.desk.routes, home, Part::Slots) {
             self.ask_slots(home, now);
         }
         let own = self.desk.calls.id(slot);
