@@ -197,7 +197,7 @@ pub enum Action {
         /// Is it a hedge beside a running attempt?
         hedge: bool,
     },
-    /// Wait until `next`, or until told.
+    /// Wait until `next`, or until the engine wakes the call.
     Wait {
         /// What for.
         why: Wait,
@@ -207,7 +207,7 @@ pub enum Action {
         /// Why it ended as it did.
         verdict: Verdict,
         /// Whose answer or failure the caller gets.
-        result: Option<Lane>,
+        result: Option<AttemptSlot>,
         /// When another try would make sense.
         retry_in: Option<Duration>,
     },
@@ -249,10 +249,10 @@ impl Wait {
 /// The place of an attempt in the words of the wire: (n − 1) mod 8. At most four run at once, and attempt n does not
 /// start while n − 8 still runs (R11), so it is never ambiguous.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Lane(u8);
+pub struct AttemptSlot(u8);
 
-impl Lane {
-    /// The lane of attempt `attempt` (numbered from 1).
+impl AttemptSlot {
+    /// The attempt slot of attempt `attempt` (numbered from 1).
     pub const fn of(attempt: u8) -> Self {
         Self(attempt.wrapping_sub(1) & 7)
     }

@@ -6,8 +6,8 @@
 //!   views (`view.rs`, `snapshot.rs`, `state.rs`, `explain.rs`), and `fleet/reply.rs`;
 //! - a call's way: `resume.rs`, `admit.rs`, `race.rs`, `acquire.rs`, `end.rs`, `lease.rs`, `stop.rs`, `feedback.rs`, `permit.rs`, `token.rs`;
 //! - `fleet/`, on a fleet desk: what a component of the fleet's asks its store;
-//! - on the desk (`desk.rs`): `hold.rs`, `pace.rs` (rates), `queue.rs` (permits), `waiting.rs`, `hedge.rs`, `ledger.rs`, `telemetry.rs`;
-//! - the stages (`stage.rs`) and what is kept: `route.rs`, `policies.rs`, `arena.rs`, `side.rs`, `chores.rs`, `record.rs`, `journal.rs`.
+//! - on the desk (`desk.rs`): `hold.rs`, `rate_queue.rs` (rates), `queue.rs` (permits), `waiting.rs`, `hedge.rs`, `ledger.rs`, `telemetry.rs`;
+//! - the stages (`stage.rs`) and what is kept: `route.rs`, `policies.rs`, `arena.rs`, `call_extra.rs`, `chores.rs`, `record.rs`, `journal.rs`.
 
 // What happens to every call stands in one function in machine code, and what happens to few in others: see
 // `docs/performance.md`.
@@ -18,6 +18,7 @@ mod admit;
 mod arena;
 mod automaton;
 mod call;
+mod call_extra;
 mod changes;
 mod chores;
 mod decide;
@@ -34,7 +35,6 @@ mod lease;
 mod ledger;
 mod limiter;
 mod owners;
-mod pace;
 mod pages;
 mod permit;
 mod place;
@@ -42,6 +42,7 @@ mod policies;
 mod pools;
 mod queue;
 mod race;
+mod rate_queue;
 mod record;
 #[cfg(feature = "documents")]
 mod reload;
@@ -49,7 +50,6 @@ mod replay;
 mod resume;
 mod retune;
 mod route;
-mod side;
 mod snapshot;
 mod stage;
 mod state;
@@ -165,7 +165,7 @@ pub struct Engine {
     /// What holds the fleet together.
     store: fleet::FleetStore,
     /// Permits to release once this event has been processed.
-    pending_release: side::PendingRelease,
+    pending_release: call_extra::PendingRelease,
     journal: journal::Journal,
 }
 
@@ -179,7 +179,7 @@ impl Engine {
             pools: pools::Pools::default(),
             desk: desk::Desk::new(seed, options),
             store: fleet::FleetStore::default(),
-            pending_release: side::PendingRelease::default(),
+            pending_release: call_extra::PendingRelease::default(),
             journal: journal::Journal::new(seed, options),
         }
     }
@@ -210,13 +210,13 @@ impl Engine {
         if let Some(rule) = fleet::rule_against(self.store.fleet.as_deref(), &policy) {
             return clash(policy, rule);
         }
-        let homes = match self.pools.homes_of(&policy) {
-            Ok(homes) => homes,
+        let shared_pools = match self.pools.shared_pools_of(&policy) {
+            Ok(shared_pools) => shared_pools,
             Err(rule) => return clash(policy, rule),
         };
         self.by_name.insert(policy.name().to_owned(), number);
         let again = route::stage::asked_again(&policy);
-        self.desk.policies.put(Entry::new(policy, number, again, homes));
+        self.desk.policies.put(Entry::new(policy, number, again, shared_pools));
         Ok(self.desk.policies.id_of(number))
     }
 
@@ -249,7 +249,7 @@ impl Engine {
                 }
                 let entry = &self.desk.policies[usize::from(number)];
                 let operated = Operated { forced: entry.forced, changes: entry.changes.last };
-                self.desk.routes.intern(number, (&entry.policy, entry.homes, operated), key, now)
+                self.desk.routes.intern(number, (&entry.policy, entry.shared_pools, operated), key, now)
             }
             None => RouteId::from_word(0),
         }

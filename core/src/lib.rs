@@ -62,7 +62,7 @@ mod window;
 pub mod wire;
 
 pub use action::{
-    Action, CallId, Event, Flags, Lane, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
+    Action, AttemptSlot, CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
 };
 pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticket};
 pub use classify::{HttpFailure, METHODS, class_of_status};

@@ -1,6 +1,6 @@
 //! Limits on how much goes out: how fast ([`TokenBucket`], [`Gcra`]) and how much at once ([`Aimd`], [`Gradient2`]).
 //!
-//! Each is a controller and nothing else: it is told what happened and answers with a number. Who holds a permit, who
+//! Each is a controller and nothing else: it takes what happened and answers with a number. Who holds a permit, who
 //! waits and who is woken is the engine's business.
 
 mod aimd;

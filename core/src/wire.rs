@@ -5,7 +5,7 @@
 //! | word | bits |
 //! |---|---|
 //! | step | 0–1 action (0 Done, 1 Attempt, 2 Wait) · 2 wakes · 3 commands · 4–11 stop · 12–21 detail · 22–52 span |
-//! | … detail of Done | 12–17 verdict · 18–21 result: 0 none, else 8 \| lane |
+//! | … detail of Done | 12–17 verdict · 18–21 result: 0 none, else 8 \| attempt slot |
 //! | … detail of Attempt | 12–19 number · 20 hedge |
 //! | … detail of Wait | 12–15 why |
 //! | event | 0–2 tag · 3–10 attempt · 11–15 kind · 16–17 opinion · 18–48 Retry-After in ms |
@@ -14,7 +14,7 @@
 //! A span is 0 for none, else 1 + d, saturating in its 31 bits: microseconds for Attempt and Wait (35 minutes; longer
 //! waits chain), milliseconds rounded up for `retry_in` and Retry-After (24.8 days).
 
-use crate::action::{Action, CallId, Event, Flags, Lane, Request, Step, TargetId, Verdict, Wait};
+use crate::action::{Action, AttemptSlot, CallId, Event, Flags, Request, Step, TargetId, Verdict, Wait};
 use crate::outcome::{Criticality, Kind, Opinion, Outcome};
 use crate::policy::{Domain, Key, TABLE};
 use crate::time::Duration;
@@ -47,8 +47,8 @@ fn unpack_span(bits: u64) -> Option<u64> {
 pub fn pack_step(step: Step) -> u64 {
     let (tag, detail, span) = match step.action {
         Action::Done { verdict, result, retry_in } => {
-            let lane = result.map_or(0, |lane| 8 | u64::from(lane.number()));
-            (0, verdict as u64 | lane << 6, pack_span(retry_in.map(Duration::as_millis_ceil)))
+            let attempt_slot = result.map_or(0, |attempt_slot| 8 | u64::from(attempt_slot.number()));
+            (0, verdict as u64 | attempt_slot << 6, pack_span(retry_in.map(Duration::as_millis_ceil)))
         }
         Action::Attempt { attempt, hedge } => {
             (1, u64::from(attempt) | u64::from(hedge) << 8, pack_span(step.next.map(Duration::as_micros)))
@@ -73,7 +73,7 @@ pub fn unpack_step(word: u64) -> Option<Step> {
             let verdict = *Verdict::ALL.get((detail & 0x3f) as usize)?;
             let result = match detail >> 6 {
                 0 => None,
-                lane @ 8..=15 => Some(Lane::of((lane & 7) as u8 + 1)),
+                attempt_slot @ 8..=15 => Some(AttemptSlot::of((attempt_slot & 7) as u8 + 1)),
                 _ => return None,
             };
             (Action::Done { verdict, result, retry_in: span.map(Duration::from_millis) }, None)

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 use std::path::PathBuf;
 use tidegate::fleet::{MemoryStore, Reply, StoreKind};
 use tidegate::{
-    Action, CallId, Class, Criticality, Document, Duration, Engine, Event, Lane, Options, Outcome, Request,
-    Time, Verdict,
+    Action, AttemptSlot, CallId, Class, Criticality, Document, Duration, Engine, Event, Options, Outcome,
+    Request, Time, Verdict,
 };
 
 const MS: u64 = 1_000;
@@ -193,7 +193,7 @@ impl<'a> Host<'a> {
             .running
             .iter()
             .copied()
-            .filter(|attempt| step.stop & Lane::of(*attempt).bit() != 0)
+            .filter(|attempt| step.stop & AttemptSlot::of(*attempt).bit() != 0)
             .collect();
         playing.running.retain(|attempt| !gone.contains(attempt));
         playing.stopped.extend(&gone);
@@ -201,8 +201,9 @@ impl<'a> Host<'a> {
         match step.action {
             _ if playing.end.is_some() => {}
             Action::Done { verdict, result, .. } => {
-                let stopped = result
-                    .is_some_and(|lane| playing.stopped.iter().any(|attempt| Lane::of(*attempt) == lane));
+                let stopped = result.is_some_and(|lane| {
+                    playing.stopped.iter().any(|attempt| AttemptSlot::of(*attempt) == lane)
+                });
                 playing.end = Some((now, ended(verdict, stopped)));
             }
             action => {

@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 use tidegate::{
-    Action, CallId, Criticality, Duration, Event, Flags, Kind, Lane, Opinion, Outcome, Request, Step,
+    Action, AttemptSlot, CallId, Criticality, Duration, Event, Flags, Kind, Opinion, Outcome, Request, Step,
     TargetId, Verdict, Wait, wire,
 };
 
@@ -20,8 +20,8 @@ fn micros(json: &Json) -> Option<Duration> {
     json.as_u64().map(Duration::from_micros)
 }
 
-fn lane(json: &Json) -> Option<Lane> {
-    json.as_u64().map(|lane| Lane::of(lane as u8 + 1))
+fn lane(json: &Json) -> Option<AttemptSlot> {
+    json.as_u64().map(|lane| AttemptSlot::of(lane as u8 + 1))
 }
 
 fn step(json: &Json) -> Step {

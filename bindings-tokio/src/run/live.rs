@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate::{Action, Class, Event, Lane, Outcome, Step, Verdict, Wait};
+use tidegate::{Action, AttemptSlot, Class, Event, Outcome, Step, Verdict, Wait};
 use tokio::time::{Instant, sleep_until};
 
 use super::state::{Ending, Live, Place, PlaceProjection, Race, Racer, Turn};
@@ -232,7 +232,7 @@ where
         // As most calls end: with this result, and nobody else has to hear of it.
         if let Step { action: Action::Done { verdict: Verdict::Ok, result: Some(lane), .. }, stop: 0, .. } =
             told.step
-            && lane == Lane::of(number)
+            && lane == AttemptSlot::of(number)
             && !told.others
         {
             let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
@@ -347,18 +347,25 @@ where
     }
 
     /// The end of the call.
-    fn end(&mut self, verdict: Verdict, result: Option<Lane>, retry_in: Option<Duration>) -> A::Output {
+    fn end(
+        &mut self,
+        verdict: Verdict,
+        result: Option<AttemptSlot>,
+        retry_in: Option<Duration>,
+    ) -> A::Output {
         let live = self.live.as_mut().project();
         let mut report = self.site.report(Some(*live.call), *live.attempts, verdict, retry_in);
         let mut held: Vec<_> = Vec::new();
         let mut last = live.held.take();
         let decided = match result {
-            Some(lane) if last.as_ref().is_some_and(|(number, _)| Lane::of(*number) == lane) => last.take(),
+            Some(lane) if last.as_ref().is_some_and(|(number, _)| AttemptSlot::of(*number) == lane) => {
+                last.take()
+            }
             Some(lane) => {
                 if let Some(race) = live.race {
                     held.append(&mut race.earlier);
                 }
-                let place = held.iter().rposition(|(number, _)| Lane::of(*number) == lane);
+                let place = held.iter().rposition(|(number, _)| AttemptSlot::of(*number) == lane);
                 // Of an attempt that could not be made there is nothing; what came before it is the last answer then.
                 place.map(|place| held.swap_remove(place)).or_else(|| last.take())
             }
@@ -422,7 +429,7 @@ mod tests {
         for attempts in 1..=u8::MAX {
             for back in 0..8.min(attempts) {
                 let attempt = attempts - back;
-                assert_eq!(attempt_in(Lane::of(attempt).number(), attempts), attempt, "of {attempts}");
+                assert_eq!(attempt_in(AttemptSlot::of(attempt).number(), attempts), attempt, "of {attempts}");
             }
         }
     }

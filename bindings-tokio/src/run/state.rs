@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use pin_project_lite::pin_project;
-use tidegate::{CallId, Lane, Verdict};
+use tidegate::{AttemptSlot, CallId, Verdict};
 use tokio::time::{Instant, Sleep};
 
 use crate::policy::Site;
@@ -142,7 +142,7 @@ impl<Fut, T, E> Live<Fut, T, E> {
     /// Drops attempts. What the caller gets of one, if it was the last, is that its time was up.
     pub fn stop(mut self: Pin<&mut Self>, lanes: u8) {
         let mut this = self.as_mut().project();
-        let stopped = |number: u8| Lane::of(number).bit() & lanes != 0;
+        let stopped = |number: u8| AttemptSlot::of(number).bit() & lanes != 0;
         let mut numbers = Vec::new();
         let placed = match this.place.as_mut().project() {
             PlaceProjection::Taken { number, .. } => Some(*number),

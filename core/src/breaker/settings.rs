@@ -1,4 +1,4 @@
-//! What a breaker is told, and how long its breaks are.
+//! Settings of a breaker, and how long its breaks are.
 
 use crate::rng;
 use crate::time::Duration;

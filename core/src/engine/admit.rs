@@ -24,7 +24,7 @@ use crate::time::Time;
 /// The stages, in their order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
-    Look,
+    Peek,
     Hold,
     Rate,
     Bulkhead,
@@ -69,17 +69,17 @@ impl Desk {
             && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
         let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
         call.attempts += 1;
-        let bit = call.lane().bit();
-        call.lanes |= bit;
+        let bit = call.attempt_slot().bit();
+        call.attempt_slots |= bit;
         call.stopped &= !bit;
         call.flags &= !(flag::RACING | flag::UNHEDGED | flag::TOKENS);
         if by_attempt {
-            call.flags = call.flags & !flag::HOLDS | flag::PER_LANE;
+            call.flags = call.flags & !flag::HOLDS | flag::PER_ATTEMPT;
         }
         call.start(now, limit(now, timeout));
         let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
-        if call.has(flag::SIDE) {
-            self.calls.side_mut(slot).moment = 0;
+        if call.has(flag::EXTRA) {
+            self.calls.extra_mut(slot).moment = 0;
         }
         self.count_attempt(slot, false, now);
         self.note_course(move |it| it.attempt_started(slot, false, now));
@@ -111,11 +111,11 @@ impl Engine {
         }
         if stages & stage::RATE != 0 {
             let home = self.desk.routes[call.route].rate_at;
-            if self.desk.routes.is_above_burst(u32::from(call.cost), home) {
+            if self.desk.routes.is_above_burst(call.cost(), home) {
                 return self.refuse(slot, Verdict::CostAboveBurst, None, now);
             }
         }
-        self.proceed(slot, Stage::Look, now)
+        self.proceed(slot, Stage::Peek, now)
     }
 
     /// Takes a call through the stages from this one on.
@@ -136,17 +136,14 @@ impl Engine {
             stages &= self.desk.policies[usize::from(call.policy)].again;
         }
         let meets = |stage: Stage, bits: u8| from <= stage && stages & bits != 0;
-        if meets(Stage::Look, stage::BREAKER) {
-            pass!(self.look(slot, now));
+        if meets(Stage::Peek, stage::BREAKER) {
+            pass!(self.peek_breaker(slot, now));
         }
         if meets(Stage::Hold, stage::HOLD) {
             pass!(self.desk.ask_hold(slot, now));
         }
         if meets(Stage::Rate, stage::RATE) {
-            pass!(match self.desk.ask_rate(slot, false, now) {
-                Some(answer) => answer,
-                None => self.fleet_desk().ask_fleet(slot, now),
-            });
+            pass!(self.fleet_desk().ask_rate(slot, false, now));
         }
         if meets(Stage::Bulkhead, stage::POOL) {
             // A permit of the fleet's is never had without a look at what the store says.
@@ -171,20 +168,18 @@ impl Engine {
             pass!(self.guard(slot, now));
         }
         if meets(Stage::Send, stage::SEND) {
-            pass!(
-                self.desk.ask_rate(slot, true, now).unwrap_or_else(|| Answer::broken(Verdict::RateLimited))
-            );
+            pass!(self.fleet_desk().ask_rate(slot, true, now));
         }
         Answer::Pass
     }
 
     /// The early look at the breaker: it takes nothing, and spares a queue and a token.
-    fn look(&mut self, slot: Slot, now: Time) -> Answer {
+    fn peek_breaker(&mut self, slot: Slot, now: Time) -> Answer {
         let route = &self.desk.routes[self.desk.calls[slot].route];
         if route.guard.is_some() {
-            return self.fleet_desk().look_in_fleet(slot, now);
+            return self.fleet_desk().peek_breaker_in_fleet(slot, now);
         }
-        route.early_look(now)
+        route.peek_breaker(now)
     }
 
     /// Breaker or throttle.
@@ -268,12 +263,12 @@ impl FleetDesk<'_> {
 
     /// The same where the breaker is the fleet's.
     #[cold]
-    fn look_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
+    fn peek_breaker_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let route = self.desk.calls[slot].route;
         if let Some(answer) = self.consult_fleet(route, true, now) {
             return answer;
         }
-        self.desk.routes[route].early_look(now)
+        self.desk.routes[route].peek_breaker(now)
     }
 }
 

@@ -2,9 +2,9 @@
 //! need more.
 
 use super::automaton::{Standing, State};
+use super::call_extra::{CallExtra, CallExtras};
 use super::place::{RouteAt, Slot};
-use super::side::{Side, Sides};
-use crate::action::{CallId, Lane, Verdict};
+use crate::action::{AttemptSlot, CallId, Verdict};
 use crate::full::FULL;
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
@@ -33,7 +33,7 @@ pub(super) struct Call {
     ordinal: u32,
     generation: u32,
     pub route: RouteAt,
-    /// The slot of the call it is nested in, 24 bits; its last failure's kind, 5 bits, and lane, 3 bits.
+    /// The slot of the call it is nested in, 24 bits; its last failure's kind, 5 bits, and attempt slot, 3 bits.
     parent: u32,
     pub policy: u16,
     pub flags: u16,
@@ -41,16 +41,16 @@ pub(super) struct Call {
     pub charge: u16,
     /// Calls nested in it that have not ended.
     pub children: u16,
-    /// Tokens of a rate limit that it takes; the verdict while Refused.
-    pub cost: u16,
+    /// While Refused: the verdict. Otherwise: tokens of a rate limit that it takes. Read by [`Call::refusal`] and [`Call::cost`].
+    cost: u16,
     /// The number of its breaker's ticket; 0 is none.
     pub ticket: u16,
     pub standing: Standing,
     /// Attempts started.
     pub attempts: u8,
-    /// Attempts started and not yet reported, by lane.
-    pub lanes: u8,
-    /// Attempts that we have stopped and that have not unwound, by lane.
+    /// Attempts started and not yet reported, by attempt slot.
+    pub attempt_slots: u8,
+    /// Attempts that we have stopped and that have not unwound, by attempt slot.
     pub stopped: u8,
 }
 
@@ -72,7 +72,7 @@ pub(super) mod flag {
     /// Its ticket is a probe's.
     pub const PROBE: u16 = 1 << 9;
     /// Has a block beside it.
-    pub const SIDE: u16 = 1 << 10;
+    pub const EXTRA: u16 = 1 << 10;
     /// The tokens that it waited for are its own now.
     pub const TOKENS: u16 = 1 << 11;
     /// Shares the permit of a call around it.
@@ -84,7 +84,7 @@ pub(super) mod flag {
     /// The same bit while Running.
     pub const RACING: u16 = SENDING;
     /// Each of its attempts that is out holds a permit.
-    pub const PER_LANE: u16 = 1 << 15;
+    pub const PER_ATTEMPT: u16 = 1 << 15;
 }
 
 impl Call {
@@ -107,7 +107,7 @@ impl Call {
             ticket: 0,
             standing: Standing::FREE,
             attempts: 0,
-            lanes: 0,
+            attempt_slots: 0,
             stopped: 0,
         }
     }
@@ -141,14 +141,14 @@ impl Call {
         self.parent = self.parent & !SLOT | slot.number() & SLOT;
     }
 
-    /// The kind of its last failure, and the lane of the attempt that failed so.
-    pub fn last_failure(&self) -> (Kind, Lane) {
+    /// The kind of its last failure, and the slot of the attempt that failed.
+    pub fn last_failure(&self) -> (Kind, AttemptSlot) {
         let word = (self.parent >> CallId::SLOT_BITS) as u8;
-        (Kind::new(word & 31).unwrap_or(Kind::CANCELLED), Lane::of((word >> 5) + 1))
+        (Kind::new(word & 31).unwrap_or(Kind::CANCELLED), AttemptSlot::of((word >> 5) + 1))
     }
 
-    pub fn set_last_failure(&mut self, kind: Kind, lane: Lane) {
-        let word = kind.number() | lane.number() << 5;
+    pub fn set_last_failure(&mut self, kind: Kind, attempt_slot: AttemptSlot) {
+        let word = kind.number() | attempt_slot.number() << 5;
         self.parent = self.parent & SLOT | u32::from(word) << CallId::SLOT_BITS;
     }
 
@@ -177,10 +177,10 @@ impl Call {
     #[inline]
     pub fn is_plain(&self) -> bool {
         matches!(self.state(), State::Running | State::Body)
-            && self.lanes == 0
+            && self.attempt_slots == 0
             && self.children == 0
             && self.ticket == 0
-            && !self.has(flag::SIDE)
+            && !self.has(flag::EXTRA)
     }
 
     /// Does it wait, or has it been granted what it waited for?
@@ -203,36 +203,36 @@ impl Call {
             )
     }
 
-    /// The lane of its newest attempt.
+    /// The attempt slot of its newest attempt.
     #[inline]
-    pub fn lane(&self) -> Lane {
-        Lane::of(self.attempts)
+    pub fn attempt_slot(&self) -> AttemptSlot {
+        AttemptSlot::of(self.attempts)
     }
 
-    /// The attempts that run, unstopped, by lane.
+    /// The attempts that run, unstopped, by attempt slot.
     #[inline]
     pub fn running(&self) -> u8 {
-        self.lanes & !self.stopped
+        self.attempt_slots & !self.stopped
     }
 
     /// Must its next attempt wait for stopped ones that have not unwound (R11)?
     #[inline]
     pub fn blocked(&self) -> bool {
-        self.lanes != 0
-            && (self.lanes.count_ones() >= AT_ONCE
-                || self.lanes & Lane::of(self.attempts.wrapping_add(1)).bit() != 0)
+        self.attempt_slots != 0
+            && (self.attempt_slots.count_ones() >= AT_ONCE
+                || self.attempt_slots & AttemptSlot::of(self.attempts.wrapping_add(1)).bit() != 0)
     }
 
     /// The bit of an attempt that may be out; none for a number that names no attempt of this call (R11).
     #[inline]
     pub fn started_as(&self, attempt: u8) -> u8 {
         let out = attempt != 0 && self.attempts.checked_sub(attempt).is_some_and(|older| older < 8);
-        if out { Lane::of(attempt).bit() } else { 0 }
+        if out { AttemptSlot::of(attempt).bit() } else { 0 }
     }
 
-    /// The newest attempt in this lane.
-    pub fn attempt_in(&self, lane: Lane) -> u8 {
-        self.attempts - (self.lane().number().wrapping_sub(lane.number()) & 7)
+    /// The number of the newest attempt in this slot.
+    pub fn attempt_in(&self, attempt_slot: AttemptSlot) -> u8 {
+        self.attempts - (self.attempt_slot().number().wrapping_sub(attempt_slot.number()) & 7)
     }
 
     /// How long another try makes no sense, where it was refused while it waited and that is known.
@@ -240,8 +240,25 @@ impl Call {
         (self.moment > now).then(|| self.moment.since(now))
     }
 
+    /// Tokens of a rate limit that it takes. A refused call takes none any more.
+    #[inline]
+    pub fn cost(&self) -> u32 {
+        debug_assert!(self.state() != State::Refused, "the word holds a verdict");
+        u32::from(self.cost)
+    }
+
+    pub fn set_cost(&mut self, tokens: u16) {
+        self.cost = tokens;
+    }
+
+    /// Notes why it is refused while it waits, in the place of its cost.
+    pub fn set_refusal(&mut self, verdict: Verdict) {
+        self.cost = verdict as u16;
+    }
+
     /// Why it was refused while it waited.
     pub fn refusal(&self) -> Verdict {
+        debug_assert!(self.state() == State::Refused, "the word holds a cost");
         Verdict::ALL[usize::from(self.cost)]
     }
 }
@@ -254,7 +271,7 @@ pub(super) struct Arena {
     free: Vec<Slot>,
     /// The next slot that the reaper looks at.
     cursor: u32,
-    sides: Sides,
+    extras: CallExtras,
     /// By slot: the nearest ancestor whose route has permits, or [`Slot::NONE`]. Meaningful where [`Call::parent`] is not
     /// [`Slot::NONE`]; as long as the highest slot that ever was nested.
     pooled_above: Vec<Slot>,
@@ -285,8 +302,8 @@ impl Arena {
     #[inline]
     pub fn remove(&mut self, slot: Slot) {
         let call = &mut self.calls[slot.index()];
-        if call.has(flag::SIDE) {
-            self.sides.remove(slot);
+        if call.has(flag::EXTRA) {
+            self.extras.remove(slot);
         }
         call.forget();
         if u64::from(call.generation) < CallId::GENERATIONS {
@@ -328,22 +345,22 @@ impl Arena {
     }
 
     /// The block beside a call, if it has one.
-    pub fn side(&self, slot: Slot) -> Option<&Side> {
-        self[slot].has(flag::SIDE).then(|| self.sides.get(slot))
+    pub fn extra(&self, slot: Slot) -> Option<&CallExtra> {
+        self[slot].has(flag::EXTRA).then(|| self.extras.get(slot))
     }
 
     /// Blocks in use.
     pub fn blocks(&self) -> usize {
-        self.sides.len()
+        self.extras.len()
     }
 
     /// The block beside a call; makes one if there is none.
-    pub fn side_mut(&mut self, slot: Slot) -> &mut Side {
-        if !self[slot].has(flag::SIDE) {
-            self[slot].flags |= flag::SIDE;
-            self.sides.insert(slot);
+    pub fn extra_mut(&mut self, slot: Slot) -> &mut CallExtra {
+        if !self[slot].has(flag::EXTRA) {
+            self[slot].flags |= flag::EXTRA;
+            self.extras.insert(slot);
         }
-        self.sides.get_mut(slot)
+        self.extras.get_mut(slot)
     }
 
     /// Nests a call in another. `pooled` says that the parent's route has permits, which its children may share.

@@ -23,7 +23,7 @@ pub(super) enum State {
     Queued,
     /// A permit was handed to it; it has not claimed it yet.
     Granted,
-    /// Refused while waiting; its owner has not been told yet.
+    /// Refused while waiting; its owner has not come for the verdict yet.
     Refused,
     /// An attempt runs, or several.
     Running,
@@ -33,7 +33,7 @@ pub(super) enum State {
     Backoff,
     /// It has ended, but attempts that could not be stopped, or calls within it, are still out.
     Ended,
-    /// Given up on, because its host did not report; the next event is told so.
+    /// Given up on, because its host did not report; the next event gets the verdict `lost`.
     Lost,
 }
 
@@ -62,7 +62,7 @@ transitions! {
     HOLD => Held {
         Passing: "a call to a similar path waits for its Retry-After",
     }
-    PACE => Paced {
+    QUEUE_FOR_RATE => Paced {
         Passing: "there are not enough tokens",
     }
     QUEUE => Queued {
@@ -170,11 +170,11 @@ impl Call {
     }
 
     /// It waits for tokens, of the send rate or of the rate limit, until `turn` at most.
-    pub fn pace(&mut self, turn: Time, sending: bool) {
+    pub fn queue_for_rate(&mut self, turn: Time, sending: bool) {
         self.moment = turn;
         self.flags &= !(flag::TOKENS | flag::SENDING);
         self.flags |= if sending { flag::SENDING } else { 0 };
-        self.standing.take(&PACE);
+        self.standing.take(&QUEUE_FOR_RATE);
     }
 
     /// It waits for a permit.
@@ -192,7 +192,7 @@ impl Call {
 
     /// It is refused while it waits; another try makes sense from `again` on.
     pub fn turn_away(&mut self, verdict: Verdict, again: Time) {
-        self.cost = verdict as u16;
+        self.set_refusal(verdict);
         self.moment = again;
         self.standing.take(&REFUSE);
     }
@@ -257,7 +257,7 @@ impl Call {
         self.standing.take(&LEAVE);
     }
 
-    /// Its host has not come; what it has is given on, and the next event is told so until `until`.
+    /// Its host has not come; its permits are released, and until `until` its next event gets the verdict `lost`.
     pub fn lose(&mut self, until: Time) {
         self.moment = until;
         self.standing.take(&LOSE);

@@ -7,11 +7,11 @@ use super::Engine;
 use super::admit::Stage;
 use super::arena::{Call, flag};
 use super::automaton::State;
+use super::call_extra::RunningAttempt;
 use super::place::{RouteAt, Slot};
 use super::route::stage;
-use super::side::Racer;
 pub(super) use super::timer::{limit, span, wait};
-use crate::action::{CallId, Event, Lane, Request, RouteId, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, CallId, Event, Request, RouteId, Step, Verdict, Wait};
 use crate::engine::fleet::FleetDesk;
 use crate::full::FULL;
 use crate::outcome::Class;
@@ -43,7 +43,7 @@ impl Engine {
             | u16::from(request.abortable) << 4
             | u16::from(request.may_park) << 5
             | u16::from(request.slot_until_body) << 6;
-        call.cost = request.cost;
+        call.set_cost(request.cost);
         let own = self.desk.policies[usize::from(call.policy)].policy.deadline;
         call.deadline = limit(now, own.min(request.remaining.unwrap_or(Duration::MAX)));
         call.begin();
@@ -56,7 +56,7 @@ impl Engine {
         }
         self.desk.aim(slot, request.target);
         if request.solo && self.desk.policies.of(&self.desk.calls[slot]).hedge.is_some() {
-            self.desk.calls.side_mut(slot).solo = true;
+            self.desk.calls.extra_mut(slot).solo = true;
         }
         let id = self.desk.calls.id(slot);
         let step = self.admit(slot, now);
@@ -80,20 +80,24 @@ impl Engine {
             && call.state() == State::Running
             && call.running() & call.started_as(attempt) != 0
         {
-            let racer = if call.has(flag::RACING | flag::PER_LANE | flag::SIDE) {
-                let racer = self.desk.take_racer(slot, attempt);
-                self.desk.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
-                racer
+            let running_attempt = if call.has(flag::RACING | flag::PER_ATTEMPT | flag::EXTRA) {
+                let running_attempt = self.desk.take_running_attempt(slot, attempt);
+                self.desk.calls.report_attempt_slots(
+                    slot,
+                    AttemptSlot::of(attempt).bit(),
+                    &mut self.pending_release,
+                );
+                running_attempt
             } else {
-                call.lanes &= !Lane::of(attempt).bit();
-                Racer::alone(call, attempt)
+                call.attempt_slots &= !AttemptSlot::of(attempt).bit();
+                RunningAttempt::alone(call, attempt)
             };
-            let step = self.decide(slot, racer, outcome, 0, now);
-            self.pay_back(now);
+            let step = self.decide(slot, running_attempt, outcome, 0, now);
+            self.release_pending(now);
             return self.answer(step, now);
         }
         let step = self.other(slot, event, now);
-        self.pay_back(now);
+        self.release_pending(now);
         self.answer(step, now)
     }
 
@@ -103,7 +107,7 @@ impl Engine {
         match (self.desk.calls[slot].state(), event) {
             (State::Ended, Event::Finished { attempt, .. }) => {
                 let started = self.desk.calls[slot].started_as(attempt);
-                self.free_lanes(slot, started, now);
+                self.free_attempt_slots(slot, started, now);
                 self.settle(slot, now);
                 Step::done(Verdict::Stale)
             }
@@ -117,21 +121,25 @@ impl Engine {
                 self.head(slot, attempt, now)
             }
             (State::Body, Event::Finished { attempt, outcome }) if self.desk.calls.runs(slot, attempt) => {
-                self.desk.calls.report_lane(slot, Lane::of(attempt).bit(), &mut self.pending_release);
+                self.desk.calls.report_attempt_slots(
+                    slot,
+                    AttemptSlot::of(attempt).bit(),
+                    &mut self.pending_release,
+                );
                 let verdict = match self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind) {
                     Class::Ok => Verdict::Ok,
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
                 };
                 self.body_failed(slot, attempt, outcome.kind, now);
-                self.end(slot, verdict, Some(Lane::of(attempt)), None, now)
+                self.end(slot, verdict, Some(AttemptSlot::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
                 let ok = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind) == Class::Ok;
                 if self.desk.calls.unwound(slot, attempt, &mut self.pending_release) && ok {
                     self.late_answer(slot, attempt, now)
                 } else {
-                    self.pay_back(now);
+                    self.release_pending(now);
                     self.evaluate(slot, now)
                 }
             }
@@ -165,8 +173,9 @@ impl Engine {
             }
             State::Body if out_of_time => {
                 let kind = self.desk.policies.deadline_kind(&self.desk.calls[slot], call.since(), now);
-                let lane = Lane::of(1 + self.desk.calls[slot].running().trailing_zeros() as u8);
-                self.body_failed(slot, self.desk.calls[slot].attempt_in(lane), kind, now);
+                let attempt_slot =
+                    AttemptSlot::of(1 + self.desk.calls[slot].running().trailing_zeros() as u8);
+                self.body_failed(slot, self.desk.calls[slot].attempt_in(attempt_slot), kind, now);
                 self.end(slot, Verdict::Deadline, None, None, now)
             }
             State::Running => self.still_running(slot, now),
@@ -198,7 +207,7 @@ impl Engine {
                 }
                 return wait(Wait::Running, given_up.min(call.deadline), now);
             }
-            self.give_up_lanes(slot, now);
+            self.give_up_attempts(slot, now);
             self.desk.calls[slot].stopped = 0;
         }
         let call = &mut self.desk.calls[slot];
@@ -207,12 +216,12 @@ impl Engine {
         if self.desk.routes[call.route].stages & stage::GATES & again == 0 {
             return self.desk.start(slot, now);
         }
-        self.proceed(slot, Stage::Look, now)
+        self.proceed(slot, Stage::Peek, now)
     }
 
     /// Attempts run: one may be out of time, and another due beside it.
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
-        let (end, attempt) = self.desk.calls.first_to_end(&self.desk.policies, slot);
+        let (end, attempt) = self.desk.first_to_end(slot);
         if end <= now {
             return self.time_out(slot, attempt, now);
         }

@@ -169,7 +169,7 @@ impl FleetDesk<'_> {
         let entry = &self.desk.policies[usize::from(number)];
         let (policy, forced) = (entry.policy.clone(), entry.forced);
         let it = &mut self.desk.routes[route];
-        let fresh = Route::new(number, &policy, entry.homes, "".into(), at);
+        let fresh = Route::new(number, &policy, entry.shared_pools, "".into(), at);
         it.retune_stages(&policy, at);
         Guard::retune(&mut it.guard, policy.breaker.as_ref());
         if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
@@ -185,14 +185,14 @@ impl FleetDesk<'_> {
         // A queue that calls wait in stays, and so does what they wait for.
         let mut moved = None;
         match (&mut it.rate, &policy.rate_limit) {
-            (Some(pace), Some(to)) if it.rate_at == route.own() => {
-                moved = Some(pace.bucket.retune(to, at));
+            (Some(queue), Some(to)) if it.rate_at == route.own() => {
+                moved = Some(queue.bucket.retune(to, at));
             }
-            (Some(pace), _) if pace.waiting.len() > 0 => {}
+            (Some(queue), _) if queue.waiting.len() > 0 => {}
             (rate, _) => *rate = fresh.rate,
         }
         match &mut it.send {
-            Some(pace) if policy.retry.send_rate || pace.waiting.len() > 0 => {}
+            Some(queue) if policy.retry.send_rate || queue.waiting.len() > 0 => {}
             send => *send = fresh.send,
         }
         match &mut it.holds {
@@ -202,7 +202,7 @@ impl FleetDesk<'_> {
         it.without_guards();
         it.set_stages(&policy, forced);
         self.desk.routes.set_leased(route);
-        self.recount_rate(route.own());
+        self.desk.routes.recount_rate(self.store, route.own());
         if let Some(moved) = moved {
             self.desk.rate_retuned(route.own(), moved, now);
         }

@@ -6,12 +6,12 @@
 use super::Engine;
 use super::arena::flag;
 use super::call::wait;
+use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::ledger::Charge;
 use super::place::Slot;
 use super::route::stage;
-use super::side::Racer;
-use crate::action::{Lane, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, Step, Verdict, Wait};
 use crate::full::FULL;
 use crate::outcome::{Class, Opinion, Outcome};
 use crate::policy::Unit;
@@ -87,23 +87,30 @@ impl Desk {
 impl Engine {
     /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn decide(&mut self, slot: Slot, racer: Racer, outcome: Outcome, stop: u8, now: Time) -> Step {
+    pub(super) fn decide(
+        &mut self,
+        slot: Slot,
+        running_attempt: RunningAttempt,
+        outcome: Outcome,
+        stop: u8,
+        now: Time,
+    ) -> Step {
         let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
-        let lane = Lane::of(racer.attempt);
-        let left = self.attempt_over(slot, &racer, class, outcome.kind, now);
+        let attempt_slot = AttemptSlot::of(running_attempt.attempt);
+        let left = self.attempt_over(slot, &running_attempt, class, outcome.kind, now);
         let call = &mut self.desk.calls[slot];
-        if !racer.hedge {
+        if !running_attempt.hedge {
             call.charge = left; // a hedge's charge is none of the call's last retry
         }
         if call.ticket != 0 {
             self.desk.drop_attempt_ticket(slot);
         }
         if class == Class::Ok {
-            self.desk.learn_latency(slot, &racer, now);
-            self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
-            return self.finish(slot, Verdict::Ok, Some(lane), None, now);
+            self.desk.learn_latency(slot, &running_attempt, now);
+            self.call_over(slot, outcome.kind, running_attempt.attempt, Some(running_attempt.since), now);
+            return self.finish(slot, Verdict::Ok, Some(attempt_slot), None, now);
         }
-        self.failed(slot, racer, (outcome, class), stop, now)
+        self.failed(slot, running_attempt, (outcome, class), stop, now)
     }
 
     /// An attempt has failed.
@@ -111,23 +118,23 @@ impl Engine {
     fn failed(
         &mut self,
         slot: Slot,
-        racer: Racer,
+        running_attempt: RunningAttempt,
         (outcome, class): (Outcome, Class),
         stop: u8,
         now: Time,
     ) -> Step {
-        let lane = Lane::of(racer.attempt);
-        self.desk.calls[slot].set_last_failure(outcome.kind, lane);
+        let attempt_slot = AttemptSlot::of(running_attempt.attempt);
+        self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
         let ended = match self.desk.may_retry(slot, class, outcome) {
             Ok(()) if self.desk.calls[slot].running() != 0 => {
-                self.desk.calls.lost_lane(slot, class, outcome.retry_after);
+                self.desk.calls.lost_attempt(slot, class, outcome.retry_after);
                 let alone = self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1;
-                self.pay_back(now);
+                self.release_pending(now);
                 let raced = if alone { self.race(slot, now) } else { None };
                 let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
                 return Step { stop: stop | step.stop, ..step };
             }
-            Ok(()) => match self.another(slot, racer.hedge, (outcome, class), stop, now) {
+            Ok(()) => match self.another(slot, running_attempt.hedge, (outcome, class), stop, now) {
                 Ok(step) => return step,
                 Err(verdict) => verdict,
             },
@@ -135,8 +142,8 @@ impl Engine {
         };
         let retry_in =
             self.desk.calls.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
-        self.call_over(slot, outcome.kind, racer.attempt, Some(racer.since), now);
-        let step = self.end(slot, ended, Some(lane), retry_in, now);
+        self.call_over(slot, outcome.kind, running_attempt.attempt, Some(running_attempt.since), now);
+        let step = self.end(slot, ended, Some(attempt_slot), retry_in, now);
         Step { stop: stop | step.stop, ..step }
     }
 
@@ -151,10 +158,10 @@ impl Engine {
         now: Time,
     ) -> Result<Step, Verdict> {
         if self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
-            if !self.desk.calls.could_hedge(&self.desk.policies, slot) {
+            if !self.desk.could_hedge(slot) {
                 return Err(Verdict::Attempts);
             }
-            self.pay_back(now);
+            self.release_pending(now);
             if class == Class::Throttled {
                 return Err(Verdict::Attempts);
             }
@@ -183,7 +190,7 @@ impl Engine {
         if FULL && class == Class::Throttled {
             self.desk.hold_like(slot, delay, now);
         }
-        self.pay_back(now);
+        self.release_pending(now);
         if delay == Duration::ZERO && stop == 0 {
             return Ok(self.go_on(slot, now));
         }
@@ -198,19 +205,19 @@ impl Engine {
     pub(super) fn time_out(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let (mut stop, mut attempt) = (0, attempt);
         loop {
-            let racer = self.desk.take_racer(slot, attempt);
-            let bit = Lane::of(attempt).bit();
+            let running_attempt = self.desk.take_running_attempt(slot, attempt);
+            let bit = AttemptSlot::of(attempt).bit();
             stop |= bit;
             self.desk.calls[slot].stopped |= bit;
             if self.desk.calls[slot].has(flag::ABORTABLE) {
-                self.desk.calls.report_lane(slot, bit, &mut self.pending_release);
+                self.desk.calls.report_attempt_slots(slot, bit, &mut self.pending_release);
             }
-            let (end, next) = self.desk.calls.first_to_end(&self.desk.policies, slot);
+            let (end, next) = self.desk.first_to_end(slot);
             if !FULL || self.desk.calls[slot].running() == 0 || end > now {
-                return self.decide(slot, racer, Outcome::of(Class::Timeout), stop, now);
+                return self.decide(slot, running_attempt, Outcome::of(Class::Timeout), stop, now);
             }
-            let left = self.attempt_over(slot, &racer, Class::Timeout, Class::Timeout.into(), now);
-            if !racer.hedge {
+            let left = self.attempt_over(slot, &running_attempt, Class::Timeout, Class::Timeout.into(), now);
+            if !running_attempt.hedge {
                 self.desk.calls[slot].charge = left;
             }
             attempt = next;
@@ -223,31 +230,32 @@ impl Engine {
         if let Some(step) = self.race(slot, now) {
             return step;
         }
-        let (kind, lane) = self.desk.calls[slot].last_failure();
+        let (kind, attempt_slot) = self.desk.calls[slot].last_failure();
         let retry_in = self.desk.calls.largest_retry_after(slot, None);
-        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(lane), None, now);
-        self.end(slot, Verdict::Attempts, Some(lane), retry_in, now)
+        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(attempt_slot), None, now);
+        self.end(slot, Verdict::Attempts, Some(attempt_slot), retry_in, now)
     }
 
     /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
     pub(super) fn head(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
-        let racer = self.desk.take_racer(slot, attempt);
-        let lane = Lane::of(attempt);
-        let ticket = if racer.ticket == 0 { self.desk.calls[slot].ticket } else { racer.ticket };
-        let left = self.attempt_over(slot, &racer, Class::Ok, Class::Ok.into(), now);
-        self.desk.learn_latency(slot, &racer, now);
-        self.call_over(slot, Class::Ok.into(), attempt, Some(racer.since), now);
+        let running_attempt = self.desk.take_running_attempt(slot, attempt);
+        let attempt_slot = AttemptSlot::of(attempt);
+        let ticket =
+            if running_attempt.ticket == 0 { self.desk.calls[slot].ticket } else { running_attempt.ticket };
+        let left = self.attempt_over(slot, &running_attempt, Class::Ok, Class::Ok.into(), now);
+        self.desk.learn_latency(slot, &running_attempt, now);
+        self.call_over(slot, Class::Ok.into(), attempt, Some(running_attempt.since), now);
         if !self.desk.calls[slot].has(flag::UNTIL_BODY) {
-            self.desk.calls.report_lane(slot, lane.bit(), &mut self.pending_release);
-            self.desk.calls[slot].charge = if racer.hedge { 0 } else { left };
-            return self.end(slot, Verdict::Ok, Some(lane), None, now);
+            self.desk.calls.report_attempt_slots(slot, attempt_slot.bit(), &mut self.pending_release);
+            self.desk.calls[slot].charge = if running_attempt.hedge { 0 } else { left };
+            return self.end(slot, Verdict::Ok, Some(attempt_slot), None, now);
         }
-        let stop = self.stop_lanes(slot, !lane.bit(), false, now);
+        let stop = self.stop_attempts(slot, !attempt_slot.bit(), false, now);
         let call = &mut self.desk.calls[slot];
-        call.charge = if racer.hedge { 0 } else { left };
+        call.charge = if running_attempt.hedge { 0 } else { left };
         call.ticket = ticket;
         call.flags &= !flag::RACING;
-        call.read(racer.since);
+        call.read(running_attempt.since);
         let step = self.evaluate(slot, now);
         Step { stop: stop | step.stop, ..step }
     }

@@ -3,9 +3,9 @@
 use super::Engine;
 use super::arena::flag;
 use super::call::GRACE;
+use super::call_extra::RunningAttempt;
 use super::place::Slot;
-use super::side::Racer;
-use crate::action::{Action, Lane, Step, Verdict};
+use crate::action::{Action, AttemptSlot, Step, Verdict};
 use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
@@ -17,7 +17,7 @@ impl Engine {
         &mut self,
         slot: Slot,
         verdict: Verdict,
-        result: Option<Lane>,
+        result: Option<AttemptSlot>,
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
@@ -30,14 +30,14 @@ impl Engine {
         &mut self,
         slot: Slot,
         verdict: Verdict,
-        result: Option<Lane>,
+        result: Option<AttemptSlot>,
         retry_in: Option<Duration>,
         now: Time,
     ) -> Step {
         let stop = if self.desk.calls[slot].is_plain() { 0 } else { self.give_all_back(slot, verdict, now) };
         self.desk.policies.count_end(self.desk.calls[slot].policy, verdict);
         self.desk.note_end(verdict, move |it| it.call_ended(slot, verdict, result, retry_in, now));
-        self.pay_back(now);
+        self.release_pending(now);
         self.settle(slot, now);
         Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
     }
@@ -56,7 +56,7 @@ impl Engine {
         self.give_ticket_back(slot, now);
         self.desk.give_place_back(slot, verdict == Verdict::Ok, now);
         let call = &mut self.desk.calls[slot];
-        call.moment = if call.lanes == 0 { Time::NEVER } else { now.after(GRACE) };
+        call.moment = if call.attempt_slots == 0 { Time::NEVER } else { now.after(GRACE) };
         stop
     }
 
@@ -78,19 +78,26 @@ impl Engine {
             Verdict::Cancelled => verdict,
             _ => Verdict::Readmission,
         };
-        let (kind, lane) = call.last_failure();
-        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(lane), None, now);
-        self.end(slot, verdict, Some(lane), retry_in, now)
+        let (kind, attempt_slot) = call.last_failure();
+        self.call_over(slot, kind, self.desk.calls[slot].attempt_in(attempt_slot), None, now);
+        self.end(slot, verdict, Some(attempt_slot), retry_in, now)
     }
 
     /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
     /// for it once more. The end of the call refunds the retry.
     pub(super) fn late_answer(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let call = &self.desk.calls[slot];
-        let racer = Racer { attempt, since: call.since(), charge: 0, ticket: 0, hedge: false, permit: false };
-        self.desk.count_outcome(slot, &racer, Class::Ok);
+        let running_attempt = RunningAttempt {
+            attempt,
+            since: call.since(),
+            charge: 0,
+            ticket: 0,
+            hedge: false,
+            permit: false,
+        };
+        self.desk.count_outcome(slot, &running_attempt, Class::Ok);
         self.call_over(slot, Class::Ok.into(), attempt, None, now);
-        self.end(slot, Verdict::Ok, Some(Lane::of(attempt)), None, now)
+        self.end(slot, Verdict::Ok, Some(AttemptSlot::of(attempt)), None, now)
     }
 
     /// The deadline ends a call whose attempts run.
@@ -101,7 +108,7 @@ impl Engine {
         (since, attempt): (Time, u8),
         now: Time,
     ) -> Step {
-        let stop = self.stop_lanes(slot, u8::MAX, true, now);
+        let stop = self.stop_attempts(slot, u8::MAX, true, now);
         self.call_over(slot, kind, attempt, Some(since), now);
         let step = self.end(slot, Verdict::Deadline, None, None, now);
         Step { stop: stop | step.stop, ..step }

@@ -4,13 +4,13 @@
 use super::Engine;
 use super::arena::{Call, flag};
 use super::automaton::State;
+use super::call_extra::RunningAttempt;
 use super::desk::Desk;
-use super::pace::Bucket;
 use super::place::{PoolAt, Slot};
-use super::side::Racer;
+use super::rate_queue::Bucket;
 use super::stage::missing;
 use super::stage::{Context, Effect, Ended, Stage as _};
-use crate::action::Lane;
+use crate::action::AttemptSlot;
 use crate::breaker::{CircuitBreaker, Evidence, Ticket};
 use crate::engine::policies::Policies;
 use crate::outcome::{Class, Kind};
@@ -26,20 +26,20 @@ fn guarded_unit(policy: &Policy) -> Option<Unit> {
 
 impl Desk {
     /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
-    pub(super) fn take_racer(&mut self, slot: Slot, attempt: u8) -> Racer {
+    pub(super) fn take_running_attempt(&mut self, slot: Slot, attempt: u8) -> RunningAttempt {
         let call = &self.calls[slot];
         let base = call.since();
         if call.is_racing() {
-            let mut permit = call.has(flag::PER_LANE);
+            let mut permit = call.has(flag::PER_ATTEMPT);
             let bulkhead = &self.policies.of(&self.calls[slot]).bulkhead;
             let by_attempt = bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
-            let side = self.calls.side_mut(slot);
-            permit |= by_attempt && side.extra & Lane::of(attempt).bit() != 0;
-            if let Some(racer) = side.take(Lane::of(attempt), base) {
-                return Racer { permit, ..racer };
+            let extra = self.calls.extra_mut(slot);
+            permit |= by_attempt && extra.extra_permits & AttemptSlot::of(attempt).bit() != 0;
+            if let Some(running_attempt) = extra.take(AttemptSlot::of(attempt), base) {
+                return RunningAttempt { permit, ..running_attempt };
             }
         }
-        Racer::alone(&self.calls[slot], attempt)
+        RunningAttempt::alone(&self.calls[slot], attempt)
     }
 
     /// The limit of a pool has moved.
@@ -51,49 +51,62 @@ impl Desk {
 }
 
 impl Engine {
-    /// An attempt has ended: everything that counts attempts is told. `paid_for` is the class as budgets and the send
+    /// Feeds the outcome of an attempt to everything that counts attempts. `paid_for` is the class as budgets and the send
     /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn attempt_over(
         &mut self,
         slot: Slot,
-        racer: &Racer,
+        running_attempt: &RunningAttempt,
         paid_for: Class,
         kind: Kind,
         now: Time,
     ) -> u16 {
-        let left = self.desk.count_outcome(slot, racer, paid_for);
-        self.desk.note_course(move |it| it.attempt_ended(slot, racer, kind, now));
+        let left = self.desk.count_outcome(slot, running_attempt, paid_for);
+        self.desk.note_course(move |it| it.attempt_ended(slot, running_attempt, kind, now));
         let call = &self.desk.calls[slot];
         let policy = call.policy;
         let route = &self.desk.routes[call.route];
         if route.stages == 0 {
             return left;
         }
-        if route.send.is_some() || racer.ticket != 0 && self.desk.policies.guards_attempts(policy) {
-            self.attempt_evidence(slot, racer, paid_for, kind, now);
+        if route.send.is_some() || running_attempt.ticket != 0 && self.desk.policies.guards_attempts(policy) {
+            self.attempt_feedback(slot, running_attempt, paid_for, kind, now);
         }
-        if racer.permit {
-            self.feed(slot, kind, racer.since, now);
+        if running_attempt.permit {
+            self.feed(slot, kind, running_attempt.since, now);
         }
         left
     }
 
     #[inline(never)]
-    fn attempt_evidence(&mut self, slot: Slot, racer: &Racer, paid_for: Class, kind: Kind, now: Time) {
-        if let Some(pace) = &mut self.desk.routes[self.desk.calls[slot].route].send
-            && let Bucket::Cubic(rate) = &mut pace.bucket
+    fn attempt_feedback(
+        &mut self,
+        slot: Slot,
+        running_attempt: &RunningAttempt,
+        paid_for: Class,
+        kind: Kind,
+        now: Time,
+    ) {
+        if let Some(queue) = &mut self.desk.routes[self.desk.calls[slot].route].send
+            && let Bucket::Cubic(rate) = &mut queue.bucket
             && !matches!(paid_for, Class::Cancelled | Class::Ignored)
         {
             rate.on_response(paid_for == Class::Throttled, now);
         }
-        if racer.ticket != 0 && self.desk.policies.guards_attempts(self.desk.calls[slot].policy) {
-            let probe = self.desk.calls[slot].has(flag::PROBE) && !racer.hedge;
-            self.guard_evidence(slot, Ticket { number: racer.ticket, probe }, kind, racer.attempt, now);
+        if running_attempt.ticket != 0 && self.desk.policies.guards_attempts(self.desk.calls[slot].policy) {
+            let probe = self.desk.calls[slot].has(flag::PROBE) && !running_attempt.hedge;
+            self.guard_feedback(
+                slot,
+                Ticket { number: running_attempt.ticket, probe },
+                kind,
+                running_attempt.attempt,
+                now,
+            );
         }
     }
 
-    /// A call has been decided by an attempt: everything that counts calls is told. `started` is when that did, where its
+    /// Feeds the outcome of a call, as one attempt decided it, to everything that counts calls. `started` is when that did, where its
     /// time says something.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn call_over(
@@ -108,7 +121,7 @@ impl Engine {
         let call = &self.desk.calls[slot];
         let (ticket, holds) = (call.ticket, call.has(flag::HOLDS));
         if ticket != 0 && self.desk.routes[call.route].stages != 0 {
-            self.call_evidence(slot, kind, attempt, now);
+            self.call_feedback(slot, kind, attempt, now);
         }
         if let Some(started) = started
             && holds
@@ -118,11 +131,11 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn call_evidence(&mut self, slot: Slot, kind: Kind, attempt: u8, now: Time) {
+    fn call_feedback(&mut self, slot: Slot, kind: Kind, attempt: u8, now: Time) {
         let call = &self.desk.calls[slot];
         let (number, probe) = (call.ticket, call.has(flag::PROBE));
         if guarded_unit(self.desk.policies.of(&self.desk.calls[slot])) == Some(Unit::Call) {
-            self.guard_evidence(slot, Ticket { number, probe }, kind, attempt, now);
+            self.guard_feedback(slot, Ticket { number, probe }, kind, attempt, now);
             self.desk.calls[slot].ticket = 0;
         }
     }
@@ -133,7 +146,7 @@ impl Engine {
         let call = &mut self.desk.calls[slot];
         if call.ticket != 0 && call.state() != State::Body {
             let (number, probe, attempt) = (call.ticket, call.has(flag::PROBE), call.attempts);
-            self.guard_evidence(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
+            self.guard_feedback(slot, Ticket { number, probe }, Kind::CANCELLED, attempt, now);
         }
         let call = &mut self.desk.calls[slot];
         call.ticket = 0;
@@ -141,7 +154,7 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn guard_evidence(&mut self, slot: Slot, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
+    fn guard_feedback(&mut self, slot: Slot, ticket: Ticket, kind: Kind, attempt: u8, now: Time) {
         if ticket.number == 0 {
             return;
         }
@@ -156,7 +169,7 @@ impl Engine {
                 let to = route.breaker.as_ref().map(|it| it.state(now));
                 self.desk.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
                 if let Some(to) = to {
-                    self.fleet_desk().tell_fleet(at, to, now);
+                    self.fleet_desk().report_to_fleet(at, to, now);
                 }
             }
             Some((_, Effect::None)) => {}
@@ -189,7 +202,7 @@ impl Engine {
             self.desk.note(move |it| it.breaker_changed_by(slot, from, now));
             if let Some((_, to)) = change {
                 let route = self.desk.calls[slot].route;
-                self.fleet_desk().tell_fleet(route, to, now);
+                self.fleet_desk().report_to_fleet(route, to, now);
             }
         }
     }
@@ -224,7 +237,7 @@ impl Engine {
     }
 }
 
-impl Racer {
+impl RunningAttempt {
     /// The attempt of a call that runs no other.
     #[inline]
     pub fn alone(call: &Call, attempt: u8) -> Self {
@@ -234,7 +247,7 @@ impl Racer {
             charge: call.charge,
             ticket: call.ticket,
             hedge: false,
-            permit: call.has(flag::PER_LANE),
+            permit: call.has(flag::PER_ATTEMPT),
         }
     }
 }

@@ -19,8 +19,8 @@ pub(super) mod slots;
 mod tests;
 
 use super::fleet::rate::Share;
-use super::pace::Bucket;
 use super::place::{PoolAt, RouteAt, Slot};
+use super::rate_queue::Bucket;
 use crate::engine::policies::Policies;
 use crate::engine::route::Routes;
 use std::collections::BTreeMap;
@@ -153,7 +153,7 @@ impl Routes {
         self[home]
             .rate
             .as_deref()
-            .map_or((0, None, 0), |pace| (pace.waiting.len(), pace.waiting.head(), pace.queued()))
+            .map_or((0, None, 0), |queue| (queue.waiting.len(), queue.waiting.head(), queue.queued()))
     }
 
     /// The route or pool that a command is about, while that part of it is the fleet's. `None` is legal: since the command

@@ -55,7 +55,7 @@ impl Engine {
     }
 
     /// A host has given its caller something in the place of an error of a call on this route, or has failed to
-    /// (semantics 7.4). Fallbacks run outside all components: this is counted, told to those who listen, and decides nothing.
+    /// (semantics 7.4). Fallbacks run outside all components: this is counted, recorded for subscribers, and decides nothing.
     pub fn note_fallback(&mut self, route: RouteId, ok: bool, now: Time) {
         self.journal.write(|| Input::Fallback { route, ok, now });
         let now = self.clock.observe(now);

@@ -6,12 +6,10 @@
 use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
+use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::place::Slot;
-use super::side::Racer;
-use crate::action::{CallId, Lane};
-use crate::engine::arena::Arena;
-use crate::engine::policies::Policies;
+use crate::action::{AttemptSlot, CallId};
 use crate::policy::{Hedge, HedgeBudget};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
@@ -98,13 +96,11 @@ impl Desk {
         let policy = self.policies.of(&self.calls[slot]);
         let call = &self.calls[slot];
         let runs = call.state() == State::Running && call.running() != 0;
-        let Some(hedge) =
-            policy.hedge.as_ref().filter(|_| runs && self.calls.could_hedge(&self.policies, slot))
-        else {
+        let Some(hedge) = policy.hedge.as_ref().filter(|_| runs && self.could_hedge(slot)) else {
             return Time::NEVER;
         };
-        let newest = match self.calls.side(slot) {
-            Some(side) if call.is_racing() => side.newest(call.since()),
+        let newest = match self.calls.extra(slot) {
+            Some(extra) if call.is_racing() => extra.newest(call.since()),
             _ => call.since(),
         };
         newest.after(hedger.delay(hedge))
@@ -113,22 +109,23 @@ impl Desk {
     /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one
     /// that is overtaken says how slow it has been so far.
     #[inline]
-    pub(super) fn learn_latency(&mut self, slot: Slot, winner: &Racer, now: Time) {
+    pub(super) fn learn_latency(&mut self, slot: Slot, winner: &RunningAttempt, now: Time) {
         if self.routes[self.calls[slot].route].hedger.is_some() {
             self.learn(slot, winner, now);
         }
     }
 
     #[inline(never)]
-    fn learn(&mut self, slot: Slot, winner: &Racer, now: Time) {
+    fn learn(&mut self, slot: Slot, winner: &RunningAttempt, now: Time) {
         let call = &self.calls[slot];
         let base = call.since();
         let racing = call.is_racing();
-        let overtaken = self
-            .calls
-            .side(slot)
-            .filter(|_| racing)
-            .and_then(|side| side.racers(base).find(|racer| !racer.hedge).map(|racer| racer.since));
+        let overtaken = self.calls.extra(slot).filter(|_| racing).and_then(|extra| {
+            extra
+                .running_attempts(base)
+                .find(|running_attempt| !running_attempt.hedge)
+                .map(|running_attempt| running_attempt.since)
+        });
         let since = if winner.hedge { overtaken } else { Some(winner.since) };
         if let (Some(since), Some(hedger)) = (since, &mut self.routes[self.calls[slot].route].hedger) {
             hedger.observe(now.since(since));
@@ -139,7 +136,37 @@ impl Desk {
     #[inline]
     pub(super) fn next_moment(&self, slot: Slot) -> Time {
         let call = &self.calls[slot];
-        self.calls.first_to_end(&self.policies, slot).0.min(call.deadline).min(self.hedge_due(slot))
+        self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot))
+    }
+
+    /// The end of the attempt that runs out of its attempt timeout first, and which it is.
+    pub(super) fn first_to_end(&self, slot: Slot) -> (Time, u8) {
+        let call = &self.calls[slot];
+        if !call.is_racing() {
+            return (call.moment, call.attempts);
+        }
+        let timeout = self.policies.of(&self.calls[slot]).attempt_timeout;
+        let running = call.running();
+        let running_attempts =
+            self.calls.extra(slot).into_iter().flat_map(|extra| extra.running_attempts(call.since()));
+        let ends = running_attempts
+            .filter(|running_attempt| running & AttemptSlot::of(running_attempt.attempt).bit() != 0)
+            .map(|running_attempt| {
+                (super::call::limit(running_attempt.since, timeout), running_attempt.attempt)
+            });
+        ends.min().unwrap_or((Time::NEVER, call.attempts))
+    }
+
+    /// May a hedge start for this call, as far as the call itself goes?
+    pub(super) fn could_hedge(&self, slot: Slot) -> bool {
+        let call = &self.calls[slot];
+        let policy = self.policies.of(&self.calls[slot]);
+        let Some(hedge) = &policy.hedge else { return false };
+        let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
+        !call.has(flag::UNHEDGED | flag::PROBE)
+            && self.calls.is_hedgeable(slot)
+            && call.running().count_ones() < u32::from(hedge.max_attempts)
+            && call.attempts < most
     }
 }
 
@@ -155,40 +182,9 @@ impl Engine {
         if call.state() != State::Running {
             return None;
         }
-        let racing = self.desk.calls.side(slot).filter(|_| call.is_racing());
-        let since = racing.map_or(call.since(), |side| side.newest(call.since()));
+        let racing = self.desk.calls.extra(slot).filter(|_| call.is_racing());
+        let since = racing.map_or(call.since(), |extra| extra.newest(call.since()));
         let end = super::call::limit(since, self.desk.policies.of(&self.desk.calls[slot]).attempt_timeout);
         super::call::span(end.min(call.deadline), now)
-    }
-}
-
-impl Arena {
-    /// The end of the attempt that runs out of its attempt timeout first, and which it is.
-    #[inline]
-    pub(super) fn first_to_end(&self, policies: &Policies, slot: Slot) -> (Time, u8) {
-        let call = &self[slot];
-        if !call.is_racing() {
-            return (call.moment, call.attempts);
-        }
-        let timeout = policies.of(&self[slot]).attempt_timeout;
-        let running = call.running();
-        let racers = self.side(slot).into_iter().flat_map(|side| side.racers(call.since()));
-        let ends = racers
-            .filter(|racer| running & Lane::of(racer.attempt).bit() != 0)
-            .map(|racer| (super::call::limit(racer.since, timeout), racer.attempt));
-        ends.min().unwrap_or((Time::NEVER, call.attempts))
-    }
-
-    /// May a hedge start for this call, as far as the call itself goes?
-    #[inline]
-    pub(super) fn could_hedge(&self, policies: &Policies, slot: Slot) -> bool {
-        let call = &self[slot];
-        let policy = policies.of(&self[slot]);
-        let Some(hedge) = &policy.hedge else { return false };
-        let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
-        !call.has(flag::UNHEDGED | flag::PROBE)
-            && self.is_hedgeable(slot)
-            && call.running().count_ones() < u32::from(hedge.max_attempts)
-            && call.attempts < most
     }
 }

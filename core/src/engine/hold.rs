@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 
 use super::arena::{Arena, flag};
 use super::call::{MAX_PARK, wait};
+use super::call_extra::NO_GATE;
 use super::chores::Chore;
 use super::desk::Desk;
 use super::queue::List;
-use super::side::NO_GATE;
 use super::stage::Answer;
 use super::{Engine, Input};
 use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
@@ -201,7 +201,7 @@ impl Desk {
     pub(super) fn aim(&mut self, slot: Slot, target: TargetId) {
         if target != TargetId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
             let number = self.targets.enter(target);
-            self.calls.side_mut(slot).target = number;
+            self.calls.extra_mut(slot).target = number;
         }
     }
 
@@ -209,7 +209,8 @@ impl Desk {
     pub(super) fn ask_hold(&mut self, slot: Slot, now: Time) -> Answer {
         let call = &self.calls[slot];
         let (route, deadline, may_park) = (call.route, call.deadline, call.has(flag::MAY_PARK));
-        let Some(target) = self.calls.side(slot).map(|side| side.target).filter(|target| *target != 0) else {
+        let Some(target) = self.calls.extra(slot).map(|extra| extra.target).filter(|target| *target != 0)
+        else {
             return Answer::Pass;
         };
         let most = self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.unwrap_or(0);
@@ -226,8 +227,8 @@ impl Desk {
         let gate = &mut holds.gates[usize::from(number)];
         if gate.until <= now && gate.waiting.len() == 0 && gate.taken < gate.limit {
             gate.taken += 1;
-            let side = self.calls.side_mut(slot);
-            (side.gate, side.placed) = (number, true);
+            let extra = self.calls.extra_mut(slot);
+            (extra.gate, extra.placed) = (number, true);
             return Answer::Pass;
         }
         if !may_park || holds.held >= most || gate.until >= deadline {
@@ -235,7 +236,7 @@ impl Desk {
         }
         holds.held += 1;
         let until = gate.until;
-        self.calls.side_mut(slot).gate = number;
+        self.calls.extra_mut(slot).gate = number;
         self.calls[slot].hold();
         gate.waiting.push(&mut self.calls, slot);
         self.note_course(move |it| it.queued(slot, Wait::Hold, deadline, now));
@@ -280,7 +281,7 @@ impl Desk {
                 continue;
             }
             self.calls[slot].flags |= flag::TOKENS;
-            self.calls.side_mut(slot).placed = true;
+            self.calls.extra_mut(slot).placed = true;
             self.note_course(move |it| it.granted(slot, Wait::Hold, None, now));
             self.wakes.push(self.calls.id(slot));
         }
@@ -289,7 +290,7 @@ impl Desk {
     /// A call ends: it gives its place back, after a success to two.
     #[inline]
     pub(super) fn give_place_back(&mut self, slot: Slot, well: bool, now: Time) {
-        if FULL && self.calls[slot].has(flag::SIDE) {
+        if FULL && self.calls[slot].has(flag::EXTRA) {
             self.give_place(slot, well, now);
         }
     }
@@ -297,8 +298,8 @@ impl Desk {
     #[inline(never)]
     fn give_place(&mut self, slot: Slot, well: bool, now: Time) {
         let route = self.calls[slot].route;
-        let side = self.calls.side_mut(slot);
-        let (number, placed) = (side.gate, core::mem::take(&mut side.placed));
+        let extra = self.calls.extra_mut(slot);
+        let (number, placed) = (extra.gate, core::mem::take(&mut extra.placed));
         let Some(holds) = self.routes[route].holds.as_mut().filter(|_| placed) else { return };
         let Some(gate) = holds.gates.get_mut(usize::from(number)) else { return };
         gate.taken -= 1;
@@ -310,7 +311,8 @@ impl Desk {
 
     /// A throttled attempt will be tried again after a wait: calls to like paths wait as long.
     pub(super) fn hold_like(&mut self, slot: Slot, delay: Duration, now: Time) {
-        let Some(target) = self.calls.side(slot).map(|side| side.target).filter(|target| *target != 0) else {
+        let Some(target) = self.calls.extra(slot).map(|extra| extra.target).filter(|target| *target != 0)
+        else {
             return;
         };
         let Some(path) = self.targets.path(target) else { return };
@@ -327,13 +329,13 @@ impl Arena {
     fn wait_held(&mut self, slot: Slot, until: Time, now: Time) -> Step {
         let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
         let call = &mut self[slot];
-        call.moment = next.min(call.deadline); // it is overdue by what it was told last
+        call.moment = next.min(call.deadline); // the reaper counts from the moment that the host got last
         wait(Wait::Hold, call.moment, now)
     }
 
     /// The hold that a call waits in or has a place of.
     pub(super) fn gate_of(&self, slot: Slot) -> u16 {
-        self.side(slot).map_or(NO_GATE, |side| side.gate)
+        self.extra(slot).map_or(NO_GATE, |extra| extra.gate)
     }
 }
 

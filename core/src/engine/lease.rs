@@ -1,7 +1,7 @@
 //! What keeps a call's place, and what takes it back: nesting, lingering, and the reaper (R9).
 //!
 //! A permit is a lease where core knows its end. A host that has not reported for 60 s beyond that end loses the
-//! call; its next event is told so.
+//! call; its next event gets the verdict `lost`.
 
 use super::Engine;
 use super::arena::flag;
@@ -43,8 +43,8 @@ impl Desk {
     /// The path that a call went to is one call less in use.
     #[inline]
     fn lower(&mut self, slot: Slot) {
-        if let Some(side) = self.calls.side(slot) {
-            self.targets.leave(side.target);
+        if let Some(extra) = self.calls.extra(slot) {
+            self.targets.leave(extra.target);
         }
     }
 }
@@ -57,7 +57,7 @@ impl Engine {
         let mut slot = slot;
         loop {
             let call = &mut self.desk.calls[slot];
-            if call.lanes != 0 || call.children != 0 {
+            if call.attempt_slots != 0 || call.children != 0 {
                 call.linger();
                 return;
             }
@@ -74,7 +74,7 @@ impl Engine {
             }
             self.desk.calls[parent].children -= 1;
             let around = &self.desk.calls[parent];
-            if around.state() != State::Ended || around.lanes != 0 || around.children != 0 {
+            if around.state() != State::Ended || around.attempt_slots != 0 || around.children != 0 {
                 return;
             }
             if !self.desk.chores.one_more(Chore::Ended(parent)) {
@@ -95,13 +95,13 @@ impl Engine {
         self.desk.give_place_back(slot, false, now);
         self.desk.policies.count_end(self.desk.calls[slot].policy, Verdict::Lost);
         self.desk.note(move |it| it.call_ended(slot, Verdict::Lost, None, None, now));
-        if self.desk.calls[slot].has(flag::SIDE) {
-            self.desk.calls.side_mut(slot).extra = 0;
+        if self.desk.calls[slot].has(flag::EXTRA) {
+            self.desk.calls.extra_mut(slot).extra_permits = 0;
         }
         let call = &mut self.desk.calls[slot];
         let route = call.route;
-        call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_LANE | flag::RACING);
-        (call.lanes, call.stopped) = (0, 0);
+        call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_ATTEMPT | flag::RACING);
+        (call.attempt_slots, call.stopped) = (0, 0);
         call.lose(now.after(GRACE));
         self.pending_release = of_event; // of the call whose event this is
         if permits > 0 {
@@ -110,9 +110,9 @@ impl Engine {
     }
 
     /// Goes on without the stopped attempts of a call whose host has not reported them for 60 s.
-    pub(super) fn give_up_lanes(&mut self, slot: Slot, now: Time) {
+    pub(super) fn give_up_attempts(&mut self, slot: Slot, now: Time) {
         self.desk.note(move |it| it.reclaimed(slot, now));
-        self.free_lanes(slot, u8::MAX, now);
+        self.free_attempt_slots(slot, u8::MAX, now);
     }
 
     /// Examines the next slots for leases that have run out; never that of `but`, whose own event this is.
@@ -134,19 +134,17 @@ impl Engine {
         match call.state() {
             State::Granted if over(call.moment) => self.lose(slot, now),
             State::Queued if overdue(self.desk.patience(slot)) => self.lose(slot, now),
-            State::Running
-                if overdue(self.desk.calls.first_to_end(&self.desk.policies, slot).0.min(call.deadline)) =>
-            {
+            State::Running if overdue(self.desk.first_to_end(slot).0.min(call.deadline)) => {
                 self.lose(slot, now);
             }
             State::Body if overdue(call.deadline) => self.lose(slot, now),
-            // Its host was told to come when the stopped attempts are given up (R11), not when the delay ends.
+            // The host's timer is set to when the stopped attempts are given up (R11), not to the delay's end.
             State::Backoff if call.blocked() && !overdue(call.since().after(GRACE)) => {}
             State::Held | State::Paced | State::Backoff | State::Refused if overdue(call.moment) => {
                 self.lose(slot, now);
             }
-            State::Ended if call.lanes != 0 && over(call.moment) => {
-                self.give_up_lanes(slot, now);
+            State::Ended if call.attempt_slots != 0 && over(call.moment) => {
+                self.give_up_attempts(slot, now);
                 self.settle(slot, now);
             }
             State::Lost if call.children == 0 && over(call.moment) => self.settle(slot, now),

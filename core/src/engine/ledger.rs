@@ -3,10 +3,10 @@
 //! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
 
 use super::arena::Call;
+use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::route::{Route, stage};
-use super::side::Racer;
 use super::{Engine, Input};
 use crate::action::Verdict;
 use crate::engine::policies::Policies;
@@ -73,7 +73,7 @@ impl Desk {
         if self.lifted {
             return Charge::Granted(0);
         }
-        // What `count_outcome` told the budget: a hedge that paid it takes nothing more when it fails.
+        // As in `count_outcome`: a hedge that paid it takes nothing more when it fails.
         let counted = class.retryable() && !(hedge && self.policies.shares_budget(&self.calls[slot]));
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];
@@ -132,22 +132,31 @@ impl Desk {
 
     /// Tells the budgets how an attempt ended; what is left of its charge.
     #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn count_outcome(&mut self, slot: Slot, racer: &Racer, class: Class) -> u16 {
-        let own = racer.hedge && !self.policies.shares_budget(&self.calls[slot]);
+    pub(super) fn count_outcome(
+        &mut self,
+        slot: Slot,
+        running_attempt: &RunningAttempt,
+        class: Class,
+    ) -> u16 {
+        let own = running_attempt.hedge && !self.policies.shares_budget(&self.calls[slot]);
         // A hedge has paid when it started; its failure takes nothing more.
-        let paid = if racer.hedge && class != Class::Ok { Class::Cancelled } else { class };
+        let paid = if running_attempt.hedge && class != Class::Ok { Class::Cancelled } else { class };
         let call = &self.calls[slot];
         let last = call.charge;
         let route = &mut self.routes[call.route];
         if let Some(hedger) = &mut route.hedger
             && let Some(budget) = &mut hedger.budget
         {
-            budget.on_outcome(if own { paid } else { class }, if own { racer.charge } else { 0 }, 0);
+            budget.on_outcome(
+                if own { paid } else { class },
+                if own { running_attempt.charge } else { 0 },
+                0,
+            );
         }
         let home = route.budget_at;
         match &mut self.routes[home].budget {
             Some(budget) if own => budget.on_outcome(class, 0, last),
-            Some(budget) => budget.on_outcome(paid, racer.charge, last),
+            Some(budget) => budget.on_outcome(paid, running_attempt.charge, last),
             None => 0,
         }
     }
@@ -201,7 +210,7 @@ impl Desk {
             self.calls[slot].charge = 0;
             if self.calls[slot].is_racing() {
                 let shared = self.policies.shares_budget(&self.calls[slot]);
-                self.calls.side_mut(slot).forget_charges(shared);
+                self.calls.extra_mut(slot).forget_charges(shared);
             }
         }
     }

@@ -54,23 +54,23 @@ impl Engine {
         }
     }
 
-    /// Gives up the lanes of attempts that are out no more, and the permits that go with them.
+    /// Gives up the attempt slots of attempts that are out no more, and the permits that go with them.
     #[inline]
-    pub(super) fn free_lanes(&mut self, slot: Slot, bits: u8, now: Time) {
-        self.desk.calls.report_lane(slot, bits, &mut self.pending_release);
-        self.pay_back(now);
+    pub(super) fn free_attempt_slots(&mut self, slot: Slot, bits: u8, now: Time) {
+        self.desk.calls.report_attempt_slots(slot, bits, &mut self.pending_release);
+        self.release_pending(now);
     }
 
     /// Gives back the permits that are owed.
     #[inline]
-    pub(super) fn pay_back(&mut self, now: Time) {
+    pub(super) fn release_pending(&mut self, now: Time) {
         if self.pending_release.permits() > 0 {
-            self.pay_owed(now);
+            self.release_all_pending(now);
         }
     }
 
     #[inline(never)]
-    fn pay_owed(&mut self, now: Time) {
+    fn release_all_pending(&mut self, now: Time) {
         let (route, permits) = self.pending_release.take();
         self.release(route, permits, now);
     }

@@ -6,7 +6,7 @@ use super::arena::Call;
 use super::changes::Changes;
 use super::ledger::Counts;
 use super::owners::Unowned;
-use super::route::Homes;
+use super::route::SharedPools;
 use crate::action::{PolicyId, Verdict};
 use crate::full::Part;
 use crate::policy::Policy;
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     /// The stages that a further attempt passes too: those whose unit is the attempt.
     pub again: u8,
     /// Where the pools are that it names.
-    pub homes: Homes,
+    pub shared_pools: SharedPools,
     /// Is every call refused?
     pub forced: bool,
     /// What an operator has changed for all its routes.
@@ -36,10 +36,10 @@ pub(super) struct Entry {
 
 impl Entry {
     /// A policy under which nothing has happened yet.
-    pub fn new(policy: Policy, of: u16, again: u8, homes: Homes) -> Self {
+    pub fn new(policy: Policy, of: u16, again: u8, shared_pools: SharedPools) -> Self {
         let (counts, changes) = (Counts::default(), Changes::default());
         let (generation, owners, vacant, forced) = (0, 0, false, false);
-        Self { policy, counts, of, generation, owners, vacant, again, homes, forced, changes }
+        Self { policy, counts, of, generation, owners, vacant, again, shared_pools, forced, changes }
     }
 }
 

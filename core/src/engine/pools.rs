@@ -5,7 +5,7 @@ use super::desk::Desk;
 use super::fleet::rule_against;
 use super::place::{PoolAt, RouteAt};
 use super::record::RecordType;
-use super::route::Homes;
+use super::route::SharedPools;
 use super::{Clash, Engine, Input};
 use crate::action::{Flags, PolicyId};
 use crate::full::{FULL, Full};
@@ -45,7 +45,7 @@ impl core::ops::DerefMut for Pools {
 
 impl Desk {
     /// Tells the users of a pool, from this slot on, whether its permits are leases; those behind in the next steps.
-    pub(super) fn tell_users(&mut self, home: PoolAt, from: u32) {
+    pub(super) fn mark_users_leased(&mut self, home: PoolAt, from: u32) {
         let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
         for slot in (from..end).map(RouteAt::new) {
             let route = &self.routes[slot];
@@ -135,14 +135,14 @@ impl Engine {
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
         }
-        if let (Some(pace), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
-            let moved = pace.bucket.retune(limit, now);
-            self.fleet_desk().recount_rate(at);
+        if let (Some(queue), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
+            let moved = queue.bucket.retune(limit, now);
+            self.desk.routes.recount_rate(&self.store, at);
             self.desk.rate_retuned(at, moved, now);
         }
         self.fleet_desk().retune_slots(at, policy.bulkhead.as_ref(), now);
         self.desk.routes.retune_digest(at, policy.bulkhead.as_ref());
-        self.desk.tell_users(at, 0);
+        self.desk.mark_users_leased(at, 0);
         if !self.desk.routes.retune_budget_of(at.route(), policy.retry.budget, now) {
             self.desk.forget_charges_of(|_, home| home == at);
         }
@@ -155,9 +155,9 @@ impl Engine {
 
 impl Pools {
     /// Where the pools are that a policy names.
-    pub(super) fn homes_of(&self, policy: &Policy) -> Result<Homes, &'static str> {
+    pub(super) fn shared_pools_of(&self, policy: &Policy) -> Result<SharedPools, &'static str> {
         if !FULL {
-            return Ok(Homes::OWN);
+            return Ok(SharedPools::OWN);
         }
         let find = |name: Option<&crate::full::Name>, kind| match name {
             None => Ok(PoolAt::NONE),
@@ -167,7 +167,7 @@ impl Pools {
                 None => Err("it names a pool that this engine does not have; take the pool in first"),
             },
         };
-        Ok(Homes {
+        Ok(SharedPools {
             pool: find(policy.bulkhead.as_ref().and_then(|it| it.pool.as_ref()), PoolKind::Bulkhead)?,
             rate: find(policy.rate_limit.as_ref().and_then(|it| it.pool.as_ref()), PoolKind::RateLimit)?,
             budget: find(policy.retry.budget_pool.as_ref(), PoolKind::Budget)?,

@@ -399,7 +399,8 @@ impl Desk {
         let mut next = Some(nearest);
         while let Some(ancestor) = next {
             let call = &self.calls[ancestor];
-            let has_one = call.has(flag::HOLDS | flag::SHARES) || call.has(flag::PER_LANE) && call.lanes != 0;
+            let has_one = call.has(flag::HOLDS | flag::SHARES)
+                || call.has(flag::PER_ATTEMPT) && call.attempt_slots != 0;
             if has_one && self.routes[call.route].pool_at == home {
                 self.calls[slot].flags |= flag::SHARES;
                 if ancestor == nearest {

@@ -1,9 +1,9 @@
 //! Hedges start (semantics 8): what one needs is there at once, or there is none.
 
 use super::arena::flag;
+use super::call_extra::RunningAttempt;
 use super::ledger::Charge;
 use super::place::Slot;
-use super::side::Racer;
 use super::{Engine, stage};
 use crate::action::{Action, Step};
 use crate::policy::Unit;
@@ -13,7 +13,7 @@ impl Engine {
     /// Starts a hedge now if everything that it needs is there; otherwise there is none before the call's next attempt
     /// that is no hedge.
     pub(super) fn race(&mut self, slot: Slot, now: Time) -> Option<Step> {
-        if !self.desk.calls.could_hedge(&self.desk.policies, slot) {
+        if !self.desk.could_hedge(slot) {
             return None;
         }
         let Some((charge, ticket)) = self.afford_hedge(slot, now) else {
@@ -30,7 +30,7 @@ impl Engine {
         let call = &mut self.desk.calls[slot];
         if !call.is_racing() {
             call.flags |= flag::RACING;
-            let first = Racer {
+            let first = RunningAttempt {
                 attempt: call.attempts,
                 since: base,
                 charge: call.charge,
@@ -38,27 +38,27 @@ impl Engine {
                 hedge: false,
                 permit: false,
             };
-            let side = self.desk.calls.side_mut(slot);
+            let extra = self.desk.calls.extra_mut(slot);
             if !alone {
-                side.enter(first, base);
+                extra.enter(first, base);
             }
             self.desk.drop_attempt_ticket(slot);
         }
         let call = &mut self.desk.calls[slot];
         call.attempts += 1;
-        let (attempt, bit) = (call.attempts, call.lane().bit());
-        call.lanes |= bit;
+        let (attempt, bit) = (call.attempts, call.attempt_slot().bit());
+        call.attempt_slots |= bit;
         call.stopped &= !bit;
-        let beside = !alone && !call.has(flag::PER_LANE);
-        let side = self.desk.calls.side_mut(slot);
-        side.enter(Racer { attempt, since: now, charge, ticket, hedge: true, permit: false }, base);
-        side.extra &= !bit;
+        let beside = !alone && !call.has(flag::PER_ATTEMPT);
+        let extra = self.desk.calls.extra_mut(slot);
+        extra.enter(RunningAttempt { attempt, since: now, charge, ticket, hedge: true, permit: false }, base);
+        extra.extra_permits &= !bit;
         let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
         if let Some(pool) = &mut self.desk.routes[home].pool {
             if beside {
                 pool.in_flight += 1;
-                self.desk.calls.side_mut(slot).extra |= bit;
-            } else if self.desk.calls[slot].has(flag::PER_LANE) {
+                self.desk.calls.extra_mut(slot).extra_permits |= bit;
+            } else if self.desk.calls[slot].has(flag::PER_ATTEMPT) {
                 pool.in_flight += 1;
             }
         }
@@ -74,9 +74,9 @@ impl Engine {
         if call.blocked() || call.deadline <= now {
             return None;
         }
-        let (slot_route, cost) = (call.route, u32::from(call.cost));
+        let (slot_route, cost) = (call.route, call.cost());
         let alone = call.running() == 0;
-        let needs_permit = !alone || call.has(flag::PER_LANE);
+        let needs_permit = !alone || call.has(flag::PER_ATTEMPT);
         let policy = self.desk.policies.of(&self.desk.calls[slot]);
         let takes_tokens = policy.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
         let by_attempt = stage::by_attempt(policy);

@@ -16,7 +16,7 @@ use crate::time::{Duration, Time};
 /// Records that nobody has taken are kept up to here. At 120 bytes each that is 8 MB.
 const MOST: usize = 65_536;
 
-/// Rejections of one kind on one route are told once in this span.
+/// Rejections of one kind on one route make one record in this span.
 const SAMPLED: Duration = Duration::from_secs(1);
 
 macro_rules! types {
@@ -201,7 +201,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// What was told about a route's rejections of one kind.
+/// The last record of a route's rejections of one kind, and how many followed without one.
 #[derive(Debug)]
 struct Sample {
     route: RouteId,
@@ -243,9 +243,9 @@ pub(super) struct Notes {
     waiting: Vec<Record>,
     /// By the route's slot and the verdict's number.
     samples: Map<(RouteAt, u8), Sample>,
-    /// The probability last told of a throttle that refuses, by the route's slot.
+    /// The probability that the last record of a refusing throttle reported, by the route's slot.
     throttles: Map<RouteAt, (RouteId, f64)>,
-    /// The call whose rejection was left out, until its end is told.
+    /// The call whose rejection was left out, until its end is recorded.
     quiet: Option<CallId>,
     /// The last records about calls that did not just work, where they are kept.
     history: Option<Part<History>>,
@@ -310,7 +310,7 @@ impl Notes {
         }
     }
 
-    /// Is a rejection told? Then how many like it were not, since the last.
+    /// How many rejections like this one made no record since the last; `None` where this one makes none either.
     pub fn sample(&mut self, slot: RouteAt, route: RouteId, verdict: Verdict, now: Time) -> Option<u32> {
         let fresh = Sample { route, last: now, suppressed: 0 };
         match self.samples.get_mut(&(slot, verdict as u8)) {
@@ -339,10 +339,10 @@ impl Notes {
         self.quiet.take() == Some(call)
     }
 
-    /// Notes a throttle's probability; what was told before, if it has become zero or is so no more.
+    /// Notes a throttle's probability. Returns the one reported before, where it has become zero or is no longer zero.
     pub fn throttled(&mut self, slot: RouteAt, route: RouteId, to: f64) -> Option<f64> {
         let known = self.throttles.get(&slot).filter(|(of, _)| *of == route);
-        let from = known.map_or(0.0, |(_, told)| *told);
+        let from = known.map_or(0.0, |(_, reported)| *reported);
         if to > 0.0 {
             self.throttles.insert(slot, (route, to));
         } else {

@@ -91,7 +91,9 @@ impl Engine {
         let rule = match self.policy_named(policy.name()).and_then(entry) {
             Some(Entry { policy: known, .. }) if known == policy => None,
             Some(Entry { owners: 1.., .. }) if from.policy(policy.name()).is_err() => Some(FOREIGN),
-            Some(Entry { homes, .. }) if self.pools.homes_of(policy) != Ok(*homes) => Some(POOLS),
+            Some(Entry { shared_pools, .. }) if self.pools.shared_pools_of(policy) != Ok(*shared_pools) => {
+                Some(POOLS)
+            }
             _ => rule_against(self.store.fleet.as_deref(), policy),
         };
         rule.map(|rule| mistake("policy", &format!("{:?}", policy.name()), rule))

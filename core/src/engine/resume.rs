@@ -24,7 +24,7 @@ impl Engine {
                 Chore::Ended(slot) => {
                     let call = &self.desk.calls[slot];
                     // It may have been freed since, by its own reaper, and its slot be another call's.
-                    if call.state() == State::Ended && call.lanes == 0 && call.children == 0 {
+                    if call.state() == State::Ended && call.attempt_slots == 0 && call.children == 0 {
                         self.settle(slot, now);
                     }
                 }
@@ -32,7 +32,7 @@ impl Engine {
                 Chore::Changed { policy, from } => {
                     self.fleet_desk().change_routes(policy, from, &mut BTreeMap::new(), now);
                 }
-                Chore::Leased { home, from } => self.desk.tell_users(home, from),
+                Chore::Leased { home, from } => self.desk.mark_users_leased(home, from),
                 // If the store has been lost or has come back since, that decides about those who are left.
                 Chore::Unserved(home, up) => {
                     if up == self.store.is_up(&self.desk.routes, home, Part::Slots) {

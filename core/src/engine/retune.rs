@@ -35,8 +35,8 @@ impl Desk {
         };
         let place = (0..=u16::MAX).zip(self.policies.iter()).find_map(unused);
         let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
-        let Entry { policy, again, homes, .. } = &self.policies[usize::from(number)];
-        let entry = Entry::new(policy.clone(), number, *again, *homes);
+        let Entry { policy, again, shared_pools, .. } = &self.policies[usize::from(number)];
+        let entry = Entry::new(policy.clone(), number, *again, *shared_pools);
         if let Some(last) = self.policies.get_mut(usize::from(place)) {
             let last = core::mem::replace(last, entry);
             self.policies[usize::from(last.of)].counts.add(&last.counts);
@@ -107,7 +107,7 @@ impl Engine {
         if entry.policy.name() != to.name() {
             return clash(to, "retune changes a policy's settings, not its name");
         }
-        if self.pools.homes_of(&to) != Ok(entry.homes) {
+        if self.pools.shared_pools_of(&to) != Ok(entry.shared_pools) {
             return clash(to, "retune keeps the pools that a policy names");
         }
         if let Some(rule) = rule_against(self.store.fleet.as_deref(), &to) {

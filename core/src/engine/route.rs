@@ -18,9 +18,9 @@ use super::fleet::digest::Digest;
 use super::fleet::slots::Slots;
 use super::hedge::Hedger;
 use super::hold::Holds;
-use super::pace::{Bucket, Pace};
 use super::pages::Used;
 use super::queue::Pool;
+use super::rate_queue::{Bucket, RateQueue};
 use super::stage::Stage as _;
 use crate::action::RouteId;
 use crate::breaker::CircuitBreaker;
@@ -42,13 +42,13 @@ const OVERFLOW: &str = "\u{0}overflow";
 
 /// Where the parts of a policy that can be shared are kept: in a pool, or in each route ([`PoolAt::NONE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Homes {
+pub(super) struct SharedPools {
     pub pool: PoolAt,
     pub rate: PoolAt,
     pub budget: PoolAt,
 }
 
-impl Homes {
+impl SharedPools {
     pub const OWN: Self = Self { pool: PoolAt::NONE, rate: PoolAt::NONE, budget: PoolAt::NONE };
 }
 
@@ -81,8 +81,8 @@ pub(super) struct Route {
     /// What it knows of the fleet's latencies, where its limit follows those.
     pub digest: Option<Part<Digest>>,
     pub budget: Option<Budget>,
-    pub rate: Option<Box<Pace>>,
-    pub send: Option<Part<Pace>>,
+    pub rate: Option<Box<RateQueue>>,
+    pub send: Option<Part<RateQueue>>,
     pub breaker: Option<Box<CircuitBreaker>>,
     /// What it knows of the fleet's, where it is that.
     pub guard: Option<Part<Guard>>,
@@ -164,7 +164,7 @@ impl Routes {
     pub fn intern(
         &mut self,
         number: u16,
-        (policy, homes, operated): (&Policy, Homes, Operated),
+        (policy, shared_pools, operated): (&Policy, SharedPools, Operated),
         key: &str,
         now: Time,
     ) -> RouteId {
@@ -174,10 +174,10 @@ impl Routes {
         }
         let name = entry.1;
         if self.kept >= self.max && !self.evict(now) {
-            return self.share((number, &name), (policy, homes, operated), now);
+            return self.share((number, &name), (policy, shared_pools, operated), now);
         }
         let hash = if self.debts.is_empty() { None } else { Some(self.debts.hash(&name)) };
-        let slot = self.add(number, (policy, homes, operated), name, now);
+        let slot = self.add(number, (policy, shared_pools, operated), name, now);
         if let Some(hash) = hash {
             self.inherit(slot, hash, now);
         }
@@ -188,14 +188,14 @@ impl Routes {
     fn add(
         &mut self,
         number: u16,
-        (policy, homes, operated): (&Policy, Homes, Operated),
+        (policy, shared_pools, operated): (&Policy, SharedPools, Operated),
         name: Box<str>,
         now: Time,
     ) -> RouteAt {
         let overflow = &*name == OVERFLOW;
-        let slot = self.insert(Route::new(number, policy, homes, name.clone(), now));
+        let slot = self.insert(Route::new(number, policy, shared_pools, name.clone(), now));
         self.by_key.insert((number, name), slot);
-        self.pools_in(slot, homes);
+        self.pools_in(slot, shared_pools);
         let route = &mut self.slots[slot.index()];
         (route.overflow, route.forced) = (overflow, operated.forced);
         route.changes = operated.changes;
@@ -209,7 +209,7 @@ impl Routes {
 
     /// The rate that calls of a route wait for: its own send rate, or its rate limit, which may be a pool's.
     #[inline]
-    pub fn pace_mut(&mut self, route: RouteAt, sending: bool) -> Option<&mut Pace> {
+    pub fn rate_queue_mut(&mut self, route: RouteAt, sending: bool) -> Option<&mut RateQueue> {
         if sending {
             self[route].send.as_deref_mut()
         } else {
@@ -231,7 +231,7 @@ impl Routes {
     pub fn place(
         &mut self,
         number: u16,
-        policy: (&Policy, Homes, Operated),
+        policy: (&Policy, SharedPools, Operated),
         key: Option<&str>,
         now: Time,
     ) -> RouteAt {
@@ -267,17 +267,17 @@ impl Routes {
 
     /// A pool: a route that holds its component for others, and never goes.
     pub fn pool(&mut self, policy: &Policy, now: Time) -> PoolAt {
-        let slot = self.insert(Route::new(u16::MAX, policy, Homes::OWN, policy.name().into(), now));
-        self.pools_in(slot, Homes::OWN);
+        let slot = self.insert(Route::new(u16::MAX, policy, SharedPools::OWN, policy.name().into(), now));
+        self.pools_in(slot, SharedPools::OWN);
         self.slots[slot.index()].is_pool = true;
         slot.own()
     }
 
-    fn pools_in(&mut self, slot: RouteAt, homes: Homes) {
+    fn pools_in(&mut self, slot: RouteAt, shared_pools: SharedPools) {
         let at = |home: PoolAt| if home == PoolAt::NONE { slot.own() } else { home };
         let route = &mut self.slots[slot.index()];
-        (route.pool_at, route.rate_at) = (at(homes.pool), at(homes.rate));
-        route.budget_at = at(homes.budget);
+        (route.pool_at, route.rate_at) = (at(shared_pools.pool), at(shared_pools.rate));
+        route.budget_at = at(shared_pools.budget);
     }
 
     fn insert(&mut self, route: Route) -> RouteAt {
@@ -365,8 +365,8 @@ impl Routes {
             if let Some(budget) = &mut route.budget {
                 budget.forget_calls();
             }
-            for pace in [route.rate.as_deref_mut(), route.send.as_deref_mut()].into_iter().flatten() {
-                pace.forget_calls();
+            for queue in [route.rate.as_deref_mut(), route.send.as_deref_mut()].into_iter().flatten() {
+                queue.forget_calls();
             }
             if let Some(breaker) = &mut route.breaker {
                 breaker.forget_probes();
@@ -393,12 +393,19 @@ impl Routes {
 }
 
 impl Route {
-    pub fn new(policy_number: u16, policy: &Policy, homes: Homes, key: Box<str>, now: Time) -> Self {
+    pub fn new(
+        policy_number: u16,
+        policy: &Policy,
+        shared_pools: SharedPools,
+        key: Box<str>,
+        now: Time,
+    ) -> Self {
         let own = |home: PoolAt| home == PoolAt::NONE;
-        let rate = policy.rate_limit.as_ref().filter(|_| own(homes.rate));
+        let rate = policy.rate_limit.as_ref().filter(|_| own(shared_pools.rate));
         let tokens = rate.map(|limit| Bucket::of(limit, now));
-        let cubic = |full| Part::new(Pace::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
-        let bulkhead = policy.bulkhead.as_ref().filter(|_| own(homes.pool));
+        let cubic =
+            |full| Part::new(RateQueue::new(Bucket::Cubic(Rare::new(CubicRate::new(now), full))), full);
+        let bulkhead = policy.bulkhead.as_ref().filter(|_| own(shared_pools.pool));
         let slots = Slots::of(bulkhead);
         let mut pool = bulkhead.map(|it| Pool::new(it, now));
         if let Some(pool) = pool.as_mut().filter(|_| slots.is_some()) {
@@ -419,8 +426,8 @@ impl Route {
             pool,
             slots,
             digest: Digest::of(bulkhead),
-            budget: policy.retry.budget.as_ref().filter(|_| own(homes.budget)).and_then(Budget::new),
-            rate: tokens.map(|bucket| Box::new(Pace::new(bucket))),
+            budget: policy.retry.budget.as_ref().filter(|_| own(shared_pools.budget)).and_then(Budget::new),
+            rate: tokens.map(|bucket| Box::new(RateQueue::new(bucket))),
             send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
             breaker: CircuitBreaker::settings(policy).map(|it| CircuitBreaker::fresh(it, now)),
             guard: Guard::of(policy.breaker.as_ref()),

@@ -9,7 +9,7 @@ use super::arena::{Call, flag};
 use super::automaton::State;
 use super::chores::Chore;
 use super::route::Route;
-use crate::action::Lane;
+use crate::action::AttemptSlot;
 use crate::policy::HedgeBudget;
 use crate::retry::Budget;
 
@@ -22,12 +22,12 @@ impl Desk {
             .hedge
             .as_ref()
             .is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
-        match self.calls.side(slot) {
-            Some(side) if call.state() == State::Running && call.is_racing() => {
-                side.racers(call.since())
-                    .filter(|racer| racer.charge != 0 && (shared || !racer.hedge))
-                    .count() as u32
-            }
+        match self.calls.extra(slot) {
+            Some(extra) if call.state() == State::Running && call.is_racing() => extra
+                .running_attempts(call.since())
+                .filter(|running_attempt| running_attempt.charge != 0 && (shared || !running_attempt.hedge))
+                .count()
+                as u32,
             _ => u32::from(call.charge != 0),
         }
     }
@@ -62,20 +62,25 @@ impl Engine {
             if call.state() == State::Passing {
                 return Err(format!("call {slot}: passing for longer than a step"));
             }
-            let beside = self.desk.calls.side(slot);
+            let beside = self.desk.calls.extra(slot);
             if call.state() == State::Running && call.is_racing() {
-                let racers: u8 = beside.map_or(0, |side| {
-                    side.racers(call.since()).fold(0, |lanes, racer| lanes | Lane::of(racer.attempt).bit())
+                let running_attempts: u8 = beside.map_or(0, |extra| {
+                    extra.running_attempts(call.since()).fold(0, |attempt_slots, running_attempt| {
+                        attempt_slots | AttemptSlot::of(running_attempt.attempt).bit()
+                    })
                 });
-                if racers != call.running() {
-                    return Err(format!("call {slot}: lanes {:b} run, {racers:b} race", call.running()));
+                if running_attempts != call.running() {
+                    return Err(format!(
+                        "call {slot}: lanes {:b} run, {running_attempts:b} race",
+                        call.running()
+                    ));
                 }
             }
         }
-        let sides = self.desk.calls.iter().filter(|(_, call)| call.has(flag::SIDE)).count();
-        if sides != self.desk.calls.blocks() {
+        let extras = self.desk.calls.iter().filter(|(_, call)| call.has(flag::EXTRA)).count();
+        if extras != self.desk.calls.blocks() {
             return Err(format!(
-                "{} blocks beside calls in use, {sides} calls have one",
+                "{} blocks beside calls in use, {extras} calls have one",
                 self.desk.calls.blocks()
             ));
         }
@@ -104,7 +109,8 @@ impl Engine {
             let paced = of(|route| route.rate_at).filter(|(_, call)| {
                 call.state() == State::Paced && call.listed() && !call.has(flag::SENDING)
             });
-            let (count, cost) = paced.fold((0, 0), |(n, sum), (_, call)| (n + 1, sum + u64::from(call.cost)));
+            let (count, cost) =
+                paced.fold((0, 0), |(n, sum), (_, call)| (n + 1, sum + u64::from(call.cost())));
             if (rate.waiting.len(), rate.queued()) != (count, cost) {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }

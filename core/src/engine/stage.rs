@@ -79,7 +79,7 @@ pub(super) trait Stage: Sized {
     type Settings;
     /// How a route keeps it.
     type Kept: DerefMut<Target = Self>;
-    /// What listeners are told about when it changes.
+    /// What a record reports when it changes.
     type Level: Copy;
 
     /// Its bit among [`super::route::stage`].

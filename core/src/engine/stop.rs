@@ -4,7 +4,7 @@ use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
 use super::place::Slot;
-use crate::action::Lane;
+use crate::action::AttemptSlot;
 use crate::outcome::{Class, Kind};
 use crate::time::Time;
 
@@ -18,36 +18,42 @@ impl Engine {
             self.desk.refund(slot, now);
         }
         let call = &self.desk.calls[slot];
-        if call.lanes == 0 {
+        if call.attempt_slots == 0 {
             return 0;
         }
-        self.stop_lanes(slot, u8::MAX, false, now)
+        self.stop_attempts(slot, u8::MAX, false, now)
     }
 
-    /// Stops the attempts that run in these lanes: losers of a race, or all of a call that ends. What stopped them is
+    /// Stops the attempts that run in these attempt slots: losers of a race, or all of a call that ends. What stopped them is
     /// known only where `cut` says that it was the deadline.
     #[inline(never)]
-    pub(super) fn stop_lanes(&mut self, slot: Slot, lanes: u8, cut: bool, now: Time) -> u8 {
-        let stop = self.desk.calls[slot].running() & lanes;
+    pub(super) fn stop_attempts(
+        &mut self,
+        slot: Slot,
+        attempt_slots: u8,
+        by_deadline: bool,
+        now: Time,
+    ) -> u8 {
+        let stop = self.desk.calls[slot].running() & attempt_slots;
         for number in (0..8).filter(|number| stop >> number & 1 != 0) {
-            let lane = Lane::of(number + 1);
-            let attempt = self.desk.calls[slot].attempt_in(lane);
+            let attempt_slot = AttemptSlot::of(number + 1);
+            let attempt = self.desk.calls[slot].attempt_in(attempt_slot);
             if self.desk.calls[slot].state() == State::Running {
-                let racer = self.desk.take_racer(slot, attempt);
-                let kind = if cut {
-                    self.desk.policies.deadline_kind(&self.desk.calls[slot], racer.since, now)
+                let running_attempt = self.desk.take_running_attempt(slot, attempt);
+                let kind = if by_deadline {
+                    self.desk.policies.deadline_kind(&self.desk.calls[slot], running_attempt.since, now)
                 } else {
                     Kind::CANCELLED
                 };
-                self.attempt_over(slot, &racer, Class::Cancelled, kind, now);
+                self.attempt_over(slot, &running_attempt, Class::Cancelled, kind, now);
                 self.desk.drop_attempt_ticket(slot);
                 self.desk.calls[slot].charge = 0;
             }
-            self.desk.calls[slot].stopped |= lane.bit();
+            self.desk.calls[slot].stopped |= attempt_slot.bit();
         }
         if self.desk.calls[slot].has(flag::ABORTABLE) {
-            let out = self.desk.calls[slot].lanes & lanes;
-            self.desk.calls.report_lane(slot, out, &mut self.pending_release);
+            let out = self.desk.calls[slot].attempt_slots & attempt_slots;
+            self.desk.calls.report_attempt_slots(slot, out, &mut self.pending_release);
         }
         stop
     }

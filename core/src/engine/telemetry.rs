@@ -3,13 +3,13 @@
 
 use super::arena::Arena;
 use super::automaton::State;
+use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::policies::Policies;
 use super::record::{Notes, Record, RecordType};
 use super::route::Routes;
-use super::side::Racer;
-use crate::action::{Lane, RouteId, Verdict, Wait};
+use crate::action::{AttemptSlot, RouteId, Verdict, Wait};
 use crate::breaker::BreakerState;
 use crate::fleet::Loss;
 use crate::full::FULL;
@@ -80,16 +80,16 @@ impl Telemetry<'_> {
     /// An attempt has ended.
     #[cold]
     #[inline(never)]
-    pub fn attempt_ended(&mut self, slot: Slot, racer: &Racer, kind: Kind, now: Time) {
+    pub fn attempt_ended(&mut self, slot: Slot, running_attempt: &RunningAttempt, kind: Kind, now: Time) {
         let record = Record {
-            attempt: racer.attempt,
-            hedge: racer.hedge,
+            attempt: running_attempt.attempt,
+            hedge: running_attempt.hedge,
             kind: Some(kind),
-            elapsed: Some(now.since(racer.since)),
+            elapsed: Some(now.since(running_attempt.since)),
             ..self.about(RecordType::AttemptDone, slot, now)
         };
         self.notes.push(record);
-        if racer.hedge && kind == Class::Ok.into() {
+        if running_attempt.hedge && kind == Class::Ok.into() {
             self.notes.push(Record { what: RecordType::HedgeWon, ..record });
         }
     }
@@ -131,7 +131,7 @@ impl Telemetry<'_> {
         &mut self,
         slot: Slot,
         verdict: Verdict,
-        result: Option<Lane>,
+        result: Option<AttemptSlot>,
         retry_in: Option<Duration>,
         now: Time,
     ) {
@@ -209,7 +209,7 @@ impl Telemetry<'_> {
         self.notes.push(Record { change: Some(change), wait, ..by.unwrap_or(record) });
     }
 
-    /// The breaker of a call's route, after the call was admitted or has told it something.
+    /// The breaker of a call's route, after it admitted the call or got its outcome.
     #[cold]
     #[inline(never)]
     pub fn breaker_changed_by(&mut self, slot: Slot, from: BreakerState, now: Time) {
@@ -252,7 +252,7 @@ impl Telemetry<'_> {
         }
     }
 
-    /// A throttle was asked or told something: does it refuse now, or no more?
+    /// A throttle was asked or got an outcome: has it begun or ceased to refuse?
     #[cold]
     #[inline(never)]
     pub fn throttle_changed(&mut self, slot: Slot, now: Time) {
@@ -283,7 +283,7 @@ impl Telemetry<'_> {
         self.notes.push(Record { loss, ..record });
     }
 
-    /// Something that the store has told about a route or a pool.
+    /// A record of what the store reported about a route or a pool.
     #[cold]
     #[inline(never)]
     pub fn store_said(&mut self, what: RecordType, route: RouteAt, now: Time) {
@@ -320,34 +320,34 @@ impl Desk {
     /// Tells those who listen; while nobody does, this is one branch.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
-    pub(super) fn note(&mut self, tell: impl FnOnce(&mut Telemetry<'_>)) {
+    pub(super) fn note(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
         if FULL && self.notes.on {
-            self.tell(tell);
+            self.telemetry(telemetry);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, tell: impl FnOnce(&mut Telemetry<'_>)) {
+    fn telemetry(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
         let Self { notes, calls, routes, policies, .. } = self;
-        tell(&mut Telemetry { notes, calls, routes, policies });
+        telemetry(&mut Telemetry { notes, calls, routes, policies });
     }
 
     /// The same for what calls have in the course of things.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
-    pub(super) fn note_course(&mut self, tell: impl FnOnce(&mut Telemetry<'_>)) {
+    pub(super) fn note_course(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
         if FULL && self.notes.course {
-            self.tell(tell);
+            self.telemetry(telemetry);
         }
     }
 
     /// The same for a call's end: one that ended well has nothing else to tell.
     #[inline(always)]
     #[allow(clippy::inline_always)] // two branches
-    pub(super) fn note_end(&mut self, verdict: Verdict, tell: impl FnOnce(&mut Telemetry<'_>)) {
+    pub(super) fn note_end(&mut self, verdict: Verdict, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
         if FULL && self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
-            self.tell(tell);
+            self.telemetry(telemetry);
         }
     }
 }

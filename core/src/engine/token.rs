@@ -2,8 +2,8 @@
 
 use super::arena::flag;
 use super::chores::Chore;
-use super::pace::{Bucket, MOST_SENDERS};
 use super::place::{RouteAt, Slot};
+use super::rate_queue::{Bucket, MOST_SENDERS};
 use super::stage::Answer;
 use crate::action::{Step, Verdict, Wait};
 use crate::engine::desk::Desk;
@@ -11,56 +11,12 @@ use crate::engine::fleet::FleetDesk;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// Asks for the tokens of a call, or of its next attempt. `None` where the rate is the fleet's.
-    pub(super) fn ask_rate(&mut self, slot: Slot, sending: bool, now: Time) -> Option<Answer> {
-        let call = &self.calls[slot];
-        let (route, policy, deadline, may_park) =
-            (call.route, call.policy, call.deadline, call.has(flag::MAY_PARK));
-        let cost = if sending { 1 } else { u32::from(call.cost) };
-        let Some(mut pace) = self.routes.pace_mut(route, sending) else {
-            return Some(Answer::broken(Verdict::RateLimited));
-        };
-        if let Bucket::Fleet(_) = pace.bucket {
-            return None;
-        }
-        if pace.waiting.len() > 0 {
-            self.hand_out_tokens(route, sending, now);
-            let Some(again) = self.routes.pace_mut(route, sending) else {
-                return Some(Answer::broken(Verdict::RateLimited));
-            };
-            pace = again;
-        }
-        if pace.take(cost, now) {
-            return Some(Answer::Pass);
-        }
-        let limit = self.policies[usize::from(policy)].policy.rate_limit.as_ref();
-        let (waits, max_wait, most) = match limit {
-            _ if sending => (true, Duration::MAX, MOST_SENDERS),
-            Some(limit) => (limit.wait, limit.max_wait, limit.max_waiters),
-            None => (false, Duration::ZERO, 0),
-        };
-        let Some(pace) = self.routes.pace_mut(route, sending) else {
-            return Some(Answer::broken(Verdict::RateLimited));
-        };
-        if !sending && pace.burst().is_some_and(|burst| cost > burst) {
-            return Some(Answer::Refuse(Verdict::CostAboveBurst, None)); // since it began, the burst has become smaller
-        }
-        let turn = pace.bucket.wait_for(pace.queued() + u64::from(cost), now);
-        let in_vain = turn > max_wait || now.after(turn) >= deadline;
-        if !waits || !may_park || pace.waiting.len() >= most || in_vain {
-            return Some(Answer::Refuse(Verdict::RateLimited, Some(turn)));
-        }
-        self.calls.note_charged(slot);
-        self.calls[slot].pace(now.after(turn), sending);
-        pace.enlist(&mut self.calls, slot, u64::from(cost));
-        self.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
-        Some(Answer::Wait(self.calls.wait_paced(slot, now)))
-    }
-
     /// Gives tokens to the heads that can have them. True if there is a new head.
     fn hand_out_tokens(&mut self, route: RouteAt, sending: bool, now: Time) -> bool {
         let mut moved = false;
-        while let Some(slot) = self.routes.pace_mut(route, sending).and_then(|pace| pace.waiting.head()) {
+        while let Some(slot) =
+            self.routes.rate_queue_mut(route, sending).and_then(|queue| queue.waiting.head())
+        {
             if !self.chores.one_more(Chore::Tokens(route, sending)) {
                 self.wakes.push(self.calls.id(slot)); // its event goes on here
                 return true;
@@ -68,14 +24,18 @@ impl Desk {
             if self.calls[slot].deadline <= now {
                 self.unlist(slot); // a waiter whose deadline has passed is failed, not granted
                 self.turn_away(slot, Verdict::DeadlineQueued, now);
-                if let Some(pace) = self.routes.pace_mut(route, sending) {
-                    pace.restless = true;
+                if let Some(queue) = self.routes.rate_queue_mut(route, sending) {
+                    queue.restless = true;
                 }
                 moved = true;
                 continue;
             }
             let cost = self.calls.tokens_of(slot, sending);
-            if !self.routes.pace_mut(route, sending).is_some_and(|pace| pace.bucket.try_take(cost, now)) {
+            if !self
+                .routes
+                .rate_queue_mut(route, sending)
+                .is_some_and(|queue| queue.bucket.try_take(cost, now))
+            {
                 break;
             }
             self.unlist(slot);
@@ -102,22 +62,68 @@ impl Desk {
             return None;
         }
         let (cost, past) = (self.calls.tokens_of(slot, sending), self.calls[slot].moment <= now);
-        if let Some(pace) = self.routes.pace_mut(route, sending) {
-            let turn = if pace.waiting.head() == Some(slot) {
-                Some(pace.bucket.wait_for(u64::from(cost), now))
+        if let Some(queue) = self.routes.rate_queue_mut(route, sending) {
+            let turn = if queue.waiting.head() == Some(slot) {
+                Some(queue.bucket.wait_for(u64::from(cost), now))
             } else {
-                past.then(|| pace.bucket.wait_for(pace.queued(), now))
+                past.then(|| queue.bucket.wait_for(queue.queued(), now))
             };
             if let Some(turn) = turn {
                 self.calls[slot].moment = now.after(turn);
             }
         }
-        Some(self.calls.wait_paced(slot, now))
+        Some(self.calls.wait_for_rate(slot, now))
     }
 }
 
 /// For a rate limit that may be the fleet's.
 impl FleetDesk<'_> {
+    /// Asks for the tokens of a call, or of its next attempt.
+    pub(super) fn ask_rate(mut self, slot: Slot, sending: bool, now: Time) -> Answer {
+        let call = &self.desk.calls[slot];
+        let (route, policy, deadline, may_park) =
+            (call.route, call.policy, call.deadline, call.has(flag::MAY_PARK));
+        let cost = if sending { 1 } else { call.cost() };
+        let Some(mut queue) = self.desk.routes.rate_queue_mut(route, sending) else {
+            return Answer::broken(Verdict::RateLimited);
+        };
+        if let Bucket::Fleet(_) = queue.bucket {
+            return self.ask_fleet(slot, now);
+        }
+        if queue.waiting.len() > 0 {
+            self.desk.hand_out_tokens(route, sending, now);
+            let Some(again) = self.desk.routes.rate_queue_mut(route, sending) else {
+                return Answer::broken(Verdict::RateLimited);
+            };
+            queue = again;
+        }
+        if queue.take(cost, now) {
+            return Answer::Pass;
+        }
+        let limit = self.desk.policies[usize::from(policy)].policy.rate_limit.as_ref();
+        let (waits, max_wait, most) = match limit {
+            _ if sending => (true, Duration::MAX, MOST_SENDERS),
+            Some(limit) => (limit.wait, limit.max_wait, limit.max_waiters),
+            None => (false, Duration::ZERO, 0),
+        };
+        let Some(queue) = self.desk.routes.rate_queue_mut(route, sending) else {
+            return Answer::broken(Verdict::RateLimited);
+        };
+        if !sending && queue.burst().is_some_and(|burst| cost > burst) {
+            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
+        }
+        let turn = queue.bucket.wait_for(queue.queued() + u64::from(cost), now);
+        let in_vain = turn > max_wait || now.after(turn) >= deadline;
+        if !waits || !may_park || queue.waiting.len() >= most || in_vain {
+            return Answer::Refuse(Verdict::RateLimited, Some(turn));
+        }
+        self.desk.calls.note_charged(slot);
+        self.desk.calls[slot].queue_for_rate(now.after(turn), sending);
+        queue.enlist(&mut self.desk.calls, slot, u64::from(cost));
+        self.desk.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
+        Answer::Wait(self.desk.calls.wait_for_rate(slot, now))
+    }
+
     /// Gives tokens to the heads that can have them. True if there is a new head.
     pub(super) fn hand_out_rate(&mut self, route: RouteAt, sending: bool, now: Time) -> bool {
         if !sending && self.desk.routes.in_fleet(route) {

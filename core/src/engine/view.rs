@@ -5,9 +5,9 @@
 use crate::engine::policies::Policies;
 use std::collections::BTreeMap;
 
-use super::pace::{Bucket, Pace};
 use super::pages::SnapshotPages;
 use super::queue::Pool;
+use super::rate_queue::{Bucket, RateQueue};
 use super::route::Route;
 use super::{Counts, Engine};
 use crate::breaker::BreakerState;
@@ -21,7 +21,7 @@ pub struct Snapshot {
     pub live: u32,
     /// Calls that have ended, while attempts or calls within them have not been reported.
     pub lingering: u32,
-    /// Calls given up on whose host has not been told.
+    /// Calls given up on whose host has not reported since.
     pub lost: u32,
     /// Calls that wait: held, for tokens, in a queue; granted ones included.
     pub waiting: u32,
@@ -292,18 +292,18 @@ pub(super) fn permits(route: &Route) -> Option<PoolView> {
 }
 
 pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
-    let pace = route.rate.as_ref()?;
-    let (tokens, fleet) = match &pace.bucket {
+    let queue = route.rate.as_ref()?;
+    let (tokens, fleet) = match &queue.bucket {
         Bucket::Tokens(bucket) => (bucket.clone().level(now), None),
         Bucket::Fleet(share) => (share.tokens(now), Some(share.view())),
         Bucket::Cubic(_) => return None,
     };
-    Some(RateView { tokens, waiting: pace.waiting.len(), fleet })
+    Some(RateView { tokens, waiting: queue.waiting.len(), fleet })
 }
 
-fn sends(pace: &Pace) -> Option<SendView> {
-    let Bucket::Cubic(rate) = &pace.bucket else { return None };
-    Some(SendView { rate: rate.rate(), waiting: pace.waiting.len() })
+fn sends(queue: &RateQueue) -> Option<SendView> {
+    let Bucket::Cubic(rate) = &queue.bucket else { return None };
+    Some(SendView { rate: rate.rate(), waiting: queue.waiting.len() })
 }
 
 fn hedges(route: &Route, settings: &Hedge, now: Time) -> Option<HedgeView> {

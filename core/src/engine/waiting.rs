@@ -20,21 +20,21 @@ impl Desk {
         match (call.state(), &mut self.routes[home].pool) {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
-            (State::Paced, _) => self.unlist_paced(slot),
+            (State::Paced, _) => self.unlist_from_rate(slot),
             (State::Held, _) if crate::full::FULL => self.unlist_held(slot),
             _ => {}
         }
         self.calls.recall_charged(slot);
     }
 
-    /// Refuses a call that waits; its owner is told when it comes.
+    /// Refuses a call that waits; its owner gets the verdict with the next event.
     pub(super) fn turn_away(&mut self, slot: Slot, verdict: Verdict, now: Time) {
         self.calls[slot].turn_away(verdict, now);
         self.note(move |it| it.shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
 
-    /// Refuses a waiter; its owner is told when it comes, and when another try makes sense.
+    /// Refuses a waiter. Its owner gets the verdict with the next event, and when another try makes sense.
     pub(in crate::engine) fn turn_away_from(
         &mut self,
         slot: Slot,
@@ -47,11 +47,11 @@ impl Desk {
         self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
     }
 
-    fn unlist_paced(&mut self, slot: Slot) {
+    fn unlist_from_rate(&mut self, slot: Slot) {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         let cost = u64::from(self.calls.tokens_of(slot, sending));
-        match self.routes.pace_mut(route, sending) {
-            Some(pace) => pace.delist(&mut self.calls, slot, cost),
+        match self.routes.rate_queue_mut(route, sending) {
+            Some(queue) => queue.delist(&mut self.calls, slot, cost),
             None => missing("the rate of a waiter"),
         }
     }
@@ -69,6 +69,6 @@ impl Desk {
 impl Arena {
     /// Tokens that a call takes of its rate limit, or of its send rate.
     pub(super) fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
-        if sending { 1 } else { u32::from(self[slot].cost) }
+        if sending { 1 } else { self[slot].cost() }
     }
 }

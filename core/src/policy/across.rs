@@ -62,8 +62,8 @@ impl Settings {
                 _ => true,
             };
             if !in_order {
-                let rule = text::of(&["must be at least ", low, " (", &self.told(low), ")"]);
-                errors.push(PolicyError::new(*high, self.told(high), rule));
+                let rule = text::of(&["must be at least ", low, " (", &self.shown_value(low), ")"]);
+                errors.push(PolicyError::new(*high, self.shown_value(high), rule));
             }
         }
     }
@@ -84,7 +84,7 @@ impl Settings {
         }
         for key in self.values.keys().filter(|_| FULL) {
             if let Some(pool) = self.pool_of(key) {
-                fail(key, self.told(key), text::of(&["belongs to the pool that ", pool, " names"]));
+                fail(key, self.shown_value(key), text::of(&["belongs to the pool that ", pool, " names"]));
             }
         }
     }
@@ -94,7 +94,8 @@ impl Settings {
         if !FULL {
             return;
         }
-        let mut fail = |key: &str, rule: String| errors.push(PolicyError::new(key, self.told(key), rule));
+        let mut fail =
+            |key: &str, rule: String| errors.push(PolicyError::new(key, self.shown_value(key), rule));
         for component in COMPONENTS {
             let Some(store) = component.stores.first() else { continue };
             for key in component.of_fleet {

@@ -176,7 +176,7 @@ impl Settings {
     }
 
     /// The value of a key as an error tells it.
-    pub(super) fn told(&self, path: &str) -> String {
+    pub(super) fn shown_value(&self, path: &str) -> String {
         match self.stored(path) {
             Some(Stored::Span(Duration::MAX) | Stored::Whole(u32::MAX)) => "none".into(),
             Some(Stored::Span(span)) => span.text(),

@@ -265,7 +265,7 @@ mod tests {
             prop_assert!(beside(ulp(y) / 2.0) >= 0.0 && beside(-ulp(y) / 2.0) <= 0.0, "{y}");
         }
 
-        /// Whatever happens, the rate is finite, at least the minimum, and the wait that is told is enough.
+        /// Whatever happens, the rate is finite, at least the minimum, and the wait that it reports is enough.
         #[test]
         fn rates_are_sane_and_waits_suffice(steps in prop::collection::vec((0u64..3_000_000, any::<bool>()), 1..200)) {
             let (mut now, mut rate) = (0, CubicRate::new(Time::from_micros(0)));

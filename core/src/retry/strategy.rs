@@ -20,7 +20,7 @@ pub struct StrategySettings {
     pub backoff: Backoff,
     /// The quota of each scope; none for no quota.
     pub quota: Option<QuotaSettings>,
-    /// Is an error that does not say whether it is safe to retry taken as safe? No, unless told.
+    /// Is an error that does not say whether it is safe to retry taken as safe? No by default.
     pub retry_unknown: bool,
 }
 

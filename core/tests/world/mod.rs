@@ -459,7 +459,7 @@ impl World {
                 }
                 if let Some(lane) = result {
                     let raced = POLICIES[call.settings].iter().any(|(key, _)| *key == "hedge.delay");
-                    assert!(raced || lane == tidegate::Lane::of(call.attempts));
+                    assert!(raced || lane == tidegate::AttemptSlot::of(call.attempts));
                 }
                 call.done = Some(verdict);
                 if call.request.abortable {

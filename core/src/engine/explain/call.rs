@@ -37,7 +37,7 @@ pub struct CallExplanation {
     pub until: Option<Time>,
     /// Its deadline.
     pub deadline: Option<Time>,
-    /// How it ended, or what its owner will be told.
+    /// How it ended, or the verdict that its owner will get.
     pub verdict: Option<Verdict>,
     /// The numbers of its route: of a call that has ended, just before the step that ended it.
     pub numbers: Vec<String>,
@@ -224,14 +224,14 @@ impl Engine {
             });
         };
         let fresh = || Self::new(self.journal.seed, self.journal.options.journal(false));
-        let (mut again, mut told, mut story) = (fresh(), Vec::new(), Vec::new());
+        let (mut again, mut recorded, mut story) = (fresh(), Vec::new(), Vec::new());
         again.subscribe(true);
         let of_it = |record: &&Record| record.call == Some(call);
         let last = inputs.position(|input| {
             again.apply(input.clone());
-            again.take_records(&mut told);
-            story.extend(told.iter().filter(of_it).copied());
-            told.drain(..).any(|record| record.call == Some(call) && record.what == RecordType::CallDone)
+            again.take_records(&mut recorded);
+            story.extend(recorded.iter().filter(of_it).copied());
+            recorded.drain(..).any(|record| record.call == Some(call) && record.what == RecordType::CallDone)
         })?;
         let end = *story.iter().rfind(|record| record.what == RecordType::CallDone)?;
         let mut before = fresh();

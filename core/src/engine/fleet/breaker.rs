@@ -21,7 +21,7 @@ use crate::time::{Duration, Time};
 /// What the script is asked to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Op {
-    Look = 0,
+    Read = 0,
     Open = 1,
     Close = 2,
 }
@@ -34,8 +34,8 @@ pub(in crate::engine) struct Guard {
     epoch: u64,
     /// Is the break that this breaker is in the fleet's?
     theirs: bool,
-    /// Has the store been told of the break that is this process's own?
-    told: bool,
+    /// Does the store know of the break that is this process's own?
+    reported: bool,
     /// The break that the probes of this process have closed.
     closed: u64,
     /// Has a probe of this process failed, in a break of the fleet's?
@@ -56,7 +56,7 @@ impl Guard {
             settings: *settings,
             epoch: 0,
             theirs: false,
-            told: false,
+            reported: false,
             closed: 0,
             failed: false,
             asked_at: None,
@@ -106,17 +106,6 @@ impl Routes {
 }
 
 impl FleetDesk<'_> {
-    /// Asks for the fleet's state where the last answer is old.
-    pub(in crate::engine) fn exchange(&mut self, route: RouteAt, now: Time) {
-        let it = &self.desk.routes[route];
-        let every = self.desk.policies[usize::from(it.policy)].policy.store_exchange;
-        let Some(guard) = &it.guard else { return missing("what a breaker knows of the fleet's") };
-        let due = guard.asked_at.is_none_or(|asked| now.since(asked) >= every);
-        if due && guard.out == 0 {
-            self.send_breaker(route, Op::Look, now);
-        }
-    }
-
     fn send_breaker(&mut self, route: RouteAt, op: Op, now: Time) {
         if !self.store.may_send(
             (self.desk.routes.lasting_id(route), command::Part::Breaker),
@@ -153,10 +142,10 @@ impl FleetDesk<'_> {
         );
     }
 
-    /// The store has told the fleet's state, in answer to a question of `sent`. What is left of a break counts from the
+    /// Takes the fleet's state from the reply to a command of `sent`. What is left of a break counts from the
     /// question: however late the answer, no break is prolonged, and what is sent at the break's end arrives after it, as the
     /// question arrived after it was sent.
-    pub(super) fn breaker_told(
+    pub(super) fn on_breaker_reply(
         &mut self,
         route: RouteAt,
         (command, op, sent): (CommandId, Op, Time),
@@ -180,10 +169,10 @@ impl FleetDesk<'_> {
             return;
         }
         guard.heard = command;
-        guard.told |= op == Op::Open;
+        guard.reported |= op == Op::Open;
         let own = breaker.state(now);
         // A break of our own that the fleet has not heard of; one that is over by now is nobody's any more.
-        let opens = own == BreakerState::Open && !guard.told && breaker.refuses(now).is_some();
+        let opens = own == BreakerState::Open && !guard.reported && breaker.refuses(now).is_some();
         let mut again = None;
         match state {
             1 if epoch != guard.epoch || own == BreakerState::Closed && guard.closed != epoch => {
@@ -198,7 +187,7 @@ impl FleetDesk<'_> {
                 }
                 (guard.epoch, guard.theirs) = (epoch, true);
             }
-            // Not after a close: a store that knows of none by then would be told of it for ever.
+            // Not after a close: a store that knows of none by then would get it for ever.
             2 if own == BreakerState::Closed && guard.closed == epoch && op != Op::Close => {
                 again = Some(Op::Close);
             }

@@ -1,5 +1,5 @@
 //! Latencies of the whole fleet (semantics 10.1): each process sends how many calls took how long since it last did, in the
-//! buckets of a sketch, and is told the quantile of all. That stands in for the process's own estimate while it is fresh.
+//! buckets of a sketch, and gets the quantile of all. That stands in for the process's own estimate while it is fresh.
 //!
 //! A slowness is cut for once. Whatever was measured before a cut has left the store after [`Digest::memory`]: until then no
 //! answer counts, and the limit neither shrinks nor grows by one.
@@ -131,8 +131,8 @@ impl Routes {
         }
     }
 
-    /// The store has told the fleet's quantile, in answer to a question of `sent`.
-    pub(super) fn digest_told(&mut self, home: PoolAt, sent: Time, answer: &[u64], now: Time) {
+    /// Takes the fleet's quantile from the reply to a command of `sent`.
+    pub(super) fn on_digest_reply(&mut self, home: PoolAt, sent: Time, answer: &[u64], now: Time) {
         let it = &mut self[home];
         let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else {
             return missing("the latencies of a pool of the fleet's");

@@ -5,7 +5,7 @@
 //!   below the window's limit is granted. A window's limit can be spent at its end and the next one's at its beginning.
 //!   What is counted and not granted or not spent is lost until the window ends, because no command gives it back safely.
 //! * A break is a key that lives for as long as the break and a tail, in which it is half-open. Its value is drawn by chance,
-//!   so that one break is told from another. Who opens while another closes may win or lose, and by its next look knows.
+//!   so that breaks are distinguished. A process that opens while another closes may win or lose; its next read shows which.
 //!
 //! A key that has lost its end (the server evicted it between two commands) is given one by whoever finds it so.
 
@@ -154,14 +154,14 @@ impl FleetDesk<'_> {
         };
         let again = op == Op::Open && guard.take_failed();
         let link = match op {
-            Op::Look => Link::Left,
+            Op::Read => Link::Left,
             Op::Close => Link::Clear,
             Op::Open => Link::Name { epoch: self.store.draw_epoch() },
         };
         let until = duration.as_micros().div_ceil(1_000).saturating_add(TAIL).to_string();
         let epoch = if let Link::Name { epoch } = link { epoch.to_string() } else { String::new() };
         let (name, args): (_, &[&str]) = match op {
-            Op::Look => ("PTTL", &[]),
+            Op::Read => ("PTTL", &[]),
             Op::Close => ("DEL", &[]),
             // Whose probe has failed knows the break that it replaces; whoever else opens replaces none.
             Op::Open if again => ("SET", &[&epoch, "PX", &until]),

@@ -3,13 +3,13 @@
 //!
 //! How it stands with a queue follows from three things: is the store there; is a command out; has the store said that
 //! there is nothing before a certain moment. While the store is gone, the process's own share stands in: a bucket of one
-//! N-th of the rate, N the number of processes the store last told. It is charged by every token that is spent, also while
+//! N-th of the rate, N the number of processes that the store last reported. It is charged by every token that is spent, also while
 //! the store is there, so that a loss gives nobody a new burst.
 
 mod ask;
-mod ease;
 mod loss;
 mod queue;
+mod recovery;
 mod stage;
 
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// The longest time that nobody asks a store that has less than was wanted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Leases that are told apart; more than these expire together.
+/// Leases that are kept apart; more than these expire together.
 const MOST_LEASES: usize = 8;
 
 /// A process's part of a rate of the fleet.
@@ -55,14 +55,14 @@ pub(in crate::engine) struct Share {
     /// The store has said that there are not so many tokens before this moment.
     empty: Option<(u32, Time)>,
     /// Until then the own share is a bound too, because the store has just come back.
-    eased: Time,
+    recovery_until: Time,
     /// Tokens spent while it was gone.
     alone: u32,
     /// Tokens of calls that may not wait for an answer, which the store has yet to count.
     uncounted: u32,
     /// The store had fewer tokens than were to be counted; it is asked again then.
     count_at: Time,
-    /// When the store was last told that this process is one of the fleet.
+    /// When the store last got the name of this process.
     seen: Option<Time>,
     /// How long answers are waited for, as the last call's policy has it.
     within: Duration,
@@ -81,7 +81,7 @@ impl Share {
             asked: 0,
             back: 0,
             empty: None,
-            eased: Time::default(),
+            recovery_until: Time::default(),
             alone: 0,
             uncounted: 0,
             count_at: Time::default(),

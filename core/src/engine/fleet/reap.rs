@@ -10,7 +10,7 @@ impl Engine {
     /// how many are in use. `None` if there is no such pool, or it is not the fleet's.
     ///
     /// Nobody has to ask for it: whoever wants a slot takes back what is over in the same step. It is for hosts that show
-    /// people how many there are. The engine is not told the reply, which changes nothing for it.
+    /// people how many there are. The engine does not get the reply, which changes nothing for it.
     pub fn reap_command(&self, pool: &str) -> Option<Vec<Vec<u8>>> {
         let fleet = self.store.fleet.as_ref()?;
         let ttl = self.pool_of(pool)?.policy().bulkhead.as_ref()?.fleet?.ttl;

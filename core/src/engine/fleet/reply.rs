@@ -15,7 +15,7 @@ impl FleetDesk<'_> {
                 Some(answer) => {
                     let place = (pending.home, pending.subject.part());
                     let back = self.store_answered(command, place, now);
-                    self.fleet_told(command, &pending, &answer, now);
+                    self.on_component_reply(command, &pending, &answer, now);
                     self.store_is_back(back, &pending, now);
                     return;
                 }
@@ -37,23 +37,27 @@ impl FleetDesk<'_> {
     }
 
     /// What a command asked for has been answered.
-    fn fleet_told(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
+    fn on_component_reply(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
         let Some(home) = self.desk.routes.still_fleets(pending) else {
             if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject {
-                self.slots_unclaimed(pending, count, answer, now);
+                self.store.slots_unclaimed(pending, count, answer, now);
             }
             return;
         };
         match pending.subject {
-            Subject::Rate { want, need, call } => self.rate_told(home.own(), (want, need, call), answer, now),
-            Subject::Breaker { op } => self.breaker_told(home, (command, op, pending.sent), answer, now),
-            Subject::Digest => self.desk.routes.digest_told(home.own(), pending.sent, answer, now),
-            Subject::Slots { op, count } => self.slots_told(home.own(), (op, count), pending, answer, now),
+            Subject::Rate { want, need, call } => {
+                self.on_rate_reply(home.own(), (want, need, call), answer, now)
+            }
+            Subject::Breaker { op } => self.on_breaker_reply(home, (command, op, pending.sent), answer, now),
+            Subject::Digest => self.desk.routes.on_digest_reply(home.own(), pending.sent, answer, now),
+            Subject::Slots { op, count } => {
+                self.on_slots_reply(home.own(), (op, count), pending, answer, now)
+            }
             Subject::Window { link, wanted } => {
-                self.window_told(home.own(), (link, wanted), pending, answer, now);
+                self.on_window_reply(home.own(), (link, wanted), pending, answer, now);
             }
             Subject::Mark { link, op, duration } => {
-                self.mark_told(home, (link, op, duration), (command, pending), answer, now);
+                self.on_mark_reply(home, (link, op, duration), (command, pending), answer, now);
             }
         }
     }
@@ -61,7 +65,7 @@ impl FleetDesk<'_> {
 
 impl Engine {
     /// Attaches the store through which a fleet shares its state, before the first policy that says `store = "fleet"`.
-    /// The engine itself talks to nobody: it hands its host commands ([`Engine::take_commands`]) and is told what came of
+    /// The engine itself talks to nobody: it hands its host commands ([`Engine::take_commands`]) and gets what came of
     /// them ([`Engine::on_reply`]).
     ///
     /// Keys begin with `namespace`, by default (where it is empty) `tidegate`: fleets that have nothing to do with each

@@ -8,6 +8,7 @@
 
 mod stage;
 
+use crate::engine::fleet::FleetStore;
 use crate::engine::place::{PoolAt, RouteAt, Slot};
 use std::collections::VecDeque;
 
@@ -367,7 +368,7 @@ impl FleetDesk<'_> {
     }
 
     /// The store has answered.
-    pub(super) fn slots_told(
+    pub(super) fn on_slots_reply(
         &mut self,
         home: PoolAt,
         (op, count): (Op, u32),
@@ -421,16 +422,6 @@ impl FleetDesk<'_> {
         }
         self.ask_slots(home, now);
         self.desk.wake_next(home, now);
-    }
-
-    /// Slots have come for a route that is gone, or whose permits are its own by now: nobody would renew them or give them
-    /// back, so nobody in the fleet would have them before their leases end.
-    pub(super) fn slots_unclaimed(&mut self, pending: &Pending, count: u32, answer: &[u64], now: Time) {
-        let &[granted, first, ..] = answer else { return missing("a number in the answer about slots") };
-        let granted = granted.min(u64::from(count));
-        if granted > 0 {
-            self.store.send_release(pending, first..first.saturating_add(granted), now);
-        }
     }
 
     /// The store is gone: `on_loss` decides about those who wait.
@@ -513,5 +504,17 @@ impl Fleet {
             return Err(format!("route {home}: {} slots for {} permits", slots.held(), pool.in_flight));
         }
         Ok(())
+    }
+}
+
+impl FleetStore {
+    /// Slots have come for a route that is gone, or whose permits are its own by now: nobody would renew them or give them
+    /// back, so nobody in the fleet would have them before their leases end.
+    pub(super) fn slots_unclaimed(&mut self, pending: &Pending, count: u32, answer: &[u64], now: Time) {
+        let &[granted, first, ..] = answer else { return missing("a number in the answer about slots") };
+        let granted = granted.min(u64::from(count));
+        if granted > 0 {
+            self.send_release(pending, first..first.saturating_add(granted), now);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::Request;
 use crate::action::{Action, RouteId};
-use crate::engine::pace::Bucket;
+use crate::engine::rate_queue::Bucket;
 use crate::engine::{Engine, Options};
 use crate::fleet::{CommandId, Reply, StoreCommand, StoreKind};
 use crate::limit::TokenBucket;

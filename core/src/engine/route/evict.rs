@@ -1,7 +1,7 @@
 //! Which route goes where there are too many, and what becomes of what it owes.
 
 use super::debts::{Owed, Owner};
-use super::{Homes, OVERFLOW, Operated, Route, Routes};
+use super::{OVERFLOW, Operated, Route, Routes, SharedPools};
 use crate::action::RouteId;
 use crate::debt::{Debt, Unit};
 use crate::engine::place::RouteAt;
@@ -31,13 +31,13 @@ impl Routes {
     pub(super) fn share(
         &mut self,
         (number, name): (u16, &str),
-        (policy, homes, operated): (&Policy, Homes, Operated),
+        (policy, shared_pools, operated): (&Policy, SharedPools, Operated),
         now: Time,
     ) -> RouteId {
         self.overflows += 1;
         let slot = self
             .of_key(number, None)
-            .unwrap_or_else(|| self.add(number, (policy, homes, operated), OVERFLOW.into(), now));
+            .unwrap_or_else(|| self.add(number, (policy, shared_pools, operated), OVERFLOW.into(), now));
         let hash = self.debts.hash(name);
         self.owe_what_is_remembered(slot, hash, now);
         self.debts.note(number, (Owner::Overflow, Unit::Mark), hash, Debt::lasting(1), now);

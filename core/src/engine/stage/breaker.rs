@@ -103,7 +103,7 @@ impl Stage for CircuitBreaker {
 impl Route {
     /// The early look at a breaker: it counts no call.
     #[inline]
-    pub(in crate::engine) fn early_look(&self, now: Time) -> Answer {
+    pub(in crate::engine) fn peek_breaker(&self, now: Time) -> Answer {
         let Some(breaker) = &self.breaker else { return Answer::broken(Verdict::BreakerOpen) };
         match breaker.refuses(now) {
             Some(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),

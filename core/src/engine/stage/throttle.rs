@@ -19,7 +19,7 @@ const ADMITTED: u16 = 1;
 impl Stage for AdaptiveThrottle {
     type Settings = Rare<Throttle>;
     type Kept = Part<Self>;
-    /// Telemetry keeps the probability that it has told last.
+    /// Telemetry keeps the probability that it reported last.
     type Level = ();
 
     const BIT: u8 = stage::THROTTLE;

@@ -208,13 +208,13 @@ impl Desk {
             }
         }
         for (number, entry) in (0..=u16::MAX).zip(self.policies.iter()) {
-            let Entry { policy, homes, .. } = entry;
-            match policy.rate_limit.as_ref().filter(|_| homes.rate == PoolAt::NONE) {
+            let Entry { policy, shared_pools, .. } = entry;
+            match policy.rate_limit.as_ref().filter(|_| shared_pools.rate == PoolAt::NONE) {
                 Some(to) => debts.retune_rate(number, to.bucket, now),
                 None => debts.forget(number, Owner::Rate),
             }
             for (hedges, budget) in [false, true].into_iter().zip(budgets(policy)) {
-                if let Some(to) = budget.as_ref().filter(|_| hedges || homes.budget == PoolAt::NONE) {
+                if let Some(to) = budget.as_ref().filter(|_| hedges || shared_pools.budget == PoolAt::NONE) {
                     let owner = Unit::of(to).map(|unit| Owner::of(unit, hedges));
                     let same = owner.is_some_and(|owner| in_force.contains(&(number, owner)));
                     debts.retune_budget(number, hedges, (to, !same), now);

@@ -5,10 +5,10 @@ use crate::debt::Unit;
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
-use crate::engine::pace::{Bucket, Pace};
 use crate::engine::place::PoolAt;
+use crate::engine::rate_queue::{Bucket, RateQueue};
 use crate::engine::route::debts::{Owed, Owner};
-use crate::engine::route::{Homes, Route};
+use crate::engine::route::{Route, SharedPools};
 use crate::full::{Full, Part, Rare};
 use crate::limit::TokenBucket;
 use crate::policy::{HedgeBudget, Policy};
@@ -48,8 +48,8 @@ pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
     if let Some(budget) = &route.budget {
         to.part("budget", |to| budget.save(to));
     }
-    for (name, pace) in [("rate", route.rate.as_deref()), ("send", route.send.as_deref())] {
-        match pace.map(|pace| &pace.bucket) {
+    for (name, queue) in [("rate", route.rate.as_deref()), ("send", route.send.as_deref())] {
+        match queue.map(|queue| &queue.bucket) {
             Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
             Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
             // Leases are the process's, and what the fleet has spent is in the store.
@@ -81,7 +81,7 @@ impl Parts {
     /// Reads what was saved of a route of this policy, or of a pool. Where it is damaged: the part, and the rule.
     pub fn load(
         saved: &Value,
-        (policy, homes): (&Policy, Homes),
+        (policy, shared_pools): (&Policy, SharedPools),
         of: &Moments,
     ) -> Result<Self, (&'static str, Damage)> {
         let Value::Map(saved) = saved else { return Err(("parts", Damage("must be a map"))) };
@@ -91,7 +91,7 @@ impl Parts {
                 return Err(("parts", Damage("must be parts that a route has")));
             };
             let read = Loader::new(value, of).and_then(|mut from| {
-                it.part(name, &mut from, (policy, homes))?;
+                it.part(name, &mut from, (policy, shared_pools))?;
                 if from.has_more() { Err(Damage("has items too many")) } else { Ok(()) }
             });
             read.map_err(|damage| (name, damage))?;
@@ -106,22 +106,22 @@ impl Parts {
         &mut self,
         name: &str,
         from: &mut Loader<'_>,
-        (policy, homes): (&Policy, Homes),
+        (policy, shared_pools): (&Policy, SharedPools),
     ) -> Result<(), Damage> {
         let own = |home: PoolAt| home == PoolAt::NONE;
         let full = Full::here().ok_or(Damage("must be a full engine's"))?;
         match name {
             "forced" => self.forced = from.flag()?,
             "budget" => {
-                let settings = policy.retry.budget.filter(|_| own(homes.budget));
+                let settings = policy.retry.budget.filter(|_| own(shared_pools.budget));
                 self.budget = self.budget_of(false, settings, from)?;
             }
-            "rate" => match policy.rate_limit.as_ref().filter(|_| own(homes.rate)) {
+            "rate" => match policy.rate_limit.as_ref().filter(|_| own(shared_pools.rate)) {
                 Some(limit) => self.rate = Some(TokenBucket::load(from, limit.bucket)?),
                 None => from.dropped(()),
             },
             "send" if policy.retry.send_rate => self.send = Some(CubicRate::load(from)?),
-            "limit" => match policy.bulkhead.as_ref().filter(|_| own(homes.pool)) {
+            "limit" => match policy.bulkhead.as_ref().filter(|_| own(shared_pools.pool)) {
                 Some(bulkhead) => self.limiter = Some(Limiter::load(from, &bulkhead.limit)?),
                 None => from.dropped(()),
             },
@@ -222,13 +222,14 @@ impl Route {
             lost: _,
             dropped: _,
         } = parts;
-        let pace = |bucket| Some(Box::new(Pace::new(bucket)));
-        let cubic = |(rate, full)| Some(Part::new(Pace::new(Bucket::Cubic(Rare::new(rate, full))), full));
+        let queue = |bucket| Some(Box::new(RateQueue::new(bucket)));
+        let cubic =
+            |(rate, full)| Some(Part::new(RateQueue::new(Bucket::Cubic(Rare::new(rate, full))), full));
         self.forced |= forced;
         self.budget = budget.or(self.budget.take());
         // A rate that is the fleet's by now has its state in the store.
-        let is_local = self.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Tokens(_)));
-        self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), pace);
+        let is_local = self.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Tokens(_)));
+        self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), queue);
         self.send = send.zip(Full::here()).map_or_else(|| self.send.take(), cubic);
         self.breaker = breaker.or(self.breaker.take());
         self.throttle = throttle.or(self.throttle.take());

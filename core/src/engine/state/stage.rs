@@ -6,7 +6,7 @@ use crate::engine::desk::Desk;
 use crate::engine::place::PoolAt;
 use crate::engine::policies::Policies;
 use crate::engine::pools::Pools;
-use crate::engine::route::{Homes, Operated};
+use crate::engine::route::{Operated, SharedPools};
 use crate::state::{Damage, Loader, Moments, Value};
 use crate::time::Time;
 use std::collections::BTreeMap as Map;
@@ -84,7 +84,7 @@ impl Desk {
             }
             let entry = &self.policies[usize::from(number)];
             let operated = Operated { forced: entry.forced, changes: entry.changes.last };
-            let slot = self.routes.place(number, (&entry.policy, entry.homes, operated), key, now);
+            let slot = self.routes.place(number, (&entry.policy, entry.shared_pools, operated), key, now);
             let route = &mut self.routes[slot];
             // A new route takes after its policy; whether it is forced by itself, the saved state knows.
             route.forced &= !is_new;
@@ -117,7 +117,7 @@ impl Policies {
             let policy = known.ok_or(Damage("must be of a policy that is named"))?;
             let Some(number) = policy.number else { return Ok(()) };
             let entry = &self[usize::from(number)];
-            let loaded = Parts::load(parts, (&entry.policy, entry.homes), of);
+            let loaded = Parts::load(parts, (&entry.policy, entry.shared_pools), of);
             let parts = loaded.map_err(|(part, damage)| {
                 place = format!("policy {:?}, route {:?}, {part}", policy.name, key.unwrap_or("overflow"));
                 damage
@@ -146,7 +146,7 @@ impl Pools {
                 restored.unknown.push(("pool", name.to_owned()));
                 return Ok(());
             };
-            let loaded = Parts::load(parts, (shared.pool.policy(), Homes::OWN), of);
+            let loaded = Parts::load(parts, (shared.pool.policy(), SharedPools::OWN), of);
             let parts = loaded.map_err(|(part, damage)| {
                 place = format!("pool {name:?}, {part}");
                 damage

@@ -99,15 +99,15 @@ fn check_queue(settings: &Settings, errors: &mut Vec<PolicyError>) {
         return;
     }
     if settings.given(QUEUE_TARGET) && settings.span(QUEUE_TARGET) >= settings.span(QUEUE_INTERVAL) {
-        let interval = settings.told(QUEUE_INTERVAL);
+        let interval = settings.shown_value(QUEUE_INTERVAL);
         let rule = text::of(&["must be less than ", QUEUE_INTERVAL, " (", &interval, ")"]);
-        errors.push(PolicyError::new(QUEUE_TARGET, settings.told(QUEUE_TARGET), rule));
+        errors.push(PolicyError::new(QUEUE_TARGET, settings.shown_value(QUEUE_TARGET), rule));
     }
     for control in [QUEUE_TARGET, QUEUE_ADAPTIVE_LIFO, PRIORITIZED] {
         let on = if control == QUEUE_TARGET { settings.given(control) } else { settings.flag(control) };
         if on && settings.whole(MAX_QUEUE) == 0 {
             let rule = text::of(&["needs a queue: ", MAX_QUEUE, " of at least 1"]);
-            errors.push(PolicyError::new(control, settings.told(control), rule));
+            errors.push(PolicyError::new(control, settings.shown_value(control), rule));
         }
     }
 }
@@ -115,7 +115,7 @@ fn check_queue(settings: &Settings, errors: &mut Vec<PolicyError>) {
 /// Which limits the fleet can share.
 #[cfg(not(tidegate_small))]
 fn check_fleet(settings: &Settings, errors: &mut Vec<PolicyError>) {
-    let mut fail = |key: &str, rule| errors.push(PolicyError::new(key, settings.told(key), rule));
+    let mut fail = |key: &str, rule| errors.push(PolicyError::new(key, settings.shown_value(key), rule));
     if settings.in_fleet(STORE) && settings.word(KIND) != "fixed" {
         let why = "an adaptive limit is each process's own";
         fail(STORE, format!("needs {KIND} = fixed: {why} ({LATENCY_STORE} shares what it follows)"));

@@ -66,7 +66,7 @@ pub(super) const SHARED: Component = Component {
         if !settings.in_fleet(STORE) || !settings.given(PER) {
             return;
         }
-        let mut fail = |key: &str, rule| errors.push(PolicyError::new(key, settings.told(key), rule));
+        let mut fail = |key: &str, rule| errors.push(PolicyError::new(key, settings.shown_value(key), rule));
         let burst = settings.or(BURST, PERMITS);
         let (tokens, per) = (u64::from(settings.whole(burst)), settings.span(PER).as_micros());
         if tokens.saturating_mul(per) > MOST_PARTS {

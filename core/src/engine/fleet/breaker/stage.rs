@@ -20,7 +20,13 @@ impl FleetDesk<'_> {
         now: Time,
     ) -> Option<Answer> {
         self.watch_store(now);
-        self.exchange(route, now);
+        let it = &self.desk.routes[route];
+        let every = self.desk.policies[usize::from(it.policy)].policy.store_exchange;
+        let Some(guard) = &it.guard else { return Some(Answer::broken(Verdict::BreakerOpen)) };
+        let due = guard.asked_at.is_none_or(|asked| now.since(asked) >= every);
+        if due && guard.out == 0 {
+            self.send_breaker(route, Op::Read, now); // the last answer is old
+        }
         if self.store.is_up(&self.desk.routes, route.own(), command::Part::Breaker) {
             return None;
         }
@@ -41,13 +47,13 @@ impl FleetDesk<'_> {
 
     /// The process's own breaker has gone from one state to another.
     #[inline(never)]
-    pub(in crate::engine) fn tell_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
+    pub(in crate::engine) fn report_to_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
         self.watch_store(now);
         let Some(guard) = &mut self.desk.routes[route].guard else { return }; // the breaker is the process's own
         let theirs = core::mem::take(&mut guard.theirs);
         match to {
             BreakerState::Open => {
-                (guard.told, guard.failed) = (false, theirs);
+                (guard.reported, guard.failed) = (false, theirs);
                 self.send_breaker(route, Op::Open, now);
             }
             BreakerState::Closed if theirs => {

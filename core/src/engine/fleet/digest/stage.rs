@@ -9,7 +9,7 @@ use crate::outcome::Class;
 use crate::time::Time;
 
 impl FleetDesk<'_> {
-    /// An attempt that says something about latency has ended: it is counted, and the limit is told what the fleet knows.
+    /// Counts the latency of an attempt, and gives the limit the fleet's quantile.
     #[inline(never)]
     pub(in crate::engine) fn share_latency(
         &mut self,

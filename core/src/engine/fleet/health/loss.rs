@@ -103,7 +103,7 @@ impl FleetDesk<'_> {
             self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, there, None, now));
         }
         if let Some(home) = self.desk.routes.still_there(place).filter(|_| alone && place.1 == Part::Rate) {
-            self.desk.routes.ease_rate(home.own(), now);
+            self.desk.routes.begin_rate_recovery(home.own(), now);
         }
         Back { all, alone }
     }
@@ -121,7 +121,7 @@ impl FleetDesk<'_> {
         self.desk.note(move |it| it.store_changed(RecordType::StoreRecovered, None, None, now));
         for home in self.desk.routes.fleet_rates() {
             if self.store.is_up(&self.desk.routes, home, Part::Rate) {
-                self.desk.routes.ease_rate(home, now);
+                self.desk.routes.begin_rate_recovery(home, now);
             }
         }
         true
@@ -178,7 +178,7 @@ impl FleetDesk<'_> {
     }
 
     /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
-    /// longer than it was told to, whatever the host does.
+    /// longer than its timer says, whatever the host does.
     pub(in crate::engine) fn watch_store(&mut self, now: Time) {
         let Some(fleet) = self.store.fleet.as_deref_mut() else { return }; // no store is attached
         if now < fleet.first_due {

@@ -29,7 +29,7 @@ impl FleetDesk<'_> {
     }
 
     /// The store has answered a command about a window.
-    pub(in crate::engine::fleet) fn window_told(
+    pub(in crate::engine::fleet) fn on_window_reply(
         &mut self,
         home: PoolAt,
         (link, wanted): (Link, Wanted),
@@ -60,7 +60,7 @@ impl FleetDesk<'_> {
                     self.send_window(home, (Link::Repair, wanted), within, now);
                 }
                 if granted >= u64::from(need) {
-                    self.rate_told(home, wanted, &[granted, 0, u64::from(processes)], now);
+                    self.on_rate_reply(home, wanted, &[granted, 0, u64::from(processes)], now);
                 } else if goes_on {
                     self.desk.routes.rate_sent(home);
                     self.send_window(home, (Link::Left, wanted), left, now);
@@ -79,14 +79,14 @@ impl FleetDesk<'_> {
                     return missing("the fleet's share of a rate");
                 };
                 let processes = u64::from(share.processes());
-                self.rate_told(home, wanted, &[0, wait, processes], now);
+                self.on_rate_reply(home, wanted, &[0, wait, processes], now);
             }
             _ => {}
         }
     }
 
     /// The store has answered a command about a breaker's mark.
-    pub(in crate::engine::fleet) fn mark_told(
+    pub(in crate::engine::fleet) fn on_mark_reply(
         &mut self,
         route: RouteAt,
         (link, op, duration): (Link, Op, Duration),
@@ -100,7 +100,7 @@ impl FleetDesk<'_> {
             return missing("what a breaker knows of the fleet's");
         };
         let known = guard.epoch();
-        let told = match (link, answer) {
+        let reported = match (link, answer) {
             (Link::Name { epoch }, [1]) => [1, duration.as_micros(), epoch, 0],
             // There is one already.
             (Link::Name { .. }, _) if goes_on => {
@@ -123,6 +123,6 @@ impl FleetDesk<'_> {
             (Link::Named { .. }, [0, _]) | (Link::Clear, _) => [0, 0, known, 0],
             _ => return,
         };
-        self.breaker_told(route, (command, op, pending.sent), &told, now);
+        self.on_breaker_reply(route, (command, op, pending.sent), &reported, now);
     }
 }

@@ -36,7 +36,7 @@ impl Desk {
             let call = &self.calls[slot];
             let after = call.links().1;
             next = (after != Slot::NONE).then_some(after);
-            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
+            let (cost, give_up) = (call.cost(), call.moment.min(call.deadline));
             let waits =
                 self.policies.of(&self.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
             let Some(share) = self.routes.share_mut(home) else {
@@ -55,9 +55,9 @@ impl Desk {
 
 impl Routes {
     /// The store is back, and its answer not yet read: own shares hold from here on.
-    pub(in crate::engine::fleet) fn ease_rate(&mut self, home: PoolAt, now: Time) {
+    pub(in crate::engine::fleet) fn begin_rate_recovery(&mut self, home: PoolAt, now: Time) {
         match self.share_mut(home) {
-            Some(share) => share.begin_easing(now),
+            Some(share) => share.begin_recovery(now),
             None => missing("the fleet's share of a rate"),
         }
     }
@@ -69,7 +69,7 @@ impl FleetDesk<'_> {
     pub(super) fn ask_store(&mut self, home: PoolAt, call: Option<CallId>, now: Time) {
         let (waiting, head, queued) = self.desk.routes.rate_queue(home);
         let of = call.and_then(|call| self.desk.calls.find(call)).or(head);
-        let cost = of.map_or(1, |slot| u32::from(self.desk.calls[slot].cost));
+        let cost = of.map_or(1, |slot| self.desk.calls[slot].cost());
         let up = self.store.is_up(&self.desk.routes, home, Part::Rate);
         if up {
             self.pay_debt(home, now);
@@ -153,7 +153,7 @@ impl FleetDesk<'_> {
     }
 
     /// The store has answered.
-    pub(in crate::engine::fleet) fn rate_told(
+    pub(in crate::engine::fleet) fn on_rate_reply(
         &mut self,
         home: PoolAt,
         (want, need, call): (u32, u32, Option<CallId>),
@@ -169,8 +169,8 @@ impl FleetDesk<'_> {
             return missing("the fleet's share of a rate");
         };
         // 0: the store does not know, since its data is new.
-        let told = if processes == 0 { share.processes } else { processes.min(MOST_PROCESSES) as u32 };
-        let processes = share.sharers(told, now);
+        let reported = if processes == 0 { share.processes } else { processes.min(MOST_PROCESSES) as u32 };
+        let processes = share.sharers(reported, now);
         if let Some(fleet) = self.store.fleet.as_mut() {
             fleet.processes = processes;
         }
@@ -199,7 +199,7 @@ impl FleetDesk<'_> {
         }
         self.lease_out(home, now);
         if granted < want && need > 0 {
-            // There is no more: those that are left are told so. Who is behind them may have what they were too dear for.
+            // Refuse what cannot be served; cheaper calls behind may use the rest.
             let need = if granted == 0 { need } else { 1 };
             self.desk.rate_refused(home, (need, call), now);
             self.lease_out(home, now);
@@ -244,7 +244,7 @@ impl FleetDesk<'_> {
             return missing("the fleet's share of a rate");
         };
         let owes = share.alone > 0 || share.uncounted > 0;
-        if !owes || now < share.count_at || share.is_eased(now) {
+        if !owes || now < share.count_at || share.is_recovering(now) {
             return;
         }
         let debt = share.take_debt(now);

@@ -3,15 +3,26 @@
 use super::MOST_LEASES;
 use crate::action::Verdict;
 use crate::engine::chores::Chore;
+use crate::engine::fleet::FleetStore;
 use crate::engine::fleet::command::Part;
 use crate::engine::fleet::{Fleet, FleetDesk};
-use crate::engine::pace::Bucket;
 use crate::engine::place::{PoolAt, Slot};
+use crate::engine::rate_queue::Bucket;
 use crate::engine::route::Routes;
 use crate::engine::stage::missing;
 use crate::time::Time;
 
 impl Routes {
+    /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
+    pub(in crate::engine) fn recount_rate(&mut self, store: &FleetStore, home: PoolAt) {
+        let id = self.lasting_id(home.route());
+        let out = store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
+        // Each retune comes by here; a rate that is the process's own notes no commands.
+        if let Some(share) = self.share_mut(home) {
+            share.asked = out;
+        }
+    }
+
     /// A command is out again, with its script.
     pub(in crate::engine::fleet) fn rate_sent(&mut self, home: PoolAt) {
         match self.share_mut(home) {
@@ -44,7 +55,7 @@ impl FleetDesk<'_> {
             let call = &self.desk.calls[slot];
             let after = call.links().1;
             next = (after != Slot::NONE).then_some(after);
-            let (cost, give_up) = (u32::from(call.cost), call.moment.min(call.deadline));
+            let (cost, give_up) = (call.cost(), call.moment.min(call.deadline));
             let waits = self
                 .desk
                 .policies
@@ -69,22 +80,12 @@ impl FleetDesk<'_> {
         self.lease_out(home, now);
         self.desk.wake_head(home);
     }
-
-    /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
-    pub(in crate::engine) fn recount_rate(&mut self, home: PoolAt) {
-        let id = self.desk.routes.lasting_id(home.route());
-        let out = self.store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
-        // Each retune comes by here; a rate that is the process's own notes no commands.
-        if let Some(share) = self.desk.routes.share_mut(home) {
-            share.asked = out;
-        }
-    }
 }
 
 impl Fleet {
     /// What does not hold in the books of a rate of the fleet's.
     pub fn check_share(&self, routes: &Routes, home: PoolAt) -> Result<(), String> {
-        let Some(Bucket::Fleet(share)) = routes[home].rate.as_deref().map(|pace| &pace.bucket) else {
+        let Some(Bucket::Fleet(share)) = routes[home].rate.as_deref().map(|queue| &queue.bucket) else {
             return Ok(());
         };
         let id = routes.lasting_id(home.route());

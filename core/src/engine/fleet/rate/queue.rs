@@ -7,8 +7,8 @@ use crate::engine::chores::Chore;
 use crate::engine::desk::Desk;
 use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::Part;
-use crate::engine::pace::Bucket;
 use crate::engine::place::{PoolAt, Slot};
+use crate::engine::rate_queue::Bucket;
 use crate::engine::route::Routes;
 use crate::engine::stage::{Answer, missing};
 use crate::policy::OnLoss;
@@ -25,10 +25,10 @@ impl Desk {
     ) {
         self.calls.note_charged(slot);
         let call = &mut self.calls[slot];
-        call.pace(now.after(patience).min(call.deadline), false);
-        let cost = u64::from(call.cost);
+        call.queue_for_rate(now.after(patience).min(call.deadline), false);
+        let cost = u64::from(call.cost());
         match self.routes[home].rate.as_deref_mut() {
-            Some(pace) => pace.enlist(&mut self.calls, slot, cost),
+            Some(queue) => queue.enlist(&mut self.calls, slot, cost),
             None => missing("the rate of a waiter"),
         }
     }
@@ -52,7 +52,7 @@ impl Routes {
     /// The routes and pools whose rate is the fleet's.
     pub(in crate::engine::fleet) fn fleet_rates(&self) -> Vec<PoolAt> {
         let fleet = self.iter().filter(|(_, route)| {
-            route.rate.as_ref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
+            route.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Fleet(_)))
         });
         fleet.map(|(slot, _)| slot.own()).collect()
     }
@@ -69,7 +69,7 @@ impl FleetDesk<'_> {
     ) -> Answer {
         let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
         let call = &self.desk.calls[slot];
-        let (cost, parks, deadline) = (u32::from(call.cost), call.has(flag::MAY_PARK), call.deadline);
+        let (cost, parks, deadline) = (call.cost(), call.has(flag::MAY_PARK), call.deadline);
         let limit = self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
@@ -107,7 +107,7 @@ impl FleetDesk<'_> {
     pub(in crate::engine::fleet) fn wait_for_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
         let call = &self.desk.calls[slot];
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
-        let cost = u32::from(call.cost);
+        let cost = call.cost();
         let id = self.desk.routes.lasting_id(home.route());
         let due = self.store.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
         let (up, is_head) = (
@@ -123,7 +123,7 @@ impl FleetDesk<'_> {
             let next = match why {
                 Wait::Store => due,
                 _ if up => {
-                    let own = share.is_eased(now).then(|| now.after(share.own_turn(0, cost, now)));
+                    let own = share.is_recovering(now).then(|| now.after(share.own_turn(0, cost, now)));
                     own.max(share.empty.map(|it| it.1))
                 }
                 _ => Some(now.after(share.local.wait_for(u64::from(cost), now))),
@@ -142,7 +142,7 @@ impl FleetDesk<'_> {
                 self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
                 return true;
             }
-            let (cost, deadline) = (u32::from(self.desk.calls[slot].cost), self.desk.calls[slot].deadline);
+            let (cost, deadline) = (self.desk.calls[slot].cost(), self.desk.calls[slot].deadline);
             let Some(share) = self.desk.routes.share_mut(home) else {
                 missing("the fleet's share of a rate");
                 break;

@@ -14,7 +14,7 @@ impl FleetDesk<'_> {
     #[inline(never)]
     pub(in crate::engine) fn ask_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.desk.routes[self.desk.calls[slot].route].rate_at;
-        let cost = u32::from(self.desk.calls[slot].cost);
+        let cost = self.desk.calls[slot].cost();
         let within = self.desk.policies.of(&self.desk.calls[slot]).store_timeout;
         self.watch_store(now);
         self.lease_out(home, now);
@@ -95,7 +95,7 @@ impl FleetDesk<'_> {
         }
         let waits =
             self.desk.policies.of(&self.desk.calls[slot]).rate_limit.as_ref().is_some_and(|limit| limit.wait);
-        let cost = u64::from(self.desk.calls[slot].cost);
+        let cost = u64::from(self.desk.calls[slot].cost());
         if waits || !self.store.is_up(&self.desk.routes, home, Part::Rate) {
             let Some(share) = self.desk.routes.share_mut(home) else {
                 return Answer::broken(Verdict::RateLimited);

@@ -42,7 +42,7 @@ impl Bucket {
     }
 
     /// Goes on with other settings, and the tokens that are there. What becomes the process's own again begins with its
-    /// share. True if it has become the fleet's, or is so no more: then those who wait are told anew ([`Engine::rate_retuned`]).
+    /// share. True if it has become the fleet's, or is so no more: then waiters get new turns ([`Desk::rate_retuned`]).
     #[must_use]
     pub fn retune(&mut self, to: &RateLimit, now: Time) -> bool {
         let was = matches!(self, Self::Fleet(_));
@@ -79,16 +79,16 @@ impl Bucket {
 
 /// A bucket and its queue.
 #[derive(Clone, Debug)]
-pub(super) struct Pace {
+pub(super) struct RateQueue {
     pub bucket: Bucket,
     pub waiting: List,
     /// Tokens that those who wait will take.
     queued: u64,
-    /// Is the head to be woken whenever there is a new one, because its turn is not what it was told?
+    /// Is the head to be woken whenever there is a new one, because its turn has changed since it queued?
     pub restless: bool,
 }
 
-impl Pace {
+impl RateQueue {
     pub fn new(bucket: Bucket) -> Self {
         Self { bucket, waiting: List::default(), queued: 0, restless: false }
     }
@@ -180,17 +180,17 @@ impl Pace {
 impl Desk {
     /// A rate has other settings. Who waits and costs more than the rate can hold now would wait for ever: it is refused.
     ///
-    /// If the rate has become the fleet's, or the process's own again, each waiter is told anew, because its moment is the end
+    /// If the rate has become the fleet's, or the process's own again, each waiter gets a new moment, because that is the end
     /// of its patience in the one queue and its turn in the other: whoever waits now for the fleet's has `max_wait` from here;
     /// whoever would not wait for the process's own, or in vain, is refused.
     pub(super) fn rate_retuned(&mut self, home: PoolAt, moved: bool, now: Time) {
-        let head = |it: &mut Self| it.routes[home].rate.as_deref_mut().and_then(|pace| pace.waiting.head());
+        let head = |it: &mut Self| it.routes[home].rate.as_deref_mut().and_then(|queue| queue.waiting.head());
         let (mut ahead, mut next, mut left) = (0, head(self), false);
         while let Some(slot) = next {
             let call = &self.calls[slot];
             let (id, deadline, give_up) =
                 (self.calls.id(slot), call.deadline, call.moment.min(call.deadline));
-            let (cost, after) = (u32::from(call.cost), call.links().1);
+            let (cost, after) = (call.cost(), call.links().1);
             next = (after != Slot::NONE).then_some(after);
             if self.routes.is_above_burst(cost, home) {
                 self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
@@ -202,16 +202,16 @@ impl Desk {
             }
             let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
             let patience = limit.filter(|limit| limit.wait).map(|limit| limit.max_wait);
-            let Some(pace) = self.routes[home].rate.as_deref_mut() else {
+            let Some(queue) = self.routes[home].rate.as_deref_mut() else {
                 return missing("the rate of a waiter");
             };
-            pace.restless = true;
-            if let Bucket::Fleet(_) = pace.bucket {
+            queue.restless = true;
+            if let Bucket::Fleet(_) = queue.bucket {
                 self.calls[slot].moment = patience.map_or(now, |patience| now.after(patience)).min(deadline);
                 self.wakes.push(id);
                 continue;
             }
-            let turn = pace.bucket.wait_for(ahead + u64::from(cost), now);
+            let turn = queue.bucket.wait_for(ahead + u64::from(cost), now);
             if turn > Duration::ZERO && (patience.is_none() || now.after(turn) >= give_up) {
                 self.turn_away_from(slot, Verdict::RateLimited, Some(turn), now);
             } else {
@@ -220,28 +220,28 @@ impl Desk {
                 self.wakes.push(id);
             }
         }
-        // Those behind have their turns sooner than they were told.
+        // The calls behind have their turns sooner than when they queued.
         if let Some(slot) = head(self).filter(|_| left) {
             self.wakes.push(self.calls.id(slot));
-            if let Some(pace) = self.routes[home].rate.as_deref_mut() {
-                pace.restless = true;
+            if let Some(queue) = self.routes[home].rate.as_deref_mut() {
+                queue.restless = true;
             }
         }
     }
 
-    /// The turns of those who wait are not what they were told.
+    /// Marks that the turns of waiters have changed since they queued.
     pub(super) fn unsettle_heads(&mut self, route: RouteAt, sending: bool) {
-        if let Some(pace) = self.routes.pace_mut(route, sending) {
-            pace.restless = true;
+        if let Some(queue) = self.routes.rate_queue_mut(route, sending) {
+            queue.restless = true;
         }
     }
 
-    /// A new head looks again, if its turn may not be what it was told.
+    /// Wakes a new head, if its turn may have changed since it queued.
     pub(super) fn settle_heads(&mut self, route: RouteAt, sending: bool) {
-        let Some(pace) = self.routes.pace_mut(route, sending) else { return };
-        match pace.waiting.head() {
-            None => pace.restless = false,
-            Some(head) if pace.restless || sending || matches!(pace.bucket, Bucket::Fleet(_)) => {
+        let Some(queue) = self.routes.rate_queue_mut(route, sending) else { return };
+        match queue.waiting.head() {
+            None => queue.restless = false,
+            Some(head) if queue.restless || sending || matches!(queue.bucket, Bucket::Fleet(_)) => {
                 self.wakes.push(self.calls.id(head));
             }
             Some(_) => {}
@@ -250,7 +250,7 @@ impl Desk {
 }
 
 impl Arena {
-    pub(super) fn wait_paced(&self, slot: Slot, now: Time) -> Step {
+    pub(super) fn wait_for_rate(&self, slot: Slot, now: Time) -> Step {
         let call = &self[slot];
         wait(Wait::Rate, call.moment.min(call.deadline).min(now.after(MAX_PARK)), now)
     }
@@ -259,13 +259,13 @@ impl Arena {
 impl Routes {
     /// Does a call cost more than its rate can ever hold?
     pub(super) fn is_above_burst(&self, cost: u32, home: PoolAt) -> bool {
-        self[home].rate.as_deref().and_then(Pace::burst).is_some_and(|burst| cost > burst)
+        self[home].rate.as_deref().and_then(RateQueue::burst).is_some_and(|burst| cost > burst)
     }
 
     /// Is the rate limit of a route the fleet's?
     #[inline]
     pub(super) fn in_fleet(&self, route: RouteAt) -> bool {
         let home = self[route].rate_at;
-        self[home].rate.as_deref().is_some_and(|pace| matches!(pace.bucket, Bucket::Fleet(_)))
+        self[home].rate.as_deref().is_some_and(|queue| matches!(queue.bucket, Bucket::Fleet(_)))
     }
 }

@@ -3,7 +3,7 @@
 
 use super::arena::{Arena, flag};
 use super::place::{RouteAt, Slot};
-use crate::action::Lane;
+use crate::action::AttemptSlot;
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
@@ -12,7 +12,7 @@ pub(super) const NO_GATE: u16 = u16::MAX;
 
 /// One running attempt of a race.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Racer {
+pub(super) struct RunningAttempt {
     pub attempt: u8,
     pub since: Time,
     /// What it cost its budget.
@@ -26,10 +26,10 @@ pub(super) struct Racer {
 
 /// The block.
 #[derive(Clone, Debug)]
-pub(super) struct Side {
+pub(super) struct CallExtra {
     /// The largest Retry-After of the race, in µs; between attempts: when the next one was paid for.
     pub moment: u64,
-    /// When each racer started, in µs since the first: 48 bits, nine years, low ones and high ones.
+    /// When each running attempt started, in µs since the first: 48 bits, nine years, low ones and high ones.
     since: [u32; 4],
     later: [u16; 4],
     charge: [u16; 4],
@@ -38,22 +38,22 @@ pub(super) struct Side {
     pub target: u16,
     /// The hold that it waits in or has a place of.
     pub gate: u16,
-    /// The number of each racer's attempt; 0 is none.
+    /// The number of each running attempt; 0 is none.
     attempt: [u8; 4],
     hedge: [bool; 4],
     /// Lanes that hold a permit beside the call's own.
-    pub extra: u8,
+    pub extra_permits: u8,
     /// Does it have a place of its hold (and not wait for one)?
     pub placed: bool,
     /// Do its attempts never run beside each other?
     pub solo: bool,
-    /// The place of the newest racer; what it says of it stays until the next one comes.
+    /// The place of the newest running attempt; what it says of it stays until the next one comes.
     newest: u8,
 }
 
-const _: () = assert!(size_of::<Side>() == 64);
+const _: () = assert!(size_of::<CallExtra>() == 64);
 
-impl Default for Side {
+impl Default for CallExtra {
     fn default() -> Self {
         Self {
             moment: 0,
@@ -65,7 +65,7 @@ impl Default for Side {
             gate: NO_GATE,
             attempt: [0; 4],
             hedge: [false; 4],
-            extra: 0,
+            extra_permits: 0,
             placed: false,
             solo: false,
             newest: 0,
@@ -73,24 +73,24 @@ impl Default for Side {
     }
 }
 
-/// The longest race whose starts are told apart.
+/// The longest race whose starts are distinguished.
 const LONGEST: u64 = (1 << 48) - 1;
 
-impl Side {
-    /// Notes an attempt that runs from `racer.since` on, in a race whose first started at `base`.
-    pub fn enter(&mut self, racer: Racer, base: Time) {
+impl CallExtra {
+    /// Adds an attempt to a race whose first attempt started at `base`.
+    pub fn enter(&mut self, running_attempt: RunningAttempt, base: Time) {
         let Some(place) = self.attempt.iter().position(|attempt| *attempt == 0) else { return };
-        let since = racer.since.since(base).as_micros().min(LONGEST);
-        (self.attempt[place], self.newest) = (racer.attempt, place as u8);
+        let since = running_attempt.since.since(base).as_micros().min(LONGEST);
+        (self.attempt[place], self.newest) = (running_attempt.attempt, place as u8);
         (self.since[place], self.later[place]) = (since as u32, (since >> 32) as u16);
-        (self.charge[place], self.ticket[place]) = (racer.charge, racer.ticket);
-        self.hedge[place] = racer.hedge;
+        (self.charge[place], self.ticket[place]) = (running_attempt.charge, running_attempt.ticket);
+        self.hedge[place] = running_attempt.hedge;
     }
 
-    /// The racers, in the order of their places.
-    pub fn racers(&self, base: Time) -> impl Iterator<Item = Racer> + '_ {
+    /// The running attempts, in the order of their places.
+    pub fn running_attempts(&self, base: Time) -> impl Iterator<Item = RunningAttempt> + '_ {
         let there = (0..4).filter(|place| self.attempt[*place] != 0);
-        there.map(move |place| Racer {
+        there.map(move |place| RunningAttempt {
             attempt: self.attempt[place],
             since: self.started(place, base),
             charge: self.charge[place],
@@ -100,7 +100,7 @@ impl Side {
         })
     }
 
-    /// Forgets what the racers paid to a budget that is gone; `hedges` too, where they paid to the same.
+    /// Forgets what the running attempts paid to a budget that is gone; `hedges` too, where they paid to the same.
     pub fn forget_charges(&mut self, hedges: bool) {
         for (charge, hedge) in self.charge.iter_mut().zip(&self.hedge) {
             *charge = if *hedge && !hedges { *charge } else { 0 };
@@ -108,11 +108,13 @@ impl Side {
     }
 
     /// Takes one out of the race.
-    pub fn take(&mut self, lane: Lane, base: Time) -> Option<Racer> {
-        let racer = self.racers(base).find(|racer| Lane::of(racer.attempt) == lane)?;
-        let place = self.attempt.iter().position(|attempt| *attempt == racer.attempt)?;
+    pub fn take(&mut self, attempt_slot: AttemptSlot, base: Time) -> Option<RunningAttempt> {
+        let running_attempt = self
+            .running_attempts(base)
+            .find(|running_attempt| AttemptSlot::of(running_attempt.attempt) == attempt_slot)?;
+        let place = self.attempt.iter().position(|attempt| *attempt == running_attempt.attempt)?;
         self.attempt[place] = 0;
-        Some(racer)
+        Some(running_attempt)
     }
 
     fn started(&self, place: usize, base: Time) -> Time {
@@ -120,7 +122,7 @@ impl Side {
         base.after(Duration::from_micros(since))
     }
 
-    /// When the newest racer started.
+    /// When the newest running attempt started.
     pub fn newest(&self, base: Time) -> Time {
         self.started(usize::from(self.newest), base)
     }
@@ -128,21 +130,21 @@ impl Side {
 
 /// All blocks, and which call has which.
 #[derive(Debug, Default)]
-pub(super) struct Sides {
-    blocks: Vec<Side>,
+pub(super) struct CallExtras {
+    blocks: Vec<CallExtra>,
     free: Vec<u32>,
     /// By slot of the call; as long as the highest slot that ever had one.
     of: Vec<u32>,
 }
 
-impl Sides {
+impl CallExtras {
     /// A fresh block for a call.
     pub fn insert(&mut self, slot: Slot) {
         let place = self.free.pop().unwrap_or_else(|| {
-            self.blocks.push(Side::default());
+            self.blocks.push(CallExtra::default());
             (self.blocks.len() - 1) as u32
         });
-        self.blocks[place as usize] = Side::default();
+        self.blocks[place as usize] = CallExtra::default();
         if self.of.len() <= slot.index() {
             self.of.resize(slot.index() + 1, 0);
         }
@@ -153,11 +155,11 @@ impl Sides {
         self.free.push(self.of[slot.index()]);
     }
 
-    pub fn get(&self, slot: Slot) -> &Side {
+    pub fn get(&self, slot: Slot) -> &CallExtra {
         &self.blocks[self.of[slot.index()] as usize]
     }
 
-    pub fn get_mut(&mut self, slot: Slot) -> &mut Side {
+    pub fn get_mut(&mut self, slot: Slot) -> &mut CallExtra {
         &mut self.blocks[self.of[slot.index()] as usize]
     }
 
@@ -214,14 +216,14 @@ impl Arena {
     pub fn note_charged(&mut self, slot: Slot) {
         if self[slot].attempts > 0 {
             let since = self[slot].since();
-            self.side_mut(slot).moment = since.as_micros();
+            self.extra_mut(slot).moment = since.as_micros();
         }
     }
 
     pub fn recall_charged(&mut self, slot: Slot) {
         let call = &self[slot];
-        let since = match self.side(slot) {
-            Some(side) if call.attempts > 0 => Time::from_micros(side.moment),
+        let since = match self.extra(slot) {
+            Some(extra) if call.attempts > 0 => Time::from_micros(extra.moment),
             _ => call.started,
         };
         self[slot].set_since(since);
@@ -230,9 +232,9 @@ impl Arena {
     /// The permits that a call holds.
     pub fn permits_of(&self, slot: Slot) -> u32 {
         let call = &self[slot];
-        let extra = self.side(slot).map_or(0, |side| side.extra & call.lanes);
-        let lanes = if call.has(flag::PER_LANE) { call.lanes } else { extra };
-        u32::from(call.has(flag::HOLDS)) + lanes.count_ones()
+        let extra_permits = self.extra(slot).map_or(0, |extra| extra.extra_permits & call.attempt_slots);
+        let attempt_slots = if call.has(flag::PER_ATTEMPT) { call.attempt_slots } else { extra_permits };
+        u32::from(call.has(flag::HOLDS)) + attempt_slots.count_ones()
     }
 
     /// Does a call say that it may be hedged?
@@ -240,11 +242,11 @@ impl Arena {
         let call = &self[slot];
         call.has(flag::IDEMPOTENT)
             && call.has(flag::REPLAYABLE)
-            && self.side(slot).is_none_or(|side| !side.solo)
+            && self.extra(slot).is_none_or(|extra| !extra.solo)
     }
 
     /// A retryable failure beside attempts that go on.
-    pub fn lost_lane(&mut self, slot: Slot, class: Class, retry_after: Option<Duration>) {
+    pub fn lost_attempt(&mut self, slot: Slot, class: Class, retry_after: Option<Duration>) {
         if class == Class::Throttled {
             self[slot].flags |= flag::UNHEDGED;
         }
@@ -253,18 +255,21 @@ impl Arena {
 
     /// Keeps the largest Retry-After of a race.
     pub fn note_retry_after(&mut self, slot: Slot, retry_after: Option<Duration>) {
-        let side = self.side_mut(slot);
-        side.moment = side.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
+        let extra = self.extra_mut(slot);
+        extra.moment = extra.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
     }
 
     /// When the oldest attempt that runs started, and which it is.
     pub fn oldest_running(&self, slot: Slot) -> (Time, u8) {
-        let (call, side) = (&self[slot], self.side(slot));
+        let (call, extra) = (&self[slot], self.extra(slot));
         if !call.is_racing() {
             return (call.since(), call.attempts);
         }
-        let racers = side.into_iter().flat_map(|side| side.racers(call.since()));
-        racers.map(|racer| (racer.since, racer.attempt)).min().unwrap_or((call.since(), call.attempts))
+        let running_attempts = extra.into_iter().flat_map(|extra| extra.running_attempts(call.since()));
+        running_attempts
+            .map(|running_attempt| (running_attempt.since, running_attempt.attempt))
+            .min()
+            .unwrap_or((call.since(), call.attempts))
     }
 
     /// The largest Retry-After of a race, its last attempt's among them.
@@ -275,7 +280,7 @@ impl Arena {
 
     #[inline(never)]
     fn largest_of_race(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
-        let noted = self.side(slot).and_then(|side| side.moment.checked_sub(1));
+        let noted = self.extra(slot).and_then(|extra| extra.moment.checked_sub(1));
         last.max(noted.map(Duration::from_micros))
     }
 
@@ -289,11 +294,11 @@ impl Arena {
     /// An attempt is out no more. Its permit, if it has one of its own, goes back when all that learns from its end has
     /// seen it out.
     #[inline]
-    pub fn report_lane(&mut self, slot: Slot, bits: u8, pending: &mut PendingRelease) {
+    pub fn report_attempt_slots(&mut self, slot: Slot, bits: u8, pending: &mut PendingRelease) {
         let call = &mut self[slot];
-        let gone = call.lanes & bits;
-        call.lanes &= !bits;
-        if gone != 0 && call.has(flag::PER_LANE | flag::SIDE) {
+        let gone = call.attempt_slots & bits;
+        call.attempt_slots &= !bits;
+        if gone != 0 && call.has(flag::PER_ATTEMPT | flag::EXTRA) {
             self.report_permits(slot, gone, pending);
         }
     }
@@ -301,12 +306,12 @@ impl Arena {
     #[inline(never)]
     fn report_permits(&mut self, slot: Slot, gone: u8, pending: &mut PendingRelease) {
         let call = &self[slot];
-        let mut permits = if call.has(flag::PER_LANE) { gone.count_ones() } else { 0 };
+        let mut permits = if call.has(flag::PER_ATTEMPT) { gone.count_ones() } else { 0 };
         let route = call.route;
-        if call.has(flag::SIDE) {
-            let side = self.side_mut(slot);
-            permits += (side.extra & gone).count_ones();
-            side.extra &= !gone;
+        if call.has(flag::EXTRA) {
+            let extra = self.extra_mut(slot);
+            permits += (extra.extra_permits & gone).count_ones();
+            extra.extra_permits &= !gone;
         }
         if permits > 0 {
             pending.add(route, permits);
@@ -322,7 +327,7 @@ impl Arena {
         }
         let newest = attempt == call.attempts && call.between_attempts();
         self[slot].stopped &= !bit;
-        self.report_lane(slot, bit, pending);
+        self.report_attempt_slots(slot, bit, pending);
         newest
     }
 }

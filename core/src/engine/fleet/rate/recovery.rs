@@ -12,43 +12,46 @@ use crate::time::{Duration, Time};
 
 impl Share {
     /// The store is back: since others may still go by their shares, this one is a bound for a while too.
-    pub(super) fn begin_easing(&mut self, now: Time) {
+    pub(super) fn begin_recovery(&mut self, now: Time) {
         if self.fleet.on_loss == OnLoss::Local {
             // The rarest probe, half more, and its answer: by then all have found it that have calls.
             let latest = Duration::from_micros(RAREST.as_micros() * 3 / 2).plus(self.within);
-            self.eased = now.after(latest);
+            self.recovery_until = now.after(latest);
         }
     }
 
     /// Is the own share a bound beside the store's tokens?
-    pub(super) fn is_eased(&self, now: Time) -> bool {
-        now < self.eased
+    pub(super) fn is_recovering(&self, now: Time) -> bool {
+        now < self.recovery_until
     }
 
     /// Processes among which the rate is shared: while some may not have found the store, no fewer than before.
-    pub(super) fn sharers(&self, told: u32, now: Time) -> u32 {
-        if self.is_eased(now) { told.max(self.processes) } else { told }
+    pub(super) fn sharers(&self, reported: u32, now: Time) -> u32 {
+        if self.is_recovering(now) { reported.max(self.processes) } else { reported }
     }
 
-    /// As many tokens as are of use beside those at hand: where the own share is a bound, what it holds. More would lie about,
-    /// and be spent at once when the bound ends.
+    /// Tokens worth leasing now. In recovery: at most what the local share allows; a surplus would be spent in one burst.
     pub(super) fn room(&mut self, now: Time) -> u32 {
-        if self.is_eased(now) { self.local.level(now).saturating_sub(self.tokens(now)) } else { u32::MAX }
+        if self.is_recovering(now) {
+            self.local.level(now).saturating_sub(self.tokens(now))
+        } else {
+            u32::MAX
+        }
     }
 
     /// Tokens to take from the store at a time. Where the own share is a bound, only a part of a lease.
     pub(super) fn lease(&self, now: Time) -> u32 {
-        let parts = if self.is_eased(now) { self.processes.max(1) } else { 1 };
+        let parts = if self.is_recovering(now) { self.processes.max(1) } else { 1 };
         (self.fleet.lease / parts).max(1)
     }
 
     /// How long until the own share allows a call of this cost behind so many tokens; what never fits waits for the whole share.
     pub(super) fn own_turn(&mut self, ahead: u64, cost: u32, now: Time) -> Duration {
-        if !self.is_eased(now) {
+        if !self.is_recovering(now) {
             return Duration::ZERO;
         }
         let cost = cost.min(self.local.settings().burst);
-        self.local.wait_for(ahead.saturating_add(u64::from(cost)), now).min(self.eased.since(now))
+        self.local.wait_for(ahead.saturating_add(u64::from(cost)), now).min(self.recovery_until.since(now))
     }
 
     /// May a call of this cost have leased tokens?
