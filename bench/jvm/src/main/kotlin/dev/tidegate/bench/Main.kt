@@ -67,13 +67,7 @@ private fun measure(title: String, vararg benches: Bench, clock: () -> Long = { 
     }
 }
 
-private fun Engine.named(name: String, configure: Configure<PolicyOptions>): Policy {
-    val own = this
-    return policy(name) {
-        engine = own
-        with(configure) { configure() }
-    }
-}
+private fun Engine.named(name: String, configure: Configure<PolicyOptions>): Policy = policy(name, this, configure)
 
 private fun stack(engine: Engine, name: String, wait: Duration = 0.seconds) = engine.named(name) {
     retry { maxAttempts = 3; backoff { base = wait; max = 1.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }

@@ -30,8 +30,7 @@ sealed interface Screen {
 
 /** Where entries come from: one HTTP client, one policy. It holds what was seen last, for when the network is gone. */
 class TimelineRepository(private val url: String, engine: Engine = Engine.default) {
-    private val policy: Policy = policy("timeline") {
-        this.engine = engine
+    private val policy: Policy = policy("timeline", engine) {
         preset = Preset.HTTP
         deadline = 10.seconds
         attemptTimeout = 3.seconds
