@@ -8,6 +8,12 @@ use crate::json::{self, listed};
 use crate::output::{self, mistakes, pieces};
 use crate::{NO_WORD, answer, meter, staged, time};
 
+/// One owner of a policy less. `keep` keeps what it has counted for whoever takes it in again.
+#[wasm_bindgen]
+pub fn release(engine: u32, policy: u32, keep: u32, now: f64) {
+    with(engine, |it| it.core.release_policy(PolicyId::from_word(policy), keep != 0, time(now)));
+}
+
 /// Gives a policy the staged pairs as its settings: 0, and who can go on now is among the woken. Or −1, as for `policy`.
 #[wasm_bindgen]
 pub fn retune(engine: u32, policy: u32, now: f64) -> f64 {

@@ -140,7 +140,9 @@ describe("tested", () => {
     const some = policy({ engine: lab, ...settings });
     const quick = setTesting({ attempts: 5 });
     expect(policy({ engine: lab, ...settings }).explain().maxAttempts).toBe(5);
-    expect(() => policy({ engine: lab, name: "shared", retry: { maxAttempts: 4 } })).toThrow(/shared/);
+    const elsewhere = new Function("policy", "options", "return policy(options)"); // in no file
+    const other4 = { engine: lab, name: "shared", retry: { maxAttempts: 4 } };
+    expect(() => elsewhere(policy, other4)).toThrow(/shared/);
     expect(some.explain().maxAttempts).toBe(5);
     expect(() => some.retune({ retry: { maxAttempts: 0 } })).toThrow(/maxAttempts = 0/);
     some.retune({ retry: { maxAttempts: 4 } });

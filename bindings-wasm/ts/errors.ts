@@ -57,19 +57,23 @@ export class TidegateError extends Error {
     Object.assign(this, { name, code, httpStatus, retryAt }, told);
   }
 
-  /** @internal Is it an error of this class, or of the same class of another copy of this package? */
+  /** @internal */
   static override [Symbol.hasInstance](value: unknown): boolean {
-    // biome-ignore lint/complexity/noThisInStatic: the class on the right of `instanceof`, which may be one of its heirs
-    const asked: typeof TidegateError = this;
-    if (Function.prototype[Symbol.hasInstance].call(asked, value)) return true;
-    if (!(value instanceof Error) || !Object.hasOwn(asked, KIND)) return false;
-    let its: unknown = value.constructor;
-    while (typeof its === "function") {
-      if (Object.hasOwn(its, KIND) && (its as typeof TidegateError)[KIND][0] === asked[KIND][0]) return true;
-      its = Object.getPrototypeOf(its);
-    }
-    return false;
+    // biome-ignore lint/complexity/noThisInStatic: it is the class on the right of `instanceof`, which may be one of its heirs
+    return isOf(this, value);
   }
+}
+
+/** Is it an error of this class, or of the same class of another copy of this package? */
+function isOf(asked: typeof TidegateError, value: unknown): boolean {
+  if (Function.prototype[Symbol.hasInstance].call(asked, value)) return true;
+  if (!(value instanceof Error) || !Object.hasOwn(asked, KIND)) return false;
+  let its: unknown = value.constructor;
+  while (typeof its === "function") {
+    if (Object.hasOwn(its, KIND) && (its as typeof TidegateError)[KIND][0] === asked[KIND][0]) return true;
+    its = Object.getPrototypeOf(its);
+  }
+  return false;
 }
 
 /** The call was refused before any attempt. */

@@ -146,7 +146,7 @@ export class Policies {
   /** Does what changes policies, of which each is what its owner wants while that goes on. */
   #tested(work: () => void): void {
     const { engine } = this;
-    for (const wanted of engine.wanted) if (wanted !== undefined) tester?.before(engine, wanted.name);
+    for (const { name } of engine.wanted.values()) tester?.before(engine, name);
     try {
       work();
       engine.changed();
@@ -168,8 +168,11 @@ export class Policies {
     this.#said = new Map(pools.map(([name, kind, pairs]) => [`pool.${name}`, JSON.stringify([kind, pairs])]));
     for (const [name, number, pairs] of policies) {
       this.#said.set(`policy.${name}`, JSON.stringify(pairs));
-      engine.wanted[number] = { name, pairs };
-      made[name] = this.#policies[name] ?? new Policy({ ...options, engine, name }, number);
+      const known = engine.wanted.get(number);
+      const ours = this.#policies[name];
+      if (known === undefined || ours === undefined) engine.wanted.own(number, name, pairs);
+      else known.pairs = pairs;
+      made[name] = ours ?? new Policy({ ...options, engine, name }, number);
     }
     this.#policies = made;
     this.#digest = digest;

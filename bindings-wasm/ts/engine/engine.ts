@@ -25,7 +25,7 @@ import {
   spoken,
 } from "../telemetry/explain.js";
 import type { Snapshot } from "../telemetry/snapshot.js";
-import { added, tester, type Wanted } from "../testing/tested.js";
+import { added, tester } from "../testing/tested.js";
 import { type Clock, platformTime, Standing } from "../time/clock.js";
 import { type Moments, Ticker } from "../time/ticker.js";
 import { Declared, LACKING } from "./declared.js";
@@ -33,6 +33,7 @@ import type { EngineOptions, Halves, Restored, SavedState, Waiter } from "./engi
 import { isFull, needs, there, want } from "./module.js";
 import { type Native, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, OPTIONS, type PoolKind } from "./options.js";
+import { Owners } from "./owners.js";
 import { readRoutes, SAVE, SNAPSHOT } from "./pages.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { RouteKeys } from "./route_keys.js";
@@ -101,7 +102,7 @@ export class Engine {
   /** @internal */
   readonly listeners = new Set<Listener>();
   /** @internal Policies by number, as their owners want them. */
-  readonly wanted: Wanted[] = [];
+  readonly wanted = new Owners(this);
   /** @internal Does it count for metrics? */
   measured = false;
   /** @internal Its journal's head. */
@@ -162,6 +163,7 @@ export class Engine {
     this.#enter();
     if (inputs === undefined) this.#hear();
     else inputs.replay(this);
+    this.wanted.settle();
     tester?.made(this);
   }
 
@@ -259,14 +261,15 @@ export class Engine {
   }
 
   /** @internal The number of a policy with these settings. */
-  take(name: string, pairs: readonly Pair[], form: Form): number {
+  take(name: string, pairs: readonly Pair[], form: Form, place?: string): number {
     const known = tester?.before(this, name);
     stage(name, pairs);
-    const number = this.native.policy(this.handle);
+    let number = this.native.policy(this.handle);
     const told = number < 0 ? pieces() : [];
+    if (number < 0) number = this.wanted.again(name, pairs, place);
     if (number >= 0) {
       this.#inputs?.policy(name, pairs);
-      this.wanted[number] = { name, pairs };
+      this.wanted.own(number, name, pairs, place);
     }
     tester?.after(this, number < 0 ? (known ?? -1) : number);
     if (number >= 0) return number;
@@ -470,7 +473,7 @@ export class Engine {
   /** A record as the engine writes it, with the names of its policy and route. */
   #event(written: Written): TidegateEvent {
     const key = (route: number) => this.#keys.of(this.native, this.handle, route);
-    return eventOf(written, (number) => this.wanted[number]?.name, key);
+    return eventOf(written, (number) => this.wanted.get(number)?.name, key);
   }
 
   /** @internal What a policy does. */
@@ -543,7 +546,7 @@ export class Engine {
       native.explain(engine.handle, number);
       const told = JSON.parse(said()) as PolicyExplanation | null;
       if (told === null) return engine;
-      engine.wanted[number] = { name: told.policy, pairs: [] };
+      engine.wanted.own(number, told.policy, []);
     }
   }
 
@@ -553,7 +556,8 @@ export class Engine {
     tester?.before(this, name);
     try {
       this.change(number, name, pairs);
-      this.wanted[number] = { name, pairs };
+      const wanted = this.wanted.get(number);
+      if (wanted !== undefined) wanted.pairs = pairs;
     } finally {
       tester?.after(this, number);
     }

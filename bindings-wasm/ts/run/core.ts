@@ -7,6 +7,29 @@ import type { Limits } from "../errors.js";
 import type { ErrorClass } from "../judge.js";
 import { type Refused, refusal } from "./notes.js";
 
+/** What is known of a policy's place in its engine when nobody holds the policy any more. */
+interface Held {
+  readonly engine: WeakRef<Engine>;
+  number: number;
+  /** Does the engine keep what the policy has counted, for whoever makes it again under its name? */
+  readonly keep: boolean;
+}
+
+/** Releases policies that nobody holds: neither their owner, nor a caller of theirs, nor a call. */
+const holders =
+  typeof FinalizationRegistry === "undefined"
+    ? undefined
+    : new FinalizationRegistry<Held>(({ engine, number, keep }) => {
+        if (number >= 0) engine.deref()?.wanted.release(number, keep);
+      });
+
+/** Has a policy released when nobody holds it: where its number is to be put. */
+export function holding(core: Core, keep: boolean): Held {
+  const held = { engine: new WeakRef(core.engine), number: -1, keep };
+  holders?.register(core, held);
+  return held;
+}
+
 export class Core implements Refused {
   readonly engine: Engine;
   readonly name: string;

@@ -4,6 +4,7 @@ import type { Classify } from "../classify.js";
 import { defaultEngine } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
 import { asWritten, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
+import { definedIn } from "../engine/place.js";
 import {
   ABORTABLE,
   type Criticality,
@@ -21,7 +22,7 @@ import type { EventType, Listener, Subscription } from "../telemetry/events.js";
 import type { PolicyExplanation } from "../telemetry/explain.js";
 import type { PolicyCounts, RouteSnapshot } from "../telemetry/snapshot.js";
 import { flagsOf, limitOf } from "./call.js";
-import { Core } from "./core.js";
+import { Core, holding } from "./core.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Attempt, Lane } from "./lane.js";
 import { functionAdapter, Run } from "./run.js";
@@ -30,7 +31,8 @@ import { type WrapOptions, wrapped } from "./wrap.js";
 
 /** What a policy is made of: its settings, and what is the host's. */
 export interface PolicyOptions<F = never> extends Settings {
-  /** Its name in errors and telemetry; the same name with other settings is an error. A fresh one if left out. */
+  /** Its name in errors and telemetry; the same name with other settings is an error, but in the same file, where it is the definition that has run again.
+   * A fresh one if left out. */
   readonly name?: string | undefined;
   /**
    * The classes of errors to repeat besides those that are known to pass: `on: [MyError]`. Such an error keeps its class if that is
@@ -303,8 +305,11 @@ export class Policy<F = never> extends Caller<F> {
     const written = asWritten(settings);
     const core = new Core(engine, name, options.classify, options.on, written.deadline);
     super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
+    const held = holding(core, options.name !== undefined);
+    const place = options.name === undefined ? undefined : definedIn(policy, new.target);
     core.declared = engine.declare(taken === undefined && needsFull(written), () => {
-      core.number = taken ?? engine.take(name, pairsOf(written), OPTIONS);
+      core.number = taken ?? engine.take(name, pairsOf(written), OPTIONS, place);
+      held.number = core.number;
     });
     this.name = name;
     this.engine = engine;

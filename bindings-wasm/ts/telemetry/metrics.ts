@@ -100,9 +100,6 @@ function seriesOf(engine: Engine, readings: readonly Reading[]): Series[] {
 /** What a route is called in labels. */
 export function labelOf(engine: Engine, policy: string, route: string): string {
   say(route);
-  engine.native.label(
-    engine.handle,
-    engine.wanted.findIndex((wanted) => wanted?.name === policy),
-  );
+  engine.native.label(engine.handle, engine.wanted.numberOf(policy));
   return said();
 }

@@ -53,20 +53,20 @@ function tested(engine: Engine): void {
 
 /** A policy of this name is to be what its owner wants. */
 function before(engine: Engine, name: string): number {
-  const number = engine.wanted.findIndex((policy) => policy?.name === name);
+  const number = engine.wanted.numberOf(name);
   if (changed.get(engine)?.has(number)) asWanted(engine, number);
   return number;
 }
 
 function asWanted(engine: Engine, number: number): void {
-  const { name, pairs } = engine.wanted[number] as { name: string; pairs: readonly Pair[] };
+  const wanted = engine.wanted.get(number);
   changed.get(engine)?.delete(number);
-  engine.change(number, name, pairs);
+  if (wanted !== undefined) engine.change(number, wanted.name, wanted.pairs);
 }
 
 /** Gives a policy another number of attempts, and no wait between them. One without retries stays as it is. */
 function after(engine: Engine, number: number): void {
-  const wanted = engine.wanted[number];
+  const wanted = engine.wanted.get(number);
   if (mode.attempts === 0 || wanted === undefined || changed.get(engine)?.has(number)) return;
   const value = (key: string) => {
     say(key);

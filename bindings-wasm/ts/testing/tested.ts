@@ -1,13 +1,6 @@
 /** Where tests get a hold of engines. Nothing here costs a call anything. */
 
 import type { Engine } from "../engine/engine.js";
-import type { Pair } from "../engine/native.js";
-
-/** A policy as its owner wants it. */
-export interface Wanted {
-  readonly name: string;
-  readonly pairs: readonly Pair[];
-}
 
 /** What `tidegate/testing` wants to be told, once it has switched something. */
 export interface Tester {
