@@ -48,7 +48,7 @@ impl Engine {
             }
             State::Paced => self.fleet_desk().left_rate_queue(route, sending, now),
             State::Held if crate::full::FULL => {
-                self.desk.let_through(route, self.desk.calls.gate_of(slot), now)
+                self.desk.let_through(route, self.desk.calls.gate_of(slot), now);
             }
             _ => {}
         }

@@ -46,12 +46,12 @@ impl FleetDesk<'_> {
         };
         match pending.subject {
             Subject::Rate { want, need, call } => {
-                self.on_rate_reply(home.own(), (want, need, call), answer, now)
+                self.on_rate_reply(home.own(), (want, need, call), answer, now);
             }
             Subject::Breaker { op } => self.on_breaker_reply(home, (command, op, pending.sent), answer, now),
             Subject::Digest => self.desk.routes.on_digest_reply(home.own(), pending.sent, answer, now),
             Subject::Slots { op, count } => {
-                self.on_slots_reply(home.own(), (op, count), pending, answer, now)
+                self.on_slots_reply(home.own(), (op, count), pending, answer, now);
             }
             Subject::Window { link, wanted } => {
                 self.on_window_reply(home.own(), (link, wanted), pending, answer, now);
