@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use tidegate::wire::{pack_event, pack_outcome, pack_request, pack_step};
 use tidegate::{
-    Action, Class, Criticality, Duration, Event, Flags, Kind, Lane, Opinion, Outcome, Request, Step, Verdict,
-    Wait,
+    Action, AttemptSlot, Class, Criticality, Duration, Event, Flags, Kind, Opinion, Outcome, Request, Step,
+    Verdict, Wait,
 };
 
 const WIDTH: usize = 110;
@@ -64,7 +64,7 @@ fn steps() -> Vec<Constant> {
         ),
         (
             "OK_1",
-            done(Some(Lane::of(1))),
+            done(Some(AttemptSlot::of(1))),
             "Done, ok, with the answer of attempt 1: the happy path's last answer.",
         ),
         ("WAIT_BODY", wait(Wait::Body, None), "\"Wait until the body has been read\"."),
