@@ -58,8 +58,7 @@ export type Needs<T, K extends keyof T> = { readonly [P in K]-?: Exclude<T[P], u
 export type May<T, K extends keyof T> = { readonly [P in K]?: T[P] };
 
 /**
- * Makes or changes a part with settings, which belong to this table of a policy. Mistakes are told by the part's own keys,
- * not by a policy's.
+ * Creates or changes a part with settings of this table of a policy. A mistake names the part's own key, not the policy's.
  */
 export function made(table: string, settings: object, make: () => number): number {
   let nested = settings;
