@@ -1,11 +1,11 @@
-/** What became of an attempt: errors and results as outcomes (semantics 1.4). */
+/** Classification of attempts: errors and results become outcomes (semantics 1.4). */
 
 import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "./engine/wire.js";
 import { outOfRange } from "./errors.js";
 import { judge, UNLISTED } from "./judge.js";
 import type { Core } from "./run/core.js";
 
-// Classes (`KINDS`) at their place in an outcome.
+// Numbers of the classes (`KINDS`), shifted to their place in an outcome.
 export const TRANSIENT = 1 << 11;
 export const TIMEOUT = 3 << 11;
 export const NEVER_SENT = 4 << 11;
@@ -14,42 +14,42 @@ export const PERMANENT = 6 << 11;
 export const IGNORED = 7 << 11;
 export const CANCELLED = 8 << 11;
 
-/** What a `classify` function can answer where a name says too little. */
+/** A detailed answer of a `classify` function, if the name of a class is not enough. */
 export interface Outcome {
   /** The class of the outcome, or the name of a kind that the policy declares. */
   readonly kind: string;
-  /** Whether to retry, whatever the class; left out, the class decides. */
+  /** Whether to retry, regardless of the class. If absent, the class decides. */
   readonly opinion?: "retry" | "do_not" | undefined;
-  /** Milliseconds that the other side asked us to wait. */
+  /** The wait that the server asked for, in milliseconds. */
   readonly retryAfter?: number | undefined;
 }
 
 /**
- * Told the result or the error of an attempt, answers the name of a class or of one of the policy's `kinds`, an `Outcome`,
- * or nothing for the default.
+ * Classifies an attempt by its result or error. Returns the name of a class or of one of the policy's `kinds`, an `Outcome`, or nothing
+ * for the default.
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing has no opinion
 export type Classify = (resultOrError: unknown) => Class | (string & {}) | Outcome | null | undefined | void;
 
-/** The outcome of an error, where no policy is there to judge its status. */
+/** The outcome of an error; `core` is the policy that judges a status, if there is one. */
 export function ofError(error: unknown, core?: Core): number {
   const outcome = judge(error, core);
   return outcome === UNLISTED ? PERMANENT : outcome;
 }
 
-/** Told the answer or the error of an attempt, says whether to try again; undefined is no opinion. */
+/** Decides by the response or error of an attempt whether to try again; undefined is no opinion. */
 export type Predicate = (answerOrError: unknown) => boolean | undefined;
 
 const warned = new WeakSet<object>();
 
-/** Tells of a user's function that is broken, once. */
+/** Warns once that a function of the user has thrown. */
 export function warn(broken: object, what: string, error: unknown, then = "is ignored"): void {
   if (warned.has(broken)) return;
   warned.add(broken);
   complain(`${what} failed, and ${then} where it does`, error);
 }
 
-/** Warns of an error that is nobody's result. One that cannot be printed breaks nothing. */
+/** Logs an error that no call returns. An error that cannot be printed is left out. */
 export function complain(text: string, error: unknown, level: "warn" | "error" = "warn"): void {
   try {
     console[level](`tidegate: ${text}:`, error);
@@ -58,14 +58,14 @@ export function complain(text: string, error: unknown, level: "warn" | "error" =
   }
 }
 
-/** Tells the platform of a mistake that nobody is there to catch, as of any error in a program. */
+/** Reports an error that no caller can catch to the platform (`reportError`, else the console). */
 export function reported(error: unknown): void {
   const { reportError } = globalThis as { reportError?: (error: unknown) => void };
   if (reportError !== undefined) reportError(error);
   else complain("a policy has mistakes", error, "error");
 }
 
-/** The outcome with what the request's own predicate thinks; a broken one has no opinion. */
+/** The outcome, changed by the request's own predicate; a predicate that throws has no opinion. */
 export function opinionOf(predicate: Predicate, subject: unknown, outcome: number): number {
   let again: boolean | undefined;
   try {
@@ -78,7 +78,7 @@ export function opinionOf(predicate: Predicate, subject: unknown, outcome: numbe
   return ((outcome === 0 ? TRANSIENT : outcome) & ~OPINION_MASK) | ((again ? 1 : 2) << 16);
 }
 
-/** The outcome that the user's `classify` names; `otherwise` where it has no opinion or is broken. */
+/** The outcome that the user's `classify` names; `otherwise` if it has no opinion or throws. */
 export function by(
   classify: Classify,
   subject: unknown,

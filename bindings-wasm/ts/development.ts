@@ -1,6 +1,6 @@
 /**
- * The entry for pages under a server for development, by the condition `development`: what such servers bundle beforehand loses the
- * files beside it, so that the modules come as code here. Which one comes, and when, is as in production.
+ * The entry for pages under a development server, selected by the condition `development`. The dependency bundler of such a server
+ * drops the files beside the code, so here the modules are code. Which module is loaded, and when, is as in production.
  */
 
 import { bytesOf } from "./engine/base64.js";

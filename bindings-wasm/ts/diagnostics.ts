@@ -1,5 +1,5 @@
 /**
- * Events on channels of Node's `diagnostics_channel`, for tools that look at a process and do not know its policies.
+ * Events on channels of Node's `diagnostics_channel`, for tools that observe a process without knowing its policies.
  *
  * ```ts
  * import { subscribe } from "node:diagnostics_channel";
@@ -16,8 +16,8 @@ import type { Engine } from "./engine/engine.js";
 import type { Subscription } from "./telemetry/events.js";
 
 /**
- * Publishes every event of an engine (the process's own by default) on the channel `tidegate:<type>`, until the subscription
- * ends. Channels without subscribers cost a look each.
+ * Publishes every event of an engine (by default the engine of the process) on the channel `tidegate:<type>`, until the subscription
+ * ends. A channel without subscribers costs one look-up per event.
  */
 export function publish(engine: Engine = defaultEngine()): Subscription {
   return engine.listen((event) => {

@@ -1,4 +1,4 @@
-/** What stands in base 64. */
+/** Decodes base 64. */
 export function bytesOf(text: string): Uint8Array<ArrayBuffer> {
   const letters = atob(text);
   const bytes = new Uint8Array(letters.length);

@@ -1,4 +1,4 @@
-/** What an author declares, which the engine takes in as soon as its module is there: policies, pools, checks. */
+/** Declarations of policies, pools and checks, which the engine takes in as soon as its module is there. */
 
 import type { Engine } from "./engine.js";
 import { type Which, want } from "./module.js";
@@ -10,11 +10,11 @@ export const LACKING = Symbol("the full module is needed");
 export class Declared {
   readonly #engine: Engine;
   readonly #take: () => void;
-  /** Does it need the full module? */
+  /** Whether it needs the full module. */
   full: boolean;
-  /** Is it settled: taken in, or refused? */
+  /** Whether it is settled: taken in, or refused. */
   settled = false;
-  /** Why it has been refused. */
+  /** Why the engine refused it. */
   mistake: unknown;
 
   constructor(engine: Engine, full: boolean, take: () => void) {
@@ -23,7 +23,7 @@ export class Declared {
     this.#take = take;
   }
 
-  /** Takes it in, where the module has what it needs. */
+  /** Takes it in, if the current module has what it needs. */
   settle(): void {
     if (this.settled || !this.#engine.takes(this.full)) return;
     try {
@@ -39,7 +39,7 @@ export class Declared {
   }
 
   /**
-   * Resolves once it is taken in.
+   * Resolves when the engine has taken it in.
    *
    * @throws PolicyError With its mistakes. ModuleUnavailable if the module cannot be loaded.
    */
@@ -58,7 +58,7 @@ export class Declared {
 }
 
 /**
- * Waits until a declaration is taken in, for a call: milliseconds that it took.
+ * Waits on behalf of a call until a declaration is taken in. Returns the milliseconds that it took.
  *
  * @throws What `taken` throws; the signal's reason; DeadlineExceeded if the call's own deadline passes first.
  */

@@ -1,16 +1,16 @@
-/** The engine that policies belong to which name none. */
+/** The default engine, for policies that name none. */
 
 import { type CallExplanation, endOf } from "../telemetry/explain.js";
 import { Engine } from "./engine.js";
 
-/** Why the call ended that gave this error (or this answer): asked of the engine that it was one of. */
+/** Explains why the call ended that returned this error or response, from the journal of its engine. */
 export function explain(of: object): CallExplanation | undefined {
   return (endOf(of)?.engine as Engine | undefined)?.explain(of);
 }
 
 const KEY = Symbol.for("tidegate/0.1/engine");
 
-/** @internal Makes an engine the process's own: the one before, if there was one. */
+/** @internal Makes an engine the default of the process and returns the one before, if there was one. */
 export function use(engine: Engine | undefined): Engine | undefined {
   const shared = globalThis as { [KEY]?: Engine | undefined };
   const before = shared[KEY];
@@ -18,7 +18,7 @@ export function use(engine: Engine | undefined): Engine | undefined {
   return before;
 }
 
-/** The engine of the process, made when it is first needed; one for ESM and CommonJS together. */
+/** The engine of the process, made on first use; ESM and CommonJS share it. */
 export function defaultEngine(): Engine {
   const shared = globalThis as { [KEY]?: Engine };
   shared[KEY] ??= new Engine();

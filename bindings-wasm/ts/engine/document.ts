@@ -1,4 +1,4 @@
-/** Policies that stand in a document, with the keys and units of every language. Core reads and checks it. */
+/** Policies defined in a document, with the keys and units of every language. Core reads and checks the document. */
 
 import { PolicyError, wrong } from "../errors.js";
 import { Policy, type PolicyOptions } from "../run/policy.js";
@@ -9,25 +9,25 @@ import { there } from "./module.js";
 import { type Native, type Pair, pieces, said, say } from "./native.js";
 import { mistakesOf, OPTIONS } from "./options.js";
 
-/** What a document's policies have from their host. */
+/** Options of a document's policies that only code can give. */
 export type DocumentOptions = Pick<
   PolicyOptions,
   "on" | "classify" | "fallback" | "fallbackOn" | "fetch" | "retryHeader" | "idempotencyKey" | "engine"
 >;
 
-/** What `Policies.reload` has done. Names are as the document has them: `policy.payments`, `pool.db`. */
+/** What `Policies.reload` has changed. Names are those of the document: `policy.payments`, `pool.db`. */
 export interface Reloaded {
-  /** What the document says now, as `Policies.digest`. */
+  /** The digest of the new document, as `Policies.digest`. */
   readonly digest: string;
-  /** What only the newer document has. */
+  /** Policies and pools that only the new document has. */
   readonly added: readonly string[];
-  /** What both have, with other settings. */
+  /** Policies and pools that both documents have, with other settings. */
   readonly changed: readonly string[];
-  /** What only the older document has. */
+  /** Policies and pools that only the old document has. */
   readonly removed: readonly string[];
 }
 
-/** Keys as the document has them. */
+/** Keys as in the document, not converted to camel case. */
 const AS_WRITTEN = { ...OPTIONS, told: (text: string) => text };
 
 const handles =
@@ -53,18 +53,18 @@ type Written = [
   policies: [name: string, number: number, pairs: Pair[]][],
 ];
 
-/** The policies of a document, by name. `load` makes one. */
+/** The policies of a document, by name. Made by `load`. */
 export class Policies {
   /** The engine that keeps their state. */
   readonly engine: Engine;
   readonly #options: DocumentOptions;
   #document: Document;
   #digest = "";
-  /** What the document says of each policy and pool. */
+  /** The settings of each policy and pool in the document, as text. */
   #said = new Map<string, string>();
   #policies: Record<string, Policy> = Object.create(null);
 
-  /** `load` makes it. */
+  /** Use `load`. */
   constructor(document: string | object, options: DocumentOptions) {
     this.#options = options;
     this.engine = options.engine ?? defaultEngine();
@@ -72,12 +72,15 @@ export class Policies {
     this.#tested(() => this.#take());
   }
 
-  /** All of them, by name: an object that has nothing else. */
+  /** All policies, by name: an object without a prototype. */
   get policies(): Readonly<Record<string, Policy>> {
     return this.#policies;
   }
 
-  /** What the document says, as 16 hexadecimal digits: the same wherever a document says the same, whatever its form and order. */
+  /**
+   * A digest of the document's content, 16 hexadecimal digits: equal for documents with the same content, whatever their format and
+   * order.
+   */
   get digest(): string {
     return this.#digest;
   }
@@ -85,7 +88,7 @@ export class Policies {
   /**
    * The policy of this name.
    *
-   * @throws RangeError If the document has none; the text lists those that there are.
+   * @throws RangeError If the document has no such policy; the text lists the names it has.
    */
   get(name: string): Policy {
     const found = this.#policies[name];
@@ -96,20 +99,19 @@ export class Policies {
     return found;
   }
 
-  /** Names and policies. */
+  /** Iterates over the names and policies. */
   [Symbol.iterator](): Iterator<[name: string, policy: Policy]> {
     return Object.entries(this.#policies)[Symbol.iterator]();
   }
 
   /**
-   * Goes over to a newer version of the document, while its policies are in use: all of it, or nothing.
+   * Applies a newer version of the document while its policies are in use: all of it, or nothing.
    *
-   * Policies and pools of both versions get their new settings as `retune` gives them: what they have counted stays counted, and
-   * calls in flight finish under the settings that they began with. A policy that is gone keeps its settings for the callers that
-   * still have it.
+   * Policies and pools of both versions get their new settings as by `retune`: counts are kept, and calls in flight finish under the
+   * settings that they began with. A policy that the new version lacks keeps its settings for callers that still hold it.
    *
-   * @throws PolicyError With every mistake, and everything that cannot go over; nothing has changed then. A policy keeps the pools that
-   * it names, and a pool its kind; a new name may not be that of another policy or pool of the engine.
+   * @throws PolicyError With all mistakes and all changes that cannot be applied; nothing has changed then. A policy must keep the
+   * pools that it names, and a pool its kind; a new name must not be the name of another policy or pool of the engine.
    * @example
    * ```ts
    * const shop = load('{"policy": {"payments": {"retry": {"max_attempts": 3}}}}');
@@ -143,7 +145,7 @@ export class Policies {
     return new Document(native, typeof document === "string" ? document : textOf(document));
   }
 
-  /** Does what changes policies, of which each is what its owner wants while that goes on. */
+  /** Runs work that changes policies. Meanwhile each policy has its owner's settings, not those of `tidegate/testing`. */
   #tested(work: () => void): void {
     const { engine } = this;
     for (const { name } of engine.wanted.values()) tester?.before(engine, name);
@@ -155,7 +157,7 @@ export class Policies {
     }
   }
 
-  /** Takes in what the document says, and what this half keeps of it. */
+  /** Takes the document into the engine, and records what the JavaScript half needs of it. */
   #take(): void {
     const { engine } = this;
     const native = engine.whole("a document");
@@ -180,11 +182,11 @@ export class Policies {
 }
 
 /**
- * The policies of a document: a text in JSON, or what it says. TOML is for those that read it. Keys are in snake case and spans have units there
- * (`"250ms"`), as in the documents of every language. A text has at most 256 KiB and no key twice.
+ * Loads the policies of a document: JSON text, or its parsed content (parse TOML yourself). Keys are in snake case and spans have units
+ * (`"250ms"`), as in the documents of every language. A text has at most 256 KiB and no duplicate key.
  *
- * @throws PolicyError with every mistake of every policy, and the lines that they stand in.
- * @throws NotReady in a page whose full module is not there: `await ready({ full: true })` first.
+ * @throws PolicyError With all mistakes of all policies, and their lines.
+ * @throws NotReady In a page whose full module is not loaded: `await ready({ full: true })` first.
  * @example
  * ```ts
  * const { payments } = load('{"policy": {"payments": {"preset": "http", "deadline": "10s"}}}').policies;

@@ -1,4 +1,4 @@
-/** An engine, and what the shell keeps beside it: who waits, how to wake them, who listens. */
+/** An engine with the state that the JavaScript half keeps for it: waiting calls, how to wake them, and listeners. */
 
 import { complain, reported } from "../classify.js";
 import { checkWhole, NotReady, PolicyError, TidegateError } from "../errors.js";
@@ -42,13 +42,13 @@ import { COMMANDS, KINDS, WAKES } from "./wire.js";
 
 let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;
 
-/** Says what keeps time where that is not one timer for all; the entry for Workers does. */
+/** Replaces the default ticker (one timer for all moments); the entry for Workers does so. */
 export function provideTicker(kind: typeof PlatformTicker): void {
   PlatformTicker = kind;
 }
 
 const RESOLVED = Promise.resolve();
-/** Where an engine is in its module. */
+/** The handle of an engine in its module. */
 interface Place {
   handle: number;
 }
@@ -62,24 +62,24 @@ const places =
 
 type Written = Parameters<typeof eventOf>[0];
 
-/** Holds everything that policies share: routes, slots, budgets. A process has one by default. */
+/** The state that policies share: routes, slots, budgets. A process has one by default. */
 export class Engine {
-  /** @internal The exports of the module that it is in; tests put others in their place. None until `arrived`. */
+  /** @internal The exports of the module that runs this engine; tests replace them. Unset until `arrived` finds a module. */
   native!: Native;
   /** @internal */
   handle = -1;
-  /** @internal Is the full module in force here? */
+  /** @internal Whether this engine runs in the full module. */
   full = false;
-  /** @internal Does it need the full module, whatever its policies need? */
+  /** @internal Whether it needs the full module, whatever its policies need. */
   wantsFull: boolean;
-  /** @internal What has been declared and is not settled. */
+  /** @internal Declarations that are not settled yet. */
   declared: readonly Declared[] = [];
-  /** What has been put in while the small module is in force. */
+  /** The inputs recorded while the small module runs the engine. */
   #inputs: Inputs | undefined;
   readonly #place: Place = { handle: -1 };
-  /** The keys of routes, for events. A route's number is its own for good. */
+  /** The keys of routes, for events. The number of a route is never reused. */
   #keys = new RouteKeys();
-  /** Has something been taken from its journal? */
+  /** Whether lines have been taken from the journal. */
   #taken = false;
   /** @internal */
   readonly clock: Clock | undefined;
@@ -89,29 +89,29 @@ export class Engine {
   readonly scopes: Storage<Scope> | undefined;
   /** @internal */
   readonly waiters = new Map<number, Waiter>();
-  /** @internal May calls wait in queues? */
+  /** @internal Whether calls may wait in queues. */
   readonly queues: boolean;
-  /** @internal How many times settings have changed. */
+  /** @internal Number of times that settings have changed. */
   tunings = 0;
-  /** @internal When its clock was read last: the moment of the step at hand, from which its span counts. */
+  /** @internal The last reading of the clock, in µs: the moment of the current step, from which the span of the step counts. */
   last = 0;
-  /** @internal Is anything done with records? */
+  /** @internal Whether records have a consumer: a listener or the metrics. */
   listening = false;
-  /** @internal Carries commands to the fleet's store, where one is attached. */
+  /** @internal Sends commands to the fleet's store, if one is attached. */
   carrier: (() => void) | undefined;
   /** @internal */
   readonly listeners = new Set<Listener>();
-  /** @internal Policies by number, as their owners want them. */
+  /** @internal Policies by number, with the settings that their owners gave them. */
   readonly wanted = new Owners(this);
-  /** @internal Does it count for metrics? */
+  /** @internal Whether it counts for metrics. */
   measured = false;
-  /** @internal Its journal's head. */
+  /** @internal The seed, which the head of the journal also states. */
   readonly seed: Halves;
   /** @internal */
   readonly maxRoutes: number;
-  /** @internal Does it keep a journal? */
+  /** @internal Whether it keeps a journal. */
   readonly journals: boolean;
-  /** Of an engine that `replay` has made: what it said to each line, in words and numbers. */
+  /** For an engine made by `replay`: the engine's answer to each line of the journal, in words and numbers. */
   answers: readonly string[] = [];
 
   constructor(options: EngineOptions = {}, halves?: Halves) {
@@ -132,7 +132,7 @@ export class Engine {
     this.arrived();
   }
 
-  /** @internal A module is there, perhaps: enters it, and takes in what has been declared. */
+  /** @internal Enters the module if there is one now, and takes in the declarations that have waited. */
   arrived(): void {
     const native = there();
     if (native === undefined || this.full) return;
@@ -145,15 +145,15 @@ export class Engine {
     this.#settle();
   }
 
-  /** Begins in the small module. */
+  /** Starts in the small module. */
   #begin(native: Native): void {
-    // A page that is used so much may as well have all of it; where it does not come, nothing is lost.
+    // A page with this many calls may as well load the full module; if the download fails, nothing is lost.
     this.#inputs = new Inputs(() => void want("full").catch(() => undefined));
     this.native = this.#inputs.recording(native);
     this.#enter();
   }
 
-  /** Begins in the full module, or goes over to it. */
+  /** Starts in the full module, or moves there from the small one. */
   #takeOver(native: Native): void {
     const inputs = this.#inputs;
     if (inputs?.lost) return;
@@ -168,20 +168,20 @@ export class Engine {
   }
 
   #enter(): void {
-    // Of whole numbers the module takes the lower 32 bits.
+    // The module takes the lower 32 bits of whole numbers.
     this.handle = this.native.engine(...this.seed, this.maxRoutes, Number(this.journals));
     this.#place.handle = this.handle;
   }
 
-  /** @internal Can it take in what needs the full module, or does not? */
+  /** @internal Whether it can take in a declaration now; `full` says that the declaration needs the full module. */
   takes(full: boolean): boolean {
     return this.handle >= 0 && (this.full || !full);
   }
 
   /**
-   * @internal Declares something: it is taken in at once where the module is there, else as soon as it is.
+   * @internal Declares something. The engine takes it in at once if the module is there, else as soon as it is.
    *
-   * @throws PolicyError With every mistake there is, where the module is there.
+   * @throws PolicyError With all mistakes, if the module is there.
    */
   declare(full: boolean, take: () => void): Declared {
     const declared = new Declared(this, full, take);
@@ -191,12 +191,12 @@ export class Engine {
     if (!declared.settled) {
       if (this.#inputs?.lost) throw new NotReady(TOO_LATE);
       this.declared = [...this.declared, declared];
-      void want(declared.which).catch(() => undefined); // calls are told, and so is whoever awaits `ready`
+      void want(declared.which).catch(() => undefined); // calls and `ready` report the failure
     }
     return declared;
   }
 
-  /** Takes in what has waited. A mistake is reported here: its author is no longer there to be thrown at. */
+  /** Takes in the declarations that have waited. Mistakes are reported to the platform, since the code that declared has long returned. */
   #settle(): void {
     const waiting = this.declared;
     if (waiting.length === 0) return;
@@ -208,7 +208,7 @@ export class Engine {
     if (this.declared.length > 0) void want("full").catch(() => undefined);
   }
 
-  /** @internal Goes over to the full module as soon as that can be. */
+  /** @internal Moves to the full module as soon as it is there. */
   wantFull(): void {
     this.wantsFull = true;
     if (!this.full)
@@ -221,7 +221,7 @@ export class Engine {
   /**
    * @internal The exports of the full module.
    *
-   * @throws NotReady While that is not there.
+   * @throws NotReady While the full module is missing.
    */
   whole(what: string): Native {
     this.arrived();
@@ -230,27 +230,27 @@ export class Engine {
     throw new NotReady(TOO_LATE);
   }
 
-  /** @internal Microseconds on its clock. */
+  /** @internal The time on its clock, in µs. */
   time(): number {
     this.last = this.clock === undefined ? platformTime() : this.clock.us();
     return this.last;
   }
 
-  /** @internal Tells a call what happened: its next step. Whoever can go on because of it is woken. */
+  /** @internal Reports an event of a call, wakes other calls that can now continue, and returns the call's next step. */
   tell(call: number, event: number): number {
     const step = this.native.on(this.handle, call, event, this.time());
     this.after(step);
     return step;
   }
 
-  /** @internal What a step has left to be done for others. */
+  /** @internal Does what a step requires for others: wakes calls, sends store commands, publishes records. */
   after(step: number): void {
     if ((step & WAKES) !== 0) this.wake();
     if ((step & COMMANDS) !== 0) this.carrier?.();
     if (this.listening) this.publish();
   }
 
-  /** @internal Wakes the owners of the calls that can go on now, each in a turn of its own. */
+  /** @internal Wakes the calls that can continue now, each in a microtask of its own. */
   wake(): void {
     this.#inputs?.wakes();
     const count = this.native.wakes(this.handle);
@@ -260,7 +260,7 @@ export class Engine {
     }
   }
 
-  /** @internal The number of a policy with these settings. */
+  /** @internal Takes in a policy with these settings and returns its number. */
   take(name: string, pairs: readonly Pair[], form: Form, place?: string): number {
     const known = tester?.before(this, name);
     stage(name, pairs);
@@ -273,12 +273,12 @@ export class Engine {
     }
     tester?.after(this, number < 0 ? (known ?? -1) : number);
     if (number >= 0) return number;
-    // What the small module does not know may be known to the full one, which has better words for it, too.
+    // The full module may know settings that the small one does not, and has better texts for mistakes.
     if (!this.full && told.some((text) => text.includes("tidegate/full"))) throw LACKING;
     throw new PolicyError(mistakesOf(told, form, pairs));
   }
 
-  /** @internal A caller got something in the place of an error, or did not. */
+  /** @internal Records that a fallback ran, and whether it succeeded. */
   fellBack(policy: number, key: string, ok: boolean): void {
     const [route, now] = [this.route(policy, key), this.time()];
     if (this.full) this.native.note_fallback(this.handle, route, Number(ok), now);
@@ -286,7 +286,7 @@ export class Engine {
     this.after(0);
   }
 
-  /** @internal The route of a key. */
+  /** @internal The number of the route with this key. */
   route(policy: number, key: string): number {
     const now = this.time();
     this.#inputs?.route(policy, key, now);
@@ -294,16 +294,16 @@ export class Engine {
     return this.native.route(this.handle, policy, now);
   }
 
-  /** @internal May a request of this method be repeated without an idempotency key? */
+  /** @internal Whether a request with this method may be repeated without an idempotency key. */
   retriesMethod(policy: number, method: string): boolean {
     say(method);
     return this.native.retries_method(this.handle, policy) === 1;
   }
 
-  /** @internal The outcome of an HTTP answer, at its place in the word of a Finished event. */
+  /** @internal The outcome of an HTTP response, encoded as in the word of a Finished event. */
   classify(policy: number, status: number, headers: Headers | undefined): number {
     let text = "";
-    // What tests give in place of an answer may have none.
+    // Test doubles of responses may lack headers.
     headers?.forEach?.((value, name) => {
       text += `${name}\0${value}\0`;
     });
@@ -311,48 +311,48 @@ export class Engine {
     return this.native.classify(this.handle, policy, status, Date.now() * 1000);
   }
 
-  /** @internal The name of a path, for `begin`; 0 where its policy holds nothing. */
+  /** @internal The number of a path, for `begin`; 0 if the policy holds no retries (`retry.hold`). */
   target(core: Core, route: number, path: string): number {
     if (core.setting("retry.hold") !== 1) return 0;
     say(path);
     return this.native.target(this.handle, route, this.time());
   }
 
-  /** @internal The value of a key that is in force: spans in microseconds. */
+  /** @internal The value in force of a key; spans in µs. */
   setting(policy: number, key: string): number | string | null {
     say(key);
     const value = this.native.setting(this.handle, policy);
     return Number.isNaN(value) ? said() || null : value;
   }
 
-  /** @internal The names that `classify` may answer, each at its number. */
+  /** @internal The names that `classify` may return; the index of a name is its number. */
   kinds(policy: number): readonly string[] {
     return [...KINDS, ...this.declaredKinds(policy).map(([name]) => name)];
   }
 
-  /** @internal Does what belongs to a call; where work is followed, what it starts knows the call. */
+  /** @internal Runs work that belongs to a call. With nesting on, calls started inside know that call as their parent. */
   enter<R>(call: number, around: Scope | undefined, work: () => R): R {
     const { scopes } = this;
     if (scopes === undefined) return work();
     return scopes.run({ engine: this, call, ends: undefined, criticality: undefined, around }, work);
   }
 
-  /** @internal What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
+  /** @internal Captures the current async context, including the stores of other libraries, for work that runs later from elsewhere. */
   surroundings(): (<R>(work: () => R) => R) | undefined {
     return this.scopes === undefined ? undefined : surroundings();
   }
 
-  /** @internal What a call takes from around it; `own` if it says itself how much it matters. */
+  /** @internal What a call inherits from the scope around it. `own`: the call states its own criticality. */
   inherit(around: Scope, flags: number, limit: number, own: boolean): Inherited {
     return inherited(this, around, flags, limit, own);
   }
 
-  /** @internal Keeps which call an error or an answer ended, for `explain`. */
+  /** @internal Remembers which call ended with this error or response, for `explain`. */
   ended(what: unknown, call: number): void {
     mark(what, this, call);
   }
 
-  /** @internal The kinds that a policy declares, with their bases; the small module has none. */
+  /** @internal The kinds that a policy declares, with their bases; in the small module there are none. */
   declaredKinds(policy: number): [name: string, base: string][] {
     if (!this.full) return [];
     this.native.kinds(this.handle, policy);
@@ -361,9 +361,9 @@ export class Engine {
   }
 
   /**
-   * The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
+   * The current state: calls, waiters, and the counts of each policy, route and pool.
    *
-   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `snapshotInPages` holds nothing up.
+   * Taken at one moment, in one step of the event loop: about 11 µs per route, 0.1 s for 10,000. `snapshotInPages` does not block it.
    */
   snapshot(): Snapshot {
     this.whole("snapshot").snapshot(this.handle, this.time());
@@ -371,17 +371,17 @@ export class Engine {
   }
 
   /**
-   * The same in pages of at most 16 routes, between which the event loop goes on. Each route is consistent in itself; two of them may
-   * be seen some calls apart.
+   * The same in pages of at most 16 routes; the event loop runs between pages. Each route is consistent in itself; two routes may be read
+   * some calls apart.
    */
   async snapshotInPages(): Promise<Snapshot> {
     return readRoutes<Snapshot>(this, SNAPSHOT) as Promise<Snapshot>;
   }
 
   /**
-   * What it has learned (budgets, limits, breakers, throttles), as plain JSON to be kept and given to `restore`.
+   * The learned state (budgets, limits, breakers, throttles) as plain JSON, to be stored and given to `restore`.
    *
-   * It is of one moment, and so one step of the event loop: about 11 µs a route, 0.1 s with 10,000. `saveInPages` holds nothing up.
+   * Read at one moment, in one step of the event loop: about 11 µs per route, 0.1 s for 10,000. `saveInPages` does not block it.
    */
   save(): SavedState {
     this.whole("save").save(this.handle, this.time());
@@ -389,8 +389,8 @@ export class Engine {
   }
 
   /**
-   * The same in pages of at most 64 routes, between which the event loop goes on. Each route is consistent in itself, and nothing that
-   * is restored is older than it was.
+   * The same in pages of at most 64 routes; the event loop runs between pages. Each route is consistent in itself. Restored values may count
+   * as younger than they are, never as older.
    */
   async saveInPages(): Promise<SavedState> {
     const { routes, ...rest } = await readRoutes<object>(this, SAVE);
@@ -398,10 +398,10 @@ export class Engine {
   }
 
   /**
-   * Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
-   * the first call. It is one step of the event loop, whatever the number of routes: either all of the state is taken in or nothing.
+   * Restores a saved state, aged by the time since it was saved. Call it after the policies and pools are made and before the first call. It
+   * is one step of the event loop, whatever the number of routes, and restores all of the state or nothing.
    *
-   * @throws TidegateError if it is no saved state, or the engine has begun calls; nothing has changed then.
+   * @throws TidegateError If `saved` is no saved state, or the engine has begun calls; nothing has changed then.
    */
   restore(saved: SavedState): Restored {
     const native = this.whole("restore");
@@ -413,8 +413,8 @@ export class Engine {
   }
 
   /**
-   * Tells of everything that the engine does from now on, until the subscription ends. Where the full module is still to come,
-   * what happens until then is told when it is there.
+   * Subscribes to all events of the engine from now on, until the subscription ends. Before the full module is loaded, events are delayed
+   * until it is.
    */
   listen(listener: Listener): Subscription {
     this.listeners.add(listener);
@@ -451,7 +451,7 @@ export class Engine {
     }
   }
 
-  /** @internal Takes the records that there are, and tells whoever listens. */
+  /** @internal Takes the new records from the engine and passes them to the listeners. */
   publish(): void {
     if (!this.full) return;
     this.native.records(this.handle);
@@ -470,24 +470,24 @@ export class Engine {
     }
   }
 
-  /** A record as the engine writes it, with the names of its policy and route. */
+  /** Converts a record of the engine to an event, with the names of its policy and route. */
   #event(written: Written): TidegateEvent {
     const key = (route: number) => this.#keys.of(this.native, this.handle, route);
     return eventOf(written, (number) => this.wanted.get(number)?.name, key);
   }
 
-  /** @internal What a policy does. */
+  /** @internal Explains what a policy does. */
   explainPolicy(policy: number): PolicyExplanation {
     this.whole("explain").explain(this.handle, policy);
     return spoken(JSON.parse(said()) as PolicyExplanation);
   }
 
   /**
-   * Why a call waits, or ended as it did, with the numbers that were looked at.
+   * Explains why a call waits, or why it ended as it did, with the numbers that decided.
    *
-   * @param of A call's number, as events have it; or the error (or the answer) that a call ended with.
-   * @returns Undefined where the engine knows nothing of it. A call that has ended is known from the journal, as long as nothing
-   * has been taken from that.
+   * @param of The number of a call, as in events, or the error (or response) that a call ended with.
+   * @returns Undefined if the engine does not know the call. A call that has ended is known from the journal, until lines are taken from the
+   * journal.
    */
   explain(of: number | object): CallExplanation | undefined {
     const native = this.whole("explain");
@@ -500,13 +500,13 @@ export class Engine {
   }
 
   /**
-   * Everything that was put into the engine, one line each, for `Engine.replay`, of whatever language.
+   * Returns all inputs of the engine as text, one per line, for `Engine.replay` in any language.
    *
-   * At most the last 100,000 inputs are kept. A line `dropped` stands for those that are missing, and `replay` refuses it.
+   * Keeps at most the last 100,000 inputs. A line `dropped` marks missing inputs, and `replay` refuses it.
    *
-   * @param options `take`: the lines are taken out, so that the journal stops growing. The next ones go on where these end: the
-   * text of all of them, one behind the other, is what `replay` takes.
-   * @throws TidegateError If the engine keeps none.
+   * @param options `take`: removes the returned lines, which bounds the size of the journal. The next call continues after them; `replay`
+   * takes all texts concatenated in order.
+   * @throws TidegateError If the engine keeps no journal.
    * @example
    * ```ts
    * const engine = new Engine({ seed: 7, journal: true });
@@ -525,12 +525,11 @@ export class Engine {
   }
 
   /**
-   * An engine that was told what stands in a journal: the same seed, and so the same decisions.
+   * Makes an engine from a journal: same seed and inputs, so the same decisions.
    *
-   * Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what it said to each line
-   * is in `answers`.
+   * Its clock stops at the end of the journal. It keeps a journal itself, to explain calls; `answers` has its answer to each line.
    *
-   * @throws RangeError If a line is none of a journal's: which, and why.
+   * @throws RangeError If a line is not a journal line; the text says which line, and why.
    */
   static replay(journal: string): Engine {
     const { seed, maxRoutes, lines } = journalOf(journal);
@@ -550,7 +549,7 @@ export class Engine {
     }
   }
 
-  /** @internal Gives a policy other settings. */
+  /** @internal Gives a policy new settings, as its owner asks. */
   retune(number: number, name: string, pairs: readonly Pair[]): void {
     this.whole("retune");
     tester?.before(this, name);
@@ -563,7 +562,7 @@ export class Engine {
     }
   }
 
-  /** @internal The same, whatever its owner wants. */
+  /** @internal The same, without changing the settings recorded for the owner. */
   change(number: number, name: string, pairs: readonly Pair[]): void {
     stage(name, pairs);
     if (this.native.retune(this.handle, number, this.time()) < 0) {
@@ -572,13 +571,13 @@ export class Engine {
     this.changed();
   }
 
-  /** @internal What is in force has changed. */
+  /** @internal Notes that settings in force have changed. */
   changed(): void {
     this.tunings += 1;
     this.after(WAKES | COMMANDS);
   }
 
-  /** @internal Takes a pool in, or gives it other settings. */
+  /** @internal Takes in a pool, or gives it new settings (`again`). */
   pool(name: string, kind: PoolKind, pairs: readonly Pair[], again: boolean, form: Form): void {
     const native = this.whole("a pool");
     stage(name, pairs);
@@ -589,7 +588,7 @@ export class Engine {
     this.changed();
   }
 
-  /** @internal Refuses all calls of a policy or of one route (`on`), or ends that. */
+  /** @internal Starts or stops (`on`) refusing all calls of a policy, or of one route. */
   forceOpen(policy: number, route: number, on: boolean): void {
     this.whole("forceOpen").force_open(this.handle, policy, route, Number(on), this.time());
     this.after(WAKES | COMMANDS);

@@ -1,57 +1,56 @@
-/** What an engine is made with, and what it gives. */
+/** Types of the options and results of an engine. */
 
 import type { Clock } from "../time/clock.js";
 
-/** How an engine is made. */
+/** Options of an engine. */
 export interface EngineOptions {
-  /** All the randomness there is, 0 to 2^53 − 1; drawn from the platform where it is left out. */
+  /** The seed of all randomness, 0 to 2^53 − 1; random if absent. */
   readonly seed?: number | undefined;
-  /** A `FakeClock` of `tidegate/testing` in the place of `performance.now()`. */
+  /** A clock that replaces `performance.now()`: `FakeClock` of `tidegate/testing`. */
   readonly clock?: Clock | undefined;
-  /** How many routes it keeps state for, 1 to 524,288; 10,000 by default. */
+  /** Number of routes to keep state for, 1 to 524,288; 10,000 by default. */
   readonly maxRoutes?: number | undefined;
   /**
-   * Do calls know the call that they are made in? By default where the platform has `AsyncLocalStorage`; `false` saves what
-   * that costs, about 0.1 µs for each promise on Node 20 and 22 and 0.15 µs for each call on newer ones, and lets retries within
-   * retries multiply.
+   * Whether a call knows the call that it is made in. The default is true if the platform has `AsyncLocalStorage`. `false` saves about
+   * 0.1 µs per promise on Node 20 and 22 and 0.15 µs per call on newer versions, but then retries within retries multiply.
    */
   readonly nesting?: boolean | undefined;
   /**
-   * May calls wait in queues? By default everywhere but on Cloudflare Workers, where a promise of one request cannot be
-   * settled by another.
+   * Whether calls may wait in queues. The default is true except on Cloudflare Workers, where one request cannot settle a promise of
+   * another.
    */
   readonly queues?: boolean | undefined;
   /**
-   * Does it write down everything that is put into it: for `journal`, `replay`, and `explain` of calls that have ended? Not by
-   * default: a journal grows by about 80 bytes an event, until it is taken, up to 100,000 inputs.
+   * Whether the engine records all its inputs, for `journal`, `replay`, and `explain` of calls that have ended. Off by default: until
+   * it is taken, a journal grows by about 80 bytes per event, up to 100,000 inputs.
    */
   readonly journal?: boolean | undefined;
 }
 
-/** What `Engine.save` gives: plain JSON. */
+/** The result of `Engine.save`: plain JSON. */
 export interface SavedState {
-  /** When it was saved, in milliseconds of the epoch. */
+  /** When it was saved, in milliseconds since the epoch. */
   readonly at: number;
-  /** What the engine has learned. */
+  /** The learned state. */
   readonly state: unknown;
 }
 
-/** What a restore has done. */
+/** The result of `Engine.restore`. */
 export interface Restored {
-  /** Routes that go on. */
+  /** Number of routes restored. */
   readonly routes: number;
-  /** Routes for which there was no room. */
+  /** Number of routes left out for lack of room. */
   readonly leftOut: number;
-  /** Policies and pools of the saved state that this engine does not have: make them first, then restore. */
+  /** Policies and pools of the saved state that this engine lacks: make them before `restore`. */
   readonly unknown: readonly (readonly [what: string, name: string])[];
-  /** Components that have started fresh because their settings are others now. */
+  /** Components that start fresh because their settings have changed. */
   readonly dropped: readonly (readonly [what: string, name: string, component: string])[];
 }
 
-/** A seed of 64 bits: its upper half, and a whole number that has the lower one. */
+/** A 64-bit seed: the upper half, and a whole number whose lower 32 bits are the lower half. */
 export type Halves = readonly [high: number, low: number];
 
-/** Something that waits, and can go on now. */
+/** A waiting call that the engine can wake. */
 export interface Waiter {
   wake(): void;
 }

@@ -1,8 +1,8 @@
 /**
- * The WebAssembly modules: which one is in force, where they come from, and when they are there (docs/adr/0025-one-import.md).
+ * The WebAssembly modules: where they come from, when they are loaded, and which one is in use (docs/adr/0025-one-import.md).
  *
- * The small module decides as the full one does, and lacks what pages seldom ask for. A page begins with it unless a policy asks
- * for more; when the full module comes, it takes over (`takeover.ts`), and the small one is gone.
+ * The small module makes the same decisions as the full one, without features that pages seldom use. A page starts with the small
+ * module unless a policy needs more. When the full module is loaded, it takes over (`takeover.ts`) and the small one is dropped.
  */
 
 import { ModuleUnavailable, NotReady } from "../errors.js";
@@ -16,36 +16,36 @@ export type Which = "small" | "full";
 /** A compiled module, or its bytes. */
 export type Code = WebAssembly.Module | Uint8Array<ArrayBuffer> | ArrayBuffer;
 
-/** Where the modules come from; an entry of the package says it. */
+/** The source of the modules, set by an entry of the package. */
 export interface Source {
-  /** Gives the full module at once. It throws where it cannot. */
+  /** Gives the full module synchronously, or throws if it cannot. */
   readonly now?: (() => Code) | undefined;
   /** Fetches a module. */
   readonly later?: ((which: Which) => Promise<Code>) | undefined;
 }
 
-/** Milliseconds that a module may take to come. */
+/** Longest time to load a module, in milliseconds. */
 const PATIENCE = 30_000;
-/** Milliseconds after a failure in which nobody tries again: its error stands for them. */
+/** Milliseconds after a failed download during which calls get its error and no new download starts. */
 const PAUSE = 1000;
 
 let source: Source = {};
 let native: Native | undefined;
 let full = false;
-/** Has the platform failed to give the full module at once? */
+/** Whether the platform failed to give the full module synchronously. */
 let fetches = false;
 
-/** Says where the modules come from. A source that gives the module at once goes before one that fetches. */
+/** Sets the source of the modules. A synchronous source takes precedence over one that fetches. */
 export function provide(from: Source): void {
   if (source.now === undefined || from.now !== undefined) source = from;
 }
 
-/** Is the full module in force? */
+/** Whether the full module is in use. */
 export function isFull(): boolean {
   return full;
 }
 
-/** The module in force; undefined while there is none. It is made ready here where the platform can give it at once. */
+/** The module in use, or undefined. Instantiates the module here if the platform gives it synchronously. */
 export function there(): Native | undefined {
   if (native === undefined && source.now !== undefined && !fetches) {
     try {
@@ -60,9 +60,9 @@ export function there(): Native | undefined {
 }
 
 /**
- * The module in force.
+ * The module in use.
  *
- * @throws NotReady While there is none.
+ * @throws NotReady While no module is loaded.
  */
 export function load(what = "this"): Native {
   const found = there();
@@ -75,9 +75,9 @@ export function load(what = "this"): Native {
 }
 
 /**
- * For what only the full module has.
+ * The full module, for features that only it has.
  *
- * @throws NotReady While that is not there.
+ * @throws NotReady While the full module is not loaded.
  */
 export function needs(what: string): Native {
   const found = load(what);
@@ -89,7 +89,7 @@ export function needs(what: string): Native {
 
 interface Download {
   readonly done: Promise<void>;
-  /** When it failed, on the platform's clock. */
+  /** When it failed, in milliseconds of `performance.now()`. */
   failed?: number;
 }
 
@@ -98,7 +98,7 @@ let asked: Which | undefined;
 let begun: Promise<void> | undefined;
 
 /**
- * Resolves once a module is there that is enough. What is fetched is chosen in a microtask: by then the code at hand has declared
+ * Resolves when a sufficient module is loaded. A microtask chooses which module to fetch, because by then the running code has declared
  * all of its policies.
  */
 export function want(which: Which): Promise<void> {
@@ -145,7 +145,7 @@ async function fetched(which: Which): Promise<void> {
   }
 }
 
-/** Puts a module in force, wherever it comes from. */
+/** Starts to use this module. */
 export async function use(code: Code, which: Which): Promise<void> {
   checkPlatform();
   const module = code instanceof WebAssembly.Module ? code : await WebAssembly.compile(code);
@@ -153,8 +153,8 @@ export async function use(code: Code, which: Which): Promise<void> {
 }
 
 /**
- * What wasm-bindgen has a module import: a function that fills a table of JavaScript's values, of which our exports take none. So it
- * does nothing here, and the module cannot do anything but answer.
+ * The imports that wasm-bindgen requires: a function that fills a table of JavaScript values. Our exports take no such values, so it
+ * does nothing here, and the module can only return results.
  */
 function importsOf(module: WebAssembly.Module): WebAssembly.Imports {
   const imports: Record<string, Record<string, () => void>> = {};
@@ -176,7 +176,7 @@ function unavailable(which: Which, cause: unknown): Error {
 }
 
 function install(instance: WebAssembly.Instance, which: Which): void {
-  if (native !== undefined && (full || which === "small")) return; // what is there has as much
+  if (native !== undefined && (full || which === "small")) return; // the current module is sufficient
   native = instance.exports as unknown as Native;
   full = which === "full";
   for (const engine of engines()) engine.arrived();
@@ -190,7 +190,7 @@ function checkPlatform(): void {
   }
 }
 
-/** A module of this code, or what the page must allow. */
+/** Compiles a module. If the page forbids it, the error says what the page must allow. */
 function compiled(code: Code): WebAssembly.Module {
   checkPlatform();
   if (code instanceof WebAssembly.Module) return code;
@@ -209,7 +209,7 @@ function isForbidden(error: unknown): boolean {
   );
 }
 
-/** Compiles what a URL answers, while it streams. A server that names another type of content costs the streaming alone. */
+/** Compiles the response of a URL while it streams. With another content type than `application/wasm` it compiles after the download. */
 export async function streamed(url: string | URL): Promise<Code> {
   const response = await globalThis.fetch(url);
   if (!response.ok) throw new Error(`${url} answered ${response.status}`);
@@ -226,17 +226,17 @@ export async function streamed(url: string | URL): Promise<Code> {
   return bytes;
 }
 
-/** Where `ready` may take the module from. */
+/** Options of `ready`. */
 export interface ReadyOptions {
-  /** Is the full module wanted, for `snapshot`, `explain`, `retune` and the like? Not if left out: what the policies need. */
+  /** Whether to load the full module, for `snapshot`, `explain`, `retune` and the like. If absent, the policies decide. */
   readonly full?: boolean | undefined;
-  /** The full module (`tidegate/tidegate.wasm`), its bytes, its answer or its URL, for hosts whose bundler loses it. */
+  /** The full module (`tidegate/tidegate.wasm`) as bytes, response or URL, for hosts whose bundler drops the file. */
   readonly from?: string | URL | Response | Code | undefined;
 }
 
 /**
- * Resolves once the engine's module is there and every policy that has been made is taken in. On Node, Deno, Bun and Workers that
- * is at once. No call needs it, since the first one waits by itself; what cannot wait does: `snapshot`, `explain`, `retune`.
+ * Resolves when the engine's module is loaded and every policy made so far is taken in. On Node, Deno, Bun and Workers that is
+ * immediate. Calls do not need it, because the first one waits by itself. Synchronous methods do: `snapshot`, `explain`, `retune`.
  *
  * @throws PolicyError With the mistakes of the first policy that has any.
  * @throws ModuleUnavailable If the module cannot be loaded.

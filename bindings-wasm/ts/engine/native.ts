@@ -1,8 +1,8 @@
-/** What the WebAssembly module exports, as `src/` declares it, and how texts cross its border. */
+/** The exports of the WebAssembly module, as declared in `src/`, and the transfer of texts to and from it. */
 
 import { load } from "./module.js";
 
-/** What the full module exports; the small one has fewer. */
+/** The exports of the full module; the small one has fewer. */
 export type { Native } from "../surface_gen.js";
 
 const encoder = new TextEncoder();
@@ -20,27 +20,27 @@ export function say(text: string): void {
   sayBytes(encoder.encode(text));
 }
 
-/** What a text is in the table of keys (`wire::about` of core). */
+/** What a text is in core's table of keys (`wire::about`). */
 export function about(text: string): number {
   say(text);
   return load().about();
 }
 
-/** The texts that the module has put into its output, each with a NUL behind it. */
+/** The texts in the module's output, each terminated by NUL. */
 export function pieces(): string[] {
   return said().split("\0").slice(0, -1);
 }
 
-/** What the module has put into its output. */
+/** The text in the module's output. */
 export function said(): string {
   const wasm = load();
   return decoder.decode(new Uint8Array(wasm.memory.buffer, wasm.output(), wasm.output_length()));
 }
 
-/** A pair of a dotted key and a number or a word. */
+/** A setting: a dotted key with a number or a word. */
 export type Pair = readonly [key: string, value: number | string];
 
-/** Stages pairs for `policy`, `retune` or `pool`, and then the name that these take. */
+/** Stages pairs for `policy`, `retune` or `pool`, then the name that these functions take. */
 export function stage(name: string, pairs: readonly Pair[]): void {
   const wasm = load();
   for (const [key, value] of pairs) {

@@ -1,8 +1,8 @@
 /**
- * How the typed options of a policy become the pairs that core checks.
+ * Conversion of a policy's typed options into the pairs that core checks.
  *
- * No default and no range stands here: both are in core's one table of keys (`core/src/policy/components`), and what is left
- * out is left to it.
+ * This file has no defaults and no ranges: both are in core's one table of keys (`core/src/policy/components`), and core fills in
+ * absent options.
  */
 
 import { type Mistake, snake, wrong } from "../errors.js";
@@ -13,25 +13,25 @@ import { about, type Pair } from "./native.js";
 /** The kinds of pools. */
 export type PoolKind = keyof typeof POOLS;
 
-// What `about` says of a text.
+// The answers of `about`.
 const NOTHING = 0;
 const SPAN = 3;
 const FLAG = 4;
 const LIST = 5;
 
-/** How settings are written. */
+/** A notation for settings. */
 export interface Form {
-  /** A key as core has it. */
+  /** Core's name of a key. */
   key(name: string): string;
-  /** A key, or the names in what core tells of it, as the author has them. */
+  /** A key of core's, or a text of core's that names keys, in the author's notation. */
   told(text: string, isKey: boolean): string;
-  /** A span in microseconds; what is none is left to core, which tells what is wrong with it. */
+  /** A span in microseconds. An invalid span is passed on as it is, and core reports the mistake. */
   span(value: number | string): number | string;
   /** What a text is in core's table of keys. */
   about(text: string): number;
 }
 
-/** As in JavaScript: `maxAttempts`, and spans in milliseconds. */
+/** The notation of JavaScript: `maxAttempts`, and spans in milliseconds. */
 export const OPTIONS: Form = {
   key: snake,
   told(text, isKey) {
@@ -45,7 +45,7 @@ export const OPTIONS: Form = {
   about,
 };
 
-/** Mistakes as core tells them (key, value and rule, and so on), in the names and the unit that the author of these pairs has used. */
+/** Mistakes from core's texts (key, value, rule, key, …), in the names and units that the author of these pairs has used. */
 export function mistakesOf(texts: readonly string[], form: Form, pairs: readonly Pair[] = []): Mistake[] {
   const list: Mistake[] = [];
   const told = texts.map(spelled);
@@ -60,29 +60,29 @@ export function mistakesOf(texts: readonly string[], form: Form, pairs: readonly
 }
 
 /**
- * Tables, and words and keys of others, that only the full module knows. A guess that saves a page a round trip: the small module has the
- * last word. `tests/small.test.ts` compares it with that, key by key.
+ * Tables, and words and keys of other tables, that only the full module knows. This guess saves a page a round trip; the small module
+ * has the final say. `tests/small.test.ts` compares the two, key by key.
  */
 const FULL_TABLES = ["hedge", "throttle", "kinds"];
 const FULL_WORDS =
   /:"(?:graph|aws_\w+|grpc|ratio|share|tokens|quota|cubic|aimd|gradient2|fleet)"|"(?:pool|hold|prioritized|queueTarget|queueAdaptiveLifo)":/;
 
-/** Does a policy ask for what only the full module has? */
+/** Whether a policy needs the full module. */
 export function needsFull(settings: object): boolean {
   if (FULL_TABLES.some((name) => (settings as Record<string, unknown>)[name] !== undefined)) return true;
   try {
-    // A pool is an object of a class, and belongs to the full module as its name does.
+    // A pool is an instance of a class. Only the full module has pools.
     const told = (_: string, value: unknown) =>
       typeof value === "object" && value !== null && !Array.isArray(value) && !isPlain(value)
         ? "pool"
         : value;
     return FULL_WORDS.test(JSON.stringify(settings, told));
   } catch {
-    return false; // for the engine to say
+    return false; // the engine reports the mistake
   }
 }
 
-/** A copy of settings as their author has written them, which may be looked at later. */
+/** A copy of settings as their author wrote them, for later use. */
 export function asWritten(settings: Settings): Settings {
   const copied = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(copied);
@@ -97,7 +97,7 @@ function isPlain(value: object): boolean {
   return made === null || made === Object.prototype;
 }
 
-/** The small module leaves it to us to write numbers: what it tells are their bits. */
+/** Replaces encoded numbers in a text. The small module has no code to print numbers and writes their bits. */
 function spelled(text: string): string {
   return text.replace(/\ue000([0-9a-f]{16})/g, (_, bits: string) => {
     const number = new DataView(new ArrayBuffer(8));
@@ -106,18 +106,18 @@ function spelled(text: string): string {
   });
 }
 
-/** The pairs of a policy's options. */
+/** Converts a policy's options to pairs. */
 export function pairsOf(settings: { readonly preset?: unknown }, form: Form = OPTIONS): Pair[] {
   return flattened("", settings, settings.preset !== undefined, form);
 }
 
-/** The pairs of a pool's options, which are those of its component, without the name of its table. */
+/** Converts a pool's options to pairs: the keys of its component without the name of the table. */
 export function pairsOfPool(kind: PoolKind, options: object, form: Form = OPTIONS): Pair[] {
   const table = POOLS[kind];
   return flattened(table, options, false, form).map(([key, value]) => [key.slice(table.length + 1), value]);
 }
 
-/** The pairs of a table at this path; without one it is the policy itself. */
+/** The pairs of the table at this path; the empty path is the policy itself. */
 function flattened(path: string, settings: object, preset: boolean, form: Form): Pair[] {
   const pairs: Pair[] = [];
   const below = (above: string, table: object) => {
@@ -152,7 +152,7 @@ function flattened(path: string, settings: object, preset: boolean, form: Form):
   return pairs;
 }
 
-/** A value as core takes it: a number or a word. Core names the mistake in what is neither. */
+/** Converts a value for core: a number or a word. Other values become text, and core reports the mistake. */
 function plain(path: string, value: unknown, form: Form): number | string {
   if (value === null) return "none";
   if (typeof value === "object" && "name" in value && typeof value.name === "string") return value.name;

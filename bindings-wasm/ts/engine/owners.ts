@@ -1,24 +1,24 @@
-/** The policies of an engine, as their owners want them (docs/adr/0033-owners.md). */
+/** The policies of an engine with the settings that their owners gave them (docs/adr/0033-owners.md). */
 
 import { LACKING } from "./declared.js";
 import type { Engine } from "./engine.js";
 import { type Pair, stage } from "./native.js";
 import { warnAgain } from "./place.js";
 
-/** A policy, as its owners want it. */
+/** A policy as its owners defined it. */
 export interface Wanted {
   readonly name: string;
   pairs: readonly Pair[];
-  /** The file that defines it, where that is known. */
+  /** The file that defines it, if known. */
   readonly place: string | undefined;
-  /** How many objects stand for it. */
+  /** Number of objects that own this policy. */
   owners: number;
 }
 
 /** Policies by number. */
 export class Owners extends Map<number, Wanted> {
   readonly #engine: Engine;
-  /** Policies that were released under the small module, which keeps all of them. */
+  /** Policies released while the small module, which cannot release any, was in use. */
   #released: (readonly [number: number, keep: boolean])[] = [];
 
   constructor(engine: Engine) {
@@ -26,19 +26,19 @@ export class Owners extends Map<number, Wanted> {
     this.#engine = engine;
   }
 
-  /** The number of the policy of this name; −1 where there is none. */
+  /** The number of the policy with this name, or −1. */
   numberOf(name: string): number {
     for (const [number, wanted] of this) if (wanted.name === name) return number;
     return -1;
   }
 
-  /** One owner more of a policy that has been taken in. */
+  /** Adds an owner to a policy that has been taken in. */
   own(number: number, name: string, pairs: readonly Pair[], place?: string): void {
     const owners = (this.get(number)?.owners ?? 0) + 1;
     this.set(number, { name, pairs, place, owners });
   }
 
-  /** One owner less. `keep` keeps what the policy has counted for whoever makes it again. */
+  /** Removes an owner. `keep`: the engine keeps the policy's counts, for a later policy of the same name. */
   release(number: number, keep: boolean): void {
     const wanted = this.get(number);
     if (wanted === undefined) return;
@@ -48,7 +48,7 @@ export class Owners extends Map<number, Wanted> {
     if (this.#engine.full) this.settle();
   }
 
-  /** Tells the full module what has been released. */
+  /** Passes the releases to the full module. */
   settle(): void {
     const { native, handle } = this.#engine;
     for (const [number, keep] of this.#released)
@@ -58,8 +58,8 @@ export class Owners extends Map<number, Wanted> {
   }
 
   /**
-   * A definition runs again with other settings, because its file was edited and loaded anew: the policy changes, and says so. Its number, or −1
-   * where this is another definition.
+   * Changes a policy whose definition runs again with other settings because its file was edited and reloaded, and warns. Returns the
+   * policy's number, or −1 if this is another definition.
    *
    * @throws PolicyError If the settings are wrong.
    */

@@ -1,19 +1,19 @@
-/** Reading an engine page by page: between two pages the event loop goes on (docs/adr/0022-bounded-steps.md). */
+/** Page-by-page reading of an engine; the event loop runs between two pages (docs/adr/0022-bounded-steps.md). */
 
 import type { Engine } from "./engine.js";
 import { want } from "./module.js";
 import { said } from "./native.js";
 
-/** What can be read so (`src/pages.rs`). */
+/** What can be read in pages (`src/pages.rs`). */
 export const SNAPSHOT = 0;
 export const SAVE = 1;
 export const SERIES = 2;
 
-// Kept from the beginning: with the fake timers of a test framework a reading would never come to its end.
+// The timer function is captured at load time: under the fake timers of a test framework, reading would never end.
 const soon: (go: () => void) => unknown =
   (globalThis as { setImmediate?: (go: () => void) => unknown }).setImmediate ?? globalThis.setTimeout;
 
-/** Reads all pages, each at most some 200 µs of the module's work, and gives the JSON of each that has any. */
+/** Reads all pages, each at most about 200 µs of work in the module, and returns the JSON of the pages that have any. */
 export async function readPages(
   engine: Engine,
   what: number,
@@ -33,7 +33,7 @@ export async function readPages(
   }
 }
 
-/** Reads a snapshot or a saved state, whose pages are lists of its routes, and at last an object with everything else. */
+/** Reads a snapshot or a saved state: its pages are lists of routes, and the last one is an object with everything else. */
 export async function readRoutes<T extends object>(
   engine: Engine,
   what: number,

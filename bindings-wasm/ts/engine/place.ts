@@ -1,15 +1,15 @@
-/** Where a policy is defined: a definition that runs again, with other settings, is an edit of the one before. */
+/** The file that defines a policy. A definition that runs again from the same file with other settings is an edit. */
 
-/** What only V8 has: the stack above a function, without its own frames. */
+/** V8's API for the stack above a function. */
 interface Stacks {
   captureStackTrace?(holder: object, above: unknown): void;
   stackTraceLimit?: number;
 }
 
-/** The file at the end of a frame, without what a development server puts behind its name (`?t=…`). */
+/** The file in a stack frame, without the query that a development server appends (`?t=…`). */
 const FILE = /((?:[a-z][a-z+.-]*:\/\/|\/|[A-Z]:\\)[^?#]*?)(?:[?#].*?)?:\d+:\d+\)?$/i;
 
-/** The file that has called one of these functions; undefined where the platform does not say. */
+/** The file that called one of these functions; undefined if the platform does not say. */
 export function definedIn(...above: readonly unknown[]): string | undefined {
   const errors = Error as Stacks;
   if (errors.captureStackTrace === undefined) return undefined;
@@ -24,13 +24,13 @@ export function definedIn(...above: readonly unknown[]): string | undefined {
     }
     return undefined;
   } catch {
-    return undefined; // a hook of the program's own, in the making of stacks
+    return undefined; // the program's own hook for stack traces failed
   } finally {
     if (limit !== undefined) errors.stackTraceLimit = limit;
   }
 }
 
-/** Tells that a definition has run again with other settings. */
+/** Warns that a definition has run again with other settings. */
 export function warnAgain(name: string, place: string): void {
   console.warn(
     `tidegate: policy "${name}" is defined again in ${place}, with other settings, which hold from here on. ` +

@@ -1,28 +1,28 @@
 /**
- * What the platform gives: looked up when it is needed and never kept, so that the fake timers of a test framework are
- * in force with no set-up.
+ * Features of the platform. They are looked up on each use and never cached, so that the fake timers of a test framework work without
+ * set-up.
  */
 
-/** A store that follows asynchronous work, as `AsyncLocalStorage` of `node:async_hooks`. */
+/** A store that follows asynchronous work, like `AsyncLocalStorage` of `node:async_hooks`. */
 export interface Storage<T> {
   getStore(): T | undefined;
   run<R, A extends unknown[]>(store: T, work: (...args: A) => R, ...args: A): R;
-  /** Changes what is around the code that runs; undefined where the platform has it not, or not for certain. */
+  /** Sets the current scope. Undefined if the platform lacks it or does not support it reliably. */
   enterWith?: ((store: T | undefined) => void) | undefined;
 }
 
-/** Is this a page, or a worker of one? */
+/** Whether this is a page, or a worker of one. */
 export function isBrowser(): boolean {
-  // A Cloudflare Worker has the class that workers of pages have.
+  // Cloudflare Workers have the class `WorkerGlobalScope` too.
   return "document" in globalThis || ("WorkerGlobalScope" in globalThis && !isWorker());
 }
 
-/** Is this a Cloudflare Worker, where a promise of one request cannot be settled by another? */
+/** Whether this is a Cloudflare Worker, where one request cannot settle a promise of another. */
 export function isWorker(): boolean {
   return globalThis.navigator?.userAgent === "Cloudflare-Workers";
 }
 
-/** 32 random bits from the platform, twice. */
+/** Two random numbers of 32 bits from the platform. */
 export function randomSeed(): [high: number, low: number] {
   const words = new Uint32Array(2);
   globalThis.crypto.getRandomValues(words);

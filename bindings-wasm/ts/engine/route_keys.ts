@@ -1,19 +1,19 @@
-/** The keys of routes by their numbers, for events: the module is asked for each once. */
+/** A cache of route keys by number, for events: each key is read from the module once. */
 
 import { type Native, said } from "./native.js";
 
-/** How many are kept. */
+/** Most keys in the cache. */
 const MOST = 1000;
 
 export class RouteKeys {
   readonly #keys = new Map<number, string>();
 
-  /** Forgets all: another module numbers routes anew. */
+  /** Clears the cache: another module numbers routes anew. */
   clear(): void {
     this.#keys.clear();
   }
 
-  /** The key of an engine's route; undefined where the engine has evicted the route. */
+  /** The key of a route; undefined if the engine has evicted it. */
   of(native: Native, handle: number, route: number): string | undefined {
     let found = this.#keys.get(route);
     if (found === undefined) {

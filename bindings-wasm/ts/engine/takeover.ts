@@ -1,19 +1,19 @@
 /**
- * How the full module takes over from the small one while calls are under way (docs/adr/0025-one-import.md).
+ * The full module takes over from the small one while calls are in flight (docs/adr/0025-one-import.md).
  *
- * An engine is a function of its seed and its inputs, and both modules are the same function. So the inputs of an engine are kept
- * while the small module is in force, and put into the full one when that comes: it then is in the same state, under the same ids,
- * and every call goes on.
+ * An engine is a function of its seed and its inputs, and both modules compute the same function. So the JavaScript half records an
+ * engine's inputs while the small module is in use, and replays them into the full module once that is loaded. The full engine then has
+ * the same state with the same ids, and every call continues.
  */
 
 import type { Engine } from "./engine.js";
 import { type Native, type Pair, say, stage } from "./native.js";
 
-/** Inputs after which the full module is fetched, so that no more need be kept: those of some 2,500 calls. */
+/** Number of recorded inputs (about 2,500 calls) after which the full module is fetched, to end the recording. */
 export const MANY = 5_000;
-/** The most inputs that are kept where the full module does not come. */
+/** Most inputs recorded if the full module never loads. */
 export const MOST = 100_000;
-/** Inputs between two looks at records, of which an engine keeps so many. */
+/** Number of inputs after which a replay publishes the records; an engine keeps as many records. */
 const BATCH = 200;
 
 const [POLICY, ROUTE, BEGIN, ON, WAKES, FELL_BACK, SUBSCRIBE, MEASURE] = [0, 1, 2, 3, 4, 5, 6, 7];
@@ -26,12 +26,12 @@ export class Inputs {
   #count = 0;
   readonly #many: () => void;
 
-  /** `many` is told when there are more than should be kept, and now and then after that. */
+  /** `many` is called after every 5,000 inputs (`MANY`). */
   constructor(many: () => void) {
     this.#many = many;
   }
 
-  /** Have there been more than are kept? */
+  /** Whether more than `MOST` inputs came, so that the recording was discarded. */
   get lost(): boolean {
     return this.#count > MOST;
   }
@@ -72,7 +72,7 @@ export class Inputs {
     this.#add([MEASURE, maxRoutes]);
   }
 
-  /** A module whose calls are kept here. */
+  /** A wrapper of the module that records its calls. */
   recording(native: Native): Native {
     return {
       ...native,
@@ -87,7 +87,7 @@ export class Inputs {
     };
   }
 
-  /** Puts all of it into an engine of the full module. */
+  /** Replays all recorded inputs into an engine of the full module. */
   replay(engine: Engine): void {
     const { native, handle } = engine;
     const texts = this.#texts[Symbol.iterator]();

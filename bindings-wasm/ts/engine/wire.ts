@@ -1,4 +1,4 @@
-/** How words of the numeric border are put together and taken apart. Their places and names are core's (`wire_gen.ts`). */
+/** Encoding and decoding of the words that cross as numbers. Core generates their bit positions and names (`wire_gen.ts`). */
 
 import {
   ATTEMPT_UNIT,
@@ -13,35 +13,35 @@ import {
 
 export * from "../wire_gen.js";
 
-/** Bits 0 and 1 and 12 to 15 of a step, which are what it waits for. */
+/** Bits 0, 1 and 12 to 15 of a step: the reason of the wait. */
 export const WAIT_MASK = 0xf003;
 
 const LONGEST_MS = 2 ** 31 - 2;
 const LONGEST_US = 2 ** 53 - 2;
 
-/** An outcome at its place in a Finished event; `retryAfter` in milliseconds, rounded up. */
+/** Encodes an outcome at its position in a Finished event; `retryAfter` in milliseconds, rounded up. */
 export function packOutcome(kind: number, opinion = 0, retryAfter?: number | null): number {
   const word = kind * KIND_UNIT + opinion * OPINION_UNIT;
   if (retryAfter === undefined || retryAfter === null || Number.isNaN(retryAfter)) return word;
   return word + (1 + Math.min(Math.ceil(Math.max(retryAfter, 0)), LONGEST_MS)) * RETRY_AFTER_UNIT;
 }
 
-/** A Finished event of an outcome. */
+/** Encodes a Finished event with this outcome. */
 export function finished(attempt: number, outcome: number): number {
   return FINISHED + attempt * ATTEMPT_UNIT + outcome;
 }
 
-/** The span of a step, in its unit; below 0 where it has none. */
+/** The span of a step, in its unit; negative if it has none. */
 export function spanOf(step: number): number {
   return Math.floor(step / SPAN) - 1;
 }
 
-/** Time left of a deadline, in milliseconds, as `begin` takes it. */
+/** Encodes the time left to a deadline, given in milliseconds, for `begin`. */
 export function packRemaining(ms: number): number {
   return 1 + Math.min(Math.max(Math.round(ms * 1000), 0), LONGEST_US);
 }
 
-/** Has a call ended at once because its route was evicted? */
+/** Whether a call ended at once because its route was evicted. */
 export function isStaleRoute(step: number): boolean {
   return (step & 3) === DONE && VERDICTS[(step >>> 12) & 63] === "stale_route";
 }
