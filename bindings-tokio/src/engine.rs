@@ -1,4 +1,4 @@
-//! An engine behind its one lock, and what the shell keeps beside it: who waits, how to wake them, who listens.
+//! An engine behind its one lock, and what the shell keeps beside it: wakers of waiting calls, a clock, listeners.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,10 +20,11 @@ use crate::clock::{self, Clock};
 use crate::error::JournalError;
 use crate::events::Listeners;
 
-/// Holds everything that policies share: routes, slots, budgets. A process has one by default. Clones are the same engine.
+/// Holds everything that policies share: routes, permits, budgets. A process has one by default. Clones are the same
+/// engine.
 ///
-/// Its time is tokio's: under `start_paused` the test's clock drives every wait. Calls of one engine may live in several
-/// runtimes.
+/// Its time is tokio's: under `start_paused` the test's clock drives every wait. Calls of one engine may live in
+/// several runtimes.
 ///
 /// ```
 /// use tidegate_tokio::settings::Preset;
@@ -41,27 +42,28 @@ pub struct Engine {
 pub(crate) struct Shared {
     core: Mutex<Core>,
     clock: Clock,
-    /// Tells engines apart, where calls of several are nested; from 1 on.
+    /// Identifies the engine where calls of several engines are nested; from 1 on.
     pub number: u64,
     pub listeners: Listeners,
     #[cfg(feature = "fleet")]
     pub link: OnceLock<crate::fleet::Link>,
 }
 
-/// What is behind the lock.
+/// The data behind the lock.
 pub(crate) struct Core {
     pub engine: tidegate::Engine,
-    /// Those who wait, by their call.
+    /// Wakers of waiting calls.
     waiters: BTreeMap<CallId, Waker>,
-    /// Those who can go on, until somebody without the lock wakes them.
+    /// Wakers of calls that can proceed, until a task that does not hold the lock wakes them.
     ready: Vec<Waker>,
     ids: Vec<CallId>,
-    /// Does anybody listen?
+    /// Whether any listener is subscribed.
     pub listening: bool,
 }
 
 impl Core {
-    /// What a step has left to be done for others once the lock is free: true if there is anything.
+    /// Collects the work that a step leaves for after the lock: wakers, store commands and events. Returns true if
+    /// there is any.
     #[inline]
     pub fn after(&mut self, flags: Flags) -> bool {
         if !flags.wakes && !flags.commands && !self.listening {
@@ -82,7 +84,7 @@ impl Core {
     }
 }
 
-/// A step, the moment from which its span counts, and whether there is something to do for others.
+/// A step, the moment from which its span counts, and whether it leaves work for other calls, the store or listeners.
 #[derive(Clone, Copy)]
 pub(crate) struct Told {
     pub step: Step,
@@ -109,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// Begins a call on a route, which is asked for again where it has been evicted.
+    /// Begins a call on a route. Looks the route up again if the engine has evicted it.
     #[inline]
     pub fn begin(
         &self,
@@ -125,7 +127,7 @@ impl Shared {
         }
         let mut core = self.core.lock();
         loop {
-            // Relaxed: the word is a hint, and a stale one is answered as such.
+            // Relaxed: the word is a hint; the engine answers `StaleRoute` to a stale one.
             let mut id = RouteId::from_word(route.load(Ordering::Relaxed));
             if id.to_word() == 0 {
                 id = core.engine.route(policy, key, now);
@@ -143,7 +145,8 @@ impl Shared {
         }
     }
 
-    /// Tells a call that does not wait what happened. Where the step is to wait until woken, nobody is registered yet.
+    /// Gives the engine an event of a call that is not waiting. If the step is a wait that ends by a wake, no waker is
+    /// registered yet.
     #[inline]
     pub fn say(&self, call: CallId, event: Event) -> Told {
         let (now, at) = self.clock.now();
@@ -153,8 +156,8 @@ impl Shared {
         Told { step, at, others }
     }
 
-    /// Tells a call what happened. Where the step is to wait until woken, `waker` is registered in the same turn; where it is
-    /// not, and the call was `parked`, it is no longer.
+    /// Gives the engine an event of a call. If the step is a wait that ends by a wake, `waker` is registered under the
+    /// same lock; otherwise the waker of a `parked` call is removed.
     #[inline]
     pub fn tell(&self, call: CallId, event: Event, waker: Option<&Waker>, parked: bool) -> Told {
         let (now, at) = self.clock.now();
@@ -167,11 +170,11 @@ impl Shared {
         };
         let others = core.after(step.flags);
         drop(core);
-        drop(before); // not under the lock: it may be a task's last
+        drop(before); // without the lock: the waker may be the last reference to its task
         Told { step, at, others }
     }
 
-    /// Does something with the engine that may let others go on.
+    /// Runs `work` on the engine, then wakes the calls that it lets proceed.
     pub fn with<R>(&self, work: impl FnOnce(&mut Core, Time) -> (R, Flags)) -> R {
         let (now, _) = self.clock.now();
         let mut core = self.core.lock();
@@ -184,13 +187,13 @@ impl Shared {
         result
     }
 
-    /// Looks at the engine.
+    /// Runs `look` on the engine, for work that lets no waiting call proceed.
     pub fn look<R>(&self, look: impl FnOnce(&mut Core, Time) -> R) -> R {
         let (now, _) = self.clock.now();
         look(&mut self.core.lock(), now)
     }
 
-    /// Wakes those who can go on, carries commands, and tells those who listen; without the lock.
+    /// Wakes calls that can proceed, sends store commands and delivers events to listeners. Must run without the lock.
     #[inline(never)]
     pub fn tend(&self) {
         loop {
@@ -213,7 +216,7 @@ impl Shared {
         self.listeners.publish(self);
     }
 
-    /// Gives the store the commands that wait for it.
+    /// Sends the engine's pending commands to the store.
     #[cfg(feature = "fleet")]
     fn carry(&self) {
         let Some(link) = self.link.get() else { return };
@@ -225,10 +228,10 @@ impl Shared {
     }
 }
 
-/// Engines by their numbers, for reports, which are copied about and hold no engine.
+/// Engines by their numbers. Reports hold a number only, so a copied report keeps no engine alive.
 static NUMBERED: Mutex<BTreeMap<u64, Weak<Shared>>> = Mutex::new(BTreeMap::new());
 
-/// The engine of this number, if it is still there.
+/// The engine of this number, if it still exists.
 pub(crate) fn numbered(number: u64) -> Option<Arc<Shared>> {
     NUMBERED.lock().get(&number)?.upgrade()
 }
@@ -239,7 +242,7 @@ impl Drop for Shared {
     }
 }
 
-/// Is this a wait that another call's event can end?
+/// Whether another call's event can end this wait.
 pub(crate) const fn wakes(why: Wait) -> bool {
     match why {
         Wait::Hold | Wait::Rate | Wait::Queue | Wait::Store => true,
@@ -248,36 +251,37 @@ pub(crate) const fn wakes(why: Wait) -> bool {
 }
 
 impl Engine {
-    /// An engine of its own, for a test or for an upstream that shares nothing. The seed is all the randomness there is.
+    /// A separate engine, for a test or for an upstream that shares nothing. The seed is its only source of randomness.
     pub fn new(seed: u64) -> Self {
         Self::with_options(seed, Options::default())
     }
 
-    /// The same with a bound on routes, or a journal.
+    /// A separate engine with options, such as a bound on routes or a journal.
     pub fn with_options(seed: u64, options: Options) -> Self {
         let shared = Arc::new(Shared::new(seed, options));
         NUMBERED.lock().insert(shared.number, Arc::downgrade(&shared));
         Self { shared }
     }
 
-    /// The engine of the process, made when it is first needed, with a seed from the operating system.
+    /// The engine of the process, made at its first use, with a seed from the operating system.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<Engine> = OnceLock::new();
         SHARED.get_or_init(|| Self::new(random()))
     }
 
-    /// Takes in a pool, which policies made afterwards can name. The same name with the same settings is the same pool.
+    /// Adds a pool, which policies made afterwards can name. Adding the same name with the same settings again changes
+    /// nothing.
     ///
     /// # Errors
-    /// The same name with other settings, or of another kind.
+    /// The engine has a pool of this name with other settings or of another kind.
     pub fn pool(&self, pool: Pool) -> Result<(), Clash> {
         self.shared.with(|core, now| (core.engine.pool(pool, now), Flags::default()))
     }
 
-    /// Gives a pool other settings, while it is in use.
+    /// Changes the settings of a pool while it is in use.
     ///
     /// # Errors
-    /// There is no such pool, or it is of another kind.
+    /// The engine has no pool of this name, or it is of another kind.
     pub fn retune_pool(&self, to: Pool) -> Result<(), Clash> {
         self.shared.with(|core, now| match core.engine.retune_pool(to, now) {
             Ok(flags) => (Ok(()), flags),
@@ -285,10 +289,10 @@ impl Engine {
         })
     }
 
-    /// Takes in all pools and policies of a document, in the order of their names.
+    /// Adds all pools and policies of a document, in the order of their names.
     ///
     /// # Errors
-    /// The engine has one of these names with other settings. Those before it have been taken in.
+    /// The engine has one of these names with other settings. Names before it have been added.
     #[cfg(feature = "documents")]
     pub fn load(&self, document: &tidegate::Document) -> Result<Vec<crate::Policy>, crate::BuildError> {
         for pool in document.pools() {
@@ -297,7 +301,8 @@ impl Engine {
         document.policies().map(|policy| crate::Policy::new_in(self, policy.clone())).collect()
     }
 
-    /// Takes in all of a document, and goes over to newer versions of it later: [`Policies::reload`](crate::Policies::reload).
+    /// Adds all pools and policies of a document that may be replaced by newer versions later:
+    /// [`Policies::reload`](crate::Policies::reload).
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -306,17 +311,18 @@ impl Engine {
         crate::Policies::new(self, document)
     }
 
-    /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened. It is taken in pages,
-    /// and calls go on between two of them: each route is consistent in itself.
+    /// Reads the state of the engine: calls, waiters, and the counts of each policy, route and pool. It is read in
+    /// pages, and calls may run between two pages, so only each route by itself is consistent.
     pub fn snapshot(&self) -> Snapshot {
         let mut pages = SnapshotPages::default();
         while self.shared.look(|core, now| core.engine.snapshot_page(&mut pages, now)) {}
         pages.finish()
     }
 
-    /// Why a call waits, or ended as it did, with the numbers used. Events name calls ([`Event::call`](crate::Event::call)).
-    /// A call that has ended is known from the journal: in an engine made with [`Options::journal`], until that has grown to
-    /// 100,000 inputs ([`Options::journal_limit`]) or has been taken.
+    /// Explains why a call waits, or why it ended as it did, with the numbers used. Events carry the call's id
+    /// ([`Event::call`](crate::Event::call)). A call that has ended is found in the journal only: the engine must be
+    /// made with [`Options::journal`], and the journal must neither have grown past 100,000 inputs
+    /// ([`Options::journal_limit`]) nor have been taken.
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;
@@ -338,8 +344,9 @@ impl Engine {
         self.shared.look(|core, _| core.engine.explain_call(call))
     }
 
-    /// Takes the journal of an engine that was made with [`Options::journal`]: its inputs since it was last taken, one line
-    /// each, oldest first. At most the last 100,000 inputs are kept ([`Options::journal_limit`]); take it more often to have all.
+    /// Takes the journal of an engine that was made with [`Options::journal`]: its inputs since the last time, one line
+    /// each, oldest first. It keeps at most the last 100,000 inputs ([`Options::journal_limit`]); take it more often to
+    /// get all.
     pub fn take_journal(&self) -> Journal {
         self.shared.look(|core, _| {
             let mut inputs = Vec::new();
@@ -352,9 +359,9 @@ impl Engine {
         })
     }
 
-    /// Puts the lines of a journal in, of whatever language, and returns what the engine answers to each. A new engine of the
-    /// seed and the `max_routes` that the journal was written with decides as that one did; it is for explanations and for
-    /// tests, not for calls, because its time is the journal's from then on.
+    /// Feeds the lines of a journal, written in any language, to the engine, and returns the engine's answer to each. A
+    /// new engine with the same seed and `max_routes` as the journal's makes the same decisions. Use it for
+    /// explanations and tests, not for calls: its time is the journal's from then on.
     ///
     /// ```
     /// use tidegate_tokio::{Engine, Options};
@@ -368,7 +375,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// The first line that is not a journal's. No line has been put in then.
+    /// The first line that is not a journal line. No line has been applied then.
     pub fn replay(
         &self,
         lines: impl IntoIterator<Item = impl AsRef<str>>,
@@ -381,8 +388,8 @@ impl Engine {
         Ok(self.shared.look(|core, _| core.engine.replay(inputs)))
     }
 
-    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts. Such a retry costs
-    /// nothing. Budgets still count calls and answers, and decide again afterwards.
+    /// Grants every retry without asking its budget while `on`, for tests that need a certain number of attempts. Such
+    /// a retry costs nothing. Budgets still count calls and answers, and decide again once this is off.
     ///
     /// ```
     /// use tidegate_tokio::settings::{Preset, Retry};
@@ -402,27 +409,27 @@ impl Engine {
         self.shared.look(|core, _| core.engine.lift_budgets(on));
     }
 
-    /// What it has learned (budgets, limits, breakers, throttles), as JSON to be kept and given to [`Engine::restore`].
+    /// Saves the learned state (budgets, limits, breakers, throttles) as JSON for [`Engine::restore`].
     pub fn save(&self) -> String {
         let mut pages = SavePages::default();
         while self.shared.look(|core, now| core.engine.save_page(&mut pages, now)) {}
         pages.finish()
     }
 
-    /// Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and
-    /// before the first call.
+    /// Restores a saved state that is `age` old. Call it after the policies and pools have been made, and before the
+    /// first call.
     ///
     /// # Errors
-    /// It is no saved state, or the engine has begun calls; nothing has changed then.
+    /// The text is not a saved state, or the engine has begun calls. Nothing has changed then.
     pub fn restore(&self, saved: &str, age: Duration) -> Result<Restored, RestoreError> {
         self.shared.look(|core, now| core.engine.restore(saved, clock::span(age), now))
     }
 
-    /// Checks the engine's own books, for tests: permits conserved, capacity kept, no waiter left behind; and that nobody is
-    /// registered to be woken who does not wait.
+    /// Checks the engine's invariants, for tests: permits are conserved, capacities are kept, no waiter is left behind,
+    /// and no more wakers are registered than calls wait.
     ///
     /// # Errors
-    /// The first law that does not hold.
+    /// The first invariant that does not hold.
     pub fn check(&self) -> Result<(), String> {
         self.shared.look(|core, now| {
             core.engine.check()?;
@@ -435,13 +442,14 @@ impl Engine {
     }
 }
 
-/// What an engine's journal holds: see [`Engine::take_journal`].
+/// The inputs of an engine's journal: see [`Engine::take_journal`].
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub struct Journal {
-    /// The inputs, one line each, as every language's engine replays them.
+    /// The inputs, one line each. Engines of every language can replay them.
     pub lines: Vec<String>,
-    /// Inputs before them that were not taken in time. A journal that lacks some replays nothing.
+    /// Number of older inputs that were dropped before the journal was taken. A journal that lacks inputs replays
+    /// nothing.
     pub dropped: u64,
 }
 
@@ -451,8 +459,8 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// Draws a number from the operating system's random source. It is not from a generator of this process, so that the two
-/// processes of a fork draw different numbers.
+/// Draws a number from the operating system's random source. A generator of this process would give both processes of a
+/// fork the same numbers.
 pub(crate) fn random() -> u64 {
     SysRng.try_next_u64().expect("the operating system has a random source")
 }

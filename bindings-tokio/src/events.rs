@@ -1,4 +1,4 @@
-//! What an engine did, one flat event each, for those who listen (semantics 12.1).
+//! Events of an engine, one flat record each, for listeners (semantics 12.1).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,43 +13,45 @@ use tokio::sync::mpsc;
 
 use crate::engine::{Engine, Shared};
 
-/// One thing that an engine did. What a type does not say is absent.
+/// One event of an engine. Fields that its type does not use are absent.
 ///
-/// `Display` writes it in words, as a log has it.
+///
+/// `Display` writes it as a log line.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Event {
-    /// What it tells.
+    /// The event's type.
     pub what: RecordType,
-    /// Orders all events of an engine, from 1 on; one that is missing was dropped.
+    /// Sequence number of all events of an engine, from 1 on; a gap means that events were dropped.
     pub seq: u64,
     /// The policy's name.
     pub policy: Option<Arc<str>>,
     /// The route's key.
     pub route: Option<Arc<str>>,
-    /// The call, where it is about one.
+    /// The call that the event is about.
     pub call: Option<CallId>,
-    /// The attempt, from 1 on; 0 is none. Of what ends a call, how many it made.
+    /// The attempt, from 1 on; 0 if there is none. For the end of a call, the number of attempts that it made.
     pub attempt: u8,
-    /// Did the attempt start beside another one?
+    /// Whether the attempt is a hedge, started beside another one.
     pub hedge: bool,
     /// How the attempt ended, or what decided the call: the name of a class, or of a kind that the policy declares.
     pub kind: Option<Arc<str>>,
-    /// Why a call ended, or was refused.
+    /// Why a call ended or was refused.
     pub reason: Option<Verdict>,
-    /// What a call waits for, or waited for.
+    /// What a call waits for or waited for.
     pub why: Option<Wait>,
-    /// The wait that begins or that has ended.
+    /// Length of the wait that begins or that has ended.
     pub wait: Option<Duration>,
     /// Time since the call or the attempt began.
     pub elapsed: Option<Duration>,
-    /// How many refusals like it were left out since the one before.
+    /// Refusals of the same kind that were left out since the one before.
     pub suppressed: u64,
-    /// Its rejection was left out, so whoever logs leaves this out too.
+    /// The rejection of this call was left out, so a log should leave this event out too.
     pub quiet: bool,
-    /// What has changed: from, to. Of a breaker 0 closed, 1 open, 2 half-open; of a limit permits; of a throttle the probability.
+    /// The old and the new value. For a breaker 0 is closed, 1 open, 2 half-open; for a limit they are permits; for a
+    /// throttle probabilities.
     pub change: Option<(f64, f64)>,
-    /// Of a `store_degraded`: why the store is taken for gone.
+    /// For `store_degraded`: why the store counts as lost.
     pub loss: Option<Loss>,
 }
 
@@ -128,7 +130,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// `Debug` writes what is there, states of a breaker and losses of the store by their names.
+/// `Debug` writes the fields that are present, with names for a breaker's states and for the reason of a lost store.
 impl fmt::Debug for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut it = f.debug_struct("Event");
@@ -174,7 +176,7 @@ impl fmt::Debug for Event {
 }
 
 impl Event {
-    /// Of a `breaker_changed`: the names of the state before and of the state since, `closed`, `open` or `half-open`.
+    /// For `breaker_changed`: the names of the old and the new state, `closed`, `open` or `half-open`.
     pub fn breaker(&self) -> Option<(&'static str, &'static str)> {
         let (from, to) = self.change.filter(|_| self.what == RecordType::BreakerChanged)?;
         let name = |state: f64| ["closed", "open", "half-open"][(state as usize).min(2)];
@@ -193,14 +195,14 @@ impl Event {
 
 type Tell = dyn Fn(&Event) + Send + Sync;
 
-/// One who listens.
+/// A subscription's function and its types.
 struct Listener {
     number: u64,
     types: Vec<RecordType>,
     tell: Arc<Tell>,
 }
 
-/// Those who listen to an engine.
+/// The listeners of an engine.
 #[derive(Default)]
 pub(crate) struct Listeners {
     all: RwLock<Vec<Listener>>,
@@ -210,7 +212,7 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Hands out what has happened. A listener that panics breaks nothing, and hears of the next event all the same.
+    /// Delivers pending events to the listeners. A listener that panics breaks nothing, and still gets later events.
     pub fn publish(&self, shared: &Shared) {
         let tells: Vec<_> = {
             let all = self.all.read();
@@ -238,9 +240,10 @@ impl Listeners {
         }
     }
 
-    /// Says to the engine what somebody listens to.
+    /// Sets the record types that the engine has to write: those that any listener or the meter needs.
     fn subscribe(&self, shared: &Shared) {
-        // Held until it is said, so that of two who come at once the later word is the whole one.
+        // Held until the engine has the types. If two subscriptions change at once, the later update then includes
+        // both.
         let all = self.all.read();
         let mut types: Vec<_> = all.iter().flat_map(|listener| listener.types.clone()).collect();
         if self.meter.lock().is_some() {
@@ -252,7 +255,7 @@ impl Listeners {
         });
     }
 
-    /// What a route is called in labels.
+    /// The label of a route in metrics.
     #[cfg(feature = "metrics")]
     pub fn label(&self, shared: &Shared, policy: &str, key: &str) -> String {
         let mut meter = self.meter.lock();
@@ -261,7 +264,7 @@ impl Listeners {
         label.unwrap_or("other").to_owned()
     }
 
-    /// Does something with the meter, which is made where there is none, and with the engine.
+    /// Runs `work` with the meter, which is made if there is none, and the engine.
     #[cfg(feature = "metrics")]
     pub fn metered<R>(
         &self,
@@ -285,7 +288,7 @@ impl Listeners {
     }
 }
 
-/// Ends when it is dropped, and what listens with it.
+/// A subscription to events. Dropping it ends it and its listener.
 #[must_use = "a subscription ends when it is dropped"]
 pub struct Subscription {
     shared: Arc<Shared>,
@@ -293,9 +296,9 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Lets it go on for as long as the engine lives.
+    /// Keeps the listener for as long as the engine lives.
     pub fn forever(self) {
-        // Nothing ends it but `drop`, which is not run.
+        // Only `drop` ends a subscription, and it never runs.
         std::mem::forget(self);
     }
 }
@@ -313,7 +316,7 @@ impl fmt::Debug for Subscription {
     }
 }
 
-/// Events as they come: see [`Engine::events`].
+/// Events in a queue: see [`Engine::events`].
 #[derive(Debug)]
 pub struct Events {
     queue: mpsc::Receiver<Event>,
@@ -321,22 +324,23 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next event; waits for it. Cancel-safe.
+    /// Waits for the next event. Cancel-safe.
     pub async fn next(&mut self) -> Option<Event> {
         self.queue.recv().await
     }
 
-    /// The next event, if it has come.
+    /// The next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Event> {
         self.queue.try_recv().ok()
     }
 }
 
 impl Engine {
-    /// Tells of what the engine does: events of these types, until the subscription is dropped. `RecordType::ALL` are all.
+    /// Calls `listener` with each event of these types until the subscription is dropped. `RecordType::ALL` selects all
+    /// types.
     ///
-    /// The listener runs in the task whose call it was, before that goes on: it should be quick. One that panics breaks
-    /// nothing. Types that nobody listens to cost nothing.
+    /// The listener runs in the task of the call that caused the event, before that call continues, so it should be
+    /// quick. A listener that panics breaks nothing. Types without a listener cost nothing.
     ///
     /// ```
     /// use std::sync::{Arc, Mutex};
@@ -370,8 +374,8 @@ impl Engine {
         Subscription { shared: Arc::clone(&self.shared), number }
     }
 
-    /// The same as a queue of at most `capacity` events (at least one). What comes while it is full is left out, and the gap
-    /// in `seq` says how much: a reader that is slow or gone holds nobody up.
+    /// Delivers events through a queue of at most `capacity` events (at least one). Events that arrive while it is full
+    /// are dropped, and the gap in `seq` shows how many: a slow reader delays no call.
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;

@@ -1,4 +1,4 @@
-//! Policies: what happens around a call.
+//! Policies, and the callers through which calls are made.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +18,7 @@ use crate::engine::{Engine, Shared};
 use crate::error::{BuildError, Error, Report};
 use crate::run::{Attempt, Ended, Plain, Run, Whole};
 
-/// What callers of one policy share.
+/// State that all callers of one policy share.
 pub(crate) struct Inner {
     pub engine: Engine,
     pub id: PolicyId,
@@ -26,37 +26,37 @@ pub(crate) struct Inner {
     hedges: AtomicBool,
     repeats: AtomicBool,
     slot_until_body: AtomicBool,
-    /// How often the policy was given settings.
+    /// Counts the times at which settings were applied.
     settings: AtomicU32,
 }
 
 impl Inner {
-    /// May its attempts be hedged?
+    /// Whether attempts may be hedged.
     #[inline]
     pub fn hedges(&self) -> bool {
-        // Relaxed: what a call in flight is told of its time may be that of the settings before.
+        // Relaxed: a call in flight may see the value of the settings before.
         self.hedges.load(Ordering::Relaxed)
     }
 
-    /// May a call make more than one attempt?
+    /// Whether a call may make more than one attempt.
     #[inline]
     pub fn repeats(&self) -> bool {
         self.repeats.load(Ordering::Relaxed)
     }
 
-    /// Do slot and deadline last until a body has been read?
+    /// Whether permit and deadline last until the body has been read.
     #[cfg(feature = "_bodies")]
     pub fn slot_until_body(&self) -> bool {
         self.slot_until_body.load(Ordering::Relaxed)
     }
 
-    /// Tells the settings of now from those before.
+    /// A version number of the settings: it changes with each retune.
     #[cfg(feature = "http")]
     pub fn settings(&self) -> u32 {
         self.settings.load(Ordering::Acquire)
     }
 
-    /// Notes what the shell has to know of settings.
+    /// Stores the facts about settings that the shell uses.
     fn note(&self, known: &Known) {
         self.hedges.store(known.hedges, Ordering::Relaxed);
         self.repeats.store(known.repeats, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Inner {
     }
 }
 
-/// What the shell has to know of settings.
+/// The facts about settings that the shell uses.
 struct Known {
     hedges: bool,
     repeats: bool,
@@ -82,17 +82,17 @@ impl Known {
     }
 }
 
-/// The key of calls that say none.
+/// The route of calls that name none.
 const DEFAULT: &str = "default";
 
-/// Where calls are made: a policy, a route, and what they say of themselves.
+/// A policy, a route, and the facts about calls made there.
 pub(crate) struct Site {
     pub policy: Arc<Inner>,
     pub key: Arc<str>,
-    /// The word of its route in the engine; 0 until it is known.
+    /// The id of the route in the engine; 0 until it is known.
     pub route: AtomicU64,
     pub request: Request,
-    /// Does it say how much its calls matter, whatever is around them?
+    /// Whether the caller sets a criticality, which overrides the scope's.
     pub own_criticality: bool,
 }
 
@@ -102,19 +102,19 @@ impl Site {
         &self.policy.engine.shared
     }
 
-    /// Keeps its state under another key.
+    /// Moves the site to another route.
     pub fn aim(&mut self, key: Arc<str>) {
         self.key = key;
         self.route = AtomicU64::new(0);
     }
 
-    /// May a request of this HTTP method be repeated without an idempotency key?
+    /// Whether a request of this HTTP method may be repeated without an idempotency key.
     #[cfg(any(feature = "_bodies", feature = "tower"))]
     pub fn retries_method(&self, method: &str) -> bool {
         self.shared().look(|core, _| core.engine.retries_method(self.policy.id, method))
     }
 
-    /// The outcome of an HTTP answer: by its status, and by what its headers say of another try.
+    /// The outcome of an HTTP answer, by its status and by its headers that say when to try again.
     pub fn outcome_of<'a>(
         &self,
         status: u16,
@@ -128,14 +128,14 @@ impl Site {
         self.shared().look(|core, _| core.engine.classify(self.policy.id, &failure, clock::wall()))
     }
 
-    /// What was found out about an attempt, under this policy.
+    /// The outcome of a finding about an attempt, under this policy.
     pub fn outcome_in(&self, finding: Finding) -> Outcome {
         finding.under(|status, headers| {
             self.outcome_of(status, headers.iter().map(|(name, value)| (name.as_bytes(), &value[..])))
         })
     }
 
-    /// An error of a call that could not even be made.
+    /// The error of a call whose first attempt could not be made.
     #[cfg(feature = "reqwest")]
     pub fn unsent<E>(&self, error: E) -> Error<E> {
         Error::Failed(error, self.report(None, 0, Verdict::NotRetryable, None))
@@ -214,7 +214,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy to be given its settings: see [`Builder`].
+    /// A builder for a policy of this name: see [`Builder`].
     pub fn builder(name: impl Into<String>) -> Builder {
         Builder::new(name.into())
     }
@@ -222,12 +222,12 @@ impl Policy {
     /// A policy of settings that core has checked, in the engine of the process.
     ///
     /// # Errors
-    /// There is a policy of this name with other settings, or a pool that it names is missing.
+    /// The engine has a policy of this name with other settings, or lacks a pool that this one names.
     pub fn new(settings: tidegate::Policy) -> Result<Self, BuildError> {
         Self::new_in(Engine::shared(), settings)
     }
 
-    /// The same in an engine of one's own.
+    /// A policy of settings that core has checked, in this engine.
     ///
     /// ```
     /// use tidegate_tokio::{Engine, Policy};
@@ -244,13 +244,13 @@ impl Policy {
         Ok(Self::of(engine, id, name, &known))
     }
 
-    /// The policy that the engine has by this id and these settings.
+    /// A policy that the engine has already, under this id and with these settings.
     #[cfg(feature = "documents")]
     pub(crate) fn taken(engine: &Engine, id: PolicyId, settings: &tidegate::Policy) -> Self {
         Self::of(engine, id, settings.name().into(), &Known::of(settings))
     }
 
-    /// Notes settings that the engine has taken over.
+    /// Stores the facts about settings that the engine has just applied.
     #[cfg(feature = "documents")]
     pub(crate) fn renew(&self, settings: &tidegate::Policy) {
         self.inner().note(&Known::of(settings));
@@ -277,15 +277,15 @@ impl Policy {
 
     /// Runs attempts under the policy, on the route `default`, until one decides.
     ///
-    /// `work` makes an attempt's future; it is asked again for each further one. Several are polled beside each other where the policy
-    /// hedges, all in this task. An attempt that is stopped is dropped. So is everything where this future is dropped: the call is
-    /// cancelled then, its slot goes on to the next, and nothing is counted.
+    /// `work` makes the future of each attempt. Where the policy hedges, several attempts are polled side by side, all
+    /// in this task. An attempt that is stopped is dropped. Dropping the returned future cancels the call: its attempts
+    /// are dropped, its permit passes to the next waiter, and nothing is counted.
     ///
     /// # Errors
-    /// The error of the attempt that decided, or ours where the call was refused or stopped: [`Error`].
+    /// The error of the attempt that decided, or Tidegate's own error if the call was refused or stopped: [`Error`].
     ///
     /// # Panics
-    /// Where a call has to wait: outside a tokio runtime with time enabled.
+    /// If a call has to wait outside a tokio runtime with time enabled.
     pub fn run<T, E, F, Fut>(&self, work: F) -> impl Future<Output = Result<T, Error<E>>>
     where
         F: FnMut(Attempt) -> Fut,
@@ -295,28 +295,28 @@ impl Policy {
         self.caller.run(work)
     }
 
-    /// A caller with settings of its own for its calls. Make it once and keep it.
+    /// A caller with its own settings for its calls. Make it once and keep it.
     pub fn caller(&self) -> Caller {
         self.caller.clone()
     }
 
-    /// Its name in errors and telemetry.
+    /// The policy's name in errors and telemetry.
     pub fn name(&self) -> &str {
         &self.inner().name
     }
 
-    /// The engine that keeps its state.
+    /// The engine that keeps the policy's state.
     pub fn engine(&self) -> &Engine {
         &self.inner().engine
     }
 
-    /// The kind of this name: a class, or one that the policy declares.
+    /// The kind of this name: a class, or a kind that the policy declares.
     pub fn kind(&self, name: &str) -> Option<Kind> {
         self.shared().look(|core, _| core.engine.policy_of(self.inner().id)?.kind_of(name))
     }
 
-    /// The outcome of an HTTP answer: by its status and the policy's `retry.statuses`, and by what its headers say of another try
-    /// (`Retry-After` and its relatives). For classifiers of clients that have no adapter here.
+    /// The outcome of an HTTP answer: by its status and the policy's `retry.statuses`, and by its headers that say when
+    /// to try again (`Retry-After` and its relatives). For classifiers of clients that have no adapter here.
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;
@@ -334,11 +334,11 @@ impl Policy {
         self.caller.site.outcome_of(status, headers)
     }
 
-    /// Gives the policy other settings, while it is in use. Calls in flight finish under those that they began with; limits and
-    /// budgets, which calls share, change at once.
+    /// Changes the policy's settings while it is in use. Calls in flight finish under the settings that they began
+    /// with; limits and budgets, which calls share, change at once.
     ///
     /// # Errors
-    /// A pool that the settings name is missing, or they are of another name; the policy stays as it was.
+    /// The engine lacks a pool that the settings name, or the settings have another name. The policy is unchanged then.
     pub fn retune(&self, to: tidegate::Policy) -> Result<(), BuildError> {
         let known = Known::of(&to);
         let done = self.shared().with(|core, now| match core.engine.retune(self.inner().id, to, now) {
@@ -351,8 +351,8 @@ impl Policy {
         Ok(done?)
     }
 
-    /// Refuses all calls (or those of one route) before anything else is asked, until it is told `false`. Calls that wait
-    /// are refused too, and those that have started finish without further attempts.
+    /// Refuses all calls, or those of one route, before any other component decides, until it is called with `false`.
+    /// Waiting calls are refused too; running calls finish without further attempts.
     pub fn force_open(&self, route: Option<&str>, on: bool) {
         self.shared().with(|core, now| {
             let route = route.map(|key| core.engine.route(self.inner().id, key, now));
@@ -360,17 +360,17 @@ impl Policy {
         });
     }
 
-    /// What it does: its components in their order, the most that a call waits and costs, and what may not be meant. As text by
-    /// `Display`.
+    /// Explains the policy: its components in their order, the longest wait and the highest cost of a call, and
+    /// settings that may be mistakes. `Display` writes it as text.
     ///
     /// # Panics
-    /// Never: the engine has the policy.
+    /// Never: an engine keeps its policies.
     pub fn explain(&self) -> PolicyExplanation {
         let explained = self.shared().look(|core, _| core.engine.explain_policy(self.inner().id));
         explained.expect("an engine never forgets a policy")
     }
 
-    /// Its routes at this moment.
+    /// The policy's routes at this moment.
     pub fn routes(&self) -> Vec<RouteView> {
         let mut routes = self.engine().snapshot().routes;
         routes.retain(|route| route.policy == self.name());
@@ -392,7 +392,7 @@ impl fmt::Debug for Policy {
     }
 }
 
-/// A policy with settings for its calls: their route, and what they say of themselves.
+/// A policy with settings for its calls: their route, deadline, criticality, cost and how they may be repeated.
 ///
 /// ```
 /// use std::time::Duration;
@@ -421,57 +421,58 @@ pub struct Caller<C = ByFailure> {
 }
 
 impl<C> Caller<C> {
-    /// Has it a route of its own?
+    /// Whether the caller names a route.
     #[cfg(feature = "http")]
     pub(crate) fn has_route(&self) -> bool {
         *self.site.key != *DEFAULT
     }
 
-    /// The key that state is kept under: an origin, an endpoint, a tenant. `default` if nothing is said.
+    /// Sets the key that state is kept under: an origin, an endpoint, a tenant. The default is `default`.
     #[must_use]
     pub fn route(mut self, key: impl Into<Arc<str>>) -> Self {
         Arc::make_mut(&mut self.site).aim(key.into());
         self
     }
 
-    /// Time for the whole call; the earlier of this, the policy's and what is around the call wins.
+    /// Limits the time of the whole call. The earliest of this, the policy's deadline and the scope's deadline wins.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.says(|request| request.remaining = Some(clock::span(deadline)))
     }
 
-    /// How much its calls matter to queues, whatever is around them. Normal if nothing is said.
+    /// Sets how important the calls are to queues, whatever the scope says. The default is normal.
     #[must_use]
     pub fn criticality(mut self, criticality: Criticality) -> Self {
         Arc::make_mut(&mut self.site).own_criticality = true;
         self.says(|request| request.criticality = criticality)
     }
 
-    /// Is a repeat harmless? If not, only what provably never left is tried again, and nothing is hedged. True if nothing is said.
+    /// Says whether a repeat is harmless. If not, only attempts that provably never left are repeated, and none is
+    /// hedged. The default is true.
     #[must_use]
     pub fn idempotent(self, idempotent: bool) -> Self {
         self.says(|request| request.idempotent = idempotent)
     }
 
-    /// Can its calls be made a second time at all? True if nothing is said.
+    /// Says whether the calls can be made a second time at all. The default is true.
     #[must_use]
     pub fn replayable(self, replayable: bool) -> Self {
         self.says(|request| request.replayable = replayable)
     }
 
-    /// May attempts never run beside each other? Then its calls are retried, but not hedged.
+    /// Says whether attempts must never run side by side. If so, calls are retried but not hedged.
     #[must_use]
     pub fn solo(self, solo: bool) -> Self {
         self.says(|request| request.solo = solo)
     }
 
-    /// Tokens of a rate limit that each call takes; 1 if nothing is said.
+    /// Sets how many tokens of a rate limit each call takes. The default is 1.
     #[must_use]
     pub fn cost(self, cost: u16) -> Self {
         self.says(|request| request.cost = cost)
     }
 
-    /// With a judge of what attempts have brought, in the place of [`Failure`](crate::Failure).
+    /// Classifies results by this function in place of [`Failure`](crate::Failure).
     #[must_use]
     pub fn classify<D>(self, classify: D) -> Caller<D> {
         Caller { site: self.site, classify }
@@ -482,7 +483,7 @@ impl<C> Caller<C> {
         self
     }
 
-    /// As [`Policy::run`].
+    /// Runs attempts as [`Policy::run`] does.
     ///
     /// # Errors
     /// As [`Policy::run`].
@@ -495,7 +496,7 @@ impl<C> Caller<C> {
         Run::<_, _, _, _, _, _, Plain>::new(&*self.site, true, None, Guarded(&self.classify), work)
     }
 
-    /// The same, and what became of the call beside its result.
+    /// Runs attempts as [`run`](Self::run) does, and returns the call's report beside its result.
     pub fn ended<T, E, F, Fut>(&self, work: F) -> impl Future<Output = Ended<T, E>>
     where
         F: FnMut(Attempt) -> Fut,
@@ -505,8 +506,8 @@ impl<C> Caller<C> {
         Run::<_, _, _, _, _, _, Whole>::new(&*self.site, true, None, Guarded(&self.classify), work)
     }
 
-    /// The same, with something that stands in for a result where a call has failed for good. It gets the final error, runs outside
-    /// all components, and what it fails with is what the caller gets.
+    /// Runs attempts as [`run`](Self::run) does, and calls `fallback` if the call fails for good. The fallback gets the
+    /// final error and runs outside all components. The caller gets its result, or its error.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -527,7 +528,7 @@ impl<C> Caller<C> {
     /// ```
     ///
     /// # Errors
-    /// What the fallback fails with.
+    /// The fallback's error.
     pub async fn run_or_else<T, E, G, F, Fut>(
         &self,
         work: F,
@@ -561,7 +562,7 @@ impl<C> fmt::Debug for Caller<C> {
     }
 }
 
-/// A name that no policy has had in this process.
+/// A policy name that is unused in this process.
 pub(crate) fn fresh_name() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(1);
     format!("policy-{}", COUNT.fetch_add(1, Ordering::Relaxed))

@@ -1,8 +1,8 @@
-//! The shell: carries out the steps of one call; waits, wakes, cancels. It decides nothing.
+//! The shell: carries out the engine's steps for one call. It waits, wakes and cancels, and decides nothing.
 //!
-//! A call is a future, and lives in its caller's task: its attempts are polled there, and nothing is spawned. Where it is, is one
-//! [`State`]: what only a call under way has (its id, attempts, results, timer), only that state holds. Dropped in that state, it drops its
-//! attempts and tells the engine that the caller gave up.
+//! A call is a future in its caller's task: its attempts are polled there, and nothing is spawned. Its state is one
+//! [`State`]; only the state of a live call holds an id, attempts, results and a timer. Dropping a live call drops its
+//! attempts and reports the cancellation to the engine.
 
 mod answer;
 mod begin;
@@ -42,20 +42,20 @@ pub use work::Attempt;
 pub(crate) use work::Optional;
 pub(crate) use work::Work;
 
-/// A call's result, and what became of it.
+/// A call's result and its report.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Ended<T, E> {
-    /// What the attempt that decided has brought, or why there is nothing.
+    /// The result of the attempt that decided, or the reason why there is none.
     pub result: Result<T, Error<E>>,
-    /// How many attempts there were, and why there were no more.
+    /// How many attempts were made, and why no more.
     pub report: Report,
 }
 
 pin_project! {
     /// One call.
     ///
-    /// It is moved a few times before it is first polled, so what few calls need is behind a pointer.
+    /// The future is moved a few times before its first poll, so the parts that few calls need are behind a pointer.
     pub(crate) struct Run<P: Deref<Target = Site>, F, Fut, J, T, E, A> {
         site: P,
         work: F,
@@ -71,7 +71,7 @@ pin_project! {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
             if let StateProjection::Live { live } = this.state.as_mut().project() {
-                // The engine hears of it last, also where an attempt panics when it is dropped.
+                // Dropped last, so that the engine gets the cancellation even if dropping an attempt panics.
                 let _cancel = Cancel { site: this.site, call: live.call, parked: live.is_parked() };
                 this.state.set(State::Over);
             }
@@ -83,13 +83,13 @@ impl<P, F, Fut, J, T, E, A> Run<P, F, Fut, J, T, E, A>
 where
     P: Deref<Target = Site>,
 {
-    /// A call at this site. One that is not `replayable` makes one attempt, whatever its site says.
+    /// A call of this site's policy and route. If it is not `replayable`, it makes one attempt, whatever its site says.
     #[inline]
     pub fn new(site: P, replayable: bool, path: Option<Box<str>>, judge: J, work: F) -> Self {
         Self { site, work, judge, path, replayable, state: State::Fresh, answer: PhantomData }
     }
 
-    /// Begins before it is first polled, towards this path.
+    /// Begins the call towards this path, before the first poll.
     #[cfg(feature = "tower")]
     #[inline]
     pub fn begin(&mut self, path: Option<&str>) {
@@ -104,13 +104,13 @@ where
         };
     }
 
-    /// Makes the first attempt of `request` if the call that has begun starts at once. Returns the request if it does not.
+    /// Makes the first attempt of `request` if the begun call may start at once. Returns the request otherwise.
     #[cfg(feature = "tower")]
     #[inline]
     pub fn start<R>(&mut self, request: R, make: impl FnOnce(R) -> Fut) -> Option<R> {
         match &mut self.state {
             State::Live { live } if matches!(live.turn, Turn::Begun { .. }) => {
-                // Where `make` panics, the call is dropped as one under way.
+                // If `make` panics, the call is dropped as a live one.
                 let _inside = live.inside(&self.site);
                 live.attempts = 1;
                 live.place = Place::Taken { number: 1, future: make(request) };

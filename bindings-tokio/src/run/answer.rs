@@ -1,4 +1,4 @@
-//! What of a call's end its caller is answered.
+//! How a call's end becomes the answer that its caller gets.
 
 use std::ops::Deref;
 
@@ -6,14 +6,14 @@ use super::{Ended, Tail};
 use crate::error::{Error, Report};
 use crate::policy::Site;
 
-/// Makes the answer. A call makes it once, in the place where its caller looks for it: results may be large, and
-/// each wrapper around one would be a copy.
+/// Makes the answer. A call makes it once, at the place from which its caller reads it: results may be large, and each
+/// wrapper around one would be a copy.
 pub(crate) trait Answer<T, E, P: Deref<Target = Site>> {
     type Output;
 
     fn of(result: Result<T, Error<E>>, report: Report) -> Self::Output;
 
-    /// The answer of a call that goes on while a body is read.
+    /// The answer of a call that stays live while its body is read.
     fn headed(value: T, report: Report, tail: Tail<P>) -> Self::Output;
 }
 
@@ -33,7 +33,7 @@ impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Plain {
     }
 }
 
-/// The result, and what became of the call.
+/// The result and the call's report.
 pub(crate) enum Whole {}
 
 impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Whole {
@@ -49,7 +49,7 @@ impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Whole {
     }
 }
 
-/// The same, and what goes on while a body is read.
+/// The result, the report, and the part of the call that lives on while a body is read.
 #[cfg(feature = "_bodies")]
 pub(crate) enum Tailed {}
 

@@ -8,7 +8,7 @@ use crate::engine::Told;
 use crate::policy::Site;
 use crate::scope;
 
-/// Begins a call, with what it takes from around it.
+/// Begins a call with the deadline, criticality and parent call of the scope around it.
 #[inline]
 pub(super) fn begin<P: Deref<Target = Site>>(
     site: &P,
@@ -26,11 +26,11 @@ pub(super) fn begin<P: Deref<Target = Site>>(
     site.shared().begin(&site.route, (site.policy.id, &site.key), &mut request, (path, inherited.ends))
 }
 
-/// Tells the engine, when it is dropped, that the caller gave up.
+/// Reports the caller's cancellation to the engine when it is dropped.
 pub(super) struct Cancel<'a> {
     pub site: &'a Site,
     pub call: CallId,
-    /// Is a waker registered for it?
+    /// Whether a waker is registered for the call.
     pub parked: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A call under way: polls its attempts, tells the engine of their ends, carries out its steps.
+//! A call under way: polls its attempts, reports their outcomes to the engine, and carries out the engine's steps.
 
 use std::any::type_name;
 use std::future::Future;
@@ -19,7 +19,7 @@ use crate::engine::{Told, wakes};
 use crate::error::{Error, Stopped};
 use crate::policy::Site;
 
-/// A call under way, with what its attempts are made of.
+/// A call under way and the parts from which its attempts are made.
 pub(super) struct Call<'a, P, F, Fut, J, T, E, A> {
     site: &'a P,
     work: &'a mut F,
@@ -28,13 +28,13 @@ pub(super) struct Call<'a, P, F, Fut, J, T, E, A> {
     answer: PhantomData<fn() -> A>,
 }
 
-/// What has happened to a call.
+/// The result of one round of a call.
 enum Next<O> {
-    /// It is over.
+    /// The call is over.
     Over(O),
-    /// The engine was told, and this is its step.
+    /// The engine has processed an event; this is its next step.
     Told(Told),
-    /// It is to wait.
+    /// The call has to wait.
     Pending,
 }
 
@@ -51,7 +51,7 @@ where
         Self { site, work, judge, live, answer: PhantomData }
     }
 
-    /// Goes on with a call that has just begun, by the engine's first step, as far as it can.
+    /// Drives a call that has just begun from the engine's first step, until it is over or pending.
     #[inline]
     pub fn begun(mut self, told: Told, cx: &mut Context<'_>) -> Poll<A::Output> {
         let next = match told.step.action {
@@ -61,7 +61,7 @@ where
         self.follow(next, cx)
     }
 
-    /// Goes on with a call that was left pending, as far as it can.
+    /// Drives a call that was pending, until it is over or pending again.
     #[inline]
     pub fn poll(mut self, cx: &mut Context<'_>) -> Poll<A::Output> {
         let next = match self.live.turn {
@@ -76,14 +76,14 @@ where
                 };
                 self.polled(polled, (at, next), cx)
             }
-            // Woken or not: the engine knows.
+            // The task may have been woken for this call or for another reason; the engine decides which.
             Turn::Waits | Turn::Parked => Next::Told(self.tell(Event::Poll, cx)),
             Turn::Runs => self.next_event(cx),
         };
         self.follow(next, cx)
     }
 
-    /// Carries out what follows from an event. Most calls are over, or pending, after their first one.
+    /// Carries out the steps that follow an event. Most calls are over, or pending, after their first event.
     #[inline]
     fn follow(&mut self, next: Next<A::Output>, cx: &mut Context<'_>) -> Poll<A::Output> {
         match next {
@@ -116,13 +116,14 @@ where
         told
     }
 
-    /// Registers the waker of a call that is to wait for others, and asks the engine again then (R3).
+    /// Registers the waker of a call that has to wait for other calls, then asks the engine again, so that no wake is
+    /// lost (R3).
     #[inline]
     fn register(&mut self, told: Told, cx: &Context<'_>) -> Told {
         match told.step.action {
             Action::Wait { why } if wakes(why) => {
                 let again = self.tell(Event::Poll, cx);
-                // What the first step has stopped is still to be stopped.
+                // Attempts that the first step stopped still have to be dropped.
                 let step = Step { stop: told.step.stop | again.step.stop, ..again.step };
                 Told { step, others: told.others | again.others, ..again }
             }
@@ -130,7 +131,7 @@ where
         }
     }
 
-    /// A first attempt that starts at once, as most do.
+    /// Starts and polls a first attempt that the engine admits at once, as it does for most calls.
     #[inline]
     fn first(&mut self, told: Told, cx: &mut Context<'_>) -> Next<A::Output> {
         let remaining = self.remaining(told.step.next);
@@ -151,7 +152,8 @@ where
         self.polled(polled, (told.at, told.step.next), cx)
     }
 
-    /// A first attempt has been polled once. Its timer is armed only now that it is pending.
+    /// Handles the first poll of a first attempt. The timer is armed only now, because most attempts that end at once
+    /// need none.
     #[inline]
     fn polled(
         &mut self,
@@ -168,7 +170,7 @@ where
         self.timer(cx)
     }
 
-    /// What happens to the call now: an attempt has ended, or its moment has come.
+    /// Polls for the next event of the call: the end of an attempt, or its timer.
     #[inline]
     fn next_event(&mut self, cx: &mut Context<'_>) -> Next<A::Output> {
         match self.poll_attempts(cx) {
@@ -177,7 +179,7 @@ where
         }
     }
 
-    /// Has the call's moment come?
+    /// Polls the call's timer.
     fn timer(&mut self, cx: &mut Context<'_>) -> Next<A::Output> {
         let mut live = self.live.as_mut().project();
         let Some(due) = *live.due else { return Next::Pending };
@@ -192,7 +194,7 @@ where
         }
     }
 
-    /// Polls the attempts that run. One that ends is dropped before the engine hears of it.
+    /// Polls the running attempts. An attempt that ends is dropped before the engine gets its outcome.
     fn poll_attempts(&mut self, cx: &mut Context<'_>) -> Option<(u8, Result<T, E>)> {
         let idle = matches!(self.live.place, Place::Free) && self.live.race.is_none();
         if idle {
@@ -216,7 +218,7 @@ where
         None
     }
 
-    /// An attempt has come to its end.
+    /// Reports an attempt's end to the engine.
     #[inline]
     fn settle(&mut self, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Next<A::Output> {
         let event = match self.judge.judge(self.site, &result) {
@@ -229,7 +231,7 @@ where
         } else {
             self.site.shared().say(self.live.call, event)
         };
-        // As most calls end: with this result, and nobody else has to hear of it.
+        // The common end: this result decides, and no other call or listener is affected.
         if let Step { action: Action::Done { verdict: Verdict::Ok, result: Some(lane), .. }, stop: 0, .. } =
             told.step
             && lane == AttemptSlot::of(number)
@@ -245,7 +247,7 @@ where
         })
     }
 
-    /// Keeps what an attempt has brought, for the step that says whose the caller gets.
+    /// Keeps an attempt's result until a step says which result the caller gets.
     fn keep(&mut self, number: u8, result: Result<T, E>, told: &Told, head: bool) {
         let kept = match result {
             Ok(value) if head => Some(Ending::Head(value)),
@@ -257,10 +259,10 @@ where
         }
     }
 
-    /// Carries out a step, and those that follow from it at once.
+    /// Carries out a step, and the steps that follow from it at once.
     fn carry(&mut self, first: Told, cx: &Context<'_>) -> Option<A::Output> {
         let mut told = first;
-        // Attempts that were stopped, for the engine to be told of once they have unwound.
+        // Slots of stopped attempts. The engine gets their outcome once their futures have been dropped.
         let mut unwound = 0_u8;
         let mut polls = 0;
         loop {
@@ -298,7 +300,8 @@ where
                 let outcome = Outcome::of(Class::Timeout);
                 told = self.tell(Event::Finished { attempt, outcome }, cx);
             } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
-                // A wait of nothing is no wait. Were it to last, a millisecond is better than a spin.
+                // The engine asks for a wait that is already over, so ask it again. After three rounds wait 1 ms rather
+                // than spin.
                 if polls == 3 {
                     *self.live.as_mut().project().due = Some(at + Duration::from_millis(1));
                     return None;
@@ -311,10 +314,10 @@ where
         }
     }
 
-    /// Time that an attempt has which starts now.
+    /// Time left for an attempt that starts now.
     #[inline]
     fn remaining(&self, next: Option<tidegate::Duration>) -> Option<Duration> {
-        // The timer may be due for a hedge before that.
+        // Where the policy hedges, the timer may be due for a hedge before the attempt's own end.
         if self.site.policy.hedges() { self.left() } else { next.map(clock::std) }
     }
 
@@ -324,7 +327,7 @@ where
         left.map(clock::std)
     }
 
-    /// Starts an attempt; true unless there is nothing to make it of.
+    /// Starts an attempt. Returns false where no further attempt can be made.
     fn start(
         &mut self,
         number: u8,
@@ -346,7 +349,7 @@ where
         true
     }
 
-    /// The end of the call.
+    /// Ends the call: builds its report and its answer.
     fn end(
         &mut self,
         verdict: Verdict,
@@ -366,7 +369,7 @@ where
                     held.append(&mut race.earlier);
                 }
                 let place = held.iter().rposition(|(number, _)| AttemptSlot::of(*number) == lane);
-                // Of an attempt that could not be made there is nothing; what came before it is the last answer then.
+                // An attempt that could not be made has no result; the result before it is the call's last one then.
                 place.map(|place| held.swap_remove(place)).or_else(|| last.take())
             }
             None if matches!(verdict, Verdict::Stale | Verdict::Lost) => last.take(),
@@ -374,7 +377,7 @@ where
         };
         let result = match decided {
             Some((_, Ending::Own(Err(error)))) => {
-                // Said only where a retry was possible (semantics 1.5.16).
+                // The note names the type only where a retry was possible (semantics 1.5.16).
                 let may = verdict == Verdict::NotRetryable && self.site.policy.repeats();
                 if may && self.judge.unlisted(&error) {
                     report.unlisted = Some(type_name::<E>());
@@ -397,10 +400,10 @@ where
         A::of(result, report)
     }
 
-    /// The head of a good answer is here; the call goes on until its body has been read.
+    /// Hands out the head of a good answer. The call stays live until its body has been read.
     fn body(&mut self) -> Option<A::Output> {
         let live = self.live.as_mut().project();
-        // Losers that were stopped for it stand behind it.
+        // Losing attempts are stopped after the head has arrived, so the head may be among the earlier endings.
         let earlier = live.race.as_mut().map(|race| std::mem::take(&mut race.earlier));
         let all = live.held.take().into_iter().chain(earlier.into_iter().flatten().rev());
         let mut heads = all.filter_map(|(number, ending)| match ending {
@@ -414,9 +417,9 @@ where
     }
 }
 
-/// The attempt whose lane this is, of those that have been started.
+/// The newest started attempt that uses this slot.
 const fn attempt_in(lane: u8, attempts: u8) -> u8 {
-    // At most eight lie between two attempts of one lane (R11), so it is the newest.
+    // Attempts that share a slot are at least eight apart (R11), so exactly one of the last eight fits.
     attempts - (attempts.wrapping_sub(1).wrapping_sub(lane) & 7)
 }
 

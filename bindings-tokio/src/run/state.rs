@@ -1,4 +1,4 @@
-//! Where a call is.
+//! The state of a call, from before its first poll to its end.
 
 use std::pin::Pin;
 
@@ -10,38 +10,38 @@ use crate::policy::Site;
 use crate::scope::Inside;
 
 pin_project! {
-    /// Where a call is.
+    /// The state of a call.
     #[project = StateProjection]
     pub(super) enum State<Fut, T, E> {
-        /// It has not begun: its first poll begins it.
+        /// Not begun: the first poll begins the call.
         Fresh,
-        /// It was refused before its first poll, which hands out the refusal.
+        /// Refused before its first poll, which returns the refusal.
         Refused { call: CallId, verdict: Verdict, retry_in: Option<tidegate::Duration> },
-        /// The engine knows it.
+        /// Known to the engine.
         Live { #[pin] live: Live<Fut, T, E> },
-        /// Its result has been handed out.
+        /// Over: the result has been returned.
         Over,
     }
 }
 
-/// What the next poll of a call under way begins with.
+/// The first thing that the next poll of a live call does.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
-    /// With the first poll of the first attempt, which was made before the call was polled. The engine's step spoke at `at`, and asks for a
-    /// timer after `next`.
+    /// Polls the first attempt, which was made before the call was polled. The engine's step was made at `at` and asks
+    /// for a timer after `next`.
     #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "layers begin before they are polled"))]
     Begun { at: Instant, next: Option<tidegate::Duration> },
-    /// With a question to the engine: the call waits for another call's event, and has no waker registered yet.
+    /// Asks the engine: the call waits for another call's event, and no waker is registered yet.
     #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "layers begin before they are polled"))]
     Waits,
-    /// With a question to the engine: the call waits for another call's event, and its waker is registered.
+    /// Asks the engine: the call waits for another call's event, and its waker is registered.
     Parked,
-    /// With its attempts and its timer.
+    /// Polls the attempts and the timer.
     Runs,
 }
 
 pin_project! {
-    /// The attempt that is kept in place.
+    /// The attempt that is stored inside the call's future.
     #[project = PlaceProjection]
     pub(super) enum Place<Fut> {
         Free,
@@ -49,13 +49,13 @@ pin_project! {
     }
 }
 
-/// An attempt beside the one that is kept in place.
+/// A further attempt, boxed, that runs beside the one inside the call's future.
 pub(super) struct Racer<Fut> {
     pub number: u8,
     pub future: Pin<Box<Fut>>,
 }
 
-/// Attempts beside the one that is kept in place, and what those of them have brought that ended first.
+/// Boxed attempts that run beside the one inside the call's future, and the endings of attempts that ended earlier.
 pub(super) struct Race<Fut, T, E> {
     pub racers: Vec<Racer<Fut>>,
     pub earlier: Vec<(u8, Ending<T, E>)>,
@@ -64,14 +64,14 @@ pub(super) struct Race<Fut, T, E> {
 /// How an attempt ended.
 pub(super) enum Ending<T, E> {
     Own(Result<T, E>),
-    /// The head of a good answer, whose body is still to be read.
+    /// The head of a good answer whose body is still to be read.
     Head(T),
-    /// We stopped it. The error of the attempt before it stays the call's last one.
+    /// The shell stopped the attempt. The error of the attempt before it stays the call's last error.
     Stopped(Option<E>),
 }
 
 impl<T, E> Ending<T, E> {
-    /// The call's own last error.
+    /// The last error of the call's own work.
     pub fn error(self) -> Option<E> {
         match self {
             Self::Own(Ok(_)) | Self::Head(_) => None,
@@ -87,7 +87,7 @@ pin_project! {
     pub(super) struct Live<Fut, T, E> {
         pub call: CallId,
         pub turn: Turn,
-        // How many attempts have been started.
+        // Attempts started so far.
         pub attempts: u8,
         #[pin]
         pub place: Place<Fut>,
@@ -112,19 +112,20 @@ impl<Fut, T, E> State<Fut, T, E> {
 }
 
 impl<Fut, T, E> Live<Fut, T, E> {
-    /// Is a waker registered for it?
+    /// Whether a waker is registered for the call.
     #[inline]
     pub const fn is_parked(&self) -> bool {
         matches!(self.turn, Turn::Parked)
     }
 
-    /// What is around its attempts: this call.
+    /// Makes this call the parent of calls that its attempts make while they are polled.
     #[inline]
     pub fn inside(&self, site: &Site) -> Inside {
         Inside::new(site.shared().number, self.call)
     }
 
-    /// Keeps what an attempt came to, beside or in place of what others came to before.
+    /// Keeps an attempt's ending. In a race earlier endings are kept too; otherwise the new one replaces the one
+    /// before.
     pub fn hold(self: Pin<&mut Self>, number: u8, ending: Ending<T, E>) {
         let this = self.project();
         match (this.held.take(), this.race) {
@@ -139,7 +140,7 @@ impl<Fut, T, E> Live<Fut, T, E> {
         }
     }
 
-    /// Drops attempts. What the caller gets of one, if it was the last, is that its time was up.
+    /// Drops the attempts in these slots. If one of them was the last, the call ends with an attempt timeout.
     pub fn stop(mut self: Pin<&mut Self>, lanes: u8) {
         let mut this = self.as_mut().project();
         let stopped = |number: u8| AttemptSlot::of(number).bit() & lanes != 0;

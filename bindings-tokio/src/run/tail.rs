@@ -1,4 +1,4 @@
-//! What is left of a call once its caller has the head of an answer: the body, and the slot that it holds.
+//! The rest of a call after its caller has got the head of an answer: the body, and the permit held meanwhile.
 
 use std::ops::Deref;
 
@@ -10,29 +10,29 @@ use crate::engine::Told;
 use crate::error::Stopped;
 use crate::policy::Site;
 
-/// A call whose body is being read: its slot and its deadline last until then.
+/// A call whose body is being read: it keeps its permit and its deadline until the body ends.
 pub(crate) struct Tail<P: Deref<Target = Site>> {
     pub(super) site: P,
     pub(super) call: Option<CallId>,
     pub(super) attempt: u8,
-    /// When to ask the engine again.
+    /// The moment at which to ask the engine again.
     pub due: Option<Instant>,
 }
 
 #[cfg_attr(not(feature = "_bodies"), expect(dead_code, reason = "only adapters have bodies"))]
 impl<P: Deref<Target = Site>> Tail<P> {
-    /// Where the call was made.
+    /// The policy and route of the call.
     #[cfg(feature = "grpc")]
     pub fn site(&self) -> &Site {
         &self.site
     }
 
-    /// The body has been read, or not.
+    /// Reports the end of the body to the engine.
     pub fn finish(&mut self, outcome: Outcome) {
         self.tell(Event::Finished { attempt: self.attempt, outcome });
     }
 
-    /// Its moment has come. The error, where that was the deadline.
+    /// Reports to the engine that the timer is due. Returns an error if the deadline ended the call.
     pub fn expire(&mut self) -> Option<Stopped> {
         let call = self.call;
         let told = self.tell(Event::Timer)?;
@@ -61,7 +61,7 @@ impl<P: Deref<Target = Site>> Tail<P> {
 }
 
 impl<P: Deref<Target = Site>> Drop for Tail<P> {
-    /// Whoever lets go of a good answer's body has what he wanted of it.
+    /// Counts a body that is dropped early as success: the caller has read as much of it as it wanted.
     fn drop(&mut self) {
         self.finish(Outcome::of(Class::Ok));
     }

@@ -1,23 +1,23 @@
-//! What makes attempts, and what each is told.
+//! The source of a call's attempts, and what each attempt knows of itself.
 
 use std::time::Duration;
 
-/// What an attempt knows of itself.
+/// Facts about one attempt, given to the function that makes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// Its number, from 1 on.
+    /// The attempt's number, from 1 on.
     pub number: u8,
-    /// Did it start beside another one that is slow?
+    /// Whether it is a hedge, started beside a slow attempt.
     pub hedge: bool,
-    /// Time that it has, from its start: until its attempt timeout or the call's deadline, whichever comes first. `None`
-    /// without end. It is stopped then, whether or not it looks at this.
+    /// Time left from the attempt's start until its attempt timeout or the call's deadline, whichever comes first;
+    /// `None` if it has neither. The attempt is stopped then even if it ignores this.
     pub remaining: Option<Duration>,
 }
 
-/// What makes a call's attempts.
+/// Makes a call's attempts.
 pub(crate) trait Work<Fut> {
-    /// The next one; `None` where there is nothing to make it of any more.
+    /// Makes the next attempt; `None` where no further one can be made.
     fn attempt(&mut self, attempt: Attempt) -> Option<Fut>;
 }
 
@@ -28,7 +28,7 @@ impl<Fut, F: FnMut(Attempt) -> Fut> Work<Fut> for F {
     }
 }
 
-/// Makes attempts as long as there is something to make them of.
+/// Makes attempts until the function returns `None`.
 #[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) struct Optional<F>(pub F);
 
