@@ -1,8 +1,8 @@
 //! Policies: named sets of components, each of which declares its keys (`components/`).
 //!
-//! A policy comes in as (key, value) pairs, by whatever road: the typed options of a language, or a document. Every
-//! road ends in [`Policy::from_pairs`], so there is one validator, and it reports *all* mistakes at once, each with the
-//! key, the value and the rule (semantics 0.3).
+//! Typed options of a language, or a document, become (key, value) pairs. All pairs end in [`Policy::from_pairs`], so
+//! there is one validator. It reports *all* mistakes at once, each with the key, the value and the rule (semantics
+//! 0.3).
 
 mod across;
 mod build;
@@ -45,10 +45,10 @@ pub struct Policy {
     pub(crate) deadline: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,
-    /// How long an answer of the fleet's store is waited for, and how often states are exchanged with it.
+    /// Timeout for answers of the fleet's store, and interval for exchanging states with it.
     pub(crate) store_timeout: Duration,
     pub(crate) store_exchange: Duration,
-    /// The kinds that it declares, from number 9 on, and their base classes.
+    /// Kinds that the policy declares, from number 9 on, and their base classes.
     pub(crate) kinds: Vec<(Name, Class)>,
     pub(crate) retry: Retry,
     pub(crate) rate_limit: Option<RateLimit>,
@@ -58,19 +58,19 @@ pub struct Policy {
     pub(crate) hedge: Option<Rare<Hedge>>,
 }
 
-/// What a component counts (semantics 0.2).
+/// Unit that a component counts in (semantics 0.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     /// One token, one slot, one outcome for all attempts of a call.
     Call,
-    /// Each attempt its own; a slot is given back during backoff.
+    /// One for each attempt; a slot is released during backoff.
     Attempt,
 }
 
-/// What holds for a fleet-wide component while the store is gone (semantics 10.4).
+/// Behaviour of a fleet-wide component while the store is gone (semantics 10.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OnLoss {
-    /// The process's own share.
+    /// The process's own share applies.
     Local,
     /// Everything passes.
     Open,
@@ -105,8 +105,8 @@ impl Policy {
         check::build(name, pairs)
     }
 
-    /// The pairs that make this policy: what was given, in the order of the table, with its preset spelled out. Keys
-    /// left to their defaults are left out. `Policy::from_pairs` of them is this policy again.
+    /// The pairs that make this policy: the given ones, in the order of the table, with the preset spelled out. Keys
+    /// with their default are left out. `Policy::from_pairs` of the result is this policy again.
     ///
     /// ```
     /// use tidegate::{Policy, Value};
@@ -118,8 +118,8 @@ impl Policy {
         self.written.pairs()
     }
 
-    /// The value of a key that is in force: what was given, by the policy or its preset, else the default. `None` where
-    /// there is neither, where the key's component is not used, and where there is no such key. Of a list, the first.
+    /// The value of a key in force: given by the policy or its preset, else the default. `None` if there is neither,
+    /// if the key's component is not used, and if there is no such key. For a list, its first value.
     ///
     /// ```
     /// use tidegate::{Policy, Value};
@@ -133,7 +133,7 @@ impl Policy {
         self.budget_value(path).or_else(|| self.written.value(path))
     }
 
-    /// What a budget takes where nothing is given and other keys decide.
+    /// A budget's effective value when the key is not given and other keys decide it.
     fn budget_value(&self, path: &str) -> Option<Value<'_>> {
         let (table, key) = path.rsplit_once('.')?;
         let budget = match (table, self.hedge.as_ref().map(|hedge| &hedge.budget)) {
@@ -149,8 +149,8 @@ impl Policy {
         }
     }
 
-    /// The pairs of a preset, or nothing where there is none of this name. The names are the choices of the key
-    /// `preset` in [`TABLE`].
+    /// The pairs of a preset; empty if no preset has this name. The names are the choices of the key `preset` in
+    /// [`TABLE`].
     pub fn preset(name: &str) -> &'static [(&'static str, Value<'static>)] {
         presets::pairs(name)
     }
@@ -160,8 +160,8 @@ impl Policy {
         &self.name
     }
 
-    /// The class of a kind: itself for the nine classes, its base for one that this policy declares. A number that
-    /// nobody declared is what a programming error is: permanent.
+    /// The class of a kind: itself for the nine classes, the base for a kind that this policy declares. An undeclared
+    /// number is a programming error, so its class is permanent.
     pub fn class_of(&self, kind: Kind) -> Class {
         if let Some(class) = kind.class() {
             class
@@ -202,12 +202,12 @@ impl Policy {
         self.kinds.iter().map(|declared| &*declared.0)
     }
 
-    /// Does a fallback stand in for the end of a call (semantics 7.4)? For what it was refused by and for what it ran out
-    /// of, and for failures that may pass: an outage is what fallbacks are for. Never for a cancellation, nor for what is
-    /// ignored. A `permanent` failure is the caller's own mistake, or a bug that nobody has classified; a fallback would
-    /// hide it, so it stands in only where somebody has `judged` it: the policy's classifier, not the default.
+    /// Whether a fallback may replace the end of a call (semantics 7.4): yes for refusals, exhausted limits and
+    /// failures that may pass, because outages are what fallbacks are for; no for cancellations and ignored outcomes.
+    /// A `permanent` failure is the caller's own mistake, or an unclassified bug that a fallback would hide. It falls
+    /// back only if the policy's classifier `judged` it, not the default one.
     ///
-    /// A host that lets its caller choose the errors does not ask.
+    /// A host whose caller chooses the errors does not need to call this.
     ///
     /// ```
     /// use tidegate::{Class, Policy, Value, Verdict};
@@ -226,9 +226,9 @@ impl Policy {
         }
     }
 
-    /// May what a call does be done twice under this policy: is it hedged, or repeated after a failure that leaves open
-    /// whether it was carried out? After `never_sent`, `throttled` and `conflict` it was not. A host that puts a whole
-    /// object behind a policy asks, since some of its methods may write.
+    /// Whether the policy may run a call's effect twice: by a hedge, or by a retry after a failure that leaves open
+    /// whether the request was carried out (`never_sent`, `throttled` and `conflict` say that it was not). Hosts that
+    /// put a whole object behind a policy ask this, because some of its methods may write.
     ///
     /// ```
     /// use tidegate::{Policy, Value};
@@ -244,7 +244,8 @@ impl Policy {
         self.hedge.is_some() || self.retry.max_attempts > 1 && kinds.any(|kind| open(self.class_of(kind)))
     }
 
-    /// May a call make more than one attempt under this policy? Where it does not, a host needs no second copy of what it sends.
+    /// Whether a call may make more than one attempt under this policy. If not, a host needs no second copy of the
+    /// request.
     ///
     /// ```
     /// use tidegate::{Policy, Value};
@@ -257,7 +258,7 @@ impl Policy {
         self.hedge.is_some() || self.retry.max_attempts > 1
     }
 
-    /// Do slot and deadline of a streamed answer last until its body has been read (`slot_until = "body"`)?
+    /// Whether slot and deadline of a streamed answer last until its body has been read (`slot_until = "body"`).
     pub fn slot_until_body(&self) -> bool {
         self.slot_until_body
     }

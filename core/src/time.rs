@@ -74,7 +74,7 @@ impl Duration {
         self.0
     }
 
-    /// Whole milliseconds, rounded up, so that a wait told in milliseconds is never short.
+    /// Whole milliseconds, rounded up, so that a wait given in milliseconds is never too short.
     pub const fn as_millis_ceil(self) -> u64 {
         self.0.div_ceil(1_000)
     }
@@ -139,35 +139,36 @@ impl WallTime {
     }
 }
 
-/// A reading up to this far below the highest one is a swing: time stands still until the clock is past it again. A
-/// reading further below means that the clock was set back.
+/// A reading up to this far below the highest one is a swing: core's time pauses until the clock has passed it again.
+/// A reading further below means that the clock was set back.
 const SWING: u64 = 30_000_000;
 
-/// No clock runs this far between two readings (285 years): a reading beyond it is garbage, or has another origin.
+/// No clock advances this far between two readings (285 years). A reading beyond it is garbage, or has another
+/// origin.
 pub(crate) const TOO_FAR: u64 = 1 << 53;
 
-/// The greatest moment to begin with, so that moments in the future have room above it.
+/// The largest start moment, so that later moments do not overflow.
 const LATEST_START: u64 = 1 << 62;
 
-/// Makes the host's readings monotonic (rule R10): core's time advances only by what the clock gains on its highest
-/// reading, so a clock that swings to and fro mints nothing.
+/// Makes the host's readings monotonic (rule R10). Core's time advances only by what the clock gains over its highest
+/// reading, so a clock that swings to and fro adds no time.
 ///
 /// Invariants, each with a property test below. (1) Time never goes back. (2) While no reading is more than `SWING`
 /// below the highest, time has advanced by exactly (highest reading − first reading): the two differ by a constant,
 /// because each step adds to both what the reading is above the highest. (3) Between two readings time advances by no
-/// more than the clock does. (4) Time stands still for at most `SWING` of the clock's own running after the last set-back,
-/// because a reading is never more than `SWING` below `reading` without moving it.
+/// more than the clock does. (4) Time pauses for at most `SWING` of the clock's own running after the last set-back,
+/// because a reading further below always moves `reading`.
 ///
-/// A clock that jumps ahead cannot be told from a pause of the process, so a jump counts. It counts once: a clock that
-/// returns to the line on which it ran before it was set back (`mark`) gives only what it is beyond core's time on that
-/// line, so two clocks that are read in turn mint nothing, however far apart they are.
+/// A clock that jumps ahead cannot be distinguished from a pause of the process, so a jump counts. It counts once:
+/// when a clock returns to the line on which it ran before it was set back (`mark`), core's time advances only by
+/// what that line is ahead of it. So two clocks that are read in turn add no time, however far apart they are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Clock {
     /// The highest reading since the clock was last set back.
     reading: u64,
     /// Core's time at that reading.
     now: u64,
-    /// A point of the line on which the clock ran before it was last set back: its reading, and core's time then.
+    /// A point on the line that the clock followed before it was last set back: its reading, and core's time then.
     mark: Option<(u64, u64)>,
     started: bool,
 }
@@ -186,7 +187,7 @@ impl Clock {
         Time(self.now)
     }
 
-    /// The first reading, one below the highest, or one far above it.
+    /// Handles the first reading, one below the highest, or one far above it.
     #[inline(never)]
     fn jump(&mut self, reading: u64) {
         let (before, now) = (self.reading, self.now);
@@ -200,11 +201,11 @@ impl Clock {
                 self.mark = Some((before, now));
             }
         } else if reading - before <= TOO_FAR {
-            // What the line that the clock ran on before it was set back says, if this is that line again.
+            // Core's time by the line that the clock followed before it was set back, if this is that line again.
             let line = self.mark.map(|(mark, then)| {
                 then.saturating_add(reading.saturating_sub(mark)).saturating_sub(mark.saturating_sub(reading))
             });
-            // It never says more than the clock has gained: between two readings garbage may have moved the clock elsewhere.
+            // Never more than the clock has gained: between two readings garbage may have moved the clock elsewhere.
             let most = now.saturating_add(reading - before);
             if let Some(line) = line.filter(|line| line.saturating_add(SWING) >= now && *line <= most) {
                 self.now = now.max(line);
@@ -227,7 +228,8 @@ impl Clock {
         copy.observe(reading)
     }
 
-    /// Lets core's time jump ahead: every moment before it has a place then, whatever the origin of the host's clock.
+    /// Makes core's time jump ahead, so that earlier moments can be represented whatever the origin of the host's
+    /// clock.
     pub(crate) fn skip(&mut self, span: Duration) {
         self.now = self.now.saturating_add(span.0);
         if let Some((_, then)) = &mut self.mark {
@@ -271,7 +273,7 @@ mod tests {
         let hour = 3_600 * S;
         assert_eq!(after([2 * hour, hour]), 2 * hour);
         assert_eq!(after([2 * hour, hour, hour + 7]), 2 * hour + 7);
-        // One set back by less than 30 s stands still until it is there again.
+        // After a set-back of less than 30 s time pauses until the clock is past it.
         assert_eq!(after([100 * S, 70 * S, 99 * S]), 100 * S);
         assert_eq!(after([100 * S, 70 * S, 101 * S]), 101 * S);
     }
@@ -289,13 +291,14 @@ mod tests {
     fn a_clock_that_returns_to_where_it_was_counts_once() {
         let hour = 3_600 * S;
         let swings = (0..1_000).map(|n| 10 * hour + n * S + if n % 2 == 0 { hour } else { 0 });
-        // An hour for the first jump, which could have been a pause; then only true time, or the half that is seen.
+        // An hour for the first jump, which could have been a pause; then only true time, or the half of it that is
+        // seen.
         assert!(after(swings) <= 11 * hour + 1_000 * S);
     }
 
     #[test]
     fn a_clock_that_garbage_has_moved_gains_no_more_than_it_runs() {
-        // Far beyond the line on which it ran before it was set back. That line decides nothing there.
+        // Far beyond the line on which the clock ran before it was set back. That line decides nothing there.
         let garbage = 1 << 60;
         assert_eq!(after([100 * S, 50 * S, garbage, garbage + 60 * S]), 160 * S);
     }
@@ -335,7 +338,7 @@ mod tests {
         }
     }
 
-    /// Readings of a true time that goes on, through a clock that is off by up to `off` µs, now so, now otherwise.
+    /// Readings of an advancing true time through a clock that is off by up to `off` µs, by varying amounts.
     fn swinging(off: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
         let step = (prop_oneof![Just(0), 0..2_000u64, 0..5 * S, 0..600 * S], 0..=off);
         prop::collection::vec(step, 1..200).prop_map(|steps| {
@@ -349,7 +352,8 @@ mod tests {
     }
 
     proptest! {
-        /// Invariants 1 to 3, and what they are for: time advances by no more than what has truly passed, and the swing.
+        /// Invariants 1 to 3, and their purpose: time advances by no more than the time that truly passed, plus the
+        /// swing.
         #[test]
         fn a_swing_of_any_shape_mints_nothing(readings in swinging(SWING)) {
             let mut clock = Clock::default();

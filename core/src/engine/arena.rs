@@ -1,5 +1,5 @@
-//! The arena of calls: 64 bytes each, named by integer handles with a generation; and the blocks beside those few that
-//! need more.
+//! The arena of calls: 64 bytes each, named by integer handles with a generation. Few calls need more; they have a
+//! second block.
 
 use super::automaton::{Standing, State};
 use super::call_extra::{CallExtra, CallExtras};
@@ -20,37 +20,38 @@ const SLOT: u32 = (1 << CallId::SLOT_BITS) - 1;
 /// One call.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// When it began.
+    /// Beginning of the call.
     pub started: Time,
-    /// When its deadline is; never, if it has none.
+    /// Deadline of the call; [`Time::NEVER`] without one.
     pub deadline: Time,
-    /// The moment its state is about: the attempt's end, the backoff's end, the turn of a rate, a hold's end, the
-    /// arrival in the queue, the end of a grant's lease.
+    /// Moment of the current state: the end of the attempt, of the backoff, of a hold or of a grant's lease, the turn
+    /// at a rate, or the arrival in the queue.
     pub moment: Time,
-    /// Running, Body, Backoff, Passing: since when. In a list: its two neighbours.
+    /// Running, Body, Backoff, Passing: beginning of the state. In a list: the two neighbours.
     aux: u64,
-    /// Its ordinal in the engine, on which its random draws depend; modulo 2^32.
+    /// Ordinal in the engine, modulo 2^32. The call's random draws depend on it.
     ordinal: u32,
     generation: u32,
     pub route: RouteAt,
-    /// The slot of the call it is nested in, 24 bits; its last failure's kind, 5 bits, and attempt slot, 3 bits.
+    /// Slot of the enclosing call, 24 bits; kind of the last failure, 5 bits, and its attempt slot, 3 bits.
     parent: u32,
     pub policy: u16,
     pub flags: u16,
-    /// What its last retry cost in its budget's own unit, as long as that matters.
+    /// Cost of the last retry in its budget's own unit, while it can be refunded.
     pub charge: u16,
-    /// Calls nested in it that have not ended.
+    /// Nested calls that have not ended.
     pub children: u16,
-    /// While Refused: the verdict. Otherwise: tokens of a rate limit that it takes. Read by [`Call::refusal`] and [`Call::cost`].
+    /// While Refused: the verdict. Otherwise: the call's cost in tokens of a rate limit. Read by [`Call::refusal`]
+    /// and [`Call::cost`].
     cost: u16,
-    /// The number of its breaker's ticket; 0 is none.
+    /// Number of its breaker's ticket; 0 means no ticket.
     pub ticket: u16,
     pub standing: Standing,
     /// Attempts started.
     pub attempts: u8,
     /// Attempts started and not yet reported, by attempt slot.
     pub attempt_slots: u8,
-    /// Attempts that we have stopped and that have not unwound, by attempt slot.
+    /// Attempts that the engine has stopped and that have not unwound, by attempt slot.
     pub stopped: u8,
 }
 
@@ -69,21 +70,22 @@ pub(super) mod flag {
     pub const HOLDS: u16 = 1 << 7;
     /// Lies within a call that retries.
     pub const NESTED: u16 = 1 << 8;
-    /// Its ticket is a probe's.
+    /// Its ticket belongs to a probe.
     pub const PROBE: u16 = 1 << 9;
-    /// Has a block beside it.
+    /// Has a second block.
     pub const EXTRA: u16 = 1 << 10;
-    /// The tokens that it waited for are its own now.
+    /// Owns the tokens it waited for.
     pub const TOKENS: u16 = 1 << 11;
-    /// Shares the permit of a call around it.
+    /// Shares the permit of an enclosing call.
     pub const SHARES: u16 = 1 << 12;
-    /// Starts no further hedge before its next attempt that is none.
+    /// No hedges until the next regular attempt.
     pub const UNHEDGED: u16 = 1 << 13;
-    /// Waits for the send rate, not for the rate limit; while it runs: several attempts do, noted in its block.
+    /// While waiting: waits for the send rate, not for the rate limit. While running: several attempts run, noted in
+    /// its block.
     pub const SENDING: u16 = 1 << 14;
     /// The same bit while Running.
     pub const RACING: u16 = SENDING;
-    /// Each of its attempts that is out holds a permit.
+    /// Each running attempt holds a permit.
     pub const PER_ATTEMPT: u16 = 1 << 15;
 }
 
@@ -117,7 +119,7 @@ impl Call {
         self.flags & flag != 0
     }
 
-    /// Do several of its attempts run, noted in its block?
+    /// Whether several of its attempts run, noted in its block.
     #[inline]
     pub fn is_racing(&self) -> bool {
         FULL && self.has(flag::RACING)
@@ -127,7 +129,7 @@ impl Call {
         u64::from(self.ordinal)
     }
 
-    /// The slot of the call it is nested in, or [`Slot::NONE`].
+    /// Slot of the enclosing call, or [`Slot::NONE`].
     #[inline]
     pub fn parent(&self) -> Slot {
         if !FULL {
@@ -152,7 +154,7 @@ impl Call {
         self.parent = self.parent & SLOT | u32::from(word) << CallId::SLOT_BITS;
     }
 
-    /// Since when the attempt runs or the backoff lasts.
+    /// When the attempt or the backoff began.
     #[inline]
     pub fn since(&self) -> Time {
         Time::from_micros(self.aux)
@@ -163,7 +165,7 @@ impl Call {
         self.aux = now.as_micros();
     }
 
-    /// The slots before and after it in its list.
+    /// The previous and the next slot in its list.
     pub fn links(&self) -> (Slot, Slot) {
         (Slot::new(self.aux as u32), Slot::new((self.aux >> 32) as u32))
     }
@@ -172,8 +174,8 @@ impl Call {
         self.aux = u64::from(before.number()) | u64::from(after.number()) << 32;
     }
 
-    /// Has it nothing to give back when it ends, but its permit: no attempt or nested call is out, and it has neither
-    /// ticket nor block?
+    /// Whether its end releases nothing but its permit: no attempt or nested call is running, and it has neither
+    /// ticket nor block.
     #[inline]
     pub fn is_plain(&self) -> bool {
         matches!(self.state(), State::Running | State::Body)
@@ -183,18 +185,18 @@ impl Call {
             && !self.has(flag::EXTRA)
     }
 
-    /// Does it wait, or has it been granted what it waited for?
+    /// Whether it waits, or has been granted what it waited for.
     pub fn is_waiting(&self) -> bool {
         matches!(self.state(), State::Held | State::Paced | State::Queued | State::Granted)
     }
 
-    /// Does it stand in a list?
+    /// Whether it is in a list.
     pub fn listed(&self) -> bool {
         matches!(self.state(), State::Held | State::Paced | State::Queued | State::Granted)
             && !(self.state() != State::Queued && self.state() != State::Granted && self.has(flag::TOKENS))
     }
 
-    /// Has a further attempt been paid for that has not started?
+    /// Whether a further attempt has been paid for and not started.
     pub fn between_attempts(&self) -> bool {
         self.attempts > 0
             && !matches!(
@@ -215,7 +217,7 @@ impl Call {
         self.attempt_slots & !self.stopped
     }
 
-    /// Must its next attempt wait for stopped ones that have not unwound (R11)?
+    /// Whether its next attempt must wait for stopped ones that have not unwound (R11).
     #[inline]
     pub fn blocked(&self) -> bool {
         self.attempt_slots != 0
@@ -223,7 +225,7 @@ impl Call {
                 || self.attempt_slots & AttemptSlot::of(self.attempts.wrapping_add(1)).bit() != 0)
     }
 
-    /// The bit of an attempt that may be out; none for a number that names no attempt of this call (R11).
+    /// Bit of an attempt that may be running; none for a number that names no attempt of this call (R11).
     #[inline]
     pub fn started_as(&self, attempt: u8) -> u8 {
         let out = attempt != 0 && self.attempts.checked_sub(attempt).is_some_and(|older| older < 8);
@@ -235,12 +237,12 @@ impl Call {
         self.attempts - (self.attempt_slot().number().wrapping_sub(attempt_slot.number()) & 7)
     }
 
-    /// How long another try makes no sense, where it was refused while it waited and that is known.
+    /// How long another try makes no sense, if the call was refused while it waited and that is known.
     pub fn refused_for(&self, now: Time) -> Option<Duration> {
         (self.moment > now).then(|| self.moment.since(now))
     }
 
-    /// Tokens of a rate limit that it takes. A refused call takes none any more.
+    /// Cost in tokens of a rate limit; 0 for a refused call.
     #[inline]
     pub fn cost(&self) -> u32 {
         debug_assert!(self.state() != State::Refused, "the word holds a verdict");
@@ -251,34 +253,34 @@ impl Call {
         self.cost = tokens;
     }
 
-    /// Notes why it is refused while it waits, in the place of its cost.
+    /// Stores the verdict of a refused waiter, in place of its cost.
     pub fn set_refusal(&mut self, verdict: Verdict) {
         self.cost = verdict as u16;
     }
 
-    /// Why it was refused while it waited.
+    /// The verdict of a refused waiter.
     pub fn refusal(&self) -> Verdict {
         debug_assert!(self.state() == State::Refused, "the word holds a cost");
         Verdict::ALL[usize::from(self.cost)]
     }
 }
 
-/// All calls, in slots that are used again; an id names a slot and its generation.
+/// All calls, in reusable slots; an id names a slot and its generation.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     calls: Vec<Call>,
-    /// Slots that can be used again.
+    /// Free slots.
     free: Vec<Slot>,
-    /// The next slot that the reaper looks at.
+    /// The next slot that the reaper visits.
     cursor: u32,
     extras: CallExtras,
-    /// By slot: the nearest ancestor whose route has permits, or [`Slot::NONE`]. Meaningful where [`Call::parent`] is not
-    /// [`Slot::NONE`]; as long as the highest slot that ever was nested.
+    /// By slot: the nearest ancestor whose route has permits, or [`Slot::NONE`]. Meaningful where [`Call::parent`] is
+    /// not [`Slot::NONE`]. Its length covers the highest slot that was ever nested.
     pooled_above: Vec<Slot>,
 }
 
 impl Arena {
-    /// Puts a call into a slot; `None` when all 2^24 are taken.
+    /// Stores a call in a slot; `None` when all 2^24 are taken.
     #[inline]
     pub fn insert(&mut self, mut call: Call) -> Option<Slot> {
         let slot = if let Some(slot) = self.free.pop() {
@@ -298,7 +300,7 @@ impl Arena {
         Some(slot)
     }
 
-    /// Frees a slot: its id is stale from now on. A slot whose generations are used up is retired.
+    /// Frees a slot, which makes its id stale. Retires a slot whose generations are used up.
     #[inline]
     pub fn remove(&mut self, slot: Slot) {
         let call = &mut self.calls[slot.index()];
@@ -312,7 +314,7 @@ impl Arena {
         }
     }
 
-    /// The slot that an id names, if the call is still there.
+    /// The slot that an id names, if the call still exists.
     #[inline]
     pub fn find(&self, id: CallId) -> Option<Slot> {
         let slot = Slot::new(id.slot());
@@ -324,7 +326,7 @@ impl Arena {
         CallId::new(slot.number(), u64::from(self.calls[slot.index()].generation))
     }
 
-    /// The next slot for the reaper, round and round.
+    /// The next slot for the reaper, in a cycle.
     #[inline]
     pub fn next_to_reap(&mut self) -> Option<Slot> {
         if self.calls.is_empty() {
@@ -335,7 +337,7 @@ impl Arena {
         Some(Slot::new(slot))
     }
 
-    /// Frees every slot that is taken.
+    /// Frees every occupied slot.
     pub fn clear(&mut self) {
         for slot in (0..self.calls.len() as u32).map(Slot::new) {
             if self.calls[slot.index()].state() != State::Free {
@@ -344,7 +346,7 @@ impl Arena {
         }
     }
 
-    /// The block beside a call, if it has one.
+    /// The second block of a call, if it has one.
     pub fn extra(&self, slot: Slot) -> Option<&CallExtra> {
         self[slot].has(flag::EXTRA).then(|| self.extras.get(slot))
     }
@@ -354,7 +356,7 @@ impl Arena {
         self.extras.len()
     }
 
-    /// The block beside a call; makes one if there is none.
+    /// The second block of a call; creates a missing one.
     pub fn extra_mut(&mut self, slot: Slot) -> &mut CallExtra {
         if !self[slot].has(flag::EXTRA) {
             self[slot].flags |= flag::EXTRA;
@@ -363,17 +365,17 @@ impl Arena {
         self.extras.get_mut(slot)
     }
 
-    /// Nests a call in another. `pooled` says that the parent's route has permits, which its children may share.
+    /// Nests a call in another. `pooled` means that the parent's route has permits, which its children may share.
     pub fn nest(&mut self, slot: Slot, parent: Slot, pooled: bool) {
         let above = if pooled { parent } else { self.pooled_above(parent).unwrap_or(Slot::NONE) };
         self[slot].set_parent(parent);
         self.set_pooled_above(slot, above);
     }
 
-    /// The nearest call around this one that may hold or share a permit.
+    /// The nearest enclosing call that may hold or share a permit.
     ///
-    /// Ancestors without permits are left out, and so is one whose permit a call shares from its first look on
-    /// ([`Arena::stand_in_for`]). An ancestor outlives its descendants (`settle`), so a slot in here is never another call's.
+    /// Skips ancestors without permits, and an ancestor whose permit a call shares ([`Arena::stand_in_for`]). An
+    /// ancestor outlives its descendants (`settle`), so a slot in here never belongs to another call.
     pub fn pooled_above(&self, slot: Slot) -> Option<Slot> {
         if self[slot].parent() == Slot::NONE {
             return None;
@@ -381,13 +383,14 @@ impl Arena {
         self.pooled_above.get(slot.index()).copied().filter(|above| *above != Slot::NONE)
     }
 
-    /// A call shares the permit of the nearest call above it until it ends: calls within it need not look at both.
+    /// Notes that a call shares the permit of the nearest call above it until it ends, so calls within it need not
+    /// visit both.
     pub fn stand_in_for(&mut self, slot: Slot, above: Slot) {
         let next = self.pooled_above(above).unwrap_or(Slot::NONE);
         self.set_pooled_above(slot, next);
     }
 
-    /// Leaves no ancestor out any more: a route without permits has got some.
+    /// Ends the skipping of ancestors, because a route without permits has got some.
     pub fn look_at_all_parents(&mut self) {
         for slot in 0..self.pooled_above.len() {
             self.pooled_above[slot] = self.calls.get(slot).map_or(Slot::NONE, Call::parent);
@@ -401,12 +404,12 @@ impl Arena {
         self.pooled_above[slot.index()] = above;
     }
 
-    /// Slots that there are, free ones included.
+    /// Number of slots, free ones included.
     pub fn slots(&self) -> u32 {
         self.calls.len() as u32
     }
 
-    /// The calls in so many slots from this one on.
+    /// The calls in `slots` slots, beginning with `from`.
     pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (Slot, &Call)> {
         let end = from.saturating_add(slots).min(self.slots());
         let page = self.calls.get(from as usize..end as usize).unwrap_or(&[]);

@@ -1,73 +1,74 @@
-//! What a step leaves to the next ones, so that no step takes longer than others wait for the lock (ADR 0022).
+//! Work that a step leaves to later steps, so that no step holds the lock for long (ADR 0022).
 //!
-//! A step may hand out permits, tokens and places, refuse waiters and free calls: to any number of them. It does so for
-//! [`MOST`] of them and notes the rest here. Whatever event comes next goes on with it, whoever's it is; and because
-//! a step that leaves something wakes somebody who waits for it, an event comes at once.
+//! A step may have any number of permits, tokens and places to grant, waiters to refuse and calls to free. It handles
+//! [`MOST`] of them and notes the rest here. The next event, of any call, continues the work. A step that leaves work
+//! also wakes a waiter of that work, so an event follows at once.
 
 use super::place::{PoolAt, RouteAt, Slot};
 
 use super::Engine;
 
-/// Calls that one step grants, refuses, takes back or frees, besides its own. At 0.2 to 0.5 µs each it stays below
-/// 200 µs on slow machines too.
+/// Calls that one step grants, refuses, takes back or frees, besides its own. At 0.2 to 0.5 µs each, that takes less
+/// than 200 µs even on slow machines.
 pub(super) const MOST: u32 = 256;
 
-/// Slots of the arena that one step looks at for calls to refuse.
+/// Slots of the arena that one step visits to find calls to refuse.
 pub(super) const LOOKED_AT: u32 = 1_024;
 
-/// Something that a step has not finished. Each is named by where it is, never by a call that may be gone.
+/// Unfinished work of a step, named by its place, never by a call that may be gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Chore {
     /// Permits of a pool are free while calls wait.
     Permits(PoolAt),
-    /// Grants of a pool that nobody has claimed in time are out.
+    /// A pool has unclaimed grants whose time is over.
     Grants(PoolAt),
-    /// Tokens of a rate, a route's or its send rate's, are there while calls wait.
+    /// A rate, a route's or its send rate, has tokens while calls wait.
     Tokens(RouteAt, bool),
     /// A hold of a route has places while calls wait.
     Places(RouteAt, u16),
-    /// Calls that have ended, and have nothing out any more, have not been freed: the innermost of them.
+    /// Calls that have ended and have no running attempts have not been freed; this is the innermost of them.
     Ended(Slot),
-    /// A policy, or one of its routes, is forced open, and calls that wait have not been refused: those from this slot on.
+    /// A policy, or one of its routes, is forced open; waiters from this slot on have not been refused.
     Forced { policy: u16, route: RouteAt, from: u32 },
-    /// An operator has changed a policy, and its routes from this slot on have not taken that over.
+    /// An operator has changed a policy; its routes from this slot on have not applied the change.
     Changed { policy: u16, from: u32 },
-    /// The permits of a pool have become the fleet's, or are so no more, and routes from this slot on do not know it.
+    /// The permits of a pool have joined or left the fleet; routes from this slot on have not noted it.
     Leased { home: PoolAt, from: u32 },
-    /// The store has no slots for a pool, or is gone (`false`), and calls that must not wait for them have not been refused.
+    /// The store has no slots for a pool, or is gone (`false`); calls that must not wait for them have not been
+    /// refused.
     Unserved(PoolAt, bool),
-    /// Policies that were removed have routes.
+    /// Removed policies still have routes.
     Removed,
 }
 
-/// How much a step may still do, and what is left to do.
+/// Remaining work budget of a step, and the work left to do.
 #[derive(Debug, Default)]
 pub(super) struct Chores {
     left: Vec<Chore>,
     fuel: u32,
-    /// What the step has done so far; for tests, which count work and not time.
+    /// Work done in this step; tests count work instead of time.
     done: u32,
 }
 
 impl Chores {
-    /// A step begins.
+    /// Begins a step.
     #[inline]
     pub fn begin_step(&mut self) {
         (self.fuel, self.done) = (MOST, 0);
     }
 
-    /// Is nothing left of earlier steps?
+    /// Whether no work of earlier steps is left.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.left.is_empty()
     }
 
-    /// May one more be done in this step? If not, `rest` is left to the next one.
+    /// Whether this step may handle one more item. If not, leaves `rest` to the next step.
     pub fn one_more(&mut self, rest: Chore) -> bool {
         self.so_many(1, rest)
     }
 
-    /// May something be done in this step that counts for so many? If not, `rest` is left to the next one.
+    /// Whether this step may do work that counts as `count` items. If not, leaves `rest` to the next step.
     pub fn so_many(&mut self, count: u32, rest: Chore) -> bool {
         if self.fuel < count {
             self.fuel = 0;
@@ -79,34 +80,34 @@ impl Chores {
         true
     }
 
-    /// Notes what is left to do, once.
+    /// Notes work left to do, once.
     pub fn leave(&mut self, chore: Chore) {
         if !self.left.contains(&chore) {
             self.left.push(chore);
         }
     }
 
-    /// Is this left to do?
+    /// Whether this work is left to do.
     pub fn has(&self, chore: Chore) -> bool {
         self.left.contains(&chore)
     }
 
-    /// Takes what is left to do, if this step may do more.
+    /// Takes the work left to do, if this step may do more.
     pub fn take(&mut self) -> Vec<Chore> {
         if self.fuel == 0 { Vec::new() } else { core::mem::take(&mut self.left) }
     }
 
-    /// Forgets what is left, after a fork.
+    /// Forgets the work left to do, after a fork.
     pub fn clear(&mut self) {
         self.left.clear();
     }
 
-    /// Another change of a policy begins with its first route.
+    /// Forgets an unfinished change of a policy, because a new change begins with its first route.
     pub fn clear_changed(&mut self, policy: u16) {
         self.left.retain(|chore| !matches!(chore, Chore::Changed { policy: of, .. } if *of == policy));
     }
 
-    /// Takes back that calls of a policy, or of one of its routes, are to be refused.
+    /// Forgets the unfinished refusal of calls of a policy, or of one of its routes.
     pub fn clear_forced(&mut self, policy: u16, route: RouteAt) {
         self.left.retain(|chore| {
             !matches!(chore, Chore::Forced { policy: of, route: at, .. }
@@ -122,7 +123,7 @@ impl Engine {
         self.desk.chores.done
     }
 
-    /// Is anything left of the last step to do? For tests and fuzzing.
+    /// Whether the last step left work. For tests and fuzzing.
     #[doc(hidden)]
     pub fn has_chores(&self) -> bool {
         !self.desk.chores.is_empty()

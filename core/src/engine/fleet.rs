@@ -1,10 +1,11 @@
-//! The fleet's store as the engine sees it: commands out, replies in, and whether it is there (semantics 10).
+//! The fleet's store as the engine sees it: commands, replies, and whether it can be reached (semantics 10).
 //!
-//! The store is never on the way of a call that can do without it. The first loss takes it down, then nobody waits for it, and
-//! one command a second or less, carried by whatever is due, tries it again (`health.rs`).
+//! A call that can do without the store never waits for it. The first loss marks the store as lost; from then on no
+//! call waits for it. At most one command a second, carried by whatever event is due, tests it again (`health.rs`).
 //!
-//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker, `slots.rs` the
-//! bulkhead, `digest.rs` the latencies; `plain.rs` does what it can of these with a store that runs no scripts.
+//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker,
+//! `slots.rs` the bulkhead, `digest.rs` the latencies. `plain.rs` does as much of this as a store without scripts
+//! allows.
 
 pub(super) mod breaker;
 mod command;
@@ -37,35 +38,35 @@ pub(super) use command::Part;
 use command::{Address, Pending, escaped};
 use health::{Health, Place};
 
-/// The namespace of keys where none is given.
+/// The default namespace of keys.
 const NAMESPACE: &str = "tidegate";
 
 /// The longest namespace, in bytes.
 const LONGEST_NAMESPACE: usize = 100;
 
-/// An answer that has not come for so long will not come: the host has forgotten the command.
+/// After this time without an answer the engine stops waiting: the host has forgotten the command.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
-/// What an engine knows of its fleet.
+/// An engine's knowledge of its fleet.
 #[derive(Debug)]
 pub(super) struct Fleet {
     kind: StoreKind,
     namespace: Box<str>,
-    /// Drawn by the host: what makes this process another one than all others.
+    /// Drawn by the host; distinguishes this process from all others.
     entropy: u64,
-    /// The process, as the store knows it: 16 hex digits.
+    /// Name of the process in the store: 16 hex digits.
     process: [u8; 16],
-    /// The last command's number.
+    /// Number of the last command.
     last: u64,
-    /// Commands out, by their id: oldest first.
+    /// Commands without an answer, by id, oldest first.
     pending: BTreeMap<CommandId, Pending>,
     /// When the first of them is overdue.
     first_due: Time,
-    /// Whether the store is there.
+    /// Whether the store can be reached.
     health: Health,
-    /// Numbers drawn for probes, and for those who ask again.
+    /// Count of random draws, for probes and for the jitter of repeated requests.
     draws: u64,
-    /// Processes in the fleet, as a rate's answer last said; far too many while none has.
+    /// Processes in the fleet by a rate's last answer; far too many while there is none.
     processes: u32,
 }
 
@@ -85,7 +86,7 @@ impl Fleet {
         }
     }
 
-    /// A span of this length, half more or less.
+    /// Jitters a span by up to half.
     fn jittered(&mut self, span: Duration, seed: u64) -> Duration {
         self.draws += 1;
         let bits = rng::bits(seed, self.draws, Purpose::Probe, 0);
@@ -94,13 +95,13 @@ impl Fleet {
     }
 }
 
-/// The process's name in the store.
+/// Name of the process in the store.
 fn process(entropy: u64) -> [u8; 16] {
     let bits = rng::bits(entropy, 0, Purpose::Process, 0);
     core::array::from_fn(|place| b"0123456789abcdef"[(bits >> (60 - 4 * place)) as usize & 15])
 }
 
-/// The rule that stands against a policy, where it wants what the store cannot give.
+/// The rule that a policy breaks because it needs more than the store offers.
 pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'static str> {
     let rate = policy.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some());
     let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
@@ -135,14 +136,14 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
     .find_map(|(there, rule)| there.then_some(rule))
 }
 
-/// The fleet's store: what is known of it, once it is attached, and commands for it that no host has taken.
+/// The fleet's store: its state, once it is attached, and the commands that the host has not taken.
 #[derive(Debug, Default)]
 pub(super) struct FleetStore {
     pub fleet: Option<full::Part<Fleet>>,
     pub commands: Vec<StoreCommand>,
 }
 
-/// What a fleet's component acts on: the desk, and the fleet's store.
+/// State that a component of the fleet uses: the desk, and the fleet's store.
 pub(super) struct FleetDesk<'a> {
     pub desk: &'a mut Desk,
     pub store: &'a mut FleetStore,
@@ -156,13 +157,13 @@ impl Routes {
             .map_or((0, None, 0), |queue| (queue.waiting.len(), queue.waiting.head(), queue.queued()))
     }
 
-    /// The route or pool that a command is about, while that part of it is the fleet's. `None` is legal: since the command
-    /// went out, the route may have been evicted, or a retune may have made the component the process's own.
+    /// The route or pool of a command, while that part of it is the fleet's. `None` is legal: since the command was
+    /// sent, the route may have been evicted, or a retune may have made the component the process's own.
     fn still_fleets(&self, pending: &Pending) -> Option<RouteAt> {
         self.still_there((pending.home, pending.subject.part()))
     }
 
-    /// The same by route and part.
+    /// The same by place.
     fn still_there(&self, (home, part): Place) -> Option<RouteAt> {
         let at = self.find_lasting(home)?;
         let it = &self[at];
@@ -176,9 +177,8 @@ impl Routes {
         is_fleets.then_some(at)
     }
 
-    /// What a command about a component is about.
-    /// A route or a pool as its keys have it. What stands between braces says where keys live in a cluster, and no name
-    /// can close them.
+    /// Address of a route or a pool in the store's keys. The text between braces selects the key's place in a
+    /// cluster, and no name can close the braces.
     fn address(&self, policies: &Policies, home: PoolAt) -> Address {
         Address { home: self.lasting_id(home.route()), entity: self.entity(policies, home) }
     }
@@ -201,18 +201,18 @@ impl Routes {
 }
 
 impl FleetStore {
-    /// A span of this length, half more or less.
+    /// Jitters a span by up to half.
     fn jitter(&mut self, span: Duration, seed: u64) -> Duration {
         self.fleet.as_mut().map_or(span, |fleet| fleet.jittered(span, seed))
     }
 
-    /// Processes in the fleet, as far as that is known; far too many where it is not.
+    /// Processes in the fleet, if known; far too many otherwise.
     fn fleet_size(&self) -> u32 {
         self.fleet.as_ref().map_or(u32::MAX, |fleet| fleet.processes)
     }
 
-    /// In the child of a fork: commands and their answers are the parent's, and so is its name in the store. Whether the
-    /// store is there, both know.
+    /// After a fork, in the child: commands and their answers belong to the parent, and so does the name in the
+    /// store. Both keep the knowledge whether the store can be reached.
     pub(super) fn fork(&mut self, seed: u64) {
         self.commands.clear();
         if let Some(fleet) = self.fleet.as_mut() {
@@ -223,20 +223,20 @@ impl FleetStore {
         }
     }
 
-    /// Is it a store that runs no scripts?
+    /// Whether the store runs no scripts.
     pub(super) fn is_plain(&self) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.kind == StoreKind::Plain)
     }
 }
 
 impl Engine {
-    /// What the fleet's side of a stage acts on.
+    /// State that the fleet's part of a stage uses.
     #[inline]
     pub(super) fn fleet_desk(&mut self) -> FleetDesk<'_> {
         FleetDesk { desk: &mut self.desk, store: &mut self.store }
     }
 
-    /// What this event made besides its answer.
+    /// Further effects of this event, besides its answer.
     #[inline]
     pub(super) fn flags(&self) -> Flags {
         Flags { wakes: !self.desk.wakes.is_empty(), commands: !self.store.commands.is_empty() }

@@ -1,4 +1,4 @@
-//! Who holds a policy, and what becomes of one that nobody holds (semantics 0.9).
+//! Owners of a policy, and the removal of policies without owners (semantics 0.9).
 
 use std::collections::VecDeque;
 
@@ -12,34 +12,34 @@ use crate::full::{Full, Part};
 use crate::policy::Policy;
 use crate::time::Time;
 
-/// Policies without an owner that keep what they have counted.
+/// The most policies without an owner that keep their counts.
 const MOST_KEPT: usize = 1_024;
 
-/// Policies that leave which a step looks at.
+/// The most leaving policies that one step visits.
 const LOOKED_AT: usize = 16;
 
 pub(super) const TWO: &str = "somebody holds a policy of this name with other settings: `retune` that one (or `reload` \
                               its document), or give this one another name";
 
-/// Policies that nobody holds, by number.
+/// Policies without an owner, by number.
 #[derive(Debug, Default)]
 pub(super) struct Unowned {
-    /// Those that can be taken in again under their names, first released first.
+    /// Policies that can be taken in again under their names, first released first.
     kept: VecDeque<u16>,
-    /// Those that are removed when their calls have ended and their routes are freed.
+    /// Policies to remove when their calls have ended and their routes are freed.
     leaving: VecDeque<u16>,
-    /// Numbers without a policy.
+    /// Free policy numbers.
     vacant: Vec<u16>,
 }
 
 impl Engine {
-    /// One owner of a policy less: each [`Engine::policy`] that gave its id is one. With the last one the policy is removed,
-    /// its routes and what they owe with it; where `keep` says so, it stays for whoever takes it in again, until 1,024
-    /// others that were kept have been released after it. A policy with calls stays until they have ended: it is looked for
-    /// when a policy is released.
+    /// Removes one owner of a policy; each [`Engine::policy`] that returned its id counts as one. The last release
+    /// removes the policy with its routes and their debts. With `keep` the policy stays available under its name
+    /// until 1,024 later kept policies have been released. A policy with calls stays until they have ended; each
+    /// release of a policy checks for that.
     ///
-    /// The id of a policy that was removed is stale. An id that is stale, or has no owner, changes nothing. A step frees 256
-    /// routes, and the next ones those that are left.
+    /// The id of a removed policy is stale. An id that is stale, or has no owner, changes nothing. A step frees 256
+    /// routes; later steps free the rest.
     ///
     /// ```
     /// use tidegate::{Engine, Options, Policy, Time, Value};
@@ -63,13 +63,13 @@ impl Engine {
 }
 
 impl Policies {
-    /// The number that the next policy gets.
+    /// Number of the next policy.
     pub fn next_number(&self) -> Option<u16> {
         let vacant = self.unowned.as_ref().and_then(|it| it.vacant.last().copied());
         vacant.or_else(|| u16::try_from(self.len()).ok())
     }
 
-    /// Puts a policy at its place, with one owner.
+    /// Stores a policy under its number, with one owner.
     pub fn put(&mut self, entry: Entry) {
         let number = usize::from(entry.of);
         if let Some(place) = self.get_mut(number) {
@@ -82,13 +82,13 @@ impl Policies {
         }
     }
 
-    /// Does nobody hold a policy, so that other settings are a retune of it?
+    /// Whether the policy has no owner, so that different settings are a retune of it.
     pub fn may_change(&self, policy: PolicyId, to: &Policy) -> bool {
         let entry = &self[usize::from(policy.number())];
         self.unowned.is_some() && entry.owners == 0 && entry.policy != *to
     }
 
-    /// One owner more.
+    /// Adds an owner.
     pub fn own(&mut self, number: u16) {
         let entry = &mut self[usize::from(number)];
         entry.owners = entry.owners.saturating_add(1);
@@ -99,7 +99,7 @@ impl Policies {
         }
     }
 
-    /// One owner less; the policy that leaves because of it, whose name is free from here on.
+    /// Removes an owner. Returns the policy that leaves because of it; its name is free from here on.
     fn disown(&mut self, number: u16, keep: bool) -> Option<u16> {
         let full = Full::here()?;
         let entry = &mut self[usize::from(number)];
@@ -118,7 +118,7 @@ impl Policies {
         leaves
     }
 
-    /// Removes policies that leave, as far as their calls have ended and this step may free their routes.
+    /// Removes leaving policies whose calls have ended, within the number of routes that this step may free.
     pub fn remove_leaving(&mut self, routes: &mut Routes, chores: &mut Chores) {
         let leaving = self.unowned.as_ref().map_or(0, |it| it.leaving.len());
         for _ in 0..leaving.min(LOOKED_AT) {
@@ -134,7 +134,7 @@ impl Policies {
 
     /// Makes the number of a policy without routes vacant.
     fn remove(&mut self, number: u16) {
-        // Settings of before a retune were for calls of this policy alone.
+        // The old settings from before a retune served calls of this policy only.
         let was_retuned = self[usize::from(number)].changes.last > 0;
         let most = if was_retuned { self.len() } else { 0 };
         let old = (0..=u16::MAX).take(most).filter(|at| *at != number);
@@ -154,12 +154,12 @@ impl Policies {
     }
 }
 
-/// Frees the routes of a policy that leaves; true once there is none, and nothing is remembered of any.
+/// Frees the routes of a leaving policy. Returns true once none is left; then its debts are forgotten.
 fn free_routes(number: u16, routes: &mut Routes, chores: &mut Chores) -> bool {
     let mut all = true;
     for slot in routes.of_policy(number, MOST as usize + 1) {
         if routes[slot].active > 0 {
-            all = false; // its calls look for their settings
+            all = false; // its calls still read their settings
         } else if chores.one_more(Chore::Removed) {
             routes.remove(slot);
         } else {

@@ -1,7 +1,8 @@
 //! Pools of permits and the calls that wait for them.
 //!
-//! A freed permit changes owner inside the step that freed it (R2): it is *granted* to the next in the queue, which
-//! claims it with its next event. A grant is a lease (R9): unclaimed for 5 s, it goes to the next waiter.
+//! A freed permit changes owner inside the step that freed it (R2): it is *granted* to the next call in the queue,
+//! which claims it with its next event. A grant is a lease (R9): if it is unclaimed for 5 s, it goes to the next
+//! waiter.
 
 use super::arena::{Arena, Call, flag};
 use super::chores::Chore;
@@ -23,7 +24,7 @@ const CLAIM: Duration = Duration::from_secs(5);
 /// How the sojourn that a queue allows is scaled by criticality, best effort first (semantics 4.4).
 const ALLOWANCES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
 
-/// A list of calls through their own links.
+/// A list of calls, linked through the calls themselves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct List {
     head: Slot,
@@ -54,7 +55,7 @@ impl List {
         self.insert(calls, slot, self.tail);
     }
 
-    /// Puts a call behind another, or first.
+    /// Inserts a call behind `before`; as the first if that is [`Slot::NONE`].
     fn insert(&mut self, calls: &mut Arena, slot: Slot, before: Slot) {
         let after = if before == Slot::NONE { self.head } else { calls[before].links().1 };
         calls[slot].set_links(before, after);
@@ -73,7 +74,7 @@ impl List {
         self.len += 1;
     }
 
-    /// Takes a call out, wherever it stands.
+    /// Removes a call from any position.
     pub fn remove(&mut self, calls: &mut Arena, slot: Slot) {
         let (before, after) = calls[slot].links();
         if before == Slot::NONE {
@@ -92,21 +93,21 @@ impl List {
     }
 }
 
-/// Permits, and who waits for them.
+/// Permits and their waiters.
 #[derive(Clone, Debug)]
 pub(super) struct Pool {
     pub limit: u32,
     pub max_queue: u32,
     /// Permits given out: running, granted, or kept by a call that has ended and lingers.
     pub in_flight: u32,
-    /// Permits out beyond the limit since it shrank; nobody is evicted.
+    /// Permits given out beyond the limit since it shrank; running calls are not interrupted.
     pub over: u32,
-    /// By criticality where that matters, else all in the first.
+    /// One list per criticality where it matters, else all calls in the first.
     waiting: [List; 4],
     waiters: u32,
     pub granted: List,
     pub limiter: Limiter,
-    /// What watches the queue, if anything does.
+    /// The queue's CoDel control, if it has one.
     pub codel: Option<Part<CoDel>>,
     shed: bool,
     lifo: bool,
@@ -132,13 +133,13 @@ impl Pool {
         }
     }
 
-    /// Goes on with other settings; nobody who waits loses its place.
+    /// Applies new settings; queued calls keep their position.
     pub fn retune(&mut self, to: &Bulkhead, now: Time) {
         self.limiter.retune(&to.limit);
         self.set_limit(self.limiter.limit());
         self.max_queue = to.max_queue;
         (self.shed, self.lifo) = (to.shed, to.lifo);
-        // Those who wait stand in their lists already: by criticality only once nobody does.
+        // Queued calls stay in their lists, so criticality changes only while the queue is empty.
         if self.waiters == 0 {
             self.prioritized = to.prioritized;
         }
@@ -164,7 +165,7 @@ impl Pool {
         self.granted = List::default();
     }
 
-    /// Is a permit free for a newcomer? Not past a waiter: nobody barges in.
+    /// Whether a permit is free for a new call. New calls do not overtake waiters.
     #[inline]
     pub fn admits(&self) -> bool {
         self.in_flight < self.limit && self.waiters == 0
@@ -177,7 +178,8 @@ impl Pool {
     fn push(&mut self, calls: &mut Arena, slot: Slot) {
         let list = self.list_of(&calls[slot]);
         let mut before = self.waiting[list].tail;
-        // By arrival, then by ordinal: a call that comes back between attempts may be older than who came with it.
+        // By arrival, then by ordinal: a call that requeues between attempts may be older than calls that arrived
+        // with it.
         while FULL
             && self.prioritized
             && before != Slot::NONE
@@ -190,14 +192,14 @@ impl Pool {
         self.waiters += 1;
     }
 
-    /// Takes a call that waits out of its list.
+    /// Removes a waiting call from its list.
     pub fn remove(&mut self, calls: &mut Arena, slot: Slot) {
         let list = self.list_of(&calls[slot]);
         self.waiting[list].remove(calls, slot);
         self.waiters -= 1;
     }
 
-    /// Who is next: the oldest, or under congestion the newest where the policy says so.
+    /// Next in turn: the oldest call, or under congestion the newest where the policy says so.
     pub fn next(&self, calls: &Arena, now: Time) -> Option<Slot> {
         if !FULL {
             return self.waiting[0].head();
@@ -216,12 +218,12 @@ impl Pool {
         self.waiting[..usize::from(criticality)].iter().find_map(List::head)
     }
 
-    /// Who came last of the lowest criticality.
+    /// The last arrival of the lowest criticality.
     pub fn last(&self) -> Option<Slot> {
         self.waiting.iter().find_map(List::tail)
     }
 
-    /// All who wait, of the lowest criticality first, each by arrival.
+    /// All waiters, lowest criticality first, each by arrival.
     pub fn queue<'a>(&'a self, calls: &'a Arena) -> impl Iterator<Item = Slot> + 'a {
         let listed = |slot: Slot| (slot != Slot::NONE).then_some(slot);
         let all = self.waiting.iter();
@@ -230,12 +232,12 @@ impl Pool {
         })
     }
 
-    /// How many wait, as the lists count them; for the books.
+    /// Number of waiters in the lists; for consistency checks.
     pub fn listed(&self) -> u32 {
         self.waiting.iter().map(List::len).sum()
     }
 
-    /// The queue has been left empty.
+    /// Tells CoDel that the queue is empty.
     pub fn emptied(&mut self, now: Time) {
         if self.waiters == 0
             && let Some(codel) = &mut self.codel
@@ -245,16 +247,16 @@ impl Pool {
     }
 }
 
-/// What watches a queue.
+/// The CoDel control of a queue.
 fn codel(settings: Option<CodelSettings>, now: Time) -> Option<Part<CoDel>> {
     settings.zip(Full::here()).map(|(settings, full)| Part::new(CoDel::new(settings, now), full))
 }
 
-/// How a newcomer stands with its pool.
+/// Result of asking a pool for a permit.
 pub(super) enum Permit {
-    /// It may go on: it holds a permit, shares one, or needs none.
+    /// The call may start: it holds a permit, shares one, or needs none.
     Held,
-    /// It waits in the queue.
+    /// The call waits in the queue.
     Awaited,
 }
 
@@ -268,7 +270,7 @@ fn impatient_at(call: &Call, policies: &Policies, routes: &Routes) -> Time {
     let policy = policies.of(call);
     let patience = policy.bulkhead.as_ref().map_or(Duration::MAX, |bulkhead| bulkhead.acquire_timeout);
     if routes[call.route].stages & stage::LEASED != 0 {
-        // The store's answer is waited for in any case.
+        // The store's answer is awaited in any case.
         return call.moment.after(patience.max(policy.store_timeout));
     }
     call.moment.after(patience)
@@ -280,7 +282,7 @@ impl Desk {
         patience(&self.calls[slot], &self.policies, &self.routes)
     }
 
-    /// Why a waiter whose patience has ended is refused.
+    /// Verdict for a waiter whose patience has ended.
     pub(super) fn impatience(&self, slot: Slot) -> Verdict {
         let call = &self.calls[slot];
         if call.deadline <= impatient_at(call, &self.policies, &self.routes) {
@@ -290,7 +292,7 @@ impl Desk {
         }
     }
 
-    /// The same once those who were before it are seen to.
+    /// Acquires a permit or queues, after earlier waiters have been served.
     pub(super) fn acquire_or_queue(
         &mut self,
         slot: Slot,
@@ -326,7 +328,7 @@ impl Desk {
         self.join_queue(slot, home, Wait::Queue, now)
     }
 
-    /// Puts a call into the queue of a pool.
+    /// Appends a call to the queue of a pool.
     pub(super) fn join_queue(
         &mut self,
         slot: Slot,
@@ -349,8 +351,8 @@ impl Desk {
         Ok(Permit::Awaited)
     }
 
-    /// Hands out all permits that can be handed out (I3). A waiter whose patience has ended is failed, not granted; so is
-    /// one that has waited longer than the queue's control allows.
+    /// Grants all free permits (I3). Refuses waiters whose patience has ended, and waiters that have waited longer
+    /// than CoDel allows.
     #[inline(never)]
     pub(super) fn hand_out(&mut self, home: PoolAt, now: Time) {
         loop {
@@ -362,7 +364,7 @@ impl Desk {
                 return missing("a waiter that its pool counts");
             };
             if !self.chores.one_more(Chore::Permits(home)) {
-                self.wakes.push(self.calls.id(slot)); // its event goes on here
+                self.wakes.push(self.calls.id(slot)); // its next event resumes this loop
                 return;
             }
             let impatient = (self.patience(slot) <= now).then(|| self.impatience(slot));
@@ -388,11 +390,12 @@ impl Desk {
         }
     }
 
-    /// Shares the permit of a call around this one, where one of them holds or shares a permit of the same pool: a call
-    /// never waits for itself, however deep it is nested. True if it shares one now; it does until it ends.
+    /// Shares the permit of an enclosing call that holds or shares a permit of the same pool, so a call never waits
+    /// for itself, however deep it is nested. Returns true if the call shares a permit now; it does so until it ends.
     ///
-    /// The first ancestor of the same pool answers, so recursion through one policy, or through a few in turn, looks at
-    /// as many calls as there are policies in the turn. See [`Arena::pooled_above`].
+    /// The search stops at the first ancestor of the same pool. So recursion through one policy, or through several
+    /// policies in turn, visits at most as many calls as there are policies in the cycle. See
+    /// [`Arena::pooled_above`].
     pub(super) fn share(&mut self, slot: Slot) -> bool {
         let Some(nearest) = self.calls.pooled_above(slot) else { return false };
         let home = self.routes[self.calls[slot].route].pool_at;
@@ -413,7 +416,7 @@ impl Desk {
         false
     }
 
-    /// The next in turn fetches the queue's next moment.
+    /// Wakes the next in turn, so that it learns the queue's next moment.
     pub(in crate::engine) fn wake_next(&mut self, home: PoolAt, now: Time) {
         if let Some(next) = self.routes[home].pool.as_ref().and_then(|pool| pool.next(&self.calls, now)) {
             self.wakes.push(self.calls.id(next));

@@ -1,8 +1,8 @@
-//! Rates, and the calls that wait for tokens: the rate limit (semantics 3), and the send rate of the AWS SDKs' adaptive
-//! mode (2.14).
+//! Rates and the calls that wait for their tokens: the rate limit (semantics 3), and the send rate of the AWS SDKs'
+//! adaptive mode (2.14).
 //!
-//! One FIFO each. A waiter knows its turn when it queues, so it needs nobody to wake it; where somebody before it leaves
-//! without tokens, the head is woken to look again.
+//! Each rate has one FIFO. A waiter computes its turn when it queues, so it needs no wakeup. If a waiter leaves
+//! without tokens, the engine wakes the new head, whose turn has moved forward.
 
 use super::arena::Arena;
 use super::call::{MAX_PARK, wait};
@@ -23,7 +23,7 @@ use crate::time::{Duration, Time};
 /// Calls that may wait for the send rate of one route.
 pub(super) const MOST_SENDERS: u32 = 1_000;
 
-/// Where the tokens come from.
+/// Source of the tokens.
 #[derive(Clone, Debug)]
 pub(super) enum Bucket {
     Tokens(TokenBucket),
@@ -33,7 +33,7 @@ pub(super) enum Bucket {
 }
 
 impl Bucket {
-    /// The bucket of a rate limit.
+    /// Creates the bucket of a rate limit.
     pub fn of(limit: &RateLimit, now: Time) -> Self {
         match limit.fleet {
             Some(fleet) => Self::Fleet(Part::new(Share::new(limit.bucket, *fleet, now), fleet.full())),
@@ -41,8 +41,8 @@ impl Bucket {
         }
     }
 
-    /// Goes on with other settings, and the tokens that are there. What becomes the process's own again begins with its
-    /// share. True if it has become the fleet's, or is so no more: then waiters get new turns ([`Desk::rate_retuned`]).
+    /// Applies new settings and keeps the tokens. A rate that leaves the fleet begins with the process's share.
+    /// Returns true if the rate joined or left the fleet; its waiters then get new turns ([`Desk::rate_retuned`]).
     #[must_use]
     pub fn retune(&mut self, to: &RateLimit, now: Time) -> bool {
         let was = matches!(self, Self::Fleet(_));
@@ -67,7 +67,7 @@ impl Bucket {
         }
     }
 
-    /// How long until so many tokens will have come.
+    /// Time until `tokens` tokens will be available.
     pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
         match self {
             Self::Tokens(bucket) => bucket.wait_for(tokens, now),
@@ -82,9 +82,9 @@ impl Bucket {
 pub(super) struct RateQueue {
     pub bucket: Bucket,
     pub waiting: List,
-    /// Tokens that those who wait will take.
+    /// Tokens that the waiters will take.
     queued: u64,
-    /// Is the head to be woken whenever there is a new one, because its turn has changed since it queued?
+    /// Whether to wake each new head, because turns have changed since the calls queued.
     pub restless: bool,
 }
 
@@ -100,18 +100,18 @@ impl RateQueue {
         }
     }
 
-    /// What its rate limit owes. A send rate owes nothing: its rate is an estimate.
+    /// Debt of the rate limit. A send rate has none, because its rate is an estimate.
     pub fn debt(&mut self, now: Time) -> Debt {
         self.limit_mut().map_or(Debt::NONE, |bucket| bucket.debt(now))
     }
 
-    /// The same, and the tokens that those who wait will take.
+    /// The debt, with the tokens that waiters will take.
     pub fn debt_with_waiters(&mut self, now: Time) -> Debt {
         let queued = self.queued;
         self.limit_mut().map_or(Debt::NONE, |bucket| bucket.debt_with(queued, now))
     }
 
-    /// What its debt is counted in.
+    /// Unit of the debt.
     pub fn unit(&self) -> Option<Unit> {
         match &self.bucket {
             Bucket::Tokens(bucket) => Some(Unit::Rate(bucket.settings())),
@@ -120,14 +120,15 @@ impl RateQueue {
         }
     }
 
-    /// Owes at least this much from here on.
+    /// Raises the debt to at least `debt`.
     pub fn owe(&mut self, debt: Debt, now: Time) {
         if let Some(bucket) = self.limit_mut().filter(|_| debt.is_owed(now)) {
             bucket.owe(debt, now);
         }
     }
 
-    /// The bucket that this process fills: of the fleet's rate, its own share, which holds while the store is lost.
+    /// The bucket that this process fills. For a rate of the fleet it is the own share, which applies while the store
+    /// is lost.
     fn limit_mut(&mut self) -> Option<&mut TokenBucket> {
         match &mut self.bucket {
             Bucket::Tokens(bucket) => Some(bucket),
@@ -136,7 +137,7 @@ impl RateQueue {
         }
     }
 
-    /// The most tokens that there ever are at once, where there is such a bound.
+    /// The largest number of tokens the bucket can hold, if it is bounded.
     pub fn burst(&self) -> Option<u32> {
         match &self.bucket {
             Bucket::Tokens(bucket) => Some(bucket.settings().burst),
@@ -145,26 +146,26 @@ impl RateQueue {
         }
     }
 
-    /// Puts a call behind those that wait.
+    /// Appends a call to the waiters.
     pub fn enlist(&mut self, calls: &mut Arena, slot: Slot, cost: u64) {
         self.queued += cost;
         self.waiting.push(calls, slot);
     }
 
-    /// Takes a call out of those that wait.
+    /// Removes a call from the waiters.
     pub fn delist(&mut self, calls: &mut Arena, slot: Slot, cost: u64) {
         self.queued -= cost;
         self.waiting.remove(calls, slot);
     }
 
-    /// Tokens that those who wait will take.
+    /// Tokens that the waiters will take.
     pub fn queued(&self) -> u64 {
         self.queued
     }
 
-    /// May one that does not queue take so many tokens now?
+    /// Whether a call that does not queue may take `cost` tokens now.
     pub fn has(&mut self, cost: u32, now: Time) -> bool {
-        // Of the fleet's rate only what is leased is there; when the store may have more says its `turn`.
+        // Of a rate of the fleet, only leased tokens are available; `turn` says when the store may have more.
         let there = match &mut self.bucket {
             Bucket::Fleet(share) => share.has(cost, now),
             bucket => bucket.wait_for(u64::from(cost), now) == Duration::ZERO,
@@ -178,11 +179,12 @@ impl RateQueue {
 }
 
 impl Desk {
-    /// A rate has other settings. Who waits and costs more than the rate can hold now would wait for ever: it is refused.
+    /// Applies new settings to the waiters. Refuses calls that cost more than the rate can hold now, because they
+    /// would wait for ever.
     ///
-    /// If the rate has become the fleet's, or the process's own again, each waiter gets a new moment, because that is the end
-    /// of its patience in the one queue and its turn in the other: whoever waits now for the fleet's has `max_wait` from here;
-    /// whoever would not wait for the process's own, or in vain, is refused.
+    /// If the rate joined or left the fleet (`moved`), each waiter gets a new moment: in the fleet's queue that is
+    /// the end of its patience, in the process's queue its turn. After joining, each waiter has `max_wait` from now.
+    /// After leaving, calls that do not wait for the process's tokens, or would wait in vain, are refused.
     pub(super) fn rate_retuned(&mut self, home: PoolAt, moved: bool, now: Time) {
         let head = |it: &mut Self| it.routes[home].rate.as_deref_mut().and_then(|queue| queue.waiting.head());
         let (mut ahead, mut next, mut left) = (0, head(self), false);
@@ -220,7 +222,7 @@ impl Desk {
                 self.wakes.push(id);
             }
         }
-        // The calls behind have their turns sooner than when they queued.
+        // The remaining calls have earlier turns than when they queued.
         if let Some(slot) = head(self).filter(|_| left) {
             self.wakes.push(self.calls.id(slot));
             if let Some(queue) = self.routes[home].rate.as_deref_mut() {
@@ -257,12 +259,12 @@ impl Arena {
 }
 
 impl Routes {
-    /// Does a call cost more than its rate can ever hold?
+    /// Whether a call costs more than its rate can ever hold.
     pub(super) fn is_above_burst(&self, cost: u32, home: PoolAt) -> bool {
         self[home].rate.as_deref().and_then(RateQueue::burst).is_some_and(|burst| cost > burst)
     }
 
-    /// Is the rate limit of a route the fleet's?
+    /// Whether the rate limit of a route is the fleet's.
     #[inline]
     pub(super) fn in_fleet(&self, route: RouteAt) -> bool {
         let home = self[route].rate_at;

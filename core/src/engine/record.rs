@@ -1,6 +1,6 @@
-//! Records: what the engine did, one flat line each, for those who listen (semantics 12.1).
+//! Records: what the engine did, one flat line each, for subscribed listeners (semantics 12.1).
 //!
-//! What each record says is in `telemetry.rs`; here are their form and the place where they wait to be taken.
+//! `telemetry.rs` fills in records. This file has their form and the buffer from which a host takes them.
 
 use super::place::RouteAt;
 use core::fmt;
@@ -13,22 +13,22 @@ use crate::full::{Full, Part};
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
-/// Records that nobody has taken are kept up to here. At 120 bytes each that is 8 MB.
+/// Records that the buffer holds until the host takes them. At 120 bytes each that is 8 MB.
 const MOST: usize = 65_536;
 
-/// Rejections of one kind on one route make one record in this span.
+/// Rejections of one kind on one route make at most one record in this span.
 const SAMPLED: Duration = Duration::from_secs(1);
 
 macro_rules! types {
     ($($name:ident = $text:literal, $doc:literal;)*) => {
-        /// What a record tells: a closed list (semantics 12.1). A new type breaks every host at compile time, which is
-        /// wanted.
+        /// Type of a record: a closed list (semantics 12.1). A new type breaks every host at compile time, on
+        /// purpose.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[repr(u8)]
         pub enum RecordType { $(#[doc = $doc] $name),* }
 
         impl RecordType {
-            /// All types, in the order of semantics 12.1; a type's number is its place here.
+            /// All types, in the order of semantics 12.1; a type's number is its index in this list.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
             /// The name in every language.
@@ -36,7 +36,7 @@ macro_rules! types {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// What it tells, in one sentence.
+            /// Meaning of the type, in one sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $doc),* }
             }
@@ -76,51 +76,56 @@ impl fmt::Display for RecordType {
     }
 }
 
-/// One thing that the engine did. Flat, and the same for all types: what a type does not say is absent.
+/// One thing that the engine did. The form is flat, and the same for all types; fields that a type does not use are
+/// absent.
 ///
-/// `Display` writes it as one line of JSON, without what is absent; ids stand there as numbers.
+/// `Display` writes the record as one line of JSON. It leaves out absent fields and writes ids as numbers.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Record {
-    /// What it tells.
+    /// Type of the record.
     pub what: RecordType,
-    /// Orders all records of an engine, from 1 on without gaps; one that is missing was dropped.
+    /// Sequence number over all records of an engine, from 1 without gaps. A gap means that records were dropped.
     pub seq: u64,
-    /// When, on the engine's clock: the host's, made monotonic (R10).
+    /// Time on the engine's clock, which is the host's clock made monotonic (R10).
     pub at: Time,
     /// The policy; absent where a pool was retuned.
     pub policy: Option<PolicyId>,
-    /// The route, whose key [`Engine::key_of`] tells; absent where all routes of a policy are meant.
+    /// The route; [`Engine::key_of`] returns its key. Absent in records about all routes of a policy.
     pub route: Option<RouteId>,
-    /// The call, where it is about one.
+    /// The call; absent in records about no call.
     pub call: Option<CallId>,
-    /// The attempt, from 1 on; 0 is none. Of a `retry_scheduled`, the one to come; of what ends a call, how many it made.
+    /// Number of the attempt, from 1; 0 means no attempt. In a `retry_scheduled`: the coming attempt. In records of a
+    /// call's end: the number of attempts made.
     pub attempt: u8,
-    /// Did the attempt start beside another one?
+    /// Whether the attempt is a hedge.
     pub hedge: bool,
-    /// How the attempt ended: a class, or a kind that the policy declares. Of what ends a call: what decided it.
+    /// How the attempt ended: a class, or a kind that the policy declares. In records of a call's end: the kind that
+    /// decided the result.
     pub kind: Option<Kind>,
     /// Why a call ended, or was refused.
     pub verdict: Option<Verdict>,
     /// What a call waits for, or waited for.
     pub why: Option<Wait>,
-    /// The wait that this begins, at most (`queued`, `retry_scheduled`); that it ended (`granted` of a permit, `hedge_started`);
-    /// a break's length; where a call ends or is refused: when another try would make sense.
+    /// The longest duration of the wait that begins (`queued`, `retry_scheduled`); the duration of the wait that
+    /// ended (`granted` of a permit, `hedge_started`); the length of a break; in records of an end or a refusal: when
+    /// another try would make sense.
     pub wait: Option<Duration>,
-    /// Time since the call began; of an `attempt_done`, since the attempt started.
+    /// Time since the call began; in an `attempt_done`, since the attempt started.
     pub elapsed: Option<Duration>,
-    /// Of a `rejected`: how many like it, of one kind on one route, were left out since the one before.
+    /// In a `rejected`: how many rejections of the same kind on the same route were left out since the previous
+    /// record.
     pub suppressed: u32,
-    /// Of a `call_done`: its rejection was left out, so a listener that logs leaves this out too.
+    /// In a `call_done`: the record of its rejection was left out, so a listener that logs skips this one too.
     pub quiet: bool,
-    /// What has changed: from, to. Of a breaker 0 closed, 1 open, 2 half-open; of a limit permits, 4,294,967,295 for
-    /// no limit; of a throttle the probability; of holds their number on the route.
+    /// The change, as (from, to). Breaker: 0 closed, 1 open, 2 half-open. Limit: permits, 4,294,967,295 for no limit.
+    /// Throttle: the probability. Holds: their number on the route.
     pub change: Option<(f64, f64)>,
-    /// Of a `store_degraded`: why the store is taken for gone.
+    /// In a `store_degraded`: why the engine considers the store lost.
     pub loss: Option<Loss>,
 }
 
 impl Record {
-    /// A record of this type without any facts.
+    /// A record of this type with all other fields absent.
     pub(super) const fn blank(what: RecordType, at: Time) -> Self {
         Self {
             what,
@@ -143,7 +148,8 @@ impl Record {
         }
     }
 
-    /// Why, in one word, the same in every language: of a call's end or refusal its verdict, of a `store_degraded` the loss.
+    /// The reason in one word, the same in every language: the verdict of a call's end or refusal, the loss of a
+    /// `store_degraded`.
     pub fn reason(&self) -> Option<&'static str> {
         self.verdict.map(Verdict::name).or(self.loss.map(Loss::name))
     }
@@ -201,7 +207,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// The last record of a route's rejections of one kind, and how many followed without one.
+/// Time of the last record of a route's rejections of one kind, and how many rejections followed without a record.
 #[derive(Debug)]
 struct Sample {
     route: RouteId,
@@ -209,7 +215,8 @@ struct Sample {
     suppressed: u32,
 }
 
-/// Types that a call has which just works, or waits: whoever listens to none of them costs such a call nothing.
+/// Types of records that a call causes even if it merely succeeds or waits. Without a listener for any of them, such
+/// a call makes no record.
 const COURSE: u32 = bits(&[
     RecordType::CallDone,
     RecordType::AttemptStarted,
@@ -229,36 +236,36 @@ const fn bits(types: &[RecordType]) -> u32 {
     bits
 }
 
-/// Records on their way to those who listen.
+/// Records that wait until the host takes them.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// Does anybody listen to anything?
+    /// Whether there is a listener for any type, or a history.
     pub on: bool,
-    /// Does anybody listen to what every call has?
+    /// Whether there is a listener for any type of [`COURSE`].
     pub course: bool,
-    /// The types that somebody listens to, a bit for each.
+    /// The types that have a listener, one bit each.
     wanted: u32,
     seq: u64,
     dropped: u64,
     waiting: Vec<Record>,
-    /// By the route's slot and the verdict's number.
+    /// Samples by the route's slot and the verdict's number.
     samples: Map<(RouteAt, u8), Sample>,
     /// The probability that the last record of a refusing throttle reported, by the route's slot.
     throttles: Map<RouteAt, (RouteId, f64)>,
     /// The call whose rejection was left out, until its end is recorded.
     quiet: Option<CallId>,
-    /// The last records about calls that did not just work, where they are kept.
+    /// The last records about calls with trouble, if the engine keeps a history.
     history: Option<Part<History>>,
 }
 
-/// The last records about calls that did not just work.
+/// The last records about calls with trouble.
 #[derive(Debug)]
 struct History {
     most: usize,
     kept: VecDeque<Record>,
 }
 
-/// Types that say why a call ended as it did. Each is made off the way of a call that just works.
+/// Types that say why a call ended as it did. No call that merely succeeds reaches the code that makes them.
 const KEPT: u32 = bits(&[
     RecordType::CallDone,
     RecordType::RetryScheduled,
@@ -271,14 +278,14 @@ const KEPT: u32 = bits(&[
 ]);
 
 impl Notes {
-    /// Nobody listens yet; so many records are kept about calls that do not just work.
+    /// No listeners yet; keeps up to `history` records about calls with trouble.
     pub fn new(history: u32) -> Self {
         let made = |full| Part::new(History { most: history as usize, kept: VecDeque::new() }, full);
         let history = Full::here().filter(|_| history > 0).map(made);
         Self { on: history.is_some(), history, ..Self::default() }
     }
 
-    /// What is kept about a call, oldest first.
+    /// The kept records about a call, oldest first.
     pub fn of_call(&self, call: CallId) -> Vec<Record> {
         let kept = self.history.iter().flat_map(|history| &history.kept);
         kept.filter(|record| record.call == Some(call)).copied().collect()
@@ -296,7 +303,7 @@ impl Notes {
         history.kept.push_back(*record);
     }
 
-    /// Puts a record behind those that wait, and gives it its number. One that nobody listens to gets none.
+    /// Numbers a record and appends it to the buffer. A record without a listener gets no number.
     pub fn push(&mut self, record: Record) {
         self.keep(&record);
         if self.wanted & 1 << record.what as u32 == 0 {
@@ -310,7 +317,7 @@ impl Notes {
         }
     }
 
-    /// How many rejections like this one made no record since the last; `None` where this one makes none either.
+    /// Number of like rejections left out since the last record; `None` if this one is left out too.
     pub fn sample(&mut self, slot: RouteAt, route: RouteId, verdict: Verdict, now: Time) -> Option<u32> {
         let fresh = Sample { route, last: now, suppressed: 0 };
         match self.samples.get_mut(&(slot, verdict as u8)) {
@@ -330,7 +337,7 @@ impl Notes {
         }
     }
 
-    /// The end of this call is not for listeners that log.
+    /// Marks the end of this call as one that listeners that log skip.
     pub fn hush(&mut self, call: CallId) {
         self.quiet = Some(call);
     }
@@ -339,7 +346,8 @@ impl Notes {
         self.quiet.take() == Some(call)
     }
 
-    /// Notes a throttle's probability. Returns the one reported before, where it has become zero or is no longer zero.
+    /// Notes a throttle's probability. Returns the last reported one if the probability became zero or ceased to be
+    /// zero.
     pub fn throttled(&mut self, slot: RouteAt, route: RouteId, to: f64) -> Option<f64> {
         let known = self.throttles.get(&slot).filter(|(of, _)| *of == route);
         let from = known.map_or(0.0, |(_, reported)| *reported);
@@ -351,7 +359,7 @@ impl Notes {
         ((from > 0.0) != (to > 0.0)).then_some(from)
     }
 
-    /// After a fork: what waits here is the parent's to tell.
+    /// After a fork: the buffered records belong to the parent, which reports them.
     pub fn forget_calls(&mut self) {
         self.waiting.clear();
         self.quiet = None;
@@ -362,16 +370,19 @@ impl Notes {
 }
 
 impl Engine {
-    /// Starts or stops keeping records for [`Engine::take_records`]. While nobody is subscribed none is made, and none of
-    /// the engine's decisions depends on it. What has not been taken when it stops can still be taken.
+    /// Starts or stops keeping records for [`Engine::take_records`]. While nobody is subscribed the engine makes no
+    /// records. No decision of the engine depends on it. Records that were not taken before the stop can still be
+    /// taken.
     pub fn subscribe(&mut self, on: bool) {
         self.subscribe_to(if on { RecordType::ALL } else { &[] });
     }
 
-    /// The same for records of these types only; none of them stops it. Others are not made, and have no `seq`.
+    /// Keeps records of these types only; an empty list stops it. Records of other types are not made and have no
+    /// `seq`.
     ///
-    /// Who leaves out what every call has (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`,
-    /// `hedge_started`, `hedge_won`) costs nothing to a call that works: that is what a listener that logs trouble does.
+    /// Without the types that every call causes (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`,
+    /// `hedge_started`, `hedge_won`), a call that succeeds costs nothing extra. A listener that logs trouble
+    /// subscribes like this.
     ///
     /// ```
     /// use tidegate::{Class, Engine, Event, Options, Outcome, Policy, RecordType, Request, Time, Value};
@@ -398,15 +409,15 @@ impl Engine {
             (wanted != 0 || self.desk.notes.history.is_some(), wanted & COURSE != 0, wanted);
     }
 
-    /// Are there records that nobody has taken?
+    /// Whether there are records that the host has not taken.
     #[inline]
     pub fn has_records(&self) -> bool {
         !self.desk.notes.waiting.is_empty()
     }
 
     /// Moves the records made since the last time into `out`, in the order of their `seq`. Take them after the step,
-    /// under the same lock; tell listeners after it, before the wait that the step asks for begins. Beyond 65,536 that
-    /// nobody has taken, new ones are dropped and counted.
+    /// under the same lock. Notify listeners after releasing the lock, before the wait that the step asks for begins.
+    /// Once 65,536 records are waiting to be taken, the engine drops new ones and counts them.
     ///
     /// ```
     /// use tidegate::{Engine, Options, Policy, RecordType, Request, Time, Value};
@@ -425,12 +436,12 @@ impl Engine {
         out.append(&mut self.desk.notes.waiting);
     }
 
-    /// Records dropped so far, because nobody took those before them.
+    /// Number of records dropped so far because the buffer was full.
     pub fn records_dropped(&self) -> u64 {
         self.desk.notes.dropped
     }
 
-    /// The key of a route, or the name of a pool, for a record; `None` for one that has been evicted.
+    /// Key of a record's route, or name of its pool; `None` if it has been evicted.
     pub fn key_of(&self, route: RouteId) -> Option<&str> {
         self.desk.routes.find(route).map(|slot| self.desk.routes[slot].key())
     }

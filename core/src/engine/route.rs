@@ -1,10 +1,10 @@
 //! Routes: the keys that state is kept under, bounded in number.
 //!
-//! A route is pinned while it has calls, while its breaker's break is under way, and while it is forced open. When the map
-//! is full, a new key takes the place of one of the least recently used idle routes, if it can of one that owes nothing;
-//! what an evicted route owes is remembered (`route/debts.rs`). Where all routes are pinned, new keys share the policy's
-//! `overflow` route: it has rate limits, bulkhead and budgets, and nothing that refuses one key's calls because of
-//! another's failures.
+//! A route is pinned while it has calls, while its breaker is open, and while it is forced open. When the map is
+//! full, a new key replaces one of the least recently used idle routes, preferably one without debts.
+//! `route/debts.rs` remembers the debts of evicted routes. If all routes are pinned, new keys share the policy's
+//! `overflow` route. It has rate limits, bulkhead and budgets, and no component that refuses one key's calls because
+//! of another's failures.
 
 pub(super) mod debts;
 pub(super) mod evict;
@@ -33,14 +33,13 @@ use crate::{hash, rng, text};
 use debts::Debts;
 use evict::Ends;
 
-/// Keys longer than this, in bytes, are hashed: a key names a place, not a payload.
+/// Keys longer than this, in bytes, are hashed: a key is a name, not a payload.
 const LONGEST_KEY: usize = 512;
 
-/// The key of a policy's overflow route. The control character keeps it apart from every key a host can give: those are
-/// cleaned of them.
+/// Key of a policy's overflow route. Hosts cannot give this key, because control characters are removed from theirs.
 const OVERFLOW: &str = "\u{0}overflow";
 
-/// Where the parts of a policy that can be shared are kept: in a pool, or in each route ([`PoolAt::NONE`]).
+/// Place of a component that can be shared: in a pool, or in each route ([`PoolAt::NONE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SharedPools {
     pub pool: PoolAt,
@@ -52,39 +51,39 @@ impl SharedPools {
     pub const OWN: Self = Self { pool: PoolAt::NONE, rate: PoolAt::NONE, budget: PoolAt::NONE };
 }
 
-/// The state of one (policy, key); or a pool, which is a route that no call goes by.
+/// State of one (policy, key); or a pool, which is a route without calls of its own.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent facts about a key
 pub(super) struct Route {
-    /// The ids that hosts have are of this generation. It ends when the route is evicted, and, for the overflow route, when one
-    /// of its keys has a route again.
+    /// Generation of the ids that hosts hold. It ends when the route is evicted, and for the overflow route also when
+    /// one of its keys gets a route again.
     generation: u64,
-    /// Evictions of routes at this place before this route.
+    /// Number of earlier evictions in this slot.
     life: u32,
     pub policy: u16,
     key: Box<str>,
-    /// The key as people may see it, where that is another text.
+    /// The key as shown to people, if it differs.
     shown: Option<Box<str>>,
-    /// What it has, of [`stage`].
+    /// Its stages, as bits of [`stage`].
     pub stages: u8,
-    /// Forced open by itself, or with its whole policy.
+    /// Whether the route, or its whole policy, is forced open.
     pub forced: bool,
-    /// The last change of its policy's settings that it has taken over.
+    /// The last change of its policy's settings that it has applied.
     pub changes: u32,
-    /// Where its permits, tokens and retry budget are: here, or in a pool.
+    /// Place of its permits, tokens and retry budget: this route, or a pool.
     pub pool_at: PoolAt,
     pub rate_at: PoolAt,
     pub budget_at: PoolAt,
     pub pool: Option<Pool>,
-    /// What it knows of the fleet's slots, where its permits are those.
+    /// State of the leased slots, if the permits are the fleet's.
     pub slots: Option<Part<Slots>>,
-    /// What it knows of the fleet's latencies, where its limit follows those.
+    /// State of the fleet's latencies, if the limit follows them.
     pub digest: Option<Part<Digest>>,
     pub budget: Option<Budget>,
     pub rate: Option<Box<RateQueue>>,
     pub send: Option<Part<RateQueue>>,
     pub breaker: Option<Box<CircuitBreaker>>,
-    /// What it knows of the fleet's, where it is that.
+    /// State of the fleet's breaker, if the breaker is the fleet's.
     pub guard: Option<Part<Guard>>,
     pub throttle: Option<Part<AdaptiveThrottle>>,
     pub hedger: Option<Part<Hedger>>,
@@ -93,22 +92,22 @@ pub(super) struct Route {
     pub active: u32,
     /// Calls of other routes whose retry budget is here.
     pub guests: u32,
-    /// Its neighbours among the routes without calls, while it is one.
+    /// Its neighbours in the list of routes without calls, while it is in it.
     before: RouteAt,
     after: RouteAt,
-    /// Which list it is in, while it is idle.
+    /// Which list it is in while idle: that of pinned routes, or not.
     parked: bool,
-    /// When it was put into that list, counted in such moves; below zero before all others.
+    /// When it was put into that list, as a count of such moves; negative values sort before all others.
     used: i64,
     overflow: bool,
     free: bool,
     is_pool: bool,
 }
 
-/// What an operator has done to a policy when a route of it begins.
+/// An operator's changes to a policy, as a new route of it needs them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operated {
-    /// Is the whole policy forced open?
+    /// Whether the whole policy is forced open.
     pub forced: bool,
     /// The last change of its settings.
     pub changes: u32,
@@ -120,18 +119,18 @@ pub(super) struct Routes {
     slots: Vec<Route>,
     vacant: Vec<RouteAt>,
     by_key: Map<(u16, Box<str>), RouteAt>,
-    /// Routes without calls, least recently used first: those that may be evicted, and those that were pinned when they
-    /// were seen last.
+    /// Routes without calls, least recently used first: those that may be evicted, and those that were pinned at the
+    /// last check.
     idle: Ends,
     parked: Ends,
-    /// Moves to the recently used end of a list, and to the other end.
+    /// Counts of moves to the recently used end of a list, and to the other end.
     uses: i64,
     unused: i64,
-    /// Routes of keys: all but overflow routes and pools.
+    /// Number of routes of keys: all but overflow routes and pools.
     kept: u32,
     max: u32,
     pub debts: Debts,
-    /// Routes that evictions have looked at.
+    /// Number of routes that evictions have visited.
     #[cfg(test)]
     looks: u64,
     /// How often a key had to share its policy's overflow route.
@@ -160,7 +159,7 @@ impl Routes {
         }
     }
 
-    /// The route of a key; makes one if there is none. Total: it always answers a route that works.
+    /// The route of a key; creates a missing one. Total: it always returns a working route.
     pub fn intern(
         &mut self,
         number: u16,
@@ -184,7 +183,7 @@ impl Routes {
         self.id(slot)
     }
 
-    /// A new route, idle.
+    /// Creates an idle route.
     fn add(
         &mut self,
         number: u16,
@@ -207,7 +206,7 @@ impl Routes {
         slot
     }
 
-    /// The rate that calls of a route wait for: its own send rate, or its rate limit, which may be a pool's.
+    /// The rate whose tokens a route's calls wait for: its own send rate, or its rate limit, which may be a pool's.
     #[inline]
     pub fn rate_queue_mut(&mut self, route: RouteAt, sending: bool) -> Option<&mut RateQueue> {
         if sending {
@@ -226,8 +225,8 @@ impl Routes {
         route.stages = route.stages & !stage::LEASED | if leased { stage::LEASED } else { 0 };
     }
 
-    /// The idle route of a saved key, as the most recently used one; makes it if it is not there. No key is the policy's
-    /// `overflow`.
+    /// The idle route of a saved key, as the most recently used one; creates a missing one. Without a key, the
+    /// policy's `overflow` route.
     pub fn place(
         &mut self,
         number: u16,
@@ -243,29 +242,29 @@ impl Routes {
         self.add(number, policy, key.map_or_else(|| OVERFLOW.into(), name_of), now)
     }
 
-    /// The route of a key, if it is there.
+    /// The route of a key, if it exists.
     pub fn of_key(&self, number: u16, key: Option<&str>) -> Option<RouteAt> {
         self.by_key.get(&(number, key.map_or_else(|| OVERFLOW.into(), name_of))).copied()
     }
 
-    /// How many more there may be without an eviction.
+    /// How many more routes fit without an eviction.
     pub fn room(&self) -> usize {
         self.max.saturating_sub(self.kept) as usize
     }
 
-    /// Slots that there are, free ones included.
+    /// Number of slots, free ones included.
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// The routes in so many slots from this one on, pools among them.
+    /// The routes in `slots` slots, beginning with `from`, pools among them.
     pub fn page(&self, from: u32, slots: u32) -> impl Iterator<Item = (RouteAt, &Route)> {
         let end = from.saturating_add(slots).min(self.slots());
         let page = self.slots.get(from as usize..end as usize).unwrap_or(&[]);
         (from..).map(RouteAt::new).zip(page).filter(|(_, route)| !route.free)
     }
 
-    /// A pool: a route that holds its component for others, and never goes.
+    /// Creates a pool: a route that holds its component for others, and is never evicted.
     pub fn pool(&mut self, policy: &Policy, now: Time) -> PoolAt {
         let slot = self.insert(Route::new(u16::MAX, policy, SharedPools::OWN, policy.name().into(), now));
         self.pools_in(slot, SharedPools::OWN);
@@ -303,8 +302,8 @@ impl Routes {
         RouteId::new(slot.number(), self.slots[slot.index()].generation)
     }
 
-    /// An id that ends only when the route is evicted. Commands to a store name a route by it, because the ids that hosts have
-    /// of an overflow route can end while a command is out.
+    /// An id that ends only when the route is evicted. Commands to a store name a route by it, because the ids that
+    /// hosts hold of an overflow route can end while a command is out.
     pub fn lasting_id(&self, slot: RouteAt) -> RouteId {
         RouteId::new(slot.number(), u64::from(self.slots[slot.index()].life))
     }
@@ -316,7 +315,7 @@ impl Routes {
         (u64::from(route.life) == id.generation() && !route.free).then_some(slot)
     }
 
-    /// One call more: a route with calls is not idle.
+    /// Adds a call: a route with calls is not idle.
     #[inline]
     pub fn enter(&mut self, slot: RouteAt) {
         if self.slots[slot.index()].active == 0 {
@@ -330,7 +329,7 @@ impl Routes {
         }
     }
 
-    /// One call less; with the last one it becomes the most recently used one without calls.
+    /// Removes a call. After the last one the route becomes the most recently used idle one.
     #[inline]
     pub fn leave(&mut self, slot: RouteAt, now: Time) {
         let route = &mut self.slots[slot.index()];
@@ -351,7 +350,7 @@ impl Routes {
         (0..).map(RouteAt::new).zip(&self.slots).filter(|(_, route)| !route.free)
     }
 
-    /// After a fork: no calls anywhere.
+    /// After a fork: removes all calls.
     pub fn clear_calls(&mut self) {
         for slot in (0..self.slots.len() as u32).map(RouteAt::new) {
             let route = &mut self.slots[slot.index()];
@@ -448,7 +447,7 @@ impl Route {
         }
     }
 
-    /// What a call meets here, by the policy's settings.
+    /// Sets the stages that a call passes here, from the policy's settings.
     pub fn set_stages(&mut self, policy: &Policy, forced: bool) {
         let mut stages = if forced || self.forced { stage::FORCED } else { 0 };
         for (there, bit) in [
@@ -469,37 +468,37 @@ impl Route {
         if self.active > 0 { (true, false, 0, slot) } else { (false, self.parked, self.used, slot) }
     }
 
-    /// Is every call refused here?
+    /// Whether every call is refused here.
     pub fn is_forced(&self) -> bool {
         self.stages & stage::FORCED != 0
     }
 
-    /// Is it a slot without a route?
+    /// Whether the slot has no route.
     pub fn is_free(&self) -> bool {
         self.free
     }
 
-    /// Is it a pool, which no call goes by?
+    /// Whether it is a pool, which has no calls of its own.
     pub fn is_pool(&self) -> bool {
         self.is_pool
     }
 
-    /// Calls whose retries its budget pays for.
+    /// Number of calls whose retries its budget pays for.
     pub fn in_flight(&self) -> u32 {
         self.active.saturating_add(self.guests)
     }
 
-    /// Is it the policy's overflow route?
+    /// Whether it is the policy's overflow route.
     pub fn is_overflow(&self) -> bool {
         self.overflow
     }
 
-    /// The key as it is kept, which no two routes of a policy share.
+    /// The key as stored, unique within a policy.
     pub fn raw_key(&self) -> &str {
         &self.key
     }
 
-    /// The key as people may see it: in records, views, explanations and labels.
+    /// The key as shown to people: in records, views, explanations and labels.
     pub fn key(&self) -> &str {
         if self.overflow { "overflow" } else { self.shown.as_deref().unwrap_or(&self.key) }
     }
@@ -537,8 +536,8 @@ impl core::ops::IndexMut<PoolAt> for Routes {
     }
 }
 
-/// The name that a key's state is kept under, never the overflow route's own. Of a key that is too long it is the beginning
-/// and the hash of the whole, so that no two long keys share state because they begin alike.
+/// The name that a key's state is stored under, never the overflow route's own. For a key that is too long it is the
+/// beginning and the hash of the whole, so that two long keys with the same beginning do not share state.
 fn name_of(key: &str) -> Box<str> {
     let key = key.trim_start_matches('\u{0}');
     if key.len() <= LONGEST_KEY {

@@ -17,19 +17,19 @@ use crate::outcome::{Class, Kind};
 use crate::policy::{Policy, Unit};
 use crate::time::{Duration, Time};
 
-/// What a stage says.
+/// Decision of a stage.
 pub(super) enum Answer {
-    /// Go on.
+    /// The call may pass.
     Pass,
-    /// Wait here.
+    /// The call waits here.
     Wait(Step),
-    /// No, and when another try would make sense.
+    /// Refused, and when another try would make sense.
     Refuse(Verdict, Option<Duration>),
 }
 
 impl Answer {
-    /// The answer of a stage whose component is not there, though the route has that stage: a bug of ours. It refuses, because
-    /// a broken invariant must not switch a limit off.
+    /// Answer of a stage whose component is missing although the route has that stage, which is our bug. It refuses,
+    /// because a broken invariant must not switch a limit off.
     #[cold]
     pub fn broken(verdict: Verdict) -> Self {
         debug_assert!(false, "the component of a stage is missing ({verdict:?})");
@@ -37,14 +37,14 @@ impl Answer {
     }
 }
 
-/// A component that a call has passed or waits for is not there: a bug of ours. A debug build says so; any other goes on with
-/// what is there, because one route's fault must not stop the others.
+/// Reports a missing component that a call has passed or waits for, which is our bug. A debug build panics. Any other
+/// build continues with the remaining components, because one route's fault must not stop the others.
 #[cold]
 pub(super) fn missing(component: &str) {
     debug_assert!(false, "{component} is missing");
 }
 
-/// What a stage may look at besides its own state and the call.
+/// Data that a stage may read besides its own state and the call.
 #[derive(Clone, Copy)]
 pub(super) struct Context<'a> {
     pub policies: &'a Policies,
@@ -55,20 +55,20 @@ pub(super) struct Context<'a> {
 /// The outcome of a call or an attempt that a stage has let through.
 #[derive(Clone, Copy)]
 pub(super) struct Ended {
-    /// What the stage gave the call.
+    /// Ticket that the stage gave the call.
     pub ticket: Ticket,
     pub kind: Kind,
     pub class: Class,
     /// Number of the attempt, from 1.
     pub attempt: u8,
-    /// Ordinal of the call, on which random draws depend.
+    /// Ordinal of the call; random draws depend on it.
     pub ordinal: u64,
 }
 
-/// What an outcome has done to a stage.
+/// Effect of an outcome on a stage.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing: the stage does not count the outcome, or counts it without a change that listeners may see.
+    /// No effect: the stage does not count the outcome, or counts it without a change that listeners may see.
     None,
     /// The level may have changed.
     Changed,
@@ -77,42 +77,42 @@ pub(super) enum Effect {
 /// A component that a call passes before an attempt.
 pub(super) trait Stage: Sized {
     type Settings;
-    /// How a route keeps it.
+    /// How a route stores it.
     type Kept: DerefMut<Target = Self>;
-    /// What a record reports when it changes.
+    /// Level that a record reports when it changes.
     type Level: Copy;
 
-    /// Its bit among [`super::route::stage`].
+    /// Its bit in [`super::route::stage`].
     const BIT: u8;
 
-    /// The settings of a policy that has this stage.
+    /// Settings of the stage in a policy, if it has the stage.
     fn settings(policy: &Policy) -> Option<&Self::Settings>;
-    /// What it counts: calls or attempts.
+    /// Unit that it counts: calls or attempts.
     fn unit(settings: &Self::Settings) -> Unit;
-    /// A stage that has seen nothing.
+    /// Creates a stage without history.
     fn fresh(settings: &Self::Settings, now: Time) -> Self::Kept;
-    /// Where a route keeps it.
+    /// Place in a route.
     fn of(route: &mut Route) -> &mut Option<Self::Kept>;
 
-    /// Decides about a call's next attempt. What the call needs to report its outcome is written into the call.
+    /// Decides about a call's next attempt. Writes into the call what the call needs to report its outcome.
     fn pass(&mut self, call: &mut Call, context: Context<'_>) -> Answer;
-    /// Takes an outcome. `None` where the outcome does not concern this stage: `policy`, which is the call's own and may
-    /// be older than the route's, has no such stage.
+    /// Counts an outcome. `None` if the outcome does not concern this stage: `policy`, which is the call's own and
+    /// may be older than the route's, has no such stage.
     fn learn(&mut self, policy: &Policy, ended: &Ended, context: Context<'_>) -> Option<Effect>;
-    /// May a hedge start now? A hedge never waits, and never probes.
+    /// Whether a hedge may start now. A hedge never waits, and never probes.
     fn allows_hedge(&mut self, now: Time) -> bool;
-    /// Lets a hedge through that is allowed, and returns the number of its ticket.
+    /// Admits an allowed hedge, and returns the number of its ticket.
     fn pass_hedge(&mut self, now: Time) -> u16;
-    /// Goes on with other settings.
+    /// Applies new settings.
     fn adopt(&mut self, to: &Self::Settings, now: Time);
 
     fn level(&self, now: Time) -> Self::Level;
-    /// Makes a record where the level is not what it was.
+    /// Makes a record if the level has changed.
     fn record_change(telemetry: &mut Telemetry<'_>, slot: Slot, from: Self::Level, now: Time);
 }
 
-/// Does something for each stage behind the interface, in the order in which they are asked: in `$body`, `$stage` is its
-/// type. A new stage is a line here.
+/// Runs `$body` for each stage behind the interface, in the order in which calls pass them; `$stage` is its type. A
+/// new stage is one more line here.
 macro_rules! each_stage {
     ($stage:ident => $body:expr) => {{
         {
@@ -127,15 +127,16 @@ macro_rules! each_stage {
 }
 
 impl Route {
-    /// Asks a stage to let a call through: what it was before, for listeners, and its answer. `None` where there is no such
-    /// stage here.
+    /// Asks a stage to admit a call. Returns its level before, for listeners, and its answer; `None` if the route has
+    /// no such stage.
     #[inline(always)]
     pub fn ask<S: Stage>(&mut self, call: &mut Call, context: Context<'_>) -> Option<(S::Level, Answer)> {
         let stage = S::of(self).as_mut()?;
         Some((stage.level(context.now), stage.pass(call, context)))
     }
 
-    /// Hands an outcome to a stage: what it was before, and the effect. `None` where the outcome concerns no such stage here.
+    /// Passes an outcome to a stage. Returns its level before, and the effect; `None` if the outcome concerns no such
+    /// stage here.
     #[inline]
     pub fn teach<S: Stage>(
         &mut self,
@@ -147,7 +148,7 @@ impl Route {
         Some((stage.level(context.now), stage.learn(policy, ended, context)?))
     }
 
-    /// Takes over the settings of a policy for each stage: what is new begins fresh, what is gone is forgotten.
+    /// Applies the settings of a policy to each stage: new stages begin without history, removed ones are dropped.
     pub fn retune_stages(&mut self, policy: &Policy, now: Time) {
         each_stage!(It => self.retune_stage::<It>(policy, now));
     }
@@ -159,12 +160,12 @@ impl Route {
         }
     }
 
-    /// Forgets the stages that would refuse one key's calls because of what happened to another's.
+    /// Drops the stages that would refuse one key's calls because of another's failures.
     pub fn forget_stages(&mut self) {
         each_stage!(It => *It::of(self) = None);
     }
 
-    /// Do all stages allow a hedge?
+    /// Whether all stages allow a hedge.
     #[inline]
     pub fn stages_allow_hedge(&mut self, now: Time) -> bool {
         if self.stages & (stage::BREAKER | stage::THROTTLE) == 0 {
@@ -175,7 +176,7 @@ impl Route {
         all
     }
 
-    /// Lets a hedge through each of these stages, and returns the number of its ticket; 0 is none.
+    /// Admits a hedge at each of these stages, and returns the number of its ticket; 0 means no ticket.
     #[inline]
     pub fn pass_hedge(&mut self, stages: u8, now: Time) -> u16 {
         let mut ticket = 0;

@@ -1,5 +1,5 @@
-//! What each record says (semantics 12.1). Called only while somebody listens, in the step that caused it, and reads
-//! but never changes what decisions depend on.
+//! Contents of each record (semantics 12.1). The step that causes a record calls this, and only while there is a
+//! listener. It reads the state on which decisions depend, and never changes it.
 
 use super::arena::Arena;
 use super::automaton::State;
@@ -16,7 +16,7 @@ use crate::full::FULL;
 use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
-/// What can change of a route when its settings do.
+/// The levels of a route that new settings can change.
 #[derive(Clone, Copy)]
 pub(super) struct Levels {
     breaker: BreakerState,
@@ -25,7 +25,7 @@ pub(super) struct Levels {
 }
 
 impl Routes {
-    /// What of a route its settings, or an operator, may change.
+    /// The levels of a route that new settings, or an operator, may change.
     pub fn levels(&self, route: RouteAt) -> Levels {
         let route = &self[route];
         Levels {
@@ -36,7 +36,7 @@ impl Routes {
     }
 }
 
-/// Makes records while somebody listens: it reads calls, routes and policies, and writes notes only.
+/// Makes records while there is a listener. Reads calls, routes and policies, and writes notes only.
 pub(super) struct Telemetry<'a> {
     pub notes: &'a mut Notes,
     pub calls: &'a Arena,
@@ -103,7 +103,7 @@ impl Telemetry<'_> {
         self.notes.push(Record { attempt, kind: Some(kind), wait: Some(delay), ..record });
     }
 
-    /// A component refuses a call, or its next attempt. The deadline and the caller are no components.
+    /// A component refuses a call, or its next attempt. The deadline and the caller are not components.
     #[cold]
     #[inline(never)]
     pub fn refused(&mut self, slot: Slot, verdict: Verdict, retry_in: Option<Duration>, now: Time) {
@@ -124,7 +124,7 @@ impl Telemetry<'_> {
         }
     }
 
-    /// A call has ended, or is lost: why, and then that.
+    /// A call has ended or is lost: records the reason, then the end.
     #[cold]
     #[inline(never)]
     pub fn call_ended(
@@ -136,7 +136,7 @@ impl Telemetry<'_> {
         now: Time,
     ) {
         let call = &self.calls[slot];
-        let decided = result.is_some() && call.state() != State::Body; // a body's failure is none of an attempt
+        let decided = result.is_some() && call.state() != State::Body; // a body's failure belongs to no attempt
         let failed = decided.then(|| call.last_failure().0);
         let kind = if verdict == Verdict::Ok { Some(Class::Ok.into()) } else { failed };
         let verdict = Some(verdict);
@@ -158,7 +158,7 @@ impl Telemetry<'_> {
         self.notes.push(Record { quiet, ..record });
     }
 
-    /// A call waits, at most so long.
+    /// A call begins to wait, at most for `wait`.
     #[cold]
     #[inline(never)]
     pub fn queued(&mut self, slot: Slot, why: Wait, until: Time, now: Time) {
@@ -167,7 +167,7 @@ impl Telemetry<'_> {
         self.notes.push(record);
     }
 
-    /// A call has what it waited for, where that is known: since when.
+    /// A call has got what it waited for; with the beginning of the wait, if known.
     #[cold]
     #[inline(never)]
     pub fn granted(&mut self, slot: Slot, why: Wait, since: Option<Time>, now: Time) {
@@ -176,7 +176,7 @@ impl Telemetry<'_> {
         self.notes.push(record);
     }
 
-    /// A waiter is refused while it waits; of those, the ones that others drove out.
+    /// A waiter is refused; records only those that the queue shed.
     #[cold]
     #[inline(never)]
     pub fn shed(&mut self, slot: Slot, verdict: Verdict, now: Time) {
@@ -186,7 +186,7 @@ impl Telemetry<'_> {
         }
     }
 
-    /// What a call holds is taken back (R9, R11).
+    /// The engine takes back a permit, place or attempt (R9, R11).
     #[cold]
     #[inline(never)]
     pub fn reclaimed(&mut self, slot: Slot, now: Time) {
@@ -203,13 +203,13 @@ impl Telemetry<'_> {
         self.notes.push(record);
     }
 
-    /// Of a route, what is not as it was. `slot` is the call that did it.
+    /// Records a changed level of a route. `slot` is the call that caused the change.
     fn changed(&mut self, slot: Option<Slot>, record: Record, change: (f64, f64), wait: Option<Duration>) {
         let by = slot.map(|slot| Record { route: record.route, ..self.about(record.what, slot, record.at) });
         self.notes.push(Record { change: Some(change), wait, ..by.unwrap_or(record) });
     }
 
-    /// The breaker of a call's route, after it admitted the call or got its outcome.
+    /// Records a change of the breaker of a call's route, after it admitted the call or got its outcome.
     #[cold]
     #[inline(never)]
     pub fn breaker_changed_by(&mut self, slot: Slot, from: BreakerState, now: Time) {
@@ -231,7 +231,7 @@ impl Telemetry<'_> {
         self.changed(slot, record, (number(from), number(to)), open.map(|until| until.since(now)));
     }
 
-    /// The limit of a pool, which may be its route's own.
+    /// Records a change of the limit of a pool, which may be its route's own.
     #[cold]
     #[inline(never)]
     pub fn limit_changed(&mut self, slot: Option<Slot>, home: PoolAt, from: u32, now: Time) {
@@ -252,12 +252,12 @@ impl Telemetry<'_> {
         }
     }
 
-    /// A throttle was asked or got an outcome: has it begun or ceased to refuse?
+    /// Records whether a throttle began or ceased to refuse, after a decision or an outcome.
     #[cold]
     #[inline(never)]
     pub fn throttle_changed(&mut self, slot: Slot, now: Time) {
         let route = self.calls[slot].route;
-        // A copy: looking at it must not move its window.
+        // A copy, because reading must not move its window.
         let Some(to) = self.routes[route].throttle.clone().map(|mut it| it.probability(now)) else { return };
         if let Some(from) = self.notes.throttled(route, self.routes.id(route), to) {
             let record = self.about_route(RecordType::ThrottleChanged, route, now);
@@ -265,7 +265,7 @@ impl Telemetry<'_> {
         }
     }
 
-    /// Other settings, and what they changed of a route.
+    /// A route has new settings: records the levels they changed.
     #[cold]
     #[inline(never)]
     pub fn levels_changed(&mut self, route: RouteAt, before: Levels, now: Time) {
@@ -274,7 +274,7 @@ impl Telemetry<'_> {
         self.holds_changed(None, route, before.holds, now);
     }
 
-    /// The store is gone, or back; for one route or pool, or for all.
+    /// The store is lost or back; for one route or pool, or for all.
     #[cold]
     #[inline(never)]
     pub fn store_changed(&mut self, what: RecordType, route: Option<RouteAt>, loss: Option<Loss>, now: Time) {
@@ -283,7 +283,7 @@ impl Telemetry<'_> {
         self.notes.push(Record { loss, ..record });
     }
 
-    /// A record of what the store reported about a route or a pool.
+    /// Records the store's state for a route or a pool.
     #[cold]
     #[inline(never)]
     pub fn store_said(&mut self, what: RecordType, route: RouteAt, now: Time) {
@@ -291,7 +291,7 @@ impl Telemetry<'_> {
         self.notes.push(record);
     }
 
-    /// A host has gone to a fallback after a call on this route: did that work?
+    /// A host used a fallback after a call on this route; records whether it worked.
     #[cold]
     #[inline(never)]
     pub fn fell_back(&mut self, route: RouteAt, ok: bool, now: Time) {
@@ -300,7 +300,8 @@ impl Telemetry<'_> {
         self.notes.push(record);
     }
 
-    /// A policy has other settings, or an operator's word about it or one of its routes; without a policy, a pool has.
+    /// A policy has new settings, or an operator has forced it or one of its routes. Without a policy, a pool has new
+    /// settings.
     #[cold]
     #[inline(never)]
     pub fn policy_changed(
@@ -317,7 +318,7 @@ impl Telemetry<'_> {
 }
 
 impl Desk {
-    /// Tells those who listen; while nobody does, this is one branch.
+    /// Notifies listeners; without any, this is one branch.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
@@ -333,7 +334,7 @@ impl Desk {
         telemetry(&mut Telemetry { notes, calls, routes, policies });
     }
 
-    /// The same for what calls have in the course of things.
+    /// The same for records that every call causes.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note_course(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
@@ -342,7 +343,7 @@ impl Desk {
         }
     }
 
-    /// The same for a call's end: one that ended well has nothing else to tell.
+    /// The same for a call's end; a successful end has no other records.
     #[inline(always)]
     #[allow(clippy::inline_always)] // two branches
     pub(super) fn note_end(&mut self, verdict: Verdict, telemetry: impl FnOnce(&mut Telemetry<'_>)) {

@@ -1,4 +1,4 @@
-//! The validator: pairs in, a policy or all mistakes out.
+//! The validator: takes pairs, and returns a policy or all mistakes.
 
 use std::collections::BTreeMap as Map;
 use std::fmt;
@@ -28,11 +28,11 @@ pub enum Value<'a> {
 pub struct PolicyError {
     /// The key, dotted.
     pub key: String,
-    /// The value, as it was understood.
+    /// The value, as the validator understood it.
     pub value: String,
     /// The rule it breaks.
     pub rule: String,
-    /// The line of the document it stands in, from 1, if it comes from one.
+    /// Its line in the document, from 1; absent without a document.
     pub line: Option<u32>,
 }
 
@@ -53,15 +53,15 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// Words and names longer than this are a mistake, and are not echoed whole.
+/// Longest word or name. A longer one is a mistake, and errors show only its beginning.
 pub(super) const LONGEST: usize = 100;
 
-/// A pair on its way to the validator, by whatever road.
+/// A pair for the validator, from any source.
 pub(super) struct Pair<'a> {
     pub key: &'a str,
-    /// The value, or the rule that it broke on its way: a key whose value is wrong counts as given all the same.
+    /// The value, or the rule that it broke before validation. A key with a wrong value still counts as given.
     pub value: Result<Value<'a>, String>,
-    /// The value as its writer wrote it, where that is known.
+    /// The value as written, if known.
     pub written: Option<&'a str>,
     pub line: Option<u32>,
 }
@@ -71,7 +71,7 @@ pub(super) fn build(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Policy, V
     build_written(name, pairs)
 }
 
-/// The same for pairs that remember how and where they were written.
+/// Builds a policy from pairs that carry their spelling and line.
 pub(super) fn build_written<'a>(
     name: &str,
     pairs: impl Iterator<Item = Pair<'a>>,
@@ -111,14 +111,14 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
             settings.add(key, *value).expect("presets are valid: a test builds each");
         }
     }
-    // What stands in a pool of its own overrides what the preset has of it.
+    // The keys of a named pool replace those of the preset.
     settings.values.retain(|key, _| given.pool_of(key).is_none());
     for (key, values) in given.values {
         settings.values.insert(key, values);
     }
-    // A key that is wrong by itself says nothing about its relation to others.
+    // A key that is wrong by itself is not checked against others.
     let mut across = settings.across();
-    // Beside another mistake a policy is not meant to be empty.
+    // A policy with other mistakes is not reported as empty.
     let empty = |error: &PolicyError| error.key == "policy";
     across.retain(|error| errors.iter().all(|own| own.key != error.key && !empty(error)));
     errors.append(&mut across);
@@ -159,7 +159,7 @@ impl Settings {
         self.values.get_mut(path).expect("it has just been put in")
     }
 
-    /// A value that was found wrong before it came here: its key counts as given too.
+    /// Records a value that was found wrong before validation; its key counts as given.
     fn add_wrong(&mut self, path: &str, rule: String) -> PolicyError {
         if let Some(key) = TABLE.iter().find(|key| key.path == path) {
             self.slot(key.path);
@@ -175,7 +175,7 @@ impl Settings {
         self.values.contains_key(path)
     }
 
-    /// The value of a key as an error tells it.
+    /// The value of a key as an error shows it.
     pub(super) fn shown_value(&self, path: &str) -> String {
         match self.stored(path) {
             Some(Stored::Span(Duration::MAX) | Stored::Whole(u32::MAX)) => "none".into(),
@@ -204,7 +204,7 @@ impl Settings {
         kinds.collect()
     }
 
-    /// The declared kinds that a list names.
+    /// The declared kinds in a list.
     pub(super) fn named(&self, path: &str) -> Vec<(Name, Class)> {
         let mut kinds = self.kinds();
         if FULL {
@@ -215,8 +215,8 @@ impl Settings {
         kinds
     }
 
-    /// A set of kinds by their numbers on the wire, a bit each. A class stands for the kinds based on it too, where
-    /// `based` says so.
+    /// A set of kinds as a bit mask by their numbers on the wire. With `based`, a class includes the kinds based on
+    /// it.
     pub(super) fn mask(&self, path: &str, based: bool) -> u32 {
         let mut set = 0_u32;
         for value in self.list(path) {
@@ -227,7 +227,7 @@ impl Settings {
         }
         let (kinds, classes) = (self.kinds(), set);
         for number in Class::ALL.len()..32 {
-            // A number that nobody declared is permanent.
+            // An undeclared number is permanent.
             let class = kinds.get(number - Class::ALL.len()).map_or(Class::Permanent, |kind| kind.1);
             if based && classes >> class as u32 & 1 != 0 {
                 set |= 1 << number;
@@ -251,7 +251,7 @@ impl Settings {
         }
     }
 
-    /// The value of a key, or its default, which is written as a document would write it.
+    /// The value of a key, or its default, spelled as in a document.
     pub(super) fn stored(&self, path: &str) -> Option<Stored> {
         if let Some(value) = self.values.get(path).and_then(|values| values.first()) {
             return Some(value.clone());
@@ -295,7 +295,7 @@ impl Settings {
         }
     }
 
-    /// A list's values, or those of its default, whose words stand apart by blanks.
+    /// The values of a list, or of its default, whose words are separated by blanks.
     fn list(&self, path: &str) -> Vec<Stored> {
         if let Some(values) = self.values.get(path) {
             return values.clone();
@@ -322,7 +322,7 @@ impl Settings {
         methods
     }
 
-    /// The statuses of a list, in their order, each once.
+    /// The statuses of a list, in order, without duplicates.
     pub(super) fn statuses(&self, path: &str) -> Vec<u16> {
         let mut all = Vec::new();
         for value in self.list(path) {
@@ -336,7 +336,7 @@ impl Settings {
     }
 }
 
-/// A value as its writer would know it again.
+/// A value in its writer's spelling.
 pub(super) fn shown(value: Value<'_>, is_span: bool) -> String {
     match value {
         Value::Text(text) => quoted(text),

@@ -1,7 +1,7 @@
 //! Policy documents: named policies as text, in TOML or JSON (semantics 0.8).
 //!
-//! A document is read into one tree ([`Item`]), whatever its form; the tree becomes the pairs of
-//! [`Policy::from_pairs`], whose validator stays the only one. All mistakes of all policies are reported at once.
+//! Each format is read into one tree ([`Item`]). The tree becomes the pairs of [`Policy::from_pairs`], which stays
+//! the only validator. All mistakes of all policies are reported at once.
 
 mod json;
 mod pools;
@@ -18,7 +18,7 @@ use super::{Domain, Key, Policy, PolicyError, Pool, TABLE, Value, span};
 
 /// The longest document, in bytes.
 const LARGEST: usize = 256 * 1024;
-/// The most policies in one, and the most pools.
+/// The most policies in a document, and the most pools.
 const MOST: usize = 1_000;
 
 /// Named policies and the pools that they share, read from a text and checked.
@@ -45,8 +45,8 @@ const MOST: usize = 1_000;
 /// );
 /// ```
 ///
-/// A pool is a table named by its kind (`bulkhead`, `rate_limit`, `budget`), with the keys that the component has in a
-/// policy. Every pool that a policy names stands in the same document.
+/// A pool is a table named by its kind (`bulkhead`, `rate_limit`, `budget`), with the keys that the component has in
+/// a policy. The document must contain every pool that one of its policies names.
 ///
 /// ```
 /// use tidegate::{Document, PoolKind};
@@ -72,12 +72,12 @@ pub struct Document {
     pools: BTreeMap<String, Pool>,
 }
 
-/// There is no policy of this name.
+/// Error: the document has no policy of this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UnknownPolicy {
-    /// The name that was asked for.
+    /// The requested name.
     pub name: String,
-    /// The names that there are.
+    /// The names in the document.
     pub known: Vec<String>,
 }
 
@@ -100,8 +100,8 @@ impl Document {
     /// Reads a document in TOML.
     ///
     /// # Errors
-    /// All mistakes of all policies, each with its line, the full key, the value as it was written and the rule. A text
-    /// that is not TOML is reported as such, with the place, and its policies are not looked at.
+    /// All mistakes of all policies, each with its line, the full key, the value as written and the rule. For a text
+    /// that is not TOML, one error with its position; the policies are not checked.
     pub fn from_toml(text: &str) -> Result<Self, Vec<PolicyError>> {
         read(text, toml::tree)
     }
@@ -122,7 +122,7 @@ impl Document {
     /// The policy of this name.
     ///
     /// # Errors
-    /// There is none; the error lists those that there are.
+    /// No policy has this name; the error lists the known names.
     pub fn policy(&self, name: &str) -> Result<&Policy, UnknownPolicy> {
         let unknown = || UnknownPolicy { name: name.into(), known: self.policies.keys().cloned().collect() };
         self.policies.get(name).ok_or_else(unknown)
@@ -133,20 +133,21 @@ impl Document {
         self.policies.values()
     }
 
-    /// All pools, by name. An engine takes them in before the policies that name them.
+    /// All pools, by name. Add them to an engine before the policies that name them.
     pub fn pools(&self) -> impl Iterator<Item = &Pool> {
         self.pools.values()
     }
 
-    /// The document with these pools too; of two with one name the later stays.
+    /// Adds pools to the document; of two with one name the later stays.
     #[must_use]
     pub fn with_pools(mut self, pools: impl IntoIterator<Item = Pool>) -> Self {
         self.pools.extend(pools.into_iter().map(|pool| (pool.name().to_owned(), pool)));
         self
     }
 
-    /// A number for what it says: the same for two documents that say the same, whatever their form, their order, and how
-    /// they write a value. It is the 64-bit FNV-1a hash of [`Document::to_json`], and is no protection against forgery.
+    /// Fingerprint of the document's content: equal for documents of equal content, whatever their format, their
+    /// order and the spelling of values. It is the 64-bit FNV-1a hash of [`Document::to_json`], and does not protect
+    /// against forgery.
     ///
     /// ```
     /// use tidegate::Document;
@@ -159,7 +160,7 @@ impl Document {
         self.to_json().bytes().fold(0xcbf2_9ce4_8422_2325, step)
     }
 
-    /// Compares two versions of a document by what they say, pools first.
+    /// Compares two versions of a document by content, pools first.
     ///
     /// ```
     /// use tidegate::Document;
@@ -176,26 +177,26 @@ impl Document {
         changes
     }
 
-    /// The document in TOML: what each policy was given, its preset spelled out, one key per line.
+    /// The document in TOML: the given pairs of each policy, presets spelled out, one key per line.
     pub fn to_toml(&self) -> String {
         print::toml(self)
     }
 
-    /// The document in JSON: the same.
+    /// The same content in JSON.
     pub fn to_json(&self) -> String {
         print::json(self)
     }
 }
 
-/// The difference between two versions of a document. Names are as a document has them: `policy.payments`, `pool.db`.
+/// The difference between two versions of a document. Names are as in the document: `policy.payments`, `pool.db`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Changes {
-    /// What only the newer version has.
+    /// Names that only the newer version has.
     pub added: Vec<String>,
-    /// What both have, with other settings.
+    /// Names that both have, with different settings.
     pub changed: Vec<String>,
-    /// What only the older version has.
+    /// Names that only the older version has.
     pub removed: Vec<String>,
 }
 
@@ -221,28 +222,28 @@ impl FromIterator<Policy> for Document {
     }
 }
 
-/// A value and where it stands.
+/// A value and its line.
 struct Item<'a> {
     node: Node<'a>,
-    /// As it was written; a table stands for itself.
+    /// The value as written; for a table, a placeholder.
     written: Cow<'a, str>,
     line: u32,
 }
 
 enum Node<'a> {
-    /// Keys and values in the order of the text; a key may stand there twice.
+    /// Keys and values in the order of the text; a key may occur twice.
     Table(Vec<(Cow<'a, str>, Item<'a>)>),
     List(Vec<Item<'a>>),
     Text(Cow<'a, str>),
     Number(f64),
     Flag(bool),
-    /// What no key takes: a date, null.
+    /// A value that no key accepts: a date, null.
     Other,
 }
 
 type Reader = fn(&str) -> Result<Item<'_>, Vec<PolicyError>>;
 
-/// The lines of a text.
+/// Positions of the line ends of a text.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -250,7 +251,7 @@ impl Lines {
         Self(text.match_indices('\n').map(|(place, _)| place).collect())
     }
 
-    /// The line of a place, from 1.
+    /// The line of a position, from 1.
     fn at(&self, place: usize) -> u32 {
         1 + self.0.partition_point(|newline| *newline < place) as u32
     }
@@ -308,12 +309,12 @@ fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
     if errors.is_empty() { Ok(document) } else { Err(errors) }
 }
 
-/// In the order of the text. One function, because each sort in the source is one more in the wheel.
+/// Sorts errors in the order of the text. One function, because each sort in the source adds its code to the wheel.
 fn by_line(errors: &mut [PolicyError]) {
     errors.sort_by_key(|error| error.line);
 }
 
-/// `kinds` is a table of names and classes; its pairs are a list of both together. Anything else there is none.
+/// Turns the table `kinds` of names and classes into a list of `name=class` pairs. Any other value becomes invalid.
 fn list_kinds(root: &mut Item<'_>) {
     let Node::Table(sections) = &mut root.node else { return };
     let policies = sections.iter_mut().filter(|(name, _)| name == "policy");
@@ -340,7 +341,7 @@ fn kind<'a>((name, item): (Cow<'a, str>, Item<'a>)) -> Item<'a> {
     Item { node, written: format!("{} = {}", shown_key(&name), item.written).into(), line: item.line }
 }
 
-/// The entries of a table; the second of a name is a mistake.
+/// The entries of a table; reports a second entry of the same name as a mistake.
 fn first_of_each<'t, 'a>(
     entries: &'t [(Cow<'a, str>, Item<'a>)],
     path: &str,
@@ -362,13 +363,13 @@ fn wrong(key: &str, item: &Item<'_>, rule: &str) -> PolicyError {
     PolicyError { line: Some(item.line), ..PolicyError::new(key, clipped(&item.written), rule) }
 }
 
-/// A name as it would be written in a path.
+/// A name as written in a path, quoted if needed.
 fn shown_key(key: &str) -> String {
     let bare = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
     if bare && key.len() <= LONGEST { key.into() } else { quoted(key) }
 }
 
-/// One policy: its tree as pairs, its mistakes with their full keys.
+/// Reads one policy: its tree as pairs, its mistakes with full keys.
 fn policy(name: &str, item: &Item<'_>, named: &mut Vec<pools::Named>) -> Result<Policy, Vec<PolicyError>> {
     let path = join("policy", &shown_key(name));
     let Node::Table(entries) = &item.node else {
@@ -390,7 +391,7 @@ fn policy(name: &str, item: &Item<'_>, named: &mut Vec<pools::Named>) -> Result<
         PolicyError { line: error.line.or(given).or(Some(item.line)), ..error }
     }));
     if errors.len() > 1 {
-        // What has other mistakes is not empty.
+        // A policy with other mistakes is not reported as empty.
         errors.retain(|error| error.key != "policy" || error.value != "(empty)");
     }
     match built {
@@ -410,7 +411,7 @@ fn policy(name: &str, item: &Item<'_>, named: &mut Vec<pools::Named>) -> Result<
 }
 
 impl PolicyError {
-    /// A mistake in one of the kinds is that key's, and not that of all of them.
+    /// Attributes a mistake in one kind to that kind's key, instead of to all kinds.
     fn of_a_kind(self) -> Self {
         match self.value.split_once(" = ") {
             Some((name, value)) if self.key.rsplit('.').next() == Some("kinds") => {
@@ -425,14 +426,14 @@ impl PolicyError {
 struct Pairs<'t> {
     preset: &'static [(&'static str, Value<'static>)],
     found: Vec<Pair<'t>>,
-    /// Mistakes in what is no pair: an unknown key, a table in place of a value.
+    /// Mistakes outside the pairs: an unknown key, a table in place of a value.
     errors: Vec<PolicyError>,
 }
 
 impl<'t> Pairs<'t> {
     fn table(&mut self, table: &str, entries: &'t [(Cow<'_, str>, Item<'_>)]) {
         for (name, item) in first_of_each(entries, table, &mut self.errors) {
-            // A key with a dot in it is no path: "retry.max_attempts" in quotes is a name that nobody knows.
+            // A quoted key with a dot is not a path: "retry.max_attempts" in quotes is an unknown name.
             let path = join(table, &if name.contains('.') { shown_key(name) } else { name.into() });
             match (TABLE.iter().find(|key| key.path == path), &item.node) {
                 (Some(key), Node::List(items)) if key.domain.is_list() => self.list(key, item, items),
@@ -471,7 +472,7 @@ impl<'t> Pairs<'t> {
         self.found.push(Pair { key: key.path, value, written: Some(&item.written), line: Some(item.line) });
     }
 
-    /// An empty table is a component with every key left to its default: its first key says that it is there.
+    /// Adds the first key of an empty table with its default: an empty table is a component with all defaults.
     fn presence(&mut self, table: &str, item: &'t Item<'_>) {
         let in_preset = self.preset.iter().any(|(key, _)| is_below(key, table));
         let mut below = TABLE.iter().filter(|key| is_below(key.path, table));
@@ -482,8 +483,8 @@ impl<'t> Pairs<'t> {
     }
 }
 
-/// A value as its key's pair has it, or the rule it breaks where only a document can tell: in a pair a span is a
-/// number of microseconds, and a flag is 0 or 1.
+/// Converts a document's value into a pair's value: in a pair a span is a number of microseconds, and a flag is 0 or
+/// 1. Returns the broken rule if the document's form is wrong.
 fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
     match (key.domain, node) {
         (Domain::Span { none: true, .. }, Node::Text(text)) if text == "none" => Ok(Value::Text("none")),
@@ -501,7 +502,7 @@ fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
     }
 }
 
-/// What a key with several values looks like in a document.
+/// Example of a key with several values in a document.
 fn sample(key: &Key) -> String {
     let words = match key.domain {
         Domain::Kinds => return r#"a table of names and classes, such as { busy = "throttled" }"#.into(),

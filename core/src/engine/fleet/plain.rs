@@ -1,13 +1,17 @@
-//! A store that runs no scripts (semantics 10.2): what one script does at once is here a chain of plain commands, each sent
-//! when the one before it has been answered. No two of them are one decision, so that less is promised:
+//! A store that runs no scripts (semantics 10.2). A chain of plain commands replaces each script; each command is
+//! sent when the previous one has been answered. Two commands are never atomic together, so the guarantees are
+//! weaker:
 //!
-//! * A rate is a counter for a window of time. `SET NX` begins a window, `INCRBY` counts the tokens wanted, and what lies
-//!   below the window's limit is granted. A window's limit can be spent at its end and the next one's at its beginning.
-//!   What is counted and not granted or not spent is lost until the window ends, because no command gives it back safely.
-//! * A break is a key that lives for as long as the break and a tail, in which it is half-open. Its value is drawn by chance,
-//!   so that breaks are distinguished. A process that opens while another closes may win or lose; its next read shows which.
+//! * A rate is a counter for a window of time. `SET NX` begins a window, `INCRBY` counts the tokens wanted, and the
+//!   tokens below the window's limit are granted. A window's limit can be spent at its end and the next one's at its
+//!   beginning. Tokens that are counted but not granted or spent are lost until the window ends, because no command
+//!   safely returns them.
+//! * A break is a key that lives for the length of the break and a tail, in which the breaker is half-open. Its value
+//!   is random, to distinguish breaks. A process that opens while another closes may win or lose; its next read shows
+//!   which.
 //!
-//! A key that has lost its end (the server evicted it between two commands) is given one by whoever finds it so.
+//! If the server evicted a key between two commands, the key can lose its expiry. The process that finds it so sets a
+//! new one.
 
 mod reply;
 
@@ -23,42 +27,42 @@ use crate::limit::RateSettings;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 
-/// A window is no shorter, so that what it allows can be had before it is over.
+/// The shortest window, in microseconds: its tokens must be obtainable before it is over.
 const SHORTEST: u64 = 100_000;
 
-/// How long after its end a break is remembered, in milliseconds: as long it is half-open.
+/// Length of a break's half-open tail, in milliseconds.
 const TAIL: u64 = 60_000;
 
-/// What a window counts in, and what holds a break.
+/// Suffixes of the keys: the counter of a window, and the mark of a break.
 const WINDOW: &str = ":rw";
 const MARK: &str = ":bm";
 
-/// Where a chain is.
+/// Position in a chain of commands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Link {
-    /// `SET NX`: begins a window where there is none.
+    /// `SET NX`: begins a window unless there is one.
     Begin,
-    /// `INCRBY`: counts tokens, in a window that was begun then, if it was this process that did.
+    /// `INCRBY`: counts tokens; `begun` is when this process began the window, if it did.
     Count { begun: Option<Time> },
-    /// `PTTL`: how long it lasts.
+    /// `PTTL`: reads the remaining time of the window.
     Left,
-    /// `SET`: a break with this name.
+    /// `SET`: writes a break with this name.
     Name { epoch: u64 },
-    /// `GET`: the name of the break that was found, with its state and how long that lasts.
+    /// `GET`: reads the name of the break that was found, with its state and the state's remaining time.
     Named { state: u64, remaining: u64 },
-    /// `DEL`: no break.
+    /// `DEL`: removes the break.
     Clear,
-    /// `PEXPIRE`: an end for a key without one. Nobody waits for the answer.
+    /// `PEXPIRE`: sets the expiry of a key without one. No call waits for the answer.
     Repair,
 }
 
 impl Link {
-    /// Is its answer a sum that holds what was just added?
+    /// Whether its answer is a sum that includes the amount just added.
     pub fn counts(self) -> bool {
         matches!(self, Self::Count { .. })
     }
 
-    /// The numbers that an answer says; `None` where it says none that this command has.
+    /// Parses the numbers of an answer; `None` if the answer does not fit this command.
     pub fn read(self, bytes: &[u8], number: impl FnOnce(&[u8]) -> Option<u64>) -> Option<Vec<u64>> {
         let small = |most: u64| move |it: &u64| *it <= most;
         Some(match (self, bytes) {
@@ -75,23 +79,23 @@ impl Link {
     }
 }
 
-/// Tokens that are wanted: at best, at least, and for which call.
+/// Wanted tokens: at best, at least, and for which call.
 pub(super) type Wanted = (u32, u32, Option<CallId>);
 
-/// A rate as a counter has it: so many tokens in a window of so many microseconds, a burst and the time in which it flows.
-/// Where that is too short a time for a store, as many as flow in the shortest.
+/// A rate as a counter: the tokens of a window, and its length. A window holds a burst and lasts as long as the burst
+/// takes to refill. If that is shorter than the shortest window, it holds the tokens of the shortest one.
 pub(super) fn window(settings: RateSettings) -> (u64, Duration) {
     let (permits, per) = (u64::from(settings.permits.max(1)), settings.per.as_micros().max(1));
     let burst = u64::from(settings.burst.max(1));
     let span = |tokens: u64| u128::from(tokens) * u128::from(per) / u128::from(permits);
     let least = u128::from(SHORTEST) * u128::from(permits) / u128::from(per);
     let limit = burst.max(u64::try_from(least).unwrap_or(u64::MAX)).min(u64::from(u32::MAX));
-    // In whole milliseconds, rounded up: the rate is never more than was said.
+    // In whole milliseconds, rounded up: the actual rate never exceeds the configured one.
     let span = u64::try_from(span(limit).div_ceil(1_000)).unwrap_or(u64::MAX).clamp(1, 1 << 43);
     (limit, Duration::from_millis(span))
 }
 
-/// Whose part of the last window was how large: what a process's own share is while the store is gone.
+/// This process's part of the last window's tokens. It determines the process's own share while the store is gone.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Part {
     mine: u64,
@@ -99,8 +103,8 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Tokens have been counted, and these are now all. In a new window: as how many processes of its own size the last
-    /// one's demand came from.
+    /// Counts `wanted` tokens; `all` is the window's new total. When a new window begins, returns how many processes
+    /// of this one's size would have made the last window's demand.
     pub(super) fn count(&mut self, wanted: u64, all: u64) -> Option<u32> {
         let is_new = all < self.mine + wanted || all == wanted;
         let before = core::mem::replace(self, if is_new { Self::default() } else { *self });
@@ -111,8 +115,8 @@ impl Part {
 }
 
 impl FleetDesk<'_> {
-    /// One command about a rate's window: the first of a chain, or the next, whose answer is due when the first one's would
-    /// have been. It is the caller that counts it as out.
+    /// Sends one command about a rate's window: the first of a chain, or the next, whose answer is due when the first
+    /// one's would have been. The caller counts it as sent.
     pub(super) fn send_window(
         &mut self,
         home: PoolAt,
@@ -140,7 +144,7 @@ impl FleetDesk<'_> {
         );
     }
 
-    /// One command about a breaker's mark, with how long a break lasts where one begins. It is the caller that counts it.
+    /// Sends one command about a breaker's mark; a new break lasts for the given time. The caller counts it as sent.
     pub(super) fn send_mark(
         &mut self,
         route: RouteAt,
@@ -163,7 +167,7 @@ impl FleetDesk<'_> {
         let (name, args): (_, &[&str]) = match op {
             Op::Read => ("PTTL", &[]),
             Op::Close => ("DEL", &[]),
-            // Whose probe has failed knows the break that it replaces; whoever else opens replaces none.
+            // A process whose probe failed knows the break that it replaces; any other opening replaces no break.
             Op::Open if again => ("SET", &[&epoch, "PX", &until]),
             Op::Open => ("SET", &[&epoch, "PX", &until, "NX"]),
         };
@@ -180,7 +184,7 @@ impl FleetDesk<'_> {
 }
 
 impl FleetStore {
-    /// A name that no break has had, as far as chance goes.
+    /// Draws a name that no break has had, except with negligible probability.
     fn draw_epoch(&mut self) -> u64 {
         self.fleet.as_mut().map_or(1, |fleet| {
             fleet.draws += 1;

@@ -1,10 +1,12 @@
-//! A bulkhead that is the fleet's (semantics 10.1): a permit needs a slot of the fleet's limit. A slot is a lease in the
-//! store, with a fence (a number that is never given twice) and an end; the process renews those it holds.
+//! A bulkhead of the fleet (semantics 10.1): a permit needs a slot of the fleet's limit. A slot is a lease in the
+//! store, with a fence (a number that the store never gives twice) and an end. The process renews the leases it
+//! holds.
 //!
-//! To the pool of permits, the slots leased are its limit. So a permit that comes free goes to the next local waiter with
-//! no round trip, as always (R2). It goes back to the fleet where nobody waits, and where the process holds more slots than
-//! it may keep: with each answer the store says how many those are, while other processes want some. A call that finds no
-//! slot stands in the queue while the store is asked; only when the store has said no does the queue's bound count.
+//! The leased slots are the limit of the local pool of permits. So a released permit goes to the next local waiter
+//! without a round trip, as always (R2). The process returns a slot to the fleet when no call waits for it, or when
+//! it holds more slots than it may keep: while other processes want slots, the store says in each answer how many
+//! that is. A call that finds no slot queues while the process asks the store. The queue's bound applies only after
+//! the store has refused.
 
 mod stage;
 
@@ -27,13 +29,14 @@ use crate::full;
 use crate::policy::{Bulkhead, FleetSlots, LimitSettings, OnLoss};
 use crate::time::{Duration, Time};
 
-/// How long a queue waits before it asks a full store again, half more or less: slots come free without a word to others.
+/// How long a queue waits before it asks a full store again, jittered by half. The store does not announce free
+/// slots.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// How long the store's word about the slots to keep counts, beyond the time in which it is asked again.
+/// How long the store's answer about the slots to keep stays valid, beyond the time in which the process asks again.
 const KEPT: Duration = Duration::from_millis(250);
 
-/// What the script is asked to do.
+/// Operation of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Op {
     Acquire = 0,
@@ -42,27 +45,29 @@ pub(in crate::engine) enum Op {
     Reap = 3,
 }
 
-/// A process's part of a bulkhead of the fleet's.
+/// A process's part of a bulkhead of the fleet.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Slots {
     settings: FleetSlots,
     /// The fleet's limit.
     pub limit: u32,
-    /// The slots leased: fences, and when their leases end.
+    /// The leased slots: their fences, and when the leases end.
     fences: VecDeque<(u64, Time)>,
-    /// Commands out.
+    /// Commands without an answer yet.
     out: u32,
-    /// Is one of them to get slots; does one renew them?
+    /// Whether one of the commands acquires slots, and whether one renews leases (`renewing`).
     asking: bool,
     renewing: bool,
     renewed_at: Time,
-    /// The store was full: it is asked again then.
+    /// When to ask a full store again.
     again_at: Option<Time>,
-    /// Those leased when the store was lost: as many permits there are until it is back, though their leases end.
+    /// Number of slots leased when the store was lost. It bounds the permits until the store is back, even after the
+    /// leases end.
     at_loss: u32,
-    /// How many slots the process may keep while others want some, as the store last said, and how long that counts.
+    /// How many slots the process may keep while others want some, by the store's last answer, and until when that is
+    /// valid.
     keep: (u32, Time),
-    /// How long answers are waited for, as the last call's policy has it.
+    /// Timeout for answers of the store, from the policy of the last call.
     within: Duration,
 }
 
@@ -86,7 +91,7 @@ impl Slots {
         Some(full::Part::new(it, settings.full()))
     }
 
-    /// After a fork: leases and commands are the parent's.
+    /// After a fork: leases and commands belong to the parent.
     pub fn forget(&mut self) {
         self.fences.clear();
         (self.out, self.asking, self.renewing, self.again_at, self.at_loss) = (0, false, false, None, 0);
@@ -97,24 +102,24 @@ impl Slots {
         self.fences.len() as u32
     }
 
-    /// How many slots the process may keep: no more than the limit, and fewer while others want some.
+    /// How many slots the process may keep: at most the limit, and fewer while others want some.
     fn keeps(&self, now: Time) -> u32 {
         if now < self.keep.1 { self.keep.0.min(self.limit) } else { self.limit }
     }
 
-    /// A lease that has ended may be somebody else's: what was not renewed in time is given up.
+    /// Drops leases that have ended, because another process may hold their slots by now. Returns how many.
     fn expire(&mut self, now: Time) -> u32 {
         let before = self.fences.len();
         self.fences.retain(|fence| now < fence.1);
         (before - self.fences.len()) as u32
     }
 
-    /// When leases are to be renewed.
+    /// When to renew the leases.
     fn renewal(&self) -> Time {
         if self.fences.is_empty() { Time::NEVER } else { self.renewed_at.after(third(self.settings.ttl)) }
     }
 
-    /// Permits while the store is gone.
+    /// Number of permits while the store is gone.
     fn share(&self, processes: u32) -> u32 {
         match self.settings.on_loss {
             OnLoss::Open => self.limit,
@@ -133,15 +138,16 @@ fn third(span: Duration) -> Duration {
 fn limit_of(bulkhead: &Bulkhead) -> u32 {
     match bulkhead.limit {
         LimitSettings::Fixed(limit) => limit,
-        // The validator lets only fixed limits be the fleet's.
+        // // The validator accepts only fixed limits for the fleet.
         LimitSettings::Aimd(settings) => settings.max_concurrency,
         LimitSettings::Gradient2(settings) => settings.max_concurrency,
     }
 }
 
 impl Desk {
-    /// The fleet is full, or its store gone: now the queue's bound counts, and who will not wait at all is refused; where `on_loss` is
-    /// `closed`, all are. A step refuses a part of them, the next ones the rest, unless the store is asked again before.
+    /// Applies the queue's bound once the fleet is full or the store is gone. Refuses calls that would not wait at
+    /// all; with `on_loss = closed`, refuses all. Each step refuses some of them and leaves the rest to the next
+    /// steps, unless the process asks the store again first.
     pub(in crate::engine) fn refuse_unserved(&mut self, home: PoolAt, up: bool, now: Time) {
         let Self { routes, calls, policies, .. } = self;
         let (Some(slots), Some(pool)) = (&routes[home].slots, &routes[home].pool) else {
@@ -155,7 +161,7 @@ impl Desk {
             let bulkhead = &policies.of(&calls[*slot]).bulkhead;
             bulkhead.as_ref().is_some_and(|it| it.acquire_timeout == Duration::ZERO) && max_queue > 0
         };
-        // Whom this does not reach gives up by itself after `store_timeout`.
+        // Calls beyond these give up by themselves after `store_timeout`.
         let looked_at = pool.queue(calls).take(LOOKED_AT as usize);
         let hasty: Vec<Slot> = looked_at.filter(|slot| closed || hasty(slot)).collect();
         let mut hasty = hasty.into_iter();
@@ -169,7 +175,7 @@ impl Desk {
                 return pool.emptied(now);
             };
             if !self.chores.one_more(Chore::Unserved(home, up)) {
-                return self.wakes.push(self.calls.id(slot)); // its event goes on here
+                return self.wakes.push(self.calls.id(slot)); // its next event resumes this loop
             }
             if closed {
                 self.policies.count_fallback(self.calls[slot].policy);
@@ -181,10 +187,10 @@ impl Desk {
 }
 
 impl Routes {
-    /// No later than this, so that the leases are renewed.
+    /// `until`, or the time of the next renewal of the leases if that is earlier.
     pub(in crate::engine) fn before_renewal(&self, route: RouteAt, until: Time, now: Time) -> Time {
         let home = self[route].pool_at;
-        // A pool's users learn in later steps that it is the fleet's no more (`Chore::Leased`).
+        // The pool's routes learn in later steps that it has left the fleet (`Chore::Leased`).
         let Some(slots) = &self[home].slots else { return until };
         let next = slots.renewal();
         until.min(if next > now { next } else { now.after(third(slots.settings.ttl)) })
@@ -213,7 +219,7 @@ impl Routes {
 }
 
 impl FleetDesk<'_> {
-    /// What `on_loss` says to a call while the store is gone.
+    /// Applies `on_loss` to a call while the store is gone.
     fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
         self.desk.policies.count_fallback(self.desk.calls[slot].policy);
         let closed = self.desk.routes[home]
@@ -227,12 +233,12 @@ impl FleetDesk<'_> {
         self.desk.acquire_or_queue(slot, home, now)
     }
 
-    /// When a waiter is to look again; the next in turn has the queue's next moment in its timer.
+    /// When a waiter checks again. The timer of the next in turn also covers the queue's next moment.
     pub(in crate::engine) fn wait_for_slot(&self, slot: Slot, now: Time) -> Step {
         let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
         let mut until = self.desk.patience(slot).min(now.after(MAX_PARK));
         let (Some(slots), Some(pool)) = (&self.desk.routes[home].slots, &self.desk.routes[home].pool) else {
-            // A retune has made the slots permits of the process's own; the pool hands them out by itself.
+            // A retune has turned the slots into permits of the process; the pool hands them out by itself.
             return wait(Wait::Queue, until, now);
         };
         let why = if slots.asking && self.store.is_up(&self.desk.routes, home, Part::Slots) {
@@ -247,20 +253,20 @@ impl FleetDesk<'_> {
                 .as_ref()
                 .and_then(|fleet| fleet.due(self.desk.routes.lasting_id(home.route()), Part::Slots));
             let next = if why == Wait::Store { due } else { slots.again_at };
-            // While the store is gone, its own events move the queue.
+            // While the store is gone, the store's own events move the queue.
             let next = next.filter(|_| self.store.is_up(&self.desk.routes, home, Part::Slots));
             until = next.map_or(until, |next| until.min(next.max(now)));
         }
         wait(why, until, now)
     }
 
-    /// Any event of a bulkhead of the fleet's: leases that have ended are given up, the others renewed in time.
+    /// Drops leases that have ended and renews the others in time. Called at each event of a bulkhead of the fleet.
     pub(in crate::engine) fn keep_slots(&mut self, home: PoolAt, now: Time) {
-        // A pool's users learn in later steps that it is the fleet's no more (`Chore::Leased`).
+        // The pool's routes learn in later steps that it has left the fleet (`Chore::Leased`).
         let Some(slots) = &mut self.desk.routes[home].slots else { return };
         if slots.expire(now) > 0 {
             self.fit_slots(home, now);
-            self.ask_slots(home, now); // for who runs without one now
+            self.ask_slots(home, now); // for calls that run without a slot now
         }
         let Some(slots) = &self.desk.routes[home].slots else {
             return missing("the slots of a bulkhead of the fleet's");
@@ -278,8 +284,8 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// Lets the permits be as many as the slots leased, or as `on_loss` says; hands out what there is, and gives back what
-    /// nobody waits for.
+    /// Sets the number of permits to the leased slots, or to what `on_loss` allows. Hands out free permits, and
+    /// returns slots that no call waits for.
     fn fit_slots(&mut self, home: PoolAt, now: Time) {
         let (up, processes) =
             (self.store.is_up(&self.desk.routes, home, Part::Slots), self.store.fleet_size());
@@ -291,7 +297,7 @@ impl FleetDesk<'_> {
             pool.set_limit(slots.share(processes));
             return self.desk.hand_out(home, now);
         }
-        // What is above the slots to keep goes back before anybody here gets it.
+        // Return the slots above those to keep before a local waiter gets one.
         let above = slots.held().saturating_sub(slots.keeps(now).max(pool.in_flight));
         self.give_slots_back(home, above, now);
         let it = &mut self.desk.routes[home];
@@ -310,7 +316,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// Gives so many slots back to the fleet, at most as many as a command carries.
+    /// Returns `count` slots to the fleet, at most as many as one command carries.
     fn give_slots_back(&mut self, home: PoolAt, count: u32, now: Time) {
         let count = count.min(MOST_ITEMS as u32);
         let it = &mut self.desk.routes[home];
@@ -325,7 +331,7 @@ impl FleetDesk<'_> {
         self.send_slots(home, Op::Release, count, &fences, now);
     }
 
-    /// Asks for as many slots as are wanting: for who waits, and for who runs without one.
+    /// Asks for the missing slots: for waiters, and for calls that run without one.
     fn ask_slots(&mut self, home: PoolAt, now: Time) {
         let up = self.store.is_up(&self.desk.routes, home, Part::Slots);
         let it = &self.desk.routes[home];
@@ -367,7 +373,7 @@ impl FleetDesk<'_> {
         );
     }
 
-    /// The store has answered.
+    /// Handles an answer of the store.
     pub(super) fn on_slots_reply(
         &mut self,
         home: PoolAt,
@@ -380,7 +386,7 @@ impl FleetDesk<'_> {
         let Some(slots) = &mut self.desk.routes[home].slots else {
             return missing("the slots of a bulkhead of the fleet's");
         };
-        // As long as the command has said, whatever the settings have become since.
+        // The lease length that the command named, even if the settings have changed since.
         let ends = pending.sent.after(pending.lease());
         let mut refused = false;
         match (op, answer) {
@@ -389,7 +395,7 @@ impl FleetDesk<'_> {
                 if slots.fences.is_empty() {
                     slots.renewed_at = pending.sent;
                 }
-                // No more than the limit, and no slot twice, whatever the store says.
+                // Accept no more than the limit and no slot twice, whatever the store answers.
                 let room = u64::from(slots.limit.saturating_sub(slots.held()));
                 let newest = slots.fences.iter().map(|fence| fence.0).max().unwrap_or(0);
                 let held = |fence: &u64| *fence <= newest && slots.fences.iter().any(|it| it.0 == *fence);
@@ -424,7 +430,7 @@ impl FleetDesk<'_> {
         self.desk.wake_next(home, now);
     }
 
-    /// The store is gone: `on_loss` decides about those who wait.
+    /// Applies `on_loss` to the waiters when the store is lost.
     pub(super) fn slots_without_store(&mut self, home: PoolAt, now: Time) {
         let Some(slots) = &mut self.desk.routes[home].slots else {
             return missing("the slots of a bulkhead of the fleet's");
@@ -435,7 +441,7 @@ impl FleetDesk<'_> {
         self.desk.wake_next(home, now);
     }
 
-    /// The store is back: leases are renewed, and who runs without one gets one.
+    /// Renews the leases when the store is back, and asks for slots for calls that run without one.
     pub(super) fn slots_with_store(&mut self, home: PoolAt, now: Time) {
         let Some(slots) = &mut self.desk.routes[home].slots else {
             return missing("the slots of a bulkhead of the fleet's");
@@ -447,7 +453,7 @@ impl FleetDesk<'_> {
         self.desk.wake_next(home, now);
     }
 
-    /// A bulkhead has other settings, or has become the fleet's, or the process's own again.
+    /// Applies new settings to a bulkhead; it may also have joined or left the fleet.
     pub(in crate::engine) fn retune_slots(&mut self, home: PoolAt, to: Option<&Bulkhead>, now: Time) {
         match (&mut self.desk.routes[home].slots, to.and_then(|to| Some((to, to.fleet?)))) {
             (Some(slots), Some((to, settings))) => {
@@ -462,7 +468,7 @@ impl FleetDesk<'_> {
                 let id = self.desk.routes.lasting_id(home.route());
                 let out = self.store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Slots));
                 self.desk.routes[home].slots = Slots::of(Some(to)).map(|mut slots| {
-                    slots.out = out as u32; // of the time before it was the process's own
+                    slots.out = out as u32; // commands from before it was the process's own
                     slots
                 });
                 self.fit_slots(home, now);
@@ -481,13 +487,13 @@ impl FleetDesk<'_> {
 }
 
 impl Fleet {
-    /// What does not hold in the books of a bulkhead of the fleet's.
+    /// Checks the books of a bulkhead of the fleet.
     pub fn check_slots(&self, routes: &Routes, home: PoolAt) -> Result<(), String> {
         let it = &routes[home];
         let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else { return Ok(()) };
         let id = routes.lasting_id(home.route());
         let out = self.out(id, Part::Slots);
-        // A command from before a retune that made the slots anew is out, and not noted.
+        // A command sent before a retune rebuilt the slots is still out, and not counted here.
         if out < slots.out as usize {
             return Err(format!("route {home}: {} commands about slots noted, {out} out", slots.out));
         }
@@ -508,8 +514,8 @@ impl Fleet {
 }
 
 impl FleetStore {
-    /// Slots have come for a route that is gone, or whose permits are its own by now: nobody would renew them or give them
-    /// back, so nobody in the fleet would have them before their leases end.
+    /// Returns slots that arrived for a route that is gone, or whose bulkhead has left the fleet. No call would renew
+    /// or release them, so the fleet could not use them before their leases end.
     pub(super) fn slots_unclaimed(&mut self, pending: &Pending, count: u32, answer: &[u64], now: Time) {
         let &[granted, first, ..] = answer else { return missing("a number in the answer about slots") };
         let granted = granted.min(u64::from(count));

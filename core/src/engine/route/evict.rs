@@ -1,4 +1,4 @@
-//! Which route goes where there are too many, and what becomes of what it owes.
+//! Which route the engine evicts when there are too many, and how it remembers the evicted route's debts.
 
 use super::debts::{Owed, Owner};
 use super::{OVERFLOW, Operated, Route, Routes, SharedPools};
@@ -9,10 +9,10 @@ use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
 
-/// How many idle routes an eviction looks at, least recently used first, for one that owes nothing.
+/// How many idle routes an eviction visits, least recently used first, to find one without debts.
 const LOOKED_AT: usize = 8;
 
-/// How many pinned routes an eviction looks at, for those that nothing pins any more.
+/// How many pinned routes an eviction visits, to find some that are no longer pinned.
 const PINNED_LOOKED_AT: usize = 4;
 
 /// The ends of a list of routes.
@@ -27,7 +27,7 @@ impl Ends {
 }
 
 impl Routes {
-    /// The overflow route of a policy, for a key that there is no place for. It owes what the key owes.
+    /// The overflow route of a policy, for a key without room of its own. The route inherits the key's debts.
     pub(super) fn share(
         &mut self,
         (number, name): (u16, &str),
@@ -44,8 +44,8 @@ impl Routes {
         self.id(slot)
     }
 
-    /// A key has a route again: the route owes what the key owes, and if the key has shared the overflow route, what that
-    /// owes.
+    /// Gives a key's new route the debts of the key and, if the key has used the overflow route, those of the
+    /// overflow route.
     pub(super) fn inherit(&mut self, slot: RouteAt, hash: u64, now: Time) {
         let number = self.slots[slot.index()].policy;
         self.owe_what_is_remembered(slot, hash, now);
@@ -54,9 +54,9 @@ impl Routes {
         }
         let Some(overflow) = self.of_key(number, None) else { return };
         let route = &mut self.slots[overflow.index()];
-        // Ids that hosts keep for keys of the overflow route end here, so that no key goes on in two places.
+        // Invalidate the ids that hosts hold for keys of the overflow route, so that no key continues in two routes.
         route.generation = (route.generation + 1).min(RouteId::GENERATIONS);
-        // Its waiters take their tokens later, and may be calls of this key.
+        // Waiters of the overflow route take their tokens later, and may be calls of this key.
         let (owed, idle) = (route.owed_with_waiters(now), route.active == 0);
         if idle && !is_owed(&owed, now) {
             self.debts.forget(number, Owner::Overflow);
@@ -72,7 +72,7 @@ impl Routes {
         }
     }
 
-    /// Remembers what the route of a key owes.
+    /// Remembers the debts of a key's route.
     pub(in crate::engine) fn remember(&mut self, number: u16, key: &str, owed: &Owed, now: Time) {
         let hash = self.debts.hash(key);
         for (owner, unit, debt) in owed.iter().flatten().filter(|(_, _, debt)| debt.is_owed(now)) {
@@ -80,7 +80,7 @@ impl Routes {
         }
     }
 
-    /// A policy gets other settings: what is remembered of its evicted routes goes on as the routes themselves do.
+    /// Applies new settings to the remembered debts of evicted routes, exactly as to the routes themselves.
     pub fn retune_debts(&mut self, number: u16, from: &Policy, to: &Policy, now: Time) {
         match &to.rate_limit {
             Some(to) => self.debts.retune_rate(number, to.bucket, now),
@@ -89,7 +89,7 @@ impl Routes {
         let (from, to) = (budgets(from), budgets(to));
         let changes = |n: usize| owner_of(from[n], n == 1) != owner_of(to[n], n == 1);
         if changes(0) || changes(1) {
-            // Another budget takes the place of theirs. What they owe of this one is remembered, should it come back.
+            // Another budget replaces the routes' budgets. Remember their debts to this one, in case it comes back.
             for slot in 0..self.slots.len() {
                 let route = &mut self.slots[slot];
                 if route.policy == number && !route.free && !route.overflow {
@@ -110,7 +110,7 @@ impl Routes {
         if parked { &mut self.parked } else { &mut self.idle }
     }
 
-    /// Puts a route without calls at the recently used end of a list.
+    /// Appends a route without calls to the recently used end of a list.
     pub(super) fn link(&mut self, slot: RouteAt, parked: bool) {
         let newest = core::mem::replace(&mut self.ends(parked).newest, slot);
         self.uses += 1;
@@ -122,7 +122,7 @@ impl Routes {
         }
     }
 
-    /// Puts a route that was pinned before all idle ones: nobody has used it since.
+    /// Puts a route that was pinned before all idle ones, because no call has used it since.
     fn link_as_oldest(&mut self, slot: RouteAt) {
         let oldest = core::mem::replace(&mut self.idle.oldest, slot);
         self.unused -= 1;
@@ -146,7 +146,7 @@ impl Routes {
         }
     }
 
-    /// The routes that the next eviction may look at.
+    /// Routes that the next eviction may visit.
     pub fn candidates(&self) -> Vec<RouteAt> {
         let mut found = Vec::with_capacity(LOOKED_AT + PINNED_LOOKED_AT);
         for (first, most) in [(self.parked.oldest, PINNED_LOOKED_AT), (self.idle.oldest, LOOKED_AT)] {
@@ -157,8 +157,8 @@ impl Routes {
         found
     }
 
-    /// Makes room for one; false when every route is pinned. Looks at [`LOOKED_AT`] and [`PINNED_LOOKED_AT`] routes at
-    /// most, however many there are.
+    /// Makes room for one route; false if every route is pinned. Visits at most [`LOOKED_AT`] and
+    /// [`PINNED_LOOKED_AT`] routes, however many there are.
     pub(super) fn evict(&mut self, now: Time) -> bool {
         for _ in 0..PINNED_LOOKED_AT {
             let slot = self.parked.oldest;
@@ -178,7 +178,7 @@ impl Routes {
             let Some(route) = self.slots.get_mut(slot.index()) else { break };
             next = route.after;
             if route.is_pinned(now) {
-                // A store or an operator has pinned it while it was idle.
+                // A store or an operator pinned it while it was idle.
                 self.unlink(slot);
                 self.link(slot, true);
             } else if is_owed(&route.owed(now), now) {
@@ -201,7 +201,7 @@ impl Routes {
         true
     }
 
-    /// Frees the place of a route without calls; its key, which is still listed.
+    /// Frees the slot of a route without calls; returns its key, which is still in the index.
     fn free(&mut self, slot: RouteAt) -> Box<str> {
         self.unlink(slot);
         let route = &mut self.slots[slot.index()];
@@ -223,7 +223,7 @@ impl Routes {
         own.take(most).map(|(_, slot)| *slot).collect()
     }
 
-    /// Removes a route without calls, and does not remember what it owes.
+    /// Removes a route without calls, and forgets its debts.
     pub(in crate::engine) fn remove(&mut self, slot: RouteAt) {
         let number = self.slots[slot.index()].policy;
         let key = self.free(slot);
@@ -240,7 +240,8 @@ impl Routes {
 }
 
 impl Route {
-    /// Takes from an overflow route what would refuse or hold one key's calls because of what happened to another's.
+    /// Removes from an overflow route the components that would refuse or hold one key's calls because of another's
+    /// failures.
     pub fn without_guards(&mut self) {
         if self.overflow {
             self.forget_stages();
@@ -248,12 +249,13 @@ impl Route {
         }
     }
 
-    /// Must it stay though no call is in it: is it forced open, or a break under way? An overflow route stays for good.
+    /// Whether the route must stay without calls: it is forced open, or its breaker is open. An overflow route always
+    /// stays.
     pub fn is_pinned(&self, now: Time) -> bool {
         self.overflow || self.is_forced() || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
     }
 
-    /// What it owes, to be remembered when it is evicted. What pools have spent is theirs.
+    /// Debts to remember at the route's eviction. Debts of pools stay in the pools.
     pub(in crate::engine) fn owed(&mut self, now: Time) -> Owed {
         let owners = self.owners();
         let rate = self.rate.as_mut().map_or(Debt::NONE, |rate| rate.debt(now));
@@ -264,7 +266,7 @@ impl Route {
         owners.map(|owner| owner.zip(debts.next()).map(|((owner, unit), debt)| (owner, unit, debt)))
     }
 
-    /// What of it may owe: its rate limit, its retry budget, its hedges' own budget.
+    /// Components of the route that can have debts: its rate limit, its retry budget, its hedge budget.
     fn owners(&self) -> [Option<(Owner, Unit)>; 3] {
         let rate = self.rate.as_ref().and_then(|rate| rate.unit());
         let of = |budget: Option<&Budget>, hedges| {
@@ -274,7 +276,7 @@ impl Route {
         [rate.map(|unit| (Owner::Rate, unit)), of(self.budget.as_ref(), false), of(hedges, true)]
     }
 
-    /// The same, and what those who wait for tokens will take.
+    /// The debts, with the tokens that waiters will take.
     fn owed_with_waiters(&mut self, now: Time) -> Owed {
         let mut owed = self.owed(now);
         if let (Some((_, _, debt)), Some(rate)) = (&mut owed[0], &mut self.rate) {
@@ -283,7 +285,7 @@ impl Route {
         owed
     }
 
-    /// Owes at least this much from here on.
+    /// Raises the debts to at least `owed`.
     fn owe(&mut self, owed: Owed, now: Time) {
         for (owner, _, debt) in owed.into_iter().flatten() {
             self.owe_one(owner, debt, now);
@@ -314,7 +316,7 @@ fn is_owed(owed: &Owed, now: Time) -> bool {
     owed.iter().flatten().any(|(_, _, debt)| debt.is_owed(now))
 }
 
-/// The budgets of a policy's retries, and of its hedges alone.
+/// The retry budget of a policy, and its separate hedge budget.
 pub(in crate::engine) fn budgets(policy: &Policy) -> [Option<BudgetSettings>; 2] {
     let own = match policy.hedge.as_ref().map(|hedge| hedge.budget) {
         Some(HedgeBudget::Own(budget)) => budget,
@@ -335,8 +337,8 @@ mod tests {
     use crate::outcome::{Class, Outcome};
     use crate::policy::Value::Number;
 
-    /// The looks and the cells that a new key costs, where everybody owes and most are pinned: a bound that does not depend
-    /// on how many routes there are.
+    /// Counts the visited routes and the sketch cells that a new key costs when every route has debts and most are
+    /// pinned. The bound does not depend on the number of routes.
     #[test]
     fn a_new_key_looks_at_a_constant_number_of_routes() {
         for max_routes in [8, 100, 3_000] {

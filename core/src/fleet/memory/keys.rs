@@ -1,28 +1,28 @@
-//! Keys with their types and times to live, as Redis has them: just what our scripts and plain commands touch.
+//! Keys with their types and times to live, as in Redis: just the parts that our scripts and plain commands use.
 
 use std::collections::BTreeMap;
 
-/// What a command comes to: its answer, or the server's error.
+/// Result of a command: its answer, or the server's error.
 pub(super) type Answer<T> = Result<T, String>;
 
-/// How many commands pass between two looks for keys whose time is over.
+/// How many commands pass between two sweeps for expired keys.
 const SWEEP: u32 = 1_024;
 
-/// The greatest number that is one: sums of two are exact in Lua.
+/// The largest number accepted: sums of two are exact in Lua.
 pub(super) const MOST: u64 = 1 << 52;
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Value {
     Text(Vec<u8>),
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
-    /// Members by their scores, which are whole here.
+    /// Members by score; scores are integers here.
     Sorted(BTreeMap<Vec<u8>, i64>),
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
     value: Value,
-    /// The last millisecond of its life.
+    /// The last millisecond of its life; `None` for a key that stays.
     until: Option<u64>,
 }
 
@@ -33,12 +33,12 @@ pub(super) struct Keys {
     since_sweep: u32,
 }
 
-/// An error of the general kind.
+/// An error with the general prefix.
 pub(super) fn error(text: &str) -> String {
     format!("ERR {text}")
 }
 
-/// A whole number up to 2^52 as scripts read it: at most 16 digits and nothing else.
+/// Reads an integer up to 2^52 as scripts read it: at most 16 digits and nothing else.
 pub(super) fn whole(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 16 || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -60,7 +60,7 @@ macro_rules! accessor {
             }
         }
 
-        /// The same, and the key is made where it is missing.
+        /// The same, but creates a missing key.
         pub(super) fn $make(&mut self, key: &[u8]) -> Answer<&mut $of> {
             if self.entry(key).is_none() {
                 self.put(key, Value::$kind(Default::default()), None);
@@ -71,7 +71,7 @@ macro_rules! accessor {
 }
 
 impl Keys {
-    /// The clock of what follows.
+    /// Sets the clock for the following commands.
     pub(super) fn set_clock(&mut self, now_us: u64) {
         self.now_ms = now_us / 1_000;
         self.since_sweep += 1;
@@ -81,7 +81,7 @@ impl Keys {
         }
     }
 
-    /// Removes all keys whose time is over, so that those that nobody asks for go too.
+    /// Removes all expired keys, including those that no command touches.
     pub(super) fn sweep(&mut self) {
         let now = self.now_ms;
         self.entries.retain(|_, entry| entry.until.is_none_or(|until| now <= until));
@@ -96,7 +96,7 @@ impl Keys {
         Ok(self.hash(key)?.and_then(|hash| hash.get(field).cloned()))
     }
 
-    /// The whole number in a field of a hash; `None` where there is none.
+    /// The integer in a field of a hash; `None` if the field is missing.
     pub(super) fn whole(&mut self, key: &[u8], field: &str) -> Answer<Option<u64>> {
         Ok(self.field(key, field.as_bytes())?.and_then(|text| whole(&text)))
     }
@@ -107,12 +107,12 @@ impl Keys {
         Ok(())
     }
 
-    /// Members of a sorted set.
+    /// Number of members of a sorted set.
     pub(super) fn members(&mut self, key: &[u8]) -> Answer<u64> {
         Ok(self.sorted(key)?.map_or(0, |set| set.len() as u64))
     }
 
-    /// Removes the members whose score is to go; how many those were. An empty set is no key.
+    /// Removes the members whose score `goes` selects, and returns how many. An empty set is removed with its key.
     pub(super) fn drop_members(&mut self, key: &[u8], goes: impl Fn(i64) -> bool) -> Answer<u64> {
         let Some(set) = self.sorted(key)? else { return Ok(0) };
         let before = set.len();
@@ -124,19 +124,19 @@ impl Keys {
         Ok(dropped as u64)
     }
 
-    /// Puts a value in the place of whatever was there.
+    /// Replaces the value of a key of any type.
     pub(super) fn put(&mut self, key: &[u8], value: Value, ttl_ms: Option<u64>) {
         let until = ttl_ms.map(|ttl| self.now_ms.saturating_add(ttl));
         self.entries.insert(key.to_vec(), Entry { value, until });
     }
 
-    /// Gives a key that is there a time to live.
+    /// Sets the time to live of an existing key; false if the key is missing.
     pub(super) fn expire(&mut self, key: &[u8], ttl_ms: u64) -> bool {
         let until = self.now_ms.saturating_add(ttl_ms);
         self.entry(key).map(|entry| entry.until = Some(until)).is_some()
     }
 
-    /// Milliseconds left; −1 for a key that stays, −2 for one that is not there.
+    /// Milliseconds left; −1 for a key without expiry, −2 for a missing key.
     pub(super) fn ttl(&mut self, key: &[u8]) -> i64 {
         let now = self.now_ms;
         self.entry(key).map_or(-2, |entry| left(entry.until, now))
@@ -152,13 +152,13 @@ impl Keys {
         self.entries.clear();
     }
 
-    /// After a sweep: every key with what is left of its life and what it holds, in order.
+    /// Every key after a sweep, with its remaining time to live and its value, in order.
     pub(super) fn live(&self) -> impl Iterator<Item = (&[u8], i64, &Value)> {
         let now = self.now_ms;
         self.entries.iter().map(move |(key, entry)| (key.as_slice(), left(entry.until, now), &entry.value))
     }
 
-    /// A key that lives. One whose time is over is removed, as it is in Redis by whoever looks at it.
+    /// A live key. Removes an expired one on access, as Redis does.
     fn entry(&mut self, key: &[u8]) -> Option<&mut Entry> {
         let now = self.now_ms;
         if self.entries.get(key)?.until.is_some_and(|until| now > until) {

@@ -1,4 +1,4 @@
-//! What a fleet's rate asks the store, and what becomes of its answers.
+//! How a rate of the fleet asks the store for tokens, and handles the answers.
 
 use super::super::super::arena::flag;
 use super::super::super::automaton::State;
@@ -16,13 +16,13 @@ use crate::limit::RateSettings;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// The store has nothing: who cannot wait for it is refused, and who would wait in vain.
+    /// Refuses calls when the store has no tokens: those that do not wait, and those whose wait would be in vain.
     fn rate_refused(&mut self, home: PoolAt, (need, call): (u32, Option<CallId>), now: Time) {
         let Some(share) = self.routes.share_mut(home) else { return missing("the fleet's share of a rate") };
         let (strict, asked) = (share.strict(), share.asked);
         let (waiting, head, _) = self.routes.rate_queue(home);
-        // In strict mode the answer is that of the call that asked. Where another's token has served that one already,
-        // one is left that has asked and been answered: the head stands for it.
+        // In strict mode the answer belongs to the call that asked. If that call already got another call's token,
+        // some other waiter has asked and been answered; the head of the queue takes that role.
         let waits_here = |slot: &Slot| {
             let call = &self.calls[*slot];
             call.state() == State::Paced && !call.has(flag::TOKENS) && !call.has(flag::SENDING)
@@ -54,7 +54,8 @@ impl Desk {
 }
 
 impl Routes {
-    /// The store is back, and its answer not yet read: own shares hold from here on.
+    /// Begins recovery when the store is back and its answer not yet read: from here on the process's own share is
+    /// the bound.
     pub(in crate::engine::fleet) fn begin_rate_recovery(&mut self, home: PoolAt, now: Time) {
         match self.share_mut(home) {
             Some(share) => share.begin_recovery(now),
@@ -64,8 +65,9 @@ impl Routes {
 }
 
 impl FleetDesk<'_> {
-    /// Asks the store for what the queue needs and for a lease, where the last is nearly used up; unless it has been asked,
-    /// or has said that there is nothing yet. In strict mode for this call alone; or, where a queue waits for the rate, for the whole of it.
+    /// Asks the store for the queue's tokens, and for a new lease if the last is nearly used up. Does nothing if a
+    /// request is out, or while the store has said that it has no tokens. In strict mode it asks for this call alone,
+    /// or for the whole queue if calls wait.
     pub(super) fn ask_store(&mut self, home: PoolAt, call: Option<CallId>, now: Time) {
         let (waiting, head, queued) = self.desk.routes.rate_queue(home);
         let of = call.and_then(|call| self.desk.calls.find(call)).or(head);
@@ -82,8 +84,8 @@ impl FleetDesk<'_> {
         if alone.is_none() && share.asked > 0 {
             return;
         }
-        // Nobody waits: a lease is asked for when a quarter of the last is left; a store that is gone, to see whether it is
-        // back.
+        // Without waiters, ask for a lease when a quarter of the last is left, and ask a lost store to see whether it
+        // is back.
         let at_once = share.lease(now);
         let low = !strict && u64::from(share.tokens(now)) * 4 < u64::from(at_once);
         let idle = waiting == 0 && !low;
@@ -99,7 +101,7 @@ impl FleetDesk<'_> {
         let burst = share.settings.burst;
         let need = cost.clamp(1, burst.max(1));
         let room = share.room(now);
-        // Where the own share is a bound, what it does not allow is not asked for.
+        // Where the process's own share is a bound, do not ask for more than it allows.
         let in_vain = !share.allows(cost, now) || room == 0 && waiting == 0 && alone.is_none();
         if up && in_vain {
             return;
@@ -108,7 +110,7 @@ impl FleetDesk<'_> {
         self.send_rate(home, (want, need), alone, now);
     }
 
-    /// One command for tokens, which also brings back those that nobody wants.
+    /// Sends one command for tokens, which also returns unwanted ones.
     pub(super) fn send_rate(
         &mut self,
         home: PoolAt,
@@ -129,7 +131,7 @@ impl FleetDesk<'_> {
         let RateSettings { permits, per, burst } = share.settings;
         let within = share.within;
         if self.store.is_plain() {
-            // What is not wanted is lost there until the window ends.
+            // A plain counter takes no tokens back: unwanted ones are lost until the window ends.
             let link = if want > 0 { Link::Begin } else { Link::Left };
             return self.send_window(home, (link, (want, need, call)), within, now);
         }
@@ -152,7 +154,7 @@ impl FleetDesk<'_> {
         );
     }
 
-    /// The store has answered.
+    /// Handles an answer of the store.
     pub(in crate::engine::fleet) fn on_rate_reply(
         &mut self,
         home: PoolAt,
@@ -163,12 +165,12 @@ impl FleetDesk<'_> {
         let &[granted, wait, processes] = answer else {
             return missing("a number in the answer about a rate");
         };
-        // More than was asked for is nothing that a script of ours grants: to keep it would be to mint it.
+        // Our scripts never grant more than asked for. To keep a surplus would be to mint tokens.
         let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
         let Some(share) = self.desk.routes.share_mut(home) else {
             return missing("the fleet's share of a rate");
         };
-        // 0: the store does not know, since its data is new.
+        // 0 means that the store does not know, because its data is new.
         let reported = if processes == 0 { share.processes } else { processes.min(MOST_PROCESSES) as u32 };
         let processes = share.sharers(reported, now);
         if let Some(fleet) = self.store.fleet.as_mut() {
@@ -184,7 +186,7 @@ impl FleetDesk<'_> {
         }
         let pause = now.after(share.pause());
         if need == 0 {
-            // The store has counted what was spent without it, or was only to be seen.
+            // The store has counted the tokens spent without it, or the command only tested the connection.
             if granted < want {
                 share.keep_debt(want - granted, now);
             }
@@ -192,8 +194,8 @@ impl FleetDesk<'_> {
             share.put(granted, now);
             share.empty = (granted < want && !share.strict()).then_some((1, pause));
         } else {
-            // No honest wait is longer than a burst takes to flow; a store that says so is asked again after that.
-            // And none is shorter than a millisecond: with "none there, come back at once" it would be asked for ever.
+            // No correct answer names a wait longer than a burst takes to refill; after that time ask again. A wait
+            // is at least a millisecond, because "no tokens, ask again at once" would loop for ever.
             let wait = Duration::from_micros(wait).min(plain::window(share.settings).1).max(LEAST_WAIT);
             share.empty = Some((need, now.after(wait).max(pause)));
         }
@@ -209,7 +211,7 @@ impl FleetDesk<'_> {
         self.desk.wake_head(home);
     }
 
-    /// In strict mode what no call takes is no lease: it goes back by a command of its own.
+    /// Returns tokens that no call took in strict mode, by a command of its own: strict mode keeps no lease.
     fn give_back_unasked(&mut self, home: PoolAt, now: Time) {
         let (waiting, ..) = self.desk.routes.rate_queue(home);
         let plain = self.store.is_plain();
@@ -230,7 +232,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// The store is back: it is asked for those who have waited for the process's share.
+    /// Asks the store, now that it is back, on behalf of calls that have waited for the process's share.
     pub(in crate::engine::fleet) fn rate_with_store(&mut self, home: PoolAt, now: Time) {
         if self.desk.routes.rate_queue(home).0 > 0 {
             self.ask_store(home, None, now);
@@ -238,7 +240,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// All are back: the store counts what was sent without it.
+    /// Reports the tokens spent without the store, once all processes are back.
     pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
         let Some(share) = self.desk.routes.share_mut(home) else {
             return missing("the fleet's share of a rate");
