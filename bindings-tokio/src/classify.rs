@@ -1,4 +1,4 @@
-//! What became of an attempt: results and errors as outcomes (semantics 1.5).
+//! Classification of attempts: from results and errors to outcomes (semantics 1.5).
 
 use std::any::{Any, type_name};
 use std::convert::Infallible;
@@ -14,8 +14,9 @@ use tidegate::{Class, Opinion, Outcome, class_of_status};
 use crate::listed::{chain, found_in, viewed};
 use crate::policy::{Caller, Policy, Site};
 
-/// What an error means to a policy. Implement it for the error type of your attempts, or say it at the policy: [`Caller::on`](crate::Caller::on) names
-/// errors to repeat, [`Caller::classify`](crate::Caller::classify) decides about each result.
+/// Classifies an error. Implement it for the error type of your attempts. Alternatively
+/// [`Caller::on`](crate::Caller::on) names errors to repeat, and [`Caller::classify`](crate::Caller::classify) decides
+/// about each result.
 ///
 /// ```
 /// use tidegate_tokio::{Class, Failure, Outcome};
@@ -45,42 +46,42 @@ pub trait Failure {
     /// The outcome of an attempt that ended with this error.
     fn outcome(&self) -> Outcome;
 
-    /// The same, and what only a policy can decide.
+    /// The finding about this error, which may leave the decision to the policy.
     #[doc(hidden)]
     fn finding(&self) -> Finding {
         Finding::Outcome(self.outcome())
     }
 }
 
-/// What is found out about an error.
+/// A finding about an error.
 #[doc(hidden)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Finding {
-    /// What it means.
+    /// The outcome is known.
     Outcome(Outcome),
-    /// It is about an answer of this HTTP status with these headers; the policy's statuses decide.
+    /// The error is about a response with this HTTP status and these headers; the policy's statuses decide.
     Status(u16, Vec<(String, Vec<u8>)>),
-    /// Nothing that may pass: it is permanent, and the note says so.
+    /// No classifier knows the error: it is permanent, and the note says so.
     Unlisted,
-    /// `on` names it: it is repeated, whatever else is found.
+    /// `on` names the error: it is repeated, whatever else is found.
     Named(Box<Finding>),
 }
 
 impl Finding {
-    /// What it means without a policy.
+    /// The outcome without a policy.
     fn plain(self) -> Outcome {
         self.under(|status, _| Outcome::of(class_of_status(status)))
     }
 
-    /// What it means where statuses are judged like this.
+    /// The outcome if `judge` decides about statuses.
     pub(crate) fn under(self, judge: impl FnOnce(u16, &[(String, Vec<u8>)]) -> Outcome) -> Outcome {
         match self {
             Self::Outcome(outcome) => outcome,
             Self::Status(status, headers) => judge(status, &headers),
             Self::Unlisted => Outcome::of(Class::Permanent),
             Self::Named(inner) => {
-                // Boxed only here, and `on` names an error once.
+                // Only `on` boxes a finding, and it names an error at most once.
                 let inner = match *inner {
                     Self::Named(inner) => *inner,
                     inner => inner,
@@ -99,20 +100,20 @@ impl Finding {
     }
 }
 
-/// Says what became of an attempt by its result. Functions of `Result<&T, &E>` are.
+/// Classifies the result of an attempt. Functions of `Result<&T, &E>` implement it.
 ///
-/// One that panics is taken for having no opinion: what is `Ok` has worked, and an error is permanent.
+/// If it panics, `Ok` counts as success and an error as permanent.
 pub trait Classify<T, E> {
     /// The outcome of an attempt with this result.
     fn outcome(&self, result: Result<&T, &E>) -> Outcome;
 
-    /// The same, and what only a policy can decide.
+    /// The finding about this result, which may leave the decision to the policy.
     #[doc(hidden)]
     fn finding(&self, result: Result<&T, &E>) -> Finding {
         Finding::Outcome(self.outcome(result))
     }
 
-    /// Does it judge errors alone? Then whatever is `Ok` has worked, and it is not asked about that.
+    /// Whether it judges errors only. Then each `Ok` counts as success without a call of `outcome`.
     #[inline]
     fn errors_alone(&self) -> bool {
         false
@@ -125,7 +126,7 @@ impl<T, E, F: Fn(Result<&T, &E>) -> Outcome> Classify<T, E> for F {
     }
 }
 
-/// The default: what is `Ok` has worked, and an error says itself what it is ([`Failure`]).
+/// The default: `Ok` is success, and an error classifies itself ([`Failure`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ByFailure;
 
@@ -150,7 +151,8 @@ impl<T, E: Failure> Classify<T, E> for ByFailure {
     }
 }
 
-/// Errors by the table that all languages share, whether or not their type implements [`Failure`]: what [`On`] does not name.
+/// Classifies errors by the table that all languages share, whether or not their type implements [`Failure`]. Used for
+/// errors that [`On`] does not name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ByTable;
 
@@ -172,7 +174,7 @@ impl<T, E: 'static> Classify<T, E> for ByTable {
     }
 }
 
-/// Errors of type `X` are repeated, also where they are among the causes of another; others are judged by `C`. See
+/// Repeats errors of type `X`, also where one is among the causes of another error; `C` judges the others. See
 /// [`Caller::on`](crate::Caller::on).
 pub struct On<X, C = ByTable> {
     rest: C,
@@ -223,8 +225,9 @@ impl Policy {
 }
 
 impl Caller {
-    /// Repeats errors of this type, also where one is among the causes of another. What it does not name is judged by the table that all languages
-    /// share (`docs/errors.md`), and not by [`Failure`](crate::Failure). Name several one after another.
+    /// Repeats errors of this type, also where one is among the causes of another error. Other errors are judged by the
+    /// table that all languages share (`docs/errors.md`), and not by [`Failure`](crate::Failure). Call it again to name
+    /// several types.
     ///
     /// ```
     /// use tidegate_tokio::Policy;
@@ -261,28 +264,29 @@ impl<Y, C> Caller<On<Y, C>> {
     }
 }
 
-/// How the shell judges what an attempt has brought.
+/// The shell's judgement of an attempt's result.
 pub(crate) enum Judgement {
     Outcome(Outcome),
-    /// The head of a good answer, whose body follows.
+    /// The head of a good response, whose body follows.
     #[cfg_attr(not(feature = "_bodies"), expect(dead_code, reason = "only adapters have bodies"))]
     Head,
 }
 
-/// A classifier as the shell needs it; adapters know more of their results than users say.
+/// A classifier in the form that the shell needs. Adapters find out more about their results than a user's classifier
+/// can say.
 pub(crate) trait Judge<T, E> {
     fn judge(&self, site: &Site, result: &Result<T, E>) -> Judgement;
 
-    /// The call goes on after this result: what is kept of it, in case that nothing better comes.
+    /// Called when the call continues after this result. Returns what to keep of it in case no better result follows.
     fn release(&self, result: Result<T, E>) -> Option<Result<T, E>> {
         Some(result)
     }
 
-    /// Is this an error that is permanent only because nothing knows it?
+    /// Whether the error is permanent only because no classifier knows it.
     fn unlisted(&self, error: &E) -> bool;
 }
 
-/// The user's classifier, which may not break a call.
+/// The user's classifier behind a guard: its panics do not break a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Guarded<C>(pub(crate) C);
 
@@ -297,7 +301,7 @@ impl<T, E, C: Classify<T, E>> Judge<T, E> for Guarded<&C> {
     }
 }
 
-/// The same, owned.
+/// An owned classifier behind the same guard.
 #[cfg(feature = "tower")]
 #[derive(Clone, Copy, Debug)]
 pub struct Owned<C>(pub(crate) C);
@@ -314,7 +318,7 @@ impl<T, E, C: Classify<T, E>> Judge<T, E> for Owned<C> {
     }
 }
 
-/// What the classifier says; where it panics, what is `Ok` has worked, and an error is permanent.
+/// Runs the classifier. If it panics, `Ok` counts as success and an error as permanent.
 #[inline]
 fn ask<T, E>(classify: &impl Classify<T, E>, site: &Site, result: Result<&T, &E>) -> Outcome {
     if result.is_ok() && classify.errors_alone() {

@@ -1,4 +1,4 @@
-//! What a call can end with, and what it tells of its end.
+//! The errors that a call can end with, and the report of its end.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,7 +11,7 @@ use tidegate::{CallExplanation, CallId, Clash, Class, InputError, Outcome, Polic
 use crate::Failure;
 use crate::classify::Finding;
 
-/// Why a call has no good result.
+/// The reason why a call has no good result.
 ///
 /// ```
 /// use tidegate_tokio::settings::Preset;
@@ -33,14 +33,15 @@ use crate::classify::Finding;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub enum Error<E> {
-    /// The error of the attempt that decided, as it is; the report says why there was no further attempt.
+    /// The error of the attempt that decided, unchanged; the report says why no further attempt followed.
     Failed(E, Report),
-    /// A call that was refused, or an attempt that we stopped. With the last error of the call's own, if there was one.
+    /// Tidegate refused the call or stopped an attempt. The second part is the last error of the call's own work, if
+    /// there was one.
     Stopped(Stopped, Option<E>),
 }
 
 impl<E> Error<E> {
-    /// The call's own error: of the attempt that decided, or the last one before it was stopped.
+    /// The error of the call's own work: of the attempt that decided, or the last one before an attempt was stopped.
     pub fn own(&self) -> Option<&E> {
         match self {
             Self::Failed(error, _) => Some(error),
@@ -48,7 +49,7 @@ impl<E> Error<E> {
         }
     }
 
-    /// The call's own error, taken out.
+    /// Takes out the error of the call's own work.
     pub fn into_own(self) -> Option<E> {
         match self {
             Self::Failed(error, _) => Some(error),
@@ -56,7 +57,7 @@ impl<E> Error<E> {
         }
     }
 
-    /// What became of the call.
+    /// The report of the call's end.
     pub fn report(&self) -> &Report {
         match self {
             Self::Failed(_, report) => report,
@@ -64,7 +65,8 @@ impl<E> Error<E> {
         }
     }
 
-    /// Why the call ended as it did, with the numbers used, for as long as its engine knows: see [`Engine::explain`](crate::Engine::explain).
+    /// Explains why the call ended as it did, with the numbers used, while its engine still knows the call: see
+    /// [`Engine::explain`](crate::Engine::explain).
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;
@@ -83,7 +85,7 @@ impl<E> Error<E> {
         self.report().explain()
     }
 
-    /// Ours, where we refused or stopped it.
+    /// Tidegate's own error, if it refused the call or stopped an attempt.
     pub fn stopped(&self) -> Option<&Stopped> {
         match self {
             Self::Failed(..) => None,
@@ -91,13 +93,15 @@ impl<E> Error<E> {
         }
     }
 
-    /// Was the call refused before any attempt: by a rate limit, a bulkhead, a breaker, a throttle, an operator, a hold or a lost store?
+    /// Whether the call was refused before any attempt: by a rate limit, a bulkhead, a breaker, a throttle, an
+    /// operator, a hold or a lost store.
     pub fn is_rejected(&self) -> bool {
         self.stopped().is_some_and(|stopped| stopped.code.is_rejected())
     }
 
-    /// The same as a boxed error, as tower's own layers and `?` take it: the call's own error as it is, so that `is` and `downcast` find its
-    /// type; or an error of ours, which [`stopped_in`](crate::stopped_in) finds, with the call's own last error as its cause.
+    /// Converts into a boxed error, as tower's own layers and `?` take it. The call's own error stays as it is, so `is`
+    /// and `downcast` find its type. Tidegate's own error is found by [`stopped_in`](crate::stopped_in) and has the
+    /// call's own last error as its cause.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -121,7 +125,7 @@ impl<E> Error<E> {
         }
     }
 
-    /// The same error with another type for the call's own.
+    /// Converts the call's own error to another type.
     pub fn map<F>(self, to: impl FnOnce(E) -> F) -> Error<F> {
         match self {
             Self::Failed(error, report) => Error::Failed(to(error), report),
@@ -133,7 +137,7 @@ impl<E> Error<E> {
 /// An error of any type.
 pub type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// An error of ours with the call's own last error, boxed.
+/// Tidegate's own error with the call's own last error, boxed.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) stopped: Stopped,
@@ -165,7 +169,7 @@ impl<E: StdError + 'static> StdError for Error<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Self::Failed(error, _) => error.source(),
-            // The text of ours is this error's own; in a chain it would stand there twice.
+            // Tidegate's own text is this error's text already, so a chain of causes must not repeat it.
             Self::Stopped(_, Some(last)) => Some(last),
             Self::Stopped(stopped, None) => stopped.mark.as_deref().map(|mark| mark as _),
         }
@@ -173,7 +177,7 @@ impl<E: StdError + 'static> StdError for Error<E> {
 }
 
 impl<E: Failure> Failure for Error<E> {
-    /// An inner policy's end: a refusal is retryable, and no evidence about the far side.
+    /// An inner policy's refusal is retryable, and is no evidence about the upstream.
     fn outcome(&self) -> Outcome {
         match self {
             Self::Failed(error, _) => error.outcome(),
@@ -189,8 +193,9 @@ impl<E: Failure> Failure for Error<E> {
     }
 }
 
-/// Our error in a chain of causes: where a client wraps what ended its call's body, this finds it. An [`Error`](crate::Error) with an error of the
-/// call's own has that one as its cause; ask it itself ([`Error::stopped`](crate::Error::stopped)).
+/// Finds Tidegate's own error in a chain of causes, such as that of a client's error after the body of a call was
+/// stopped. An [`Error`](crate::Error) with an error of the call's own has that error as its cause; use
+/// [`Error::stopped`](crate::Error::stopped) on it.
 ///
 /// ```
 /// use tidegate_tokio::{Error, stopped_in};
@@ -214,12 +219,12 @@ pub fn stopped_in<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Stopped
     None
 }
 
-/// The kind of an error of ours, the same in every language.
+/// The code of one of Tidegate's own errors, the same in every language.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Code {
     /// The rate limit is used up.
     RateLimited,
-    /// No slot was free, or none came free in time.
+    /// No permit was free, or none became free in time.
     BulkheadFull,
     /// The circuit breaker is open.
     BreakerOpen,
@@ -229,20 +234,20 @@ pub enum Code {
     ForcedOpen,
     /// Too many calls are held already.
     HoldFull,
-    /// The shared store is gone, and the policy says to refuse.
+    /// The shared store is lost, and the policy refuses calls then.
     StoreUnavailable,
     /// The call costs more than the rate limit can ever hold.
     CostAboveBurst,
-    /// The call was given up, because nothing was heard of it for so long.
+    /// The call was abandoned, because the engine got no event of it for too long.
     CallLost,
-    /// The last attempt ran out of `attempt_timeout`, and we stopped it.
+    /// The last attempt ran past `attempt_timeout`, and Tidegate stopped it.
     AttemptTimeout,
     /// The deadline passed: before the call, while it waited, or during an attempt.
     DeadlineExceeded,
 }
 
 impl Code {
-    /// Its name in every language.
+    /// The code's name, the same in every language.
     pub const fn name(self) -> &'static str {
         match self {
             Self::RateLimited => "rate_limited",
@@ -259,12 +264,12 @@ impl Code {
         }
     }
 
-    /// Does it stand for a call that a component refused?
+    /// Whether the code means that a component refused the call.
     pub const fn is_rejected(self) -> bool {
         !matches!(self, Self::CostAboveBurst | Self::CallLost | Self::AttemptTimeout | Self::DeadlineExceeded)
     }
 
-    /// What an HTTP server would answer its own caller with.
+    /// The HTTP status with which a server should answer its own caller.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::RateLimited | Self::Throttled => 429,
@@ -273,7 +278,7 @@ impl Code {
         }
     }
 
-    /// The code of a verdict that leaves a call without a result of its own, and what to say of it.
+    /// The code and the text for a verdict that leaves a call without a result of its own.
     fn of(verdict: Verdict) -> (Self, &'static str) {
         match verdict {
             Verdict::ForcedOpen => (Self::ForcedOpen, "an operator refuses all calls"),
@@ -305,29 +310,29 @@ impl Code {
     }
 }
 
-/// An error of ours: a call that was refused, or an attempt that we stopped.
+/// One of Tidegate's own errors: a call was refused, or an attempt was stopped.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
 pub struct Stopped {
-    /// What kind.
+    /// The error's code.
     pub code: Code,
     /// The engine's verdict, finer than `code`: a bulkhead refuses with `queue_full` or `acquire_timeout`.
     pub reason: Verdict,
-    /// When another try would make sense, from when the error was made.
+    /// Time after which another try makes sense, from when the error was made.
     pub retry_in: Option<Duration>,
     /// The policy's name.
     pub policy: Arc<str>,
     /// The route's key.
     pub route: Arc<str>,
-    /// What became of the call.
+    /// The report of the call's end.
     pub report: Report,
     text: &'static str,
-    /// Stands for this error in a chain of causes.
+    /// The cause that represents this error in a chain of causes.
     mark: Option<Arc<Mark>>,
 }
 
-/// The cause of an [`Error::Stopped`] without an error of the call's own: it lets `stopped_in` find ours behind any type,
-/// and says its code, not the text once more.
+/// The cause of an [`Error::Stopped`] without an error of the call's own. Through it `stopped_in` finds Tidegate's
+/// error behind any type. Its text is the code, so that the chain does not repeat the message.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Mark(pub(crate) Stopped);
 
@@ -351,7 +356,7 @@ impl Stopped {
         Self { mark, ..self }
     }
 
-    /// The last attempt ran out of its time.
+    /// The last attempt ran past its timeout.
     pub(crate) fn attempt_timeout(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
         let stopped = Self::new(policy, route, report);
         Self { code: Code::AttemptTimeout, text: "the attempt ran out of attempt_timeout", ..stopped }
@@ -381,36 +386,37 @@ impl Failure for Stopped {
     }
 }
 
-/// What became of a call.
+/// The report of a call's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many attempts it made.
+    /// Number of attempts that the call made.
     pub attempts: u8,
-    /// Why it ended as it did.
+    /// Why the call ended as it did.
     pub reason: Verdict,
-    /// When another try would make sense, from the call's end.
+    /// Time after which another try makes sense, from the call's end.
     pub retry_in: Option<Duration>,
     pub(crate) max_retry_after: Option<Duration>,
-    /// The type of an error that was not repeated because nothing knows it.
+    /// The type of an error that was not repeated because no classifier knows it.
     pub(crate) unlisted: Option<&'static str>,
-    /// The call, and the number of its engine.
+    /// The number of the call's engine, and the call.
     pub(crate) call: Option<(u64, CallId)>,
 }
 
 impl Report {
-    /// The call, as events and [`Engine::explain`](crate::Engine::explain) name it. `None` where none was made.
+    /// The call's id in events and in [`Engine::explain`](crate::Engine::explain). `None` if no call was made.
     pub fn call(&self) -> Option<CallId> {
         self.call.map(|(_, call)| call)
     }
 
-    /// Why the call ended as it did, with the numbers used, for as long as its engine knows: see [`Engine::explain`](crate::Engine::explain).
+    /// Explains why the call ended as it did, with the numbers used, while its engine still knows the call: see
+    /// [`Engine::explain`](crate::Engine::explain).
     pub fn explain(&self) -> Option<CallExplanation> {
         let (engine, call) = self.call?;
         crate::engine::numbered(engine)?.look(|core, _| core.engine.explain_call(call))
     }
 
-    /// Why there was no further attempt, in words; `None` where nothing was held back.
+    /// Says in words why no further attempt followed; `None` if no attempt was suppressed.
     pub fn note(&self) -> Option<String> {
         let plain = match self.reason {
             Verdict::Attempts if self.attempts > 1 => {
@@ -444,24 +450,25 @@ impl Report {
     }
 }
 
-/// The note of an error that nothing knows, by the name of its type.
+/// The note about an error that no classifier knows, with the name of its type.
 fn unlisted(name: &'static str) -> String {
-    // Of a type without parameters the last word says enough; of `dyn` types the word says nothing.
+    // For a type without parameters the last segment of its name is enough. The last segment of a `dyn` type means
+    // nothing.
     let plain = !name.contains(['<', ' ', '&', '(', '[']);
     let short = name.rsplit("::").next().filter(|word| *word != "Error").unwrap_or(name);
     let (error, on) = if plain { (short, short) } else { ("the error", "MyError") };
     NOTE.replace("{error}", error).replace("{on}", &format!("policy.on::<{on}>()"))
 }
 
-/// A span as people write it: `120 s`, `0.25 s`.
+/// Writes a span as people do: `120 s`, `0.25 s`.
 fn seconds(span: Duration) -> String {
     format!("{} s", span.as_secs_f64())
 }
 
-/// A policy that cannot be made.
+/// The reason why a policy cannot be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum BuildError {
-    /// Every mistake there is: the key, the value and the rule.
+    /// All mistakes in the settings, each with its key, its value and the rule.
     Mistakes(Vec<PolicyError>),
     /// The engine has another policy or pool of this name, or lacks a pool that the policy names.
     Clash(Clash),
@@ -495,13 +502,13 @@ impl From<Clash> for BuildError {
     }
 }
 
-/// A line that is not a journal's: see [`Engine::replay`](crate::Engine::replay).
+/// A line that is not a journal line: see [`Engine::replay`](crate::Engine::replay).
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct JournalError {
-    /// Its number, from 1 on.
+    /// The line's number, from 1 on.
     pub line: usize,
-    /// The line itself.
+    /// The line's text.
     pub text: String,
     /// The argument that is wrong, and the rule that it breaks.
     pub error: InputError,

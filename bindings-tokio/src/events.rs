@@ -15,7 +15,6 @@ use crate::engine::{Engine, Shared};
 
 /// One event of an engine. Fields that its type does not use are absent.
 ///
-///
 /// `Display` writes it as a log line.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]

@@ -36,16 +36,21 @@ const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
 type Repeats = dyn Fn(&str) -> bool + Send + Sync;
 
-/// Puts a gRPC client under a policy: a layer for tonic's `Channel`, or for any service of `http::Request<tonic::body::Body>`.
+/// Puts a gRPC client under a policy: a layer for tonic's `Channel`, or for any service of
+/// `http::Request<tonic::body::Body>`.
 ///
-/// - **Unary calls are repeated.** A request of at most 64 KiB that is complete when it is sent is kept, and sent again. One that streams is sent once,
-///   and passes through unbuffered.
-/// - The answer's `grpc-status` decides, in its head or in its trailers: UNAVAILABLE may pass, `INVALID_ARGUMENT` does not
-///   (`docs/errors.md` has all codes). `grpc-retry-pushback-ms` says when to come back, or not to. Once a message has come the call is never
-///   repeated; its trailers still count for breaker, throttle and budget.
-/// - Slot and deadline last until the answer has been read. The deadline is sent as `grpc-timeout`; one that the request has is the call's.
-/// - A call that is refused or stopped ends with a [`Status`] of the right code. [`stopped_in`](crate::stopped_in) finds our error among its causes.
-/// - Repeats carry `grpc-previous-rpc-attempts`, and the route is the caller's (`default` if none is said): give each channel a route or a policy.
+/// - **Unary calls are repeated.** A request of at most 64 KiB that is complete when it is sent is kept and can be sent
+///   again. A streaming request is sent once and is not buffered.
+/// - The response's `grpc-status`, in its head or in its trailers, decides: `UNAVAILABLE` is retryable,
+///   `INVALID_ARGUMENT` is not (`docs/errors.md` lists all codes). `grpc-retry-pushback-ms` says when to retry, or not
+///   to. Once a message has arrived the call is never repeated; its trailers still count for breaker, throttle and
+///   budget.
+/// - Slot and deadline last until the response has been read. The deadline is sent as `grpc-timeout`; a `grpc-timeout`
+///   that the request has already becomes the call's deadline.
+/// - A call that is refused or stopped ends with a [`Status`] of the matching code. [`stopped_in`](crate::stopped_in)
+///   finds Tidegate's error among its causes.
+/// - Repeats carry `grpc-previous-rpc-attempts`. The route is the caller's (`default` if it names none), so give each
+///   channel a route or a policy.
 ///
 /// ```no_run
 /// use tidegate_tokio::Policy;
@@ -83,15 +88,15 @@ impl Caller {
 }
 
 impl GrpcLayer {
-    /// Says by its path (`/shop.Orders/Get`) whether a repeat of a method is harmless. Of one that is not, only calls are repeated that provably
-    /// never left. What the caller says if nothing is said: harmless.
+    /// Says by a method's path (`/shop.Orders/Get`) whether a repeat is harmless. Where it is not, only calls that
+    /// provably never left are repeated. Without this the caller's setting applies, which is harmless by default.
     #[must_use]
     pub fn idempotent(mut self, repeats: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.repeats = Some(Arc::new(repeats));
         self
     }
 
-    /// Where a request's call is made.
+    /// Finds the site of a request's call.
     fn site(&self, request: &request::Parts) -> Arc<Site> {
         let own = asked(&request.headers);
         if own.is_none() && self.repeats.is_none() && self.caller.site.request.slot_until_body {
@@ -130,7 +135,7 @@ pub struct GrpcService<S> {
     layer: GrpcLayer,
 }
 
-/// What the client gets.
+/// The response that the client gets.
 type Answer<A> = Response<GuardedBody<Buffered<A>>>;
 
 impl<S, A> Service<Request<Body>> for GrpcService<S>
@@ -153,7 +158,7 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         let (parts, body) = request.into_parts();
         let site = self.layer.site(&parts);
-        // The one that is ready makes the first attempt.
+        // The service that is ready makes the first attempt.
         let fresh = self.inner.clone();
         let ready = std::mem::replace(&mut self.inner, fresh);
         Box::pin(send(site, ready, parts, body))
@@ -207,10 +212,10 @@ where
     Ok(response.map(|body| GuardedBody::of_grpc(body, tail)))
 }
 
-/// A request's message, kept to be sent again; or its body, where that streams or is large.
+/// Reads a request's message so that it can be sent again. Returns the body if it streams or is large.
 fn kept(body: Body) -> Result<Message, Body> {
     let mut body = Buffered::new(body);
-    // A unary request is complete at once. One that is not wakes whoever polls it next.
+    // A unary request is complete at once. Any other body registers the waker of its next reader.
     let mut cx = Context::from_waker(Waker::noop());
     let _ = body.poll_read(&mut cx);
     match body.into_whole() {
@@ -219,7 +224,7 @@ fn kept(body: Body) -> Result<Message, Body> {
     }
 }
 
-/// A message that is complete.
+/// A complete message.
 #[derive(Clone)]
 struct Message(std::collections::VecDeque<Bytes>);
 
@@ -243,7 +248,7 @@ impl http_body::Body for Message {
     }
 }
 
-/// What an attempt says of itself: how many there were before it, and the time that it has.
+/// Adds headers to an attempt: the number of attempts before it, and its time left.
 fn say(headers: &mut HeaderMap, attempt: Attempt) {
     if attempt.number > 1 {
         headers.insert(BEFORE, HeaderValue::from(u16::from(attempt.number - 1)));
@@ -251,7 +256,8 @@ fn say(headers: &mut HeaderMap, attempt: Attempt) {
     if let Some(remaining) = attempt.remaining
         && asked(headers).is_none_or(|own| own > remaining)
     {
-        // Tonic's channel stops the attempt by this header too. A millisecond later, so that the policy is the one who does, and says why.
+        // Tonic's channel stops the attempt by this header too. The header allows 1 ms more, so that the policy stops
+        // it first and names the reason.
         let micros = remaining.as_micros().saturating_add(1_999) / 1_000 * 1_000;
         let (amount, unit) = match micros {
             0..100_000_000 => (micros, 'u'),
@@ -264,7 +270,7 @@ fn say(headers: &mut HeaderMap, attempt: Attempt) {
     }
 }
 
-/// The timeout that a request has, if it can be read.
+/// The timeout that a request states, if it can be parsed.
 fn asked(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(TIMEOUT)?.to_str().ok()?;
     let (amount, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
@@ -280,7 +286,7 @@ fn asked(headers: &HeaderMap) -> Option<Duration> {
     })
 }
 
-/// Judges answers by their `grpc-status`.
+/// Classifies responses by their `grpc-status`.
 struct GrpcJudge;
 
 impl<A: http_body::Body> Judge<Response<Buffered<A>>, BoxError> for GrpcJudge {
@@ -308,7 +314,7 @@ impl<A: http_body::Body> Judge<Response<Buffered<A>>, BoxError> for GrpcJudge {
         found_in(&**error) == Finding::Unlisted
     }
 
-    /// An answer that is not all here is closed before the next attempt.
+    /// Drops a response that is not completely read, which closes it before the next attempt.
     fn release(
         &self,
         result: Result<Response<Buffered<A>>, BoxError>,
@@ -320,12 +326,12 @@ impl<A: http_body::Body> Judge<Response<Buffered<A>>, BoxError> for GrpcJudge {
     }
 }
 
-/// The outcome of a call by its trailers, or by the head of an answer that has nothing else. `None` without a status.
+/// The outcome of a call by its trailers, or by the head of a response that has only a head. `None` without a status.
 pub(crate) fn of_trailers(site: &Site, trailers: &HeaderMap) -> Option<Outcome> {
     let code = trailers.get(STATUS)?.to_str().ok().and_then(|text| text.parse().ok());
     Some(match grpc(code.unwrap_or(GrpcCode::Unknown as u32)) {
         Grpc::Status(status) => outcome_of(site, status, trailers),
-        // A concurrent change: a server may say when to come back.
+        // A concurrent change is retryable, and the server may say when to retry.
         Grpc::Class(class) if class.retryable() && trailers.contains_key(PUSHBACK) => {
             Outcome { kind: class.into(), ..outcome_of(site, 503, trailers) }
         }
@@ -333,9 +339,9 @@ pub(crate) fn of_trailers(site: &Site, trailers: &HeaderMap) -> Option<Outcome> 
     })
 }
 
-/// What is known of a status of tonic's.
+/// Classifies a status of tonic's.
 pub(crate) fn of_status(status: &Status) -> Known {
-    // A connection that was refused is UNAVAILABLE as well, and nothing of the call was sent.
+    // A refused connection is UNAVAILABLE too, but nothing of the call was sent.
     let cause = status.source().map(found_in);
     if let Some(Finding::Outcome(outcome)) = &cause
         && outcome.kind == Class::NeverSent.into()
@@ -353,7 +359,7 @@ pub(crate) fn of_status(status: &Status) -> Known {
     })
 }
 
-/// A call's error as gRPC's clients have it.
+/// Converts a call's error to the status that gRPC clients expect.
 fn status_of(error: Error<BoxError>) -> Status {
     match error {
         Error::Failed(error, _) => Status::from_error(error),
@@ -365,7 +371,7 @@ fn status_of(error: Error<BoxError>) -> Status {
     }
 }
 
-/// An error of ours while an answer is read.
+/// The status for one of Tidegate's own errors while a response is read.
 pub(crate) fn status_while_read(stopped: Stopped) -> Status {
     let mut status = status_without_cause(&stopped);
     status.set_source(Arc::new(stopped));
@@ -382,7 +388,7 @@ fn status_without_cause(stopped: &Stopped) -> Status {
 }
 
 impl Code {
-    /// What a gRPC server would answer its own caller with.
+    /// The code with which a gRPC server should answer its own caller.
     pub const fn grpc_code(self) -> GrpcCode {
         match self {
             Self::RateLimited | Self::Throttled => GrpcCode::ResourceExhausted,
@@ -395,7 +401,7 @@ impl Code {
 }
 
 impl From<Stopped> for Status {
-    /// For servers that call others: the refusal as their own answer.
+    /// Converts the refusal to a response, for servers that call others.
     fn from(stopped: Stopped) -> Self {
         status_while_read(stopped)
     }

@@ -13,15 +13,18 @@
 //! # }
 //! ```
 //!
-//! - The last answer is yours whatever its status; `response.extensions().get::<Report>()` says what became of the call where it was
-//!   not answered at once.
-//! - A request is repeated where its method is idempotent, where it has an `Idempotency-Key`, or where nothing of it was sent. Bodies of
-//!   bytes are sent again; a stream is sent once, and the report says so; [`Guard::body`] makes a stream anew.
-//! - `Retry-After` is never cut short. Beyond `retry.max_retry_after` or the deadline the call ends at once.
-//! - A failed answer that may be repeated is read first where it is small (64 KiB), which keeps its connection; a large one is closed.
+//! - You get the last response whatever its status; `response.extensions().get::<Report>()` is the call's report,
+//!   unless the first attempt answered at once.
+//! - A request is repeated if its method is idempotent, if it has an `Idempotency-Key`, or if nothing of it was sent.
+//!   Bodies of bytes are sent again. A stream is sent once, and the report says so; [`Guard::body`] makes a new stream
+//!   for each attempt.
+//! - `Retry-After` is never cut short. If it exceeds `retry.max_retry_after` or the deadline, the call ends at once.
+//! - A failed response that may be repeated is read first if it is small (64 KiB), which keeps its connection; a large
+//!   one is closed.
 //! - Slot and deadline last until the body has been read or dropped (`slot_until = "headers"` ends them before).
 //! - Repeats carry `Retry-Attempt: n`. The route is the request's origin.
-//! - reqwest repeats what a server refused unprocessed by itself; `retry(reqwest::retry::never())` leaves that to the policy.
+//! - reqwest by itself repeats requests that a server refused unprocessed; `retry(reqwest::retry::never())` leaves that
+//!   to the policy.
 
 use std::fmt;
 use std::future::Future;
@@ -45,7 +48,7 @@ use crate::run::{Attempt, Optional, Run, Tailed};
 type Opine = dyn Fn(&Response) -> Option<Outcome> + Send + Sync;
 type Make = dyn Fn() -> Body + Send + Sync;
 
-/// A policy around requests, with what is said of them. Cheap to clone; a clone with other settings is for one request.
+/// A policy around requests, with settings for them. Cheap to clone; give a clone other settings for a single request.
 #[derive(Clone)]
 pub struct Guard {
     caller: Caller,
@@ -61,61 +64,62 @@ impl Guard {
         Self { caller: policy.caller(), own_route: false, says: Says::new(), opine: None, make: None }
     }
 
-    /// The key that state is kept under; the request's origin if nothing is said.
+    /// Sets the key that state is kept under. The default is the request's origin.
     #[must_use]
     pub fn route(mut self, key: &str) -> Self {
         self.own_route = true;
         self.with(|caller| caller.route(key))
     }
 
-    /// Time for the whole call, the reading of the body included; the earlier of this, the policy's and what is around the call wins.
+    /// Limits the time of the whole call, including reading the body. The earliest of this, the policy's deadline and
+    /// the scope's deadline wins.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         self.with(|caller| caller.deadline(deadline))
     }
 
-    /// How much it matters to queues.
+    /// Sets how important the request is to queues.
     #[must_use]
     pub fn criticality(self, criticality: Criticality) -> Self {
         self.with(|caller| caller.criticality(criticality))
     }
 
-    /// Tokens of a rate limit that it takes.
+    /// Sets how many tokens of a rate limit the request takes.
     #[must_use]
     pub fn cost(self, cost: u16) -> Self {
         self.with(|caller| caller.cost(cost))
     }
 
-    /// Is a repeat harmless, whatever its method?
+    /// Says whether a repeat is harmless, whatever the request's method.
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {
         self.says.idempotent = Some(idempotent);
         self
     }
 
-    /// Do repeats carry `Retry-Attempt: n`? True if nothing is said.
+    /// Says whether repeats carry `Retry-Attempt: n`. The default is true.
     #[must_use]
     pub fn retry_header(mut self, retry_header: bool) -> Self {
         self.says.retry_header = retry_header;
         self
     }
 
-    /// Is every request without one given an `Idempotency-Key` of its own, the same on each attempt?
+    /// Says whether each request without an `Idempotency-Key` gets one of its own, the same on each attempt.
     #[must_use]
     pub fn idempotency_key(mut self, idempotency_key: bool) -> Self {
         self.says.make_key = idempotency_key;
         self
     }
 
-    /// Says what an answer means, where its status does not; `None` for no opinion. One that panics has none. It may be asked twice of
-    /// one answer.
+    /// Classifies responses before their status does; `None` leaves the decision to the status. A panic counts as
+    /// `None`. The function may be called twice for one response.
     #[must_use]
     pub fn classify(mut self, opine: impl Fn(&Response) -> Option<Outcome> + Send + Sync + 'static) -> Self {
         self.opine = Some(Arc::new(opine));
         self
     }
 
-    /// Makes the request's body anew for each attempt, which makes one that can be read once repeatable.
+    /// Makes a new body for each attempt, so that requests with one-shot bodies can be repeated.
     #[must_use]
     pub fn body(mut self, make: impl Fn() -> Body + Send + Sync + 'static) -> Self {
         self.make = Some(Arc::new(make));
@@ -126,7 +130,7 @@ impl Guard {
         Self { caller: what(self.caller), ..self }
     }
 
-    /// Sends a request by `send`, once for each attempt.
+    /// Sends a request with `send`, once for each attempt.
     async fn run<E, S, Fut>(&self, mut request: Request, send: S) -> Result<Response, Error<E>>
     where
         E: Failure,
@@ -175,7 +179,7 @@ impl Guard {
         })
     }
 
-    /// Where the request's call is made; the request has its key then.
+    /// Finds the site of the request's call, and gives the request its idempotency key if it needs one.
     fn site(&self, request: &mut Request) -> Arc<Site> {
         let method = request.method().clone();
         let mut site = self.says.site(&self.caller.site, &method, request.headers_mut());
@@ -185,7 +189,7 @@ impl Guard {
         Arc::new(site)
     }
 
-    /// The request once more.
+    /// Makes the request for another attempt.
     fn again(&self, keep: &Request) -> Option<Request> {
         let mut request = keep.try_clone()?;
         if let Some(make) = &self.make {
@@ -206,7 +210,7 @@ pub trait SendWith {
     /// Sends the request under a guard's policy.
     ///
     /// # Errors
-    /// The client's error of the attempt that decided, or ours where the call was refused or stopped.
+    /// The client's error from the attempt that decided, or Tidegate's own error if the call was refused or stopped.
     fn send_with(self, guard: &Guard)
     -> impl Future<Output = Result<Response, Error<reqwest::Error>>> + Send;
 }
@@ -219,7 +223,7 @@ impl SendWith for RequestBuilder {
     }
 }
 
-/// Judges answers by their status, and errors by what they are.
+/// Classifies responses by their status, and errors by their type.
 struct HttpJudge<'a> {
     site: &'a Arc<Site>,
     opine: Option<&'a Opine>,
@@ -228,7 +232,7 @@ struct HttpJudge<'a> {
 
 impl HttpJudge<'_> {
     fn of(&self, response: &Response) -> Outcome {
-        // Asked twice of a failed answer: before it is read, and when it is told.
+        // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
         let said =
             self.opine.and_then(|opine| catch_unwind(AssertUnwindSafe(|| opine(response))).ok().flatten());
         said.unwrap_or_else(|| outcome_of(self.site, response.status().as_u16(), response.headers()))
@@ -257,7 +261,7 @@ impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
         error.finding() == Finding::Unlisted
     }
 
-    /// A small answer has been read, and is kept; a large one is closed before the next attempt.
+    /// Keeps a small response, whose body has been read; drops a large one, which closes it before the next attempt.
     fn release(&self, result: Result<Response, E>) -> Option<Result<Response, E>> {
         match result {
             Ok(response) if response.extensions().get::<Whole>().is_none() => None,
@@ -266,7 +270,7 @@ impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
     }
 }
 
-/// Marks an answer whose body is all here.
+/// Marks a response whose body has been read completely.
 #[derive(Clone, Copy)]
 struct Whole;
 
@@ -286,18 +290,18 @@ fn rebodied(response: Response, body: impl FnOnce(Body) -> Body) -> Response {
     http::Response::from_parts(parts, body(inner)).into()
 }
 
-/// The response as its head and its body; the head knows its URL.
+/// Splits the response into head and body; the head keeps the URL.
 fn parted(response: Response) -> (http::response::Parts, Body) {
     let url = response.url().clone();
     let (mut parts, body) = http::Response::<Body>::from(response).into_parts();
-    // What `Response` keeps its URL in is made by the builder alone.
+    // reqwest keeps the URL in an extension that only its builder makes.
     if let Ok(made) = http::Response::builder().url(url).body(()) {
         parts.extensions.extend(made.into_parts().0.extensions);
     }
     (parts, body)
 }
 
-/// The answer with its body read to its end, where that is small.
+/// Reads the body of the response to its end if it is small.
 async fn drained(response: Response) -> Response {
     let (mut parts, body) = parted(response);
     let body = Draining::new(body).await;
@@ -339,9 +343,9 @@ mod middleware {
         }
     }
 
-    /// As a middleware of `reqwest-middleware`. A `Guard` among a request's extensions stands for this one.
+    /// A guard as a middleware of `reqwest-middleware`. A `Guard` in a request's extensions replaces this one.
     ///
-    /// What comes after it in the chain sees each attempt, what comes before it one call. Errors of ours are
+    /// Middlewares after it in the chain see each attempt; those before it see one call. Tidegate's own errors are
     /// `Error::Middleware`; [`stopped_in`](crate::stopped_in) finds them.
     #[async_trait::async_trait]
     impl Middleware for Guard {
@@ -354,7 +358,7 @@ mod middleware {
             let own = extensions.get::<Self>().cloned();
             let extensions = &*extensions;
             let sent = own.as_ref().unwrap_or(self).run(request, |request| {
-                // Each attempt has extensions of its own, as hedges run beside each other.
+                // Each attempt has its own extensions, because hedges run side by side.
                 let (next, mut extensions) = (next.clone(), extensions.clone());
                 async move { next.run(request, &mut extensions).await }
             });

@@ -16,15 +16,17 @@
 //! # }
 //! ```
 //!
-//! **What `poll_ready` means here.** Ready is: the service inside is ready, and nothing else. No permit, no token and no place
-//! in a queue is reserved, because who is ready and then does not call would keep it from everybody (this is how idle clones of
-//! a concurrency limit lock each other out). Whether the policy admits a call is decided when it is made: it starts, waits inside
-//! its future (under its deadline and its `acquire_timeout`), or is refused with an error that says when to come back. So there is
-//! nothing for tower's `LoadShed` to shed around this layer: a bulkhead without a queue sheds by itself.
+//! **What `poll_ready` means here.** The layer is ready when the inner service is ready. It reserves no permit, no
+//! token and no place in a queue, because a caller that is ready and never calls would keep them from all others (this
+//! is how idle clones of a concurrency limit lock each other out). The policy decides when the call is made: the call
+//! starts, waits inside its future (under its deadline and its `acquire_timeout`), or is refused with an error that
+//! says when to retry. So tower's `LoadShed` finds nothing to shed around this layer; a bulkhead without a queue sheds
+//! by itself.
 //!
-//! A call that is admitted at once calls the service that is ready. What that reserves in *its* `poll_ready` is given back where
-//! the call has to wait for the policy first: a clone stands in for it, and another is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the
-//! service and waits until that is ready; this wait is part of the attempt, so the attempt timeout covers it.
+//! A call that is admitted at once uses the service that is ready. If the call has to wait for the policy first, the
+//! permit that the inner service reserved in *its* `poll_ready` is released: a fresh clone replaces the service, and
+//! another one is made ready when the attempt starts. Each further attempt, and each hedge, gets a clone of the service
+//! and waits until it is ready; this wait is part of the attempt, so the attempt timeout covers it.
 
 mod boxed;
 #[cfg(feature = "http")]
@@ -51,25 +53,25 @@ pub use boxed::{Boxed, BoxedFuture, BoxedService};
 #[cfg(feature = "http")]
 pub use http::{ByCauses, Errors, HttpFuture, HttpLayer, HttpService};
 
-/// What a layer has to know of its requests.
+/// The facts that a layer needs about its requests.
 pub trait Requests<Req> {
-    /// The same request once more; `None` where it can be sent only once. Asked before the first attempt: what cannot be
-    /// sent again is sent once, and the policy's retries say that they were held back for it.
+    /// The same request once more, or `None` if it can be sent only once. It is called before the first attempt: a
+    /// request that cannot be repeated is sent once, and the report names that as the reason why no retry followed.
     fn replay(&self, request: &Req) -> Option<Req>;
 
-    /// What a repeat says of itself that the first attempt does not: its number, from 2 on.
+    /// Marks a repeat with the number of its attempt, from 2 on.
     fn repeat(&self, request: &mut Req, attempt: u8) {
         let _ = (request, attempt);
     }
 
-    /// What the request says of itself.
+    /// Adds the facts that the request states.
     fn facts<'a>(&self, request: &Req, facts: Facts<'a>) -> Facts<'a> {
         let _ = request;
         facts
     }
 }
 
-/// Requests that can be cloned, and repeated without harm.
+/// Requests that can be cloned and repeated without harm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cloned;
 
@@ -89,7 +91,7 @@ impl<Req> Requests<Req> for Once {
     }
 }
 
-/// What a request says of itself, on top of what its layer's [`Caller`] says.
+/// Facts about one request, on top of the settings of the layer's [`Caller`].
 #[must_use]
 pub struct Facts<'a> {
     site: &'a Arc<Site>,
@@ -111,7 +113,7 @@ impl<'a> Facts<'a> {
         self.changed.map_or_else(|| Arc::clone(self.site), Arc::new)
     }
 
-    /// The key that state is kept under.
+    /// Sets the key that state is kept under.
     pub fn route(self, key: &str) -> Self {
         if *self.changed.as_ref().unwrap_or(self.site).key == *key {
             return self;
@@ -119,12 +121,12 @@ impl<'a> Facts<'a> {
         self.with(|site| site.aim(key.into()))
     }
 
-    /// Is a repeat harmless?
+    /// Says whether a repeat is harmless.
     pub fn idempotent(self, idempotent: bool) -> Self {
         self.with(|site| site.request.idempotent = idempotent)
     }
 
-    /// The HTTP method: is it one that the policy's `retry.methods` allow to repeat?
+    /// Sets the HTTP method: a repeat is harmless if the policy's `retry.methods` list it.
     pub fn method(self, method: &str) -> Self {
         let idempotent = self.site.retries_method(method);
         if self.changed.as_ref().unwrap_or(self.site).request.idempotent == idempotent {
@@ -133,7 +135,7 @@ impl<'a> Facts<'a> {
         self.idempotent(idempotent)
     }
 
-    /// How much it matters to queues.
+    /// Sets how important the request is to queues.
     pub fn criticality(self, criticality: Criticality) -> Self {
         self.with(|site| {
             site.own_criticality = true;
@@ -141,12 +143,12 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Time for the whole call.
+    /// Limits the time of the whole call.
     pub fn deadline(self, deadline: Duration) -> Self {
         self.with(|site| site.request.remaining = Some(clock::span(deadline)))
     }
 
-    /// Tokens of a rate limit that it takes.
+    /// Sets how many tokens of a rate limit the request takes.
     pub fn cost(self, cost: u16) -> Self {
         self.with(|site| site.request.cost = cost)
     }
@@ -166,7 +168,7 @@ pub struct PolicyLayer<R = Cloned, C = ByFailure> {
 }
 
 impl<R, C> PolicyLayer<R, C> {
-    /// With another idea of its requests: how they are sent again, and what they say of themselves.
+    /// Changes how requests are repeated, and which facts they state.
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;
@@ -190,8 +192,8 @@ impl<R, C> PolicyLayer<R, C> {
         PolicyLayer { caller: self.caller, requests }
     }
 
-    /// The same layer with boxed errors ([`Error::into_boxed`]), as tower's own layers have them: `Timeout`, `Buffer` and `LoadShed` fit below and
-    /// above.
+    /// The same layer with boxed errors ([`Error::into_boxed`]), as tower's own layers have them: `Timeout`, `Buffer`
+    /// and `LoadShed` then fit below and above.
     ///
     /// ```
     /// use std::time::Duration;
@@ -217,8 +219,8 @@ impl<R, C> PolicyLayer<R, C> {
 }
 
 impl Policy {
-    /// This policy as a layer of tower, for requests that can be cloned; errors say themselves what they mean. Others by
-    /// [`Caller::layer`] and [`PolicyLayer::requests`].
+    /// This policy as a layer of tower, for requests that can be cloned and errors that implement `Failure`. For others
+    /// use [`Caller::layer`] and [`PolicyLayer::requests`].
     pub fn layer(&self) -> PolicyLayer {
         self.caller().layer()
     }
@@ -264,7 +266,7 @@ where
 
     fn call(&mut self, request: Req) -> Self::Future {
         let site = self.requests.facts(&request, Facts::new(&self.caller.site)).site();
-        // Whoever is never called again needs neither a copy of the request nor a clone of the service.
+        // A policy without retries needs neither a copy of the request nor a clone of the service.
         let keep = if site.policy.repeats() { Some(self.requests.replay(&request)) } else { None };
         let replayable = !matches!(keep, Some(None));
         let sending = Sending {
@@ -274,11 +276,12 @@ where
             requests: self.requests.clone(),
         };
         let mut run = Run::new(site, replayable, None, Owned(self.caller.classify.clone()), sending);
-        // The service is ready, so it is called itself if the call starts at once.
+        // The service is ready, so a call that starts at once uses it directly.
         run.begin(None);
         if let Some(request) = run.start(request, |request| Sent::Called { future: self.inner.call(request) })
         {
-            // It has to wait, or was refused: what the service inside has reserved is for others meanwhile.
+            // The call has to wait or was refused, so the permit that the inner service has reserved goes to other
+            // calls.
             let fresh = self.inner.clone();
             self.inner = fresh;
             let sending = run.work_mut();
@@ -289,7 +292,7 @@ where
     }
 }
 
-/// The service inside says that it will never be ready.
+/// The inner service reports that it will never be ready.
 fn unready<E>(error: E) -> Error<E> {
     let report = Report {
         attempts: 0,
@@ -304,7 +307,7 @@ fn unready<E>(error: E) -> Error<E> {
 
 /// Makes attempts of a request.
 struct Sending<S, Req, R> {
-    /// What further attempts get their clones of; nothing where there are none.
+    /// The service that further attempts clone; `None` where there are none.
     service: Option<S>,
     first: Option<Req>,
     keep: Option<Req>,
@@ -347,7 +350,7 @@ impl<S: Service<Req>, Req> Future for Sent<S, Req, S::Future> {
                         Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                         Poll::Ready(Ok(())) => {}
                     }
-                    // It is taken once: the attempt is another state then.
+                    // The request is taken once: afterwards the attempt is in another state.
                     let Some(request) = request.take() else { return Poll::Pending };
                     let future = service.call(request);
                     self.set(Sent::Called { future });

@@ -1,4 +1,4 @@
-//! HTTP over tower: what the layer for any service leaves to its user, done for services of `http::Request`.
+//! HTTP over tower: the layer for `http::Request`, with the rules that the layer for any service leaves to its user.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -29,12 +29,12 @@ use crate::run::{Run, Tailed};
 
 type Opine = dyn Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync;
 
-/// What an error of an HTTP client means to a policy. Functions of `&E` are.
+/// Classifies errors of an HTTP client. Functions of `&E` implement it.
 pub trait Errors<E> {
     /// The outcome of an attempt that ended with this error.
     fn outcome(&self, error: &E) -> Outcome;
 
-    /// The same, and what only a policy can decide.
+    /// The finding about this error, which may leave the decision to the policy.
     #[doc(hidden)]
     fn finding(&self, error: &E) -> Finding {
         Finding::Outcome(self.outcome(error))
@@ -47,8 +47,8 @@ impl<E, F: Fn(&E) -> Outcome> Errors<E> for F {
     }
 }
 
-/// The default: by the table that all languages share, as everywhere. An error that is not listed, by itself or by a cause, is permanent, and the
-/// report's note says so.
+/// The default: classifies errors by the table that all languages share. An error that is not listed, by itself or by a
+/// cause, is permanent, and the report's note says so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ByCauses;
 
@@ -64,13 +64,15 @@ impl<E: StdError + 'static> Errors<E> for ByCauses {
 
 /// Puts services of `http::Request`, such as hyper's client, under a policy with the rules of every HTTP adapter.
 ///
-/// - The last answer is the caller's whatever its status; its extensions have the [`Report`](crate::Report) where it was not
-///   answered at once.
-/// - A request is repeated where its method is idempotent, where it has an `Idempotency-Key`, or where nothing of it was sent.
-///   Bodies are cloned; [`HttpLayer::requests`] takes another idea of them, such as [`Once`](super::Once) for what can be sent once.
-/// - A failed answer that may be repeated is read first where it is small (64 KiB), which keeps its connection; a large one is closed.
+/// - The caller gets the last response whatever its status; its extensions hold the [`Report`](crate::Report) unless
+///   the first attempt answered at once.
+/// - A request is repeated if its method is idempotent, if it has an `Idempotency-Key`, or if nothing of it was sent.
+///   Bodies are cloned; [`HttpLayer::requests`] changes that, for example with [`Once`](super::Once) for bodies that can
+///   be sent only once.
+/// - A failed response that may be repeated is read first if it is small (64 KiB), which keeps its connection; a large
+///   one is closed.
 /// - Slot and deadline last until the body has been read or dropped (`slot_until = "headers"` ends them before).
-/// - Repeats carry `Retry-Attempt: n`. The route is the request's scheme and authority, unless its caller has one.
+/// - Repeats carry `Retry-Attempt: n`. The route is the request's scheme and authority, unless the caller has a route.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -112,7 +114,8 @@ impl Policy {
 }
 
 impl Caller {
-    /// This caller as a layer for HTTP clients: see [`HttpLayer`]. Its route, where it has one, stands for the requests' origins.
+    /// This caller as a layer for HTTP clients: see [`HttpLayer`]. The caller's route, if it has one, replaces the
+    /// requests' origins.
     pub fn http_layer(&self) -> HttpLayer {
         HttpLayer {
             caller: self.clone(),
@@ -126,14 +129,14 @@ impl Caller {
 }
 
 impl<R, C> HttpLayer<R, C> {
-    /// With another idea of its requests: how they are sent again, and what they say of themselves on top of what HTTP says.
+    /// Changes how requests are repeated, and which facts they state on top of those that HTTP states.
     #[must_use]
     pub fn requests<Q>(self, requests: Q) -> HttpLayer<Q, C> {
         let Self { caller, says, opine, errors, last, .. } = self;
         HttpLayer { caller, says, opine, requests, errors, last }
     }
 
-    /// With another idea of what errors mean. One that panics takes them for permanent.
+    /// Changes how errors are classified. If the function panics, the error is permanent.
     #[must_use]
     pub fn errors<D>(self, errors: D) -> HttpLayer<R, D> {
         let Self { caller, says, opine, requests, last, .. } = self;
@@ -146,7 +149,7 @@ impl<R, C> HttpLayer<R, C> {
         Boxed::new(self)
     }
 
-    /// Is a repeat harmless, whatever a request's method?
+    /// Says whether a repeat is harmless, whatever a request's method.
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {
         self.says.idempotent = Some(idempotent);
@@ -154,22 +157,23 @@ impl<R, C> HttpLayer<R, C> {
         self
     }
 
-    /// Do repeats carry `Retry-Attempt: n`? True if nothing is said.
+    /// Says whether repeats carry `Retry-Attempt: n`. The default is true.
     #[must_use]
     pub fn retry_header(mut self, retry_header: bool) -> Self {
         self.says.retry_header = retry_header;
         self
     }
 
-    /// Is every request without one given an `Idempotency-Key` of its own, the same on each attempt? False if nothing is said.
+    /// Says whether each request without an `Idempotency-Key` gets one of its own, the same on each attempt. The
+    /// default is false.
     #[must_use]
     pub fn idempotency_key(mut self, idempotency_key: bool) -> Self {
         self.says.make_key = idempotency_key;
         self
     }
 
-    /// Says what an answer means, where its status does not; `None` for no opinion. One that panics has none. It may be asked twice
-    /// of one answer.
+    /// Classifies responses before their status does; `None` leaves the decision to the status. A panic counts as
+    /// `None`. The function may be called twice for one response.
     #[must_use]
     pub fn classify(
         mut self,
@@ -247,7 +251,7 @@ where
         run.begin(request.uri().path_and_query().map(PathAndQuery::as_str));
         let first = |request| Sent::Called { future: Answering::new(self.inner.call(request), judge, 1) };
         if let Some(request) = run.start(request, first) {
-            // What the service inside has reserved is for others meanwhile.
+            // The permit that the inner service has reserved goes to other calls meanwhile.
             let fresh = self.inner.clone();
             self.inner = fresh;
             run.work_mut().first = Some(request);
@@ -256,7 +260,7 @@ where
     }
 }
 
-/// Where the last request's call was made. Most clients speak to one origin, by one or two methods.
+/// The site of the last request's call. Most clients talk to one origin, with one or two methods.
 struct Last {
     scheme: Option<Scheme>,
     authority: Option<Authority>,
@@ -266,7 +270,7 @@ struct Last {
 }
 
 impl Last {
-    /// Is the same place right for this request?
+    /// Whether this request's call belongs to the same site.
     fn fits<B>(&self, request: &Request<B>, settings: u32) -> bool {
         let uri = request.uri();
         self.method == *request.method()
@@ -277,10 +281,10 @@ impl Last {
 }
 
 impl<R, C> HttpLayer<R, C> {
-    /// Where a request's call is made; the request has its key then.
+    /// Finds the site of a request's call, and gives the request its idempotency key if it needs one.
     fn site<B>(&self, request: &mut Request<B>) -> Arc<Site> {
         let settings = self.caller.site.policy.settings();
-        // What a key says is a request's own.
+        // An idempotency key belongs to one request, so such a site is not remembered.
         let plain = !self.says.keyed(request.headers());
         if plain
             && let Some(last) = self.last.try_lock()
@@ -303,13 +307,13 @@ impl<R, C> HttpLayer<R, C> {
     }
 }
 
-/// Requests whose repeats say which they are.
+/// Numbers the repeats of requests.
 struct Numbered<R> {
     requests: R,
     says: Says,
 }
 
-/// The number of a repeat's attempt, for the span around it.
+/// The number of a repeat's attempt, for its tracing span.
 #[derive(Clone, Copy)]
 struct Number(u8);
 
@@ -325,20 +329,20 @@ impl<B, R: Requests<Request<B>>> Requests<Request<B>> for Numbered<R> {
     }
 }
 
-/// Judges answers by their status, and errors by what they are.
+/// Classifies responses by their status, and errors by the error classifier.
 #[derive(Clone)]
 struct HttpJudge<C> {
     site: Arc<Site>,
     opine: Option<Arc<Opine>>,
     errors: C,
     head: bool,
-    /// May a failed answer be followed by another attempt?
+    /// Whether another attempt may follow a failed response.
     repeats: bool,
 }
 
 impl<C> HttpJudge<C> {
     fn of(&self, status: StatusCode, headers: &HeaderMap) -> Outcome {
-        // Asked twice of a failed answer: before it is read, and when it is told.
+        // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
         let opine =
             |opine: &Arc<Opine>| catch_unwind(AssertUnwindSafe(|| opine(status, headers))).ok().flatten();
         let said = self.opine.as_ref().and_then(opine);
@@ -372,7 +376,7 @@ where
         catch_unwind(AssertUnwindSafe(|| self.errors.finding(error))).is_ok_and(|it| it == Finding::Unlisted)
     }
 
-    /// A small answer has been read, and is kept; a large one is closed before the next attempt.
+    /// Keeps a small response, whose body has been read; drops a large one, which closes it before the next attempt.
     fn release(&self, result: Result<Response<Buffered<A>>, E>) -> Option<Result<Response<Buffered<A>>, E>> {
         match result {
             Ok(response) if !response.body().is_whole() => None,
@@ -381,7 +385,7 @@ where
     }
 }
 
-/// The client, whose failed answers are read before the policy hears of them.
+/// The client. It reads small failed responses before the policy gets them.
 #[derive(Clone)]
 struct Answers<S, C> {
     inner: S,
@@ -410,7 +414,7 @@ where
 }
 
 pin_project! {
-    /// An attempt.
+    /// The future of one attempt.
     struct Answering<F, A: Body, C> {
         #[pin]
         stage: Stage<F, A>,
@@ -426,7 +430,7 @@ pin_project! {
     }
 }
 
-/// A future in the span that repeats have for those who trace.
+/// A future inside the tracing span of a repeat.
 #[cfg(feature = "tracing")]
 type Spanned<F> = tracing::instrument::Instrumented<F>;
 #[cfg(not(feature = "tracing"))]
@@ -542,7 +546,7 @@ mod tests {
         Request::from_parts(parts, ())
     }
 
-    /// R6: nothing is formatted or allocated for a request like the last one, and no other is taken for it.
+    /// R6: a request like the last one needs no formatting and no allocation, and any other request gets its own site.
     #[test]
     fn a_request_like_the_last_one_is_made_at_the_same_place() {
         let engine = Engine::new(1);
@@ -552,7 +556,7 @@ mod tests {
         let first = site(Method::GET, "http://shop.example/orders/7");
         assert_eq!((&*first.key, first.request.idempotent), ("http://shop.example", true));
         assert!(Arc::ptr_eq(&first, &site(Method::GET, "http://shop.example/orders/8")));
-        // A clone of the layer has the same memory.
+        // Clones of the layer share the remembered site.
         assert!(Arc::ptr_eq(&first, &layer.clone().site(&mut request(Method::GET, "http://SHOP.example/"))));
         for (method, uri, key, idempotent) in [
             (Method::POST, "http://shop.example/", "http://shop.example", false),
@@ -562,12 +566,12 @@ mod tests {
             let other = site(method, uri);
             assert_eq!((&*other.key, other.request.idempotent), (key, idempotent));
         }
-        // A key is a request's own, and is not remembered.
+        // A request with an idempotency key is not remembered.
         let mut keyed = request(Method::POST, "http://shop.example/");
         keyed.headers_mut().insert("idempotency-key", http::HeaderValue::from_static("7"));
         assert!(layer.site(&mut keyed).request.idempotent);
         assert!(!site(Method::POST, "http://shop.example/").request.idempotent);
-        // Other settings, other methods; and a layer that says otherwise has a memory of its own.
+        // Other settings and other methods give other sites; a layer with other options remembers its own.
         let retuned = Policy::builder("shop").preset(Preset::Http).retry(Retry::new().methods(["POST"]));
         policy.retune(retuned.settings().unwrap()).unwrap();
         assert!(site(Method::POST, "http://shop.example/").request.idempotent);
