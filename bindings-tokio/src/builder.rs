@@ -11,10 +11,10 @@ use crate::error::BuildError;
 use crate::policy::Policy;
 use crate::settings::{PRESENT, Present};
 
-/// A value of a setting: a span, a number, a word or a flag. A bound that may be absent is `"none"`.
+/// A value of a setting: a span, a number, a word or a flag. For a bound that is absent it is `"none"`.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Setting {
-    /// A number; of a span, microseconds.
+    /// A number; a span is in microseconds.
     Number(f64),
     /// A word.
     Word(String),
@@ -110,8 +110,8 @@ fn is_within(key: &str, component: &str) -> bool {
     key.strip_prefix(component).is_some_and(|rest| rest.starts_with('.'))
 }
 
-/// A policy that is being made, of the components in [`settings`](crate::settings). Their keys are those of `docs/reference.md`.
-/// Nothing has a default here: what is left out is left to core.
+/// Builds a policy from the components in [`settings`](crate::settings). Their keys are those of `docs/reference.md`.
+/// The builder has no defaults: core supplies them for keys that are not set.
 ///
 /// ```
 /// use std::time::Duration;
@@ -137,7 +137,7 @@ fn is_within(key: &str, component: &str) -> bool {
 pub struct Builder {
     name: String,
     pairs: Pairs,
-    /// Components that were named, perhaps without any key.
+    /// Components that were named, possibly without any key.
     components: Vec<&'static str>,
     engine: Option<Engine>,
 }
@@ -154,23 +154,23 @@ impl Builder {
         self
     }
 
-    /// Adds a component's settings to those that it has.
+    /// Adds settings to those that the component has already.
     pub(crate) fn component(mut self, name: &'static str, pairs: Pairs) -> Self {
         self.components.push(name);
         self.pairs.within(pairs);
         self
     }
 
-    /// The engine that keeps the policy's state; [`Engine::shared`] if nothing is said.
+    /// Sets the engine that keeps the policy's state. The default is [`Engine::shared`].
     pub fn engine(mut self, engine: &Engine) -> Self {
         self.engine = Some(engine.clone());
         self
     }
 
-    /// The settings, checked: for [`Policy::retune`].
+    /// Checks the settings and returns them, for [`Policy::retune`].
     ///
     /// # Errors
-    /// Every mistake there is: the key, the value and the rule.
+    /// All mistakes in the settings, each with its key, its value and the rule.
     pub fn settings(&self) -> Result<tidegate::Policy, BuildError> {
         let pairs = self.pairs.0.iter().map(|(key, value)| {
             let value = match value {
@@ -187,7 +187,7 @@ impl Builder {
         Ok(tidegate::Policy::from_pairs(&name, &pairs)?)
     }
 
-    /// The pair that enables each component that was named without a key, unless the preset has that component.
+    /// The key and value that enable each component that was named without a key, unless the preset has that component.
     fn present(&self) -> impl Iterator<Item = (&'static str, Value<'static>)> {
         let preset = self.pairs.0.iter().find_map(|(key, value)| match value {
             Setting::Word(word) if key == "preset" => Some(tidegate::Policy::preset(word)),
@@ -208,7 +208,7 @@ impl Builder {
     /// Makes the policy.
     ///
     /// # Errors
-    /// Every mistake there is, or a clash with what the engine has already.
+    /// All mistakes in the settings, or a clash with a policy or pool that the engine has already.
     pub fn build(self) -> Result<Policy, BuildError> {
         let settings = self.settings()?;
         Policy::new_in(self.engine.as_ref().unwrap_or(Engine::shared()), settings)

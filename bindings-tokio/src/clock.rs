@@ -1,15 +1,15 @@
-//! The engine's clock: tokio's, so that a paused one drives every wait.
+//! The engine's clock. It is tokio's, so a paused clock drives every wait.
 
 use std::time::{Duration as Span, SystemTime, UNIX_EPOCH};
 
 use tidegate::{Duration, Time, WallTime};
 use tokio::time::Instant;
 
-/// Where the engine's time begins: twelve days, so that moments before the origin have a place too. They come where a
-/// test's paused clock has run ahead, and another runtime's has not.
+/// The engine's time at the clock's origin, in microseconds: about twelve days, so that moments before the origin are
+/// positive too. Such moments occur if the paused clock of one test runtime is ahead of another's.
 const BASE: u64 = 1 << 40;
 
-/// Microseconds since an origin.
+/// A clock that counts microseconds since an origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock(Instant);
 
@@ -18,7 +18,7 @@ impl Clock {
         Self(Instant::now())
     }
 
-    /// Now, as the engine takes it and as tokio does.
+    /// The current time, for the engine and for tokio.
     #[inline]
     pub fn now(self) -> (Time, Instant) {
         let at = Instant::now();
@@ -36,29 +36,29 @@ impl Clock {
 
 #[inline]
 fn micros(span: Span) -> u64 {
-    // Not `as_micros`: that divides 128 bits, and stands on every call's way.
+    // Not `as_micros`, which divides 128 bits: every call runs this code.
     span.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(span.subsec_micros()))
 }
 
-/// The wall clock, which HTTP dates are compared with.
+/// The wall clock, against which HTTP dates are compared.
 #[expect(clippy::disallowed_methods, reason = "the one reading of the wall clock")]
 pub(crate) fn wall() -> WallTime {
     WallTime::from_unix_micros(micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
-/// A span as the engine has it: whole microseconds.
+/// Converts a span to the engine's type, in whole microseconds.
 #[inline]
 pub(crate) fn span(span: Span) -> Duration {
     Duration::from_micros(micros(span))
 }
 
-/// A span as Rust has it.
+/// Converts a span to the type of std.
 #[inline]
 pub(crate) const fn std(span: Duration) -> Span {
     Span::from_micros(span.as_micros())
 }
 
-/// The moment that lies a span after another; one farther than the clock can say is a century away.
+/// The moment `span` after `at`. If the clock cannot represent it, a moment a century later.
 #[inline]
 pub(crate) fn after(at: Instant, span: Duration) -> Instant {
     at.checked_add(std(span)).unwrap_or_else(|| at + Span::from_hours(800_000))

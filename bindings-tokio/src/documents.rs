@@ -1,4 +1,4 @@
-//! The policies of a document, which can be edited while they are in use.
+//! The policies of a document that can be replaced by a newer version while they are in use.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +40,7 @@ impl Policies {
         Ok(Self { engine: engine.clone(), state: Mutex::new(State { document, made }) })
     }
 
-    /// The policy of this name.
+    /// Finds the policy of this name.
     ///
     /// # Errors
     /// The document has none; the error lists the names that it has.
@@ -50,28 +50,28 @@ impl Policies {
         Ok(state.made[name].clone())
     }
 
-    /// The names of all policies, in their order.
+    /// The names of all policies, sorted.
     pub fn names(&self) -> Vec<String> {
         self.state.lock().made.keys().cloned().collect()
     }
 
-    /// A number for what the document says, as 16 hexadecimal digits. Processes that report the same digest go by the same settings,
-    /// in whatever language and form.
+    /// A digest of the document's settings, as 16 hexadecimal digits. Processes with the same digest have the same
+    /// settings, in any language and format.
     pub fn digest(&self) -> String {
         format!("{:016x}", self.state.lock().document.digest())
     }
 
-    /// Goes over to a newer version of the document while its policies are in use: all of it, or nothing.
+    /// Applies a newer version of the document while its policies are in use: all of it, or nothing.
     ///
-    /// Policies and pools of both versions keep what they have counted, and calls in flight finish under the settings that they began
-    /// with. A policy that the newer version does not have keeps its settings, for the code that still has it.
+    /// Policies and pools of both versions keep their counts, and calls in flight finish under the settings that they
+    /// began with. A policy that the newer version lacks keeps its settings, for code that still uses it.
     ///
     /// # Errors
-    /// Everything that cannot go over; nothing has changed then. A policy keeps the pools that it names, and a pool its kind. A
-    /// new name may not be that of another policy or pool of the engine.
+    /// All changes that cannot be applied; nothing has changed then. A policy keeps the pools that it names, and a pool
+    /// keeps its kind. A new name may not be in use by another policy or pool of the engine.
     ///
     /// # Panics
-    /// Never: the engine has all policies of a document that it has gone over to.
+    /// Never: the engine has all policies of the documents that it has applied.
     pub fn reload(&self, to: Document) -> Result<Changes, Vec<PolicyError>> {
         let mut state = self.state.lock();
         let ids =

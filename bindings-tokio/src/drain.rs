@@ -1,4 +1,4 @@
-//! The body of a failed answer, read before the next attempt where it is small: that keeps its connection, and the answer.
+//! Reads the body of a small failed response before the next attempt, which keeps its connection and the response.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,12 +14,12 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::BoxError;
 
-/// The largest body that is read to its end.
+/// The largest body that is read to its end, in bytes.
 const MOST: usize = 64 * 1024;
-/// How long that may take.
+/// The longest time that reading it may take.
 const TIME: Duration = Duration::from_millis(500);
 
-/// A body of which a part may have been read already.
+/// A body, of which some frames may have been read already.
 pub struct Buffered<B: Body> {
     frames: VecDeque<Frame<B::Data>>,
     size: usize,
@@ -28,12 +28,12 @@ pub struct Buffered<B: Body> {
 }
 
 impl<B: Body> Buffered<B> {
-    /// A body of which nothing has been read.
+    /// A body of which nothing has been read yet.
     pub(crate) fn new(body: B) -> Self {
         Self { frames: VecDeque::new(), size: 0, rest: Some(body), error: None }
     }
 
-    /// Is all of it here?
+    /// Whether the body has been read completely.
     pub(crate) fn is_whole(&self) -> bool {
         self.rest.is_none()
     }
@@ -41,12 +41,12 @@ impl<B: Body> Buffered<B> {
 
 #[cfg(feature = "grpc")]
 impl<B: Body> Buffered<B> {
-    /// The trailers, if they are here.
+    /// The trailers, if they have been read.
     pub(crate) fn trailers(&self) -> Option<&http::HeaderMap> {
         self.frames.back()?.trailers_ref()
     }
 
-    /// The data, if all of it is here and nothing else; else the body as it is.
+    /// The data, if the body is complete and consists of data only; otherwise the body unchanged.
     pub(crate) fn into_whole(self) -> Result<VecDeque<B::Data>, Self> {
         if !self.is_whole() || self.error.is_some() || !self.frames.iter().all(Frame::is_data) {
             return Err(self);
@@ -60,10 +60,10 @@ impl<B: Body + Unpin> Buffered<B>
 where
     B::Error: Into<BoxError>,
 {
-    /// Takes in the first frame, if it is here already; waits for nothing.
+    /// Reads the first frame if it is available, without waiting.
     pub(crate) fn peek(&mut self) {
         let Some(rest) = &mut self.rest else { return };
-        // Whoever polls next is woken.
+        // The next reader registers its own waker.
         match Pin::new(&mut *rest).poll_frame(&mut Context::from_waker(std::task::Waker::noop())) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.size += frame.data_ref().map_or(0, Buf::remaining);
@@ -84,7 +84,7 @@ impl<B: Body + Unpin> Buffered<B>
 where
     B::Error: Into<BoxError>,
 {
-    /// Reads on, until all of it is here or it is too much.
+    /// Continues reading until the body is complete or too large.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while let Some(rest) = &mut self.rest
             && self.size <= MOST
@@ -95,7 +95,7 @@ where
                     self.frames.push_back(frame);
                     continue;
                 }
-                // It is here as far as it has come; its reader meets the error where it stood.
+                // Keeps the frames before the error; the body's reader gets the error after them.
                 Some(Err(error)) => self.error = Some(error.into()),
                 None => {}
             }
@@ -105,7 +105,7 @@ where
     }
 }
 
-// It is read in place, and what has been read is never pinned.
+// The inner body is polled through `Pin::new`, and frames that have been read are never pinned.
 impl<B: Body + Unpin> Unpin for Buffered<B> {}
 
 impl<B: Body + Unpin> Body for Buffered<B>
@@ -143,7 +143,7 @@ where
             None if self.error.is_none() => SizeHint::with_exact(here),
             None => SizeHint::new(),
             Some(rest) => {
-                // The upper bound first: a lower one above it is a panic.
+                // The upper bound first: `SizeHint` panics if the lower bound exceeds it.
                 let (of, mut hint) = (rest.size_hint(), SizeHint::new());
                 if let Some(upper) = of.upper() {
                     hint.set_upper(upper.saturating_add(here));
@@ -162,7 +162,7 @@ impl<B: Body> fmt::Debug for Buffered<B> {
 }
 
 pin_project! {
-    /// Reads a small body to its end. What is larger, or slow, is left where it was.
+    /// Reads a small body to its end. A body that is larger or slow is left partly read.
     pub(crate) struct Draining<B: Body> {
         body: Option<Buffered<B>>,
         until: Instant,

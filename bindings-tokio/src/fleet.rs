@@ -1,8 +1,9 @@
-//! The fleet: state that many processes share through a store (semantics 10). The engine writes the commands and reads the answers;
-//! here they are carried.
+//! The fleet: state that many processes share through a store (semantics 10). The engine writes the commands and reads
+//! the replies; this module transports both.
 //!
-//! Commands run detached from any call, each in a task of the runtime that the store was attached in: no call is delayed or cancelled
-//! with one. Each is given up after the time that the engine gives it. Nothing is repeated and nothing is parsed.
+//! Commands run detached from any call, each in a task of the runtime in which the store was attached, so no call is
+//! delayed by a command or cancels one. Each command is dropped after the time that the engine allows it. Nothing is
+//! repeated and nothing is parsed.
 
 use std::fmt;
 use std::future::Future;
@@ -17,25 +18,25 @@ use tokio::time::{Instant, timeout_at};
 use crate::clock;
 use crate::engine::{Engine, Shared, random};
 
-/// What came of a command.
+/// The store's reply to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// The store's answer: a bulk string as it came, an integer as its decimal text, nil as no bytes.
+    /// The reply's bytes: a bulk string unchanged, an integer as its decimal text, nil as no bytes.
     Bytes(Vec<u8>),
-    /// The store's error, its text without the sign of the protocol: `NOSCRIPT No matching script`.
+    /// The store's error: its text without the protocol's sign, such as `NOSCRIPT No matching script`.
     Error(Vec<u8>),
-    /// No answer. Whether the command was carried out is not known.
+    /// No reply. It is unknown whether the command was carried out.
     Lost,
 }
 
-/// Carries commands to a store, over whatever client. `RedisStore` (feature `redis`) is one for redis-rs.
+/// Carries commands to a store, with any client. `RedisStore` (feature `redis`) is one for redis-rs.
 pub trait Store: Send + Sync + 'static {
-    /// Carries out one command, once: its name and arguments as they go over the wire. `key` is the place in `words` of the key that a
-    /// cluster routes by. Dropped when its time is up.
+    /// Carries out one command, once: its name and arguments as they go over the wire. `key` is the index in `words` of
+    /// the key by which a cluster routes. The future is dropped when the command's time is up.
     fn execute(&self, words: Vec<Vec<u8>>, key: usize) -> impl Future<Output = Answer> + Send;
 }
 
-/// A store that is attached.
+/// The attached store.
 pub(crate) struct Link(Box<dyn Fn(StoreCommand) + Send + Sync>);
 
 impl Link {
@@ -63,7 +64,8 @@ impl fmt::Debug for Link {
     }
 }
 
-/// An answer that the engine waits for. It gets one whatever becomes of the task: a panic of the store, a runtime that shuts down.
+/// A reply that the engine waits for. The engine always gets one: if the store panics or the runtime shuts down,
+/// dropping this reports the command as lost.
 struct Owed {
     shared: Weak<Shared>,
     id: Option<CommandId>,
@@ -92,11 +94,12 @@ impl Drop for Owed {
 }
 
 impl Engine {
-    /// Attaches the store that the fleet shares, before the first policy with `store = "fleet"`. Services that share a server have
-    /// namespaces of their own; an empty one is `tidegate`. An engine has one store: attaching another changes nothing.
+    /// Attaches the store that the fleet shares. Call it before making the first policy with `store = "fleet"`.
+    /// Services that share a server need different namespaces; an empty one means `tidegate`. An engine has one store:
+    /// attaching another changes nothing.
     ///
     /// # Panics
-    /// Outside a tokio runtime: commands run in the one that this is called in.
+    /// If called outside a tokio runtime: commands run in the caller's runtime.
     pub fn attach_store(&self, store: impl Store, kind: StoreKind, namespace: &str) {
         let link = Link::new(store, &self.shared);
         if self.shared.link.set(link).is_ok() {
@@ -121,8 +124,8 @@ mod redis {
 
     use super::{Answer, Store};
 
-    /// Commands by redis-rs: a multiplexed connection, a connection manager, or a cluster's connection. Clones of it are made for each
-    /// command, as redis-rs means it.
+    /// Sends commands with redis-rs: over a multiplexed connection, a connection manager, or a cluster's connection. It
+    /// clones the connection for each command, as redis-rs intends.
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -144,7 +147,7 @@ mod redis {
     pub struct RedisStore<C>(C);
 
     impl<C> RedisStore<C> {
-        /// A store behind this connection.
+        /// A store that uses this connection.
         pub const fn new(connection: C) -> Self {
             Self(connection)
         }
@@ -159,10 +162,12 @@ mod redis {
 
     type Connecting<C> = Pin<Box<dyn Future<Output = RedisResult<C>> + Send>>;
 
-    /// Commands by redis-rs over a connection that is made when the first command needs it, and made anew after it broke.
+    /// Sends commands with redis-rs over a connection that is made for the first command, and made again after it
+    /// broke.
     ///
-    /// Nothing waits for the server when the program starts. A server that cannot be reached, or refuses the password, is a
-    /// store that is gone: calls go by `on_loss` after `store_timeout` at most, and each later command tries to connect again.
+    /// The program does not wait for the server when it starts. A server that cannot be reached or that refuses the
+    /// password counts as a lost store: after at most `store_timeout` calls follow `on_loss`, and each later command
+    /// tries to connect again.
     ///
     /// ```
     /// use tidegate_tokio::Engine;
@@ -181,11 +186,11 @@ mod redis {
     pub struct LazyRedisStore<C> {
         connect: Box<dyn Fn() -> Connecting<C> + Send + Sync>,
         connection: Mutex<Option<C>>,
-        /// A command has not been answered: its connection may never answer.
+        /// Set when a command got no reply in time: its connection may never reply again.
         silent: AtomicBool,
     }
 
-    /// Says so where a command is dropped, because its time is up.
+    /// Sets the flag when a command is dropped because its time is up.
     struct Unanswered<'a>(&'a AtomicBool);
 
     impl Drop for Unanswered<'_> {
@@ -195,7 +200,8 @@ mod redis {
     }
 
     impl<C> LazyRedisStore<C> {
-        /// A store that connects by this function. The attempt to connect is dropped when its command's time is up.
+        /// A store that connects by calling this function. The connection attempt is dropped when its command's time is
+        /// up.
         pub fn new<F>(connect: impl Fn() -> F + Send + Sync + 'static) -> Self
         where
             F: Future<Output = RedisResult<C>> + Send + 'static,
@@ -241,7 +247,7 @@ mod redis {
     }
 
     async fn run<C: ConnectionLike>(connection: &mut C, words: &[Vec<u8>]) -> RedisResult<Answer> {
-        // redis-rs finds the key of a command by itself.
+        // redis-rs finds the command's key by itself.
         let mut command = Cmd::new();
         for word in words {
             command.arg(word.as_slice());
@@ -253,12 +259,12 @@ mod redis {
             Value::SimpleString(text) => Answer::Bytes(text.into_bytes()),
             Value::Okay => Answer::Bytes(b"OK".to_vec()),
             Value::ServerError(error) => failed(&error.into()),
-            // No answer of our scripts: the engine takes it for garbled.
+            // No script of ours replies so; the engine treats these bytes as garbled.
             _ => Answer::Bytes(b"?".to_vec()),
         })
     }
 
-    /// A server's error with its first word, or no answer.
+    /// Converts a server's error to a reply that starts with its first word, and any other error to a lost reply.
     fn failed(error: &RedisError) -> Answer {
         match error.code() {
             Some(code) => {

@@ -1,4 +1,5 @@
-//! What HTTP clients share: how an answer is judged, and a body that keeps its call until it has been read.
+//! The common part of HTTP clients: how a response is classified, and a body that keeps its call live until it has been
+//! read.
 
 use std::fmt;
 use std::pin::Pin;
@@ -22,13 +23,13 @@ use crate::run::Tail;
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
 
-/// The outcome of an answer under a policy: its status, and what its headers say of another try.
+/// The outcome of a response under a policy, by its status and by its headers that say when to retry.
 pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap) -> Outcome {
     let headers = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     site.outcome_of(status, headers)
 }
 
-/// What is said of all requests of an adapter.
+/// Settings for all requests of an adapter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Says {
     pub idempotent: Option<bool>,
@@ -37,22 +38,22 @@ pub(crate) struct Says {
 }
 
 impl Says {
-    /// What holds if nothing is said.
+    /// The default settings.
     pub const fn new() -> Self {
         Self { idempotent: None, retry_header: true, make_key: false }
     }
 
-    /// Does a request have a key, or get one?
+    /// Whether a request has an idempotency key or will get one.
     #[cfg(feature = "http")]
     pub fn keyed(self, headers: &HeaderMap) -> bool {
         self.make_key || headers.contains_key(KEY)
     }
 
-    /// Where a request's call is made, but for its route. The request has its key then.
+    /// The site of a request's call, without its route. Gives the request its idempotency key if it needs one.
     pub fn site(self, site: &Site, method: &Method, headers: &mut HeaderMap) -> Site {
         let mut site = site.clone();
         if self.make_key && !headers.contains_key(KEY) {
-            // 128 bits that no other request has. Hexadecimal digits are a header's value.
+            // 128 random bits make a key that no other request has. Hexadecimal digits are valid in a header.
             if let Ok(key) = HeaderValue::from_str(&format!("{:016x}{:016x}", random(), random())) {
                 headers.insert(KEY, key);
             }
@@ -63,7 +64,7 @@ impl Says {
         site
     }
 
-    /// Marks a repeat.
+    /// Numbers a repeat.
     pub fn number(self, headers: &mut HeaderMap, attempt: u8) {
         if self.retry_header && attempt > 1 {
             headers.insert(RETRY, HeaderValue::from(u16::from(attempt - 1)));
@@ -71,13 +72,13 @@ impl Says {
     }
 }
 
-/// Does an answer of this status and length have a body to be read, unless its request was a HEAD?
+/// Whether a response with this status and length has a body to read, if its request was not a HEAD.
 pub(crate) fn has_body(status: StatusCode, length: Option<u64>) -> bool {
     let none = [StatusCode::SWITCHING_PROTOCOLS, StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED];
     !none.contains(&status) && length != Some(0)
 }
 
-/// A span for what repeats another request, and for nothing else.
+/// A tracing span for a repeated request. First attempts have none.
 #[cfg(feature = "tracing")]
 pub(crate) fn repeat_span(attempt: u8) -> tracing::Span {
     match attempt {
@@ -87,12 +88,12 @@ pub(crate) fn repeat_span(attempt: u8) -> tracing::Span {
 }
 
 pin_project! {
-    /// A body under watch: its call's slot and deadline last until it has been read to its end, has failed, or is dropped.
+    /// A body that keeps its call's slot and deadline until it has been read to its end, has failed, or is dropped.
     pub struct GuardedBody<B> {
         #[pin]
         inner: Option<B>,
         tail: Option<Tail<Arc<Site>>>,
-        // Do trailers decide, and are errors of ours a status?
+        // Whether trailers decide the outcome and Tidegate's own errors become a status.
         grpc: bool,
         #[pin]
         sleep: Option<Sleep>,
@@ -100,12 +101,12 @@ pin_project! {
 }
 
 impl<B> GuardedBody<B> {
-    /// Without a tail there is nothing to watch: the call is over.
+    /// A body with its call's tail. Without a tail the call is over, and the body only passes its data on.
     pub(crate) fn new(inner: B, tail: Option<Tail<Arc<Site>>>) -> Self {
         Self { inner: Some(inner), tail, grpc: false, sleep: None }
     }
 
-    /// The same of a gRPC call, whose trailers decide.
+    /// The body of a gRPC call, whose trailers decide.
     #[cfg(feature = "grpc")]
     pub(crate) fn of_grpc(inner: B, tail: Option<Tail<Arc<Site>>>) -> Self {
         Self { grpc: true, ..Self::new(inner, tail) }
@@ -138,7 +139,7 @@ where
             }
             Poll::Ready(Some(Err(error))) => {
                 let error = error.into();
-                // What is permanent to a caller of functions may pass here: the head was good.
+                // The head was good, so the broken body may pass even with an error that is permanent elsewhere.
                 let outcome = match found_in(&*error) {
                     Finding::Outcome(outcome) if outcome.kind != Class::Permanent.into() => outcome,
                     _ => Outcome::of(Class::Transient),

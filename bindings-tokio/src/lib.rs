@@ -1,7 +1,7 @@
 //! # Tidegate for tokio
 //!
-//! Policies around futures: retries with a budget, deadlines, rate limits, bulkheads, circuit breakers, hedges. The decisions are
-//! those of the crate [`tidegate`](core), the same in every language; here is what waits, wakes and cancels.
+//! Policies around futures: retries with a budget, deadlines, rate limits, bulkheads, circuit breakers, hedges. The
+//! crate [`tidegate`](core) makes the decisions, the same in every language; this crate waits, wakes and cancels.
 //!
 //! ```
 //! use std::io;
@@ -18,21 +18,21 @@
 //! # }
 //! ```
 //!
-//! - **Nothing is spawned.** A call is a future and lives in its caller's task, its attempts and hedges in it. Dropped at any
-//!   moment it is cancelled: its slot goes on to the next in the same step, and nothing is counted.
+//! - **Nothing is spawned.** A call is a future in its caller's task and contains its attempts and hedges. Dropping it
+//!   cancels it at any moment: its slot passes to the next waiter in the same step, and nothing is counted.
 //! - **Time is tokio's.** A test with `start_paused` drives every wait.
-//! - **What the attempt that decided has brought is yours, as it is.** Errors of ours are for calls that were refused and for attempts
-//!   that we stopped: [`Error`].
+//! - **You get the result of the attempt that decided, unchanged.** Tidegate's own errors are for calls that were
+//!   refused and for attempts that it stopped: [`Error`].
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
-/// The guide; its examples run.
+/// The guide; its examples are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust.md")]
 mod guide {}
 
-/// The first page; its example runs.
+/// The README; its example is a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,4 +1,5 @@
-//! Which errors of Rust's libraries may pass: by their types, where a feature names the library, and by core's table of numbers.
+//! Classifies errors of Rust's libraries: by their types, where a feature names the library, and by core's table of
+//! numbers.
 
 use std::any::Any;
 use std::error::Error as StdError;
@@ -12,17 +13,17 @@ use crate::classify::Finding;
 
 type Dyn = dyn StdError + 'static;
 
-/// What is known of one error of a chain of causes.
+/// The classification of one error in a chain of causes.
 pub(crate) enum Known {
-    /// It decides.
+    /// This error decides.
     Is(Finding),
-    /// Its cause decides, if that is known; else this does.
+    /// The error's cause decides if it is known; otherwise this class does.
     #[cfg_attr(
         not(any(feature = "http", feature = "redis", feature = "reqwest")),
         expect(dead_code, reason = "only errors of libraries wrap others")
     )]
     Wraps(Class),
-    /// Nothing.
+    /// The error is unknown.
     Nothing,
 }
 
@@ -30,7 +31,8 @@ const fn is(class: Class) -> Known {
     Known::Is(Finding::Outcome(Outcome::of(class)))
 }
 
-/// An error and its causes, as many as are looked at (semantics 1.5.13). An `io::Error` that only wraps another is left out.
+/// Iterates over an error and its causes, up to the depth of semantics 1.5.13. An `io::Error` that only wraps another
+/// is skipped.
 pub(crate) fn chain(error: &Dyn) -> impl Iterator<Item = &Dyn> {
     let mut next = Some(error);
     let causes = std::iter::from_fn(move || {
@@ -44,7 +46,7 @@ pub(crate) fn chain(error: &Dyn) -> impl Iterator<Item = &Dyn> {
     causes.take(DEEPEST)
 }
 
-/// What is found out about an error, by itself and its causes.
+/// The finding about an error, by itself and its causes.
 pub(crate) fn found_in(error: &Dyn) -> Finding {
     let mut wrapper = None;
     for error in chain(error) {
@@ -57,7 +59,7 @@ pub(crate) fn found_in(error: &Dyn) -> Finding {
     wrapper.map_or(Finding::Unlisted, |class| Finding::Outcome(Outcome::of(class)))
 }
 
-/// The error in a value of any type, where the type is one that holds errors.
+/// The error in a value of any type, if its type is one of those that hold errors.
 pub(crate) fn viewed<E: 'static>(value: &E) -> Option<&Dyn> {
     let value: &dyn Any = value;
     macro_rules! first {
@@ -89,7 +91,7 @@ pub(crate) fn viewed<E: 'static>(value: &E) -> Option<&Dyn> {
     held
 }
 
-/// What is known of this error alone.
+/// Classifies this error without its causes.
 fn known(error: &Dyn) -> Known {
     if let Some(stopped) = error.downcast_ref::<crate::Stopped>() {
         return Known::Is(Finding::Outcome(stopped.outcome()));
@@ -110,7 +112,7 @@ fn known(error: &Dyn) -> Known {
     if error.is::<tower::timeout::error::Elapsed>() {
         return is(Class::Timeout);
     }
-    // A refusal on this side: no evidence about the other.
+    // Refused on this side, so it is no evidence about the upstream.
     #[cfg(feature = "tower")]
     if error.is::<tower::load_shed::error::Overloaded>() {
         return is(Class::Conflict);
@@ -133,7 +135,7 @@ fn known(error: &Dyn) -> Known {
     }
     #[cfg(feature = "http")]
     if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {
-        // It cannot be told from its causes: a name that is not resolved has no kind.
+        // The causes do not show it: a name that cannot be resolved has no kind.
         return if error.is_connect() { is(Class::NeverSent) } else { Known::Nothing };
     }
     #[cfg(feature = "http")]
@@ -147,7 +149,7 @@ fn known(error: &Dyn) -> Known {
     Known::Nothing
 }
 
-/// What names that could not be resolved say: std gives them no kind.
+/// Start of the message for names that could not be resolved; std gives them no kind.
 const UNRESOLVED: &str = "failed to lookup address information";
 
 fn of_io(error: &io::Error) -> Known {
@@ -155,9 +157,9 @@ fn of_io(error: &io::Error) -> Known {
         return is(class);
     }
     match error.kind() {
-        // The other side closed the connection within an answer, or takes nothing more.
+        // The peer closed the connection within a response, or accepts no more bytes.
         ErrorKind::UnexpectedEof | ErrorKind::WriteZero => is(Class::Transient),
-        // One that wraps another is judged by that one.
+        // An error that wraps another is judged by the inner one.
         _ if error
             .get_ref()
             .is_some_and(|inner| inner.source().is_some() || !matches!(known(inner), Known::Nothing)) =>
@@ -170,7 +172,7 @@ fn of_io(error: &io::Error) -> Known {
     }
 }
 
-/// The name of the number in the operating system's table, of errors that may pass.
+/// The name of the error's number in the operating system's table, for errors that may be retryable.
 fn errno(error: &io::Error) -> Option<&'static str> {
     Some(match error.kind() {
         ErrorKind::ConnectionRefused => "ECONNREFUSED",
@@ -190,7 +192,7 @@ fn errno(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// Numbers that std has no kind for.
+/// Names of numbers for which std has no kind.
 const fn unnamed(number: i32) -> Option<&'static str> {
     let (down, reset, shutdown, buffers) = if cfg!(any(target_os = "linux", target_os = "android")) {
         (112, 102, 108, 105)
@@ -236,7 +238,7 @@ fn of_hyper(error: &hyper::Error) -> Known {
     } else if error.is_timeout() {
         is(Class::Timeout)
     } else {
-        // Streams and connections that broke; what broke them is among the causes.
+        // Broken streams and connections; the reason is among the causes.
         Known::Wraps(Class::Transient)
     }
 }
@@ -250,7 +252,7 @@ fn of_redis(error: &redis::RedisError) -> Known {
         return is(Class::Timeout);
     }
     match error.code() {
-        // The server starts, or has a script running; the cluster moves slots or elects.
+        // The server is starting or runs a long script, or the cluster moves slots or elects a primary.
         Some("LOADING" | "BUSY" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY") => {
             is(Class::Transient)
         }

@@ -1,4 +1,4 @@
-//! Figures to the facade `metrics`, under the names and labels of `docs/telemetry.md`.
+//! Exports metrics to the facade `metrics`, with the names and labels of `docs/telemetry.md`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use tidegate::{Family, Instrument, Meter, Reading, RecordType, Wait};
 use crate::engine::{Engine, Shared};
 use crate::events::{Event, Subscription};
 
-/// An engine whose figures go to the recorder of the facade `metrics`: see [`Engine::metrics`]. Ends when it is dropped.
+/// Exports an engine's metrics to the recorder of the facade `metrics`: see [`Engine::metrics`]. Dropping it ends the
+/// export.
 #[must_use = "nothing is measured once it is dropped"]
 pub struct Metrics {
     shared: Arc<Shared>,
@@ -18,10 +19,11 @@ pub struct Metrics {
 }
 
 impl Engine {
-    /// Counts for the facade `metrics` from now on; the first `max_routes` routes of each policy have series of their own, the others
-    /// share `other`. Of one engine the first to ask decides how many.
+    /// Starts to count for the facade `metrics`. The first `max_routes` routes of each policy have their own series;
+    /// the others share `other`. The engine's first caller of this function decides the number.
     ///
-    /// Histograms are told as things happen; counters and levels are counted in the engine, and told by [`Metrics::publish`].
+    /// Histograms are recorded when events happen. Counters and gauges are counted in the engine and exported by
+    /// [`Metrics::publish`].
     ///
     /// ```
     /// use tidegate_tokio::Engine;
@@ -51,7 +53,7 @@ impl Engine {
     }
 }
 
-/// A call's length, or how long it waited for a permit.
+/// Records a call's duration, or its wait for a permit.
 fn span(shared: &Shared, event: &Event) {
     let (family, value) = match (event.what, event.why) {
         (RecordType::CallDone, _) => (Family::CallDuration, event.elapsed),
@@ -66,7 +68,7 @@ fn span(shared: &Shared, event: &Event) {
 }
 
 impl Metrics {
-    /// Tells counters and levels as they are now.
+    /// Exports the current values of counters and gauges.
     pub fn publish(&self) {
         let listeners = &self.shared.listeners;
         let all = listeners.metered(&self.shared, self.max_routes, Meter::read);
@@ -83,7 +85,7 @@ impl Metrics {
                     counter!(name, labels).absolute(value as u64);
                 }
                 (Instrument::Gauge, Reading::Number(value)) => gauge!(name, labels).set(value),
-                // Told as they came.
+                // Recorded when the events happened.
                 (Instrument::Histogram, _) | (_, Reading::Histogram { .. }) => {}
             }
         }

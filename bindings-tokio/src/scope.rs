@@ -1,7 +1,7 @@
-//! What calls inherit from around them: deadlines, criticality, and the call they are nested in.
+//! The scope of calls: deadlines, criticality and the parent call that nested calls inherit.
 //!
-//! It is around what is polled while it is set on this thread, and no longer: futures set theirs before they poll what is
-//! inside, and put back what was there after it.
+//! A scope is set on this thread only while a future inside it is polled: futures set theirs before they poll their
+//! contents, and restore the previous one afterwards.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -15,25 +15,25 @@ use tokio::time::Instant;
 
 use crate::clock;
 
-/// A call, and the number of its engine; engines count from 1, and 0 is no call.
+/// The number of an engine and one of its calls; engines count from 1, and 0 means no call.
 type Call = (u64, CallId);
 
-/// What holds for every call inside.
+/// Limits for every call inside the scope.
 #[derive(Clone, Copy, Debug, Default)]
 struct Limits {
-    /// When everything inside has to end.
+    /// The moment by which every call inside has to end.
     ends: Option<Instant>,
     criticality: Option<Criticality>,
 }
 
 impl Limits {
-    /// These inside of others: the earlier end, and the criticality that was said last.
+    /// Combines these limits with those outside: the earlier end, and the innermost criticality.
     fn inside(self, outer: Self) -> Self {
         Self { ends: earlier(self.ends, outer.ends), criticality: self.criticality.or(outer.criticality) }
     }
 }
 
-/// What a call takes from around it.
+/// Values that a call inherits from its scope.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inherited {
     pub parent: Option<CallId>,
@@ -41,21 +41,21 @@ pub(crate) struct Inherited {
     pub criticality: Option<Criticality>,
 }
 
-// Every call looks at the first two, so they are plain numbers: nothing to be registered, borrowed or dropped.
+// Every call reads the first two, so they are plain values without registration, borrows or destructors.
 thread_local! {
     /// The innermost call.
     static CALL: Cell<Call> = const { Cell::new(NONE) };
     static LIMITS: Cell<Limits> = const { Cell::new(Limits { ends: None, criticality: None }) };
-    /// The calls of other engines that it stands in, outermost first. Few programs have a second engine.
+    /// Outer calls of other engines, outermost first. Few programs have a second engine.
     static FARTHER: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
 }
 
 const NONE: Call = (0, CallId::from_word(0));
 
-/// A call that is around until this is dropped.
+/// Makes a call the current one until this is dropped.
 pub(crate) struct Inside {
     before: Call,
-    /// Has the one before been put among those farther out?
+    /// Whether the previous call was moved to `FARTHER`.
     farther: bool,
 }
 
@@ -88,11 +88,11 @@ fn push(call: Call) {
 
 #[cold]
 fn pop() {
-    // A thread that ends has none any more.
+    // The list may be gone already while its thread ends.
     let _ = FARTHER.try_with(|farther| farther.borrow_mut().pop());
 }
 
-/// What a call of this engine inherits.
+/// Values that a call of this engine inherits.
 #[inline]
 pub(crate) fn inherited(engine: u64) -> Inherited {
     let Limits { ends, criticality } = LIMITS.get();
@@ -117,7 +117,7 @@ fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     }
 }
 
-/// What holds for every call made inside a future, in whatever policy.
+/// Limits for every call made inside a future, under any policy.
 ///
 /// ```
 /// use std::time::Duration;
@@ -149,27 +149,27 @@ impl Bounds {
         Self { deadline: None, criticality: None }
     }
 
-    /// Time in which everything inside has to end, from [`Bounds::around`] on. The earlier of nested deadlines wins.
+    /// Limits the time of everything inside, counted from [`Bounds::around`]. The earliest of nested deadlines wins.
     pub const fn deadline(self, deadline: Duration) -> Self {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// How much the calls inside matter to queues, where they do not say so themselves.
+    /// Sets how important the calls inside are to queues, unless they set it themselves.
     pub const fn criticality(self, criticality: Criticality) -> Self {
         Self { criticality: Some(criticality), ..self }
     }
 
-    /// The future with these bounds around it.
+    /// Wraps the future in these bounds.
     ///
-    /// A task that is spawned inside is outside again; [`carry`] takes the bounds along.
+    /// A task spawned inside does not inherit them; [`carry`] takes them along.
     pub fn around<F: Future>(self, future: F) -> Within<F> {
         let ends = self.deadline.map(|span| clock::after(Instant::now(), clock::span(span)));
         Within { future, limits: Limits { ends, criticality: self.criticality }, calls: Vec::new() }
     }
 }
 
-/// A future with everything around it that is around this line: deadlines, criticality, and the calls that it is made in.
-/// For tasks, which inherit nothing by themselves.
+/// Wraps a future in the scope of the caller: deadlines, criticality and parent calls. Use it for spawned tasks, which
+/// inherit nothing by themselves.
 ///
 /// ```
 /// use std::time::Duration;
@@ -190,13 +190,13 @@ pub fn carry<F: Future>(future: F) -> Within<F> {
     Within { future, limits: LIMITS.get(), calls }
 }
 
-/// Time left of the deadlines around this line; `None` where there is none.
+/// Time left until the earliest deadline of the current scope; `None` if it has none.
 pub fn time_left() -> Option<Duration> {
     LIMITS.get().ends.map(|ends| ends.saturating_duration_since(Instant::now()))
 }
 
 pin_project! {
-    /// A future with bounds around it: see [`Bounds::around`] and [`carry`].
+    /// A future inside bounds: see [`Bounds::around`] and [`carry`].
     #[derive(Debug)]
     #[must_use = "futures do nothing unless they are polled"]
     pub struct Within<F> {
@@ -218,7 +218,7 @@ impl<F: Future> Future for Within<F> {
     }
 }
 
-/// What was around before, put back when this is dropped.
+/// The previous scope, restored when this is dropped.
 struct Entered {
     limits: Limits,
     call: Call,
@@ -243,7 +243,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         LIMITS.set(self.limits);
         CALL.set(self.call);
-        // A thread that ends has none any more.
+        // The list may be gone already while its thread ends.
         let _ = FARTHER.try_with(|farther| farther.borrow_mut().truncate(self.farther));
     }
 }

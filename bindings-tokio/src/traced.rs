@@ -1,4 +1,4 @@
-//! Events to `tracing`.
+//! Forwards events to `tracing`.
 
 use tidegate::{RecordType, Verdict, Wait};
 use tracing::Level;
@@ -7,11 +7,11 @@ use crate::engine::Engine;
 use crate::events::{Event, Subscription};
 
 impl Engine {
-    /// Writes events of these types to `tracing` under the target `tidegate`, in the span that their call's task is in, until the
-    /// subscription is dropped. Names and numbers only: no URLs, no texts of errors.
+    /// Writes events of these types to `tracing` under the target `tidegate`, in the span of their call's task, until
+    /// the subscription is dropped. Events contain names and numbers only: no URLs, no error texts.
     ///
-    /// Refusals, ends without success and changes of breakers are warnings; retries and changes of limits infos; what every call has is
-    /// debug. Refusals of one kind on one route come once a second, with a count.
+    /// Refusals, calls without success and breaker changes are warnings; retries and limit changes are infos; events of
+    /// every call are debug. Refusals of one kind on one route are written once a second, with a count.
     ///
     /// ```
     /// use tidegate_tokio::{Engine, RecordType};

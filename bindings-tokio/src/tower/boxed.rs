@@ -1,4 +1,4 @@
-//! Layers with boxed errors, as tower's own have them.
+//! Layers with boxed errors, as tower's own layers have them.
 
 use std::future::Future;
 use std::pin::Pin;
