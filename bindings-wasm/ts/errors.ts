@@ -1,48 +1,48 @@
-/** What a call can end with besides its own result or its own error. */
+/** The errors of this library. */
 
-/** What every error of ours tells. */
+/** Details that every error of this library can carry. */
 export interface Told {
   /** The verdict of the engine, finer than `code`. */
   reason?: string | undefined;
-  /** Milliseconds after which another try would make sense. */
+  /** Milliseconds after which another try makes sense. */
   retryIn?: number | undefined;
   /** The policy's name. */
   policy?: string | undefined;
   /** The route's key. */
   route?: string | undefined;
-  /** What was under way when we stopped it, or the last failure. */
+  /** What was in progress when we stopped the call, or the last failure. */
   cause?: unknown;
   /** The limits of a bulkhead. */
   limits?: Limits | undefined;
 }
 
-/** What tells the classes apart; `code` is the name in snake case if it is left out, and `httpStatus` 503. */
+/** The identity of an error class; by default `code` is the name in snake case, and `httpStatus` 503. */
 type Kind = readonly [name: string, httpStatus?: number, code?: string];
 
 /**
- * Where a class has its kind. One key for every copy of this package in a process: `import` and `require` each load their own classes, and an error
- * of one copy is an `instanceof` the same class of the other.
+ * The key under which a class keeps its kind. All copies of this package in a process share it: `import` and `require` each load their
+ * own classes, and an error of one copy is an `instanceof` the same class of the other copy.
  */
 const KIND = Symbol.for("tidegate/0.1/error");
 
 /**
  * Base of all errors of this library.
  *
- * The last response, or the original error, is what a caller gets wherever there is one; these errors are for calls refused
- * before an attempt, and for attempts that we stopped ourselves.
+ * If there is a last response or an original error, the caller gets that. These errors are for calls that were refused before an
+ * attempt, and for attempts that we stopped.
  */
 export class TidegateError extends Error {
-  /** @internal A minifier changes the names of the classes themselves. */
+  /** @internal Minifiers rename the classes themselves. */
   static [KIND]: Kind = ["TidegateError", 503, "error"];
   /** The kind of error, the same in every language. */
   readonly code!: string;
-  /** What an HTTP server would answer its own caller with. */
+  /** The status with which an HTTP server would answer its own caller. */
   readonly httpStatus!: number;
   /** The verdict of the engine, finer than `code`: a bulkhead refuses with `queue_full` or `acquire_timeout`. */
   readonly reason: string | undefined;
-  /** Milliseconds after which another try would make sense. */
+  /** Milliseconds after which another try makes sense. */
   readonly retryIn: number | undefined;
-  /** The wall-clock moment from which another try would make sense. */
+  /** The wall-clock moment after which another try makes sense. */
   readonly retryAt: Date | undefined;
   /** The policy's name. */
   readonly policy: string | undefined;
@@ -64,7 +64,7 @@ export class TidegateError extends Error {
   }
 }
 
-/** Is it an error of this class, or of the same class of another copy of this package? */
+/** Whether a value is an error of this class, or of the same class in another copy of this package. */
 function isOf(asked: typeof TidegateError, value: unknown): boolean {
   if (Function.prototype[Symbol.hasInstance].call(asked, value)) return true;
   if (!(value instanceof Error) || !Object.hasOwn(asked, KIND)) return false;
@@ -83,7 +83,7 @@ export class Rejected extends TidegateError {
   declare readonly code: string;
 }
 
-/** The rate limit is used up. */
+/** The rate limit has no tokens left. */
 export class RateLimited extends Rejected {
   /** @internal */
   static override [KIND]: Kind = ["RateLimited", 429];
@@ -91,13 +91,13 @@ export class RateLimited extends Rejected {
   declare readonly httpStatus: 429;
 }
 
-/** The limits that a bulkhead has. */
+/** The settings of a bulkhead. */
 export interface Limits {
   /** Calls in flight at once. */
   maxConcurrency: number | null;
-  /** Waiting calls; null is unbounded. */
+  /** Most calls in its queue; null is unbounded. */
   maxQueue: number | null;
-  /** The patience of a waiting call, in milliseconds; null is for ever. */
+  /** Longest wait for a slot, in milliseconds; null is unbounded. */
   acquireTimeout: number | null;
 }
 
@@ -125,21 +125,21 @@ export class Throttled extends Rejected {
   declare readonly httpStatus: 429;
 }
 
-/** An operator refuses all calls. */
+/** An operator has forced the policy or route open, so it refuses all calls. */
 export class ForcedOpen extends Rejected {
   /** @internal */
   static override [KIND]: Kind = ["ForcedOpen"];
   declare readonly code: "forced_open";
 }
 
-/** Too many calls are held already. */
+/** The hold for retries is full. */
 export class HoldFull extends Rejected {
   /** @internal */
   static override [KIND]: Kind = ["HoldFull"];
   declare readonly code: "hold_full";
 }
 
-/** The shared store is gone, and the policy says to refuse. */
+/** The shared store is unreachable, and the policy refuses calls then. */
 export class StoreUnavailable extends Rejected {
   /** @internal */
   static override [KIND]: Kind = ["StoreUnavailable"];
@@ -153,7 +153,7 @@ export class CostAboveBurst extends TidegateError {
   declare readonly code: "cost_above_burst";
 }
 
-/** The call was given up, because nothing was heard of it for so long. */
+/** The call was abandoned, because the engine had no event of it for too long. */
 export class CallLost extends TidegateError {
   /** @internal */
   static override [KIND]: Kind = ["CallLost"];
@@ -183,7 +183,7 @@ export class ModuleUnavailable extends TidegateError {
   declare readonly code: "module_unavailable";
 }
 
-/** Something that cannot wait was asked for before the engine's WebAssembly module is there: `await ready()` first. */
+/** A synchronous method was called before the engine's WebAssembly module was loaded: `await ready()` first. */
 export class NotReady extends TidegateError {
   /** @internal */
   static override [KIND]: Kind = ["NotReady"];
@@ -197,12 +197,12 @@ export interface Mistake {
   readonly rule: string;
 }
 
-/** A policy that cannot be built, with every mistake there is. */
+/** A policy that cannot be built, with all its mistakes. */
 export class PolicyError extends TidegateError {
   /** @internal */
   static override [KIND]: Kind = ["PolicyError", 503, "policy"];
   declare readonly code: "policy";
-  /** Every mistake there is. */
+  /** All mistakes. */
   readonly mistakes: readonly Mistake[];
 
   constructor(mistakes: readonly Mistake[]) {
@@ -211,13 +211,13 @@ export class PolicyError extends TidegateError {
   }
 }
 
-/** For a mistake that is found before core is asked. */
+/** Throws a mistake that is found before core checks the settings. */
 export function wrong(key: string, value: unknown, rule: string): never {
   throw new PolicyError([{ key, value: String(value), rule }]);
 }
 
 /**
- * For a value that is out of range.
+ * Throws for a value out of range.
  *
  * @throws RangeError Always.
  */
@@ -225,7 +225,7 @@ export function outOfRange(key: string, value: unknown, rule: string): never {
   throw new RangeError(`${key} = ${String(value)}: must be ${rule}`);
 }
 
-/** Makes sure that it is a whole number. */
+/** Checks that a value is a whole number in its range. */
 export function checkWhole(
   key: string,
   value: unknown,
@@ -238,7 +238,7 @@ export function checkWhole(
   }
 }
 
-/** `maxAttempts` as core has it: `max_attempts`. */
+/** Core's notation of a name: `max_attempts` for `maxAttempts`. */
 export function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }

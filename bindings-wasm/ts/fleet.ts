@@ -1,8 +1,8 @@
 /**
  * Rates, breakers and bulkheads that many processes share through Redis or Valkey (`store: "fleet"`, docs/spec.md 10).
  *
- * The engine writes whole commands and reads whole replies; here they are carried, detached from any call, on the client that you
- * have. Nothing here decides: no script, no retry, no parsing.
+ * The engine composes whole commands and parses whole replies. This file sends the commands on the client that you have, outside of any
+ * call. It decides nothing: it has no scripts, no retries and no parsing.
  *
  * ```ts
  * import { attach, RedisStore } from "tidegate/fleet";
@@ -19,32 +19,32 @@ import { randomSeed } from "./engine/platform.js";
 import { TidegateError } from "./errors.js";
 import type { Timed } from "./time/ticker.js";
 
-/** What a store answers: a bulk string, an integer, or nothing. */
+/** A reply of a store: a bulk string, an integer, or nothing. */
 export type StoreAnswer = string | Uint8Array | number | bigint | null | undefined;
 
-/** A store, over whatever reaches it. */
+/** A store, over any transport. */
 export interface Store {
   /**
-   * `lua` for Redis 5 and newer and for Valkey, where scripts run; `plain` for services that forbid them: bulkheads and latencies
-   * are not shared there, and around the edge of a window a rate lets twice the permits through. `lua` if left out.
+   * `lua` for Redis 5 and newer and for Valkey, where scripts run; `plain` for services that forbid scripts. With `plain`, bulkheads
+   * and latencies are not shared, and around the edge of a window a rate limit lets twice the permits through. The default is `lua`.
    */
   readonly kind?: "lua" | "plain" | undefined;
   /**
-   * Carries out one command, once: it is not to be repeated, because whether it was carried out is then not known.
+   * Executes one command, once. It must not repeat the command, because a failed command may have been executed.
    *
    * @param words The command's name and its arguments.
-   * @param key The place in `words` of the key that a cluster routes by.
-   * @throws StoreError For an error that the store itself has answered with. Any other is the store's absence.
+   * The index in `words` of the key by which a cluster routes.
+   * @throws StoreError For an error reply of the store. Any other error counts as an unreachable store.
    */
   execute(words: readonly string[], key: number): StoreAnswer | PromiseLike<StoreAnswer>;
 }
 
-/** An error that the store has answered with; its message is the store's text: `READONLY You can't write …`. */
+/** An error reply of the store; its message is the store's text: `READONLY You can't write …`. */
 export class StoreError extends Error {
   override name = "StoreError";
 }
 
-/** ioredis, or a cluster of it. */
+/** A client of ioredis, or its cluster. */
 interface WithCall {
   call(command: string, ...args: string[]): Promise<unknown>;
 }
@@ -55,23 +55,23 @@ interface WithSendCommand {
   sendCommand(...args: never[]): Promise<unknown>;
 }
 
-/** What `RedisStore` takes: a client of ioredis, of node-redis, or anything with a method `execute`. */
+/** A client for `RedisStore`: of ioredis, of node-redis, or any object with a method `execute`. */
 export type RedisClient = WithCall | WithSendCommand | Pick<Store, "execute">;
 
-/** How a `RedisStore` is made. */
+/** Options of a `RedisStore`. */
 export interface RedisStoreOptions {
-  /** Are there scripts? `lua` if left out. */
+  /** Whether the server runs scripts; `lua` if absent. */
   readonly kind?: "lua" | "plain" | undefined;
 }
 
 type Execute = (words: readonly string[], key: number) => unknown;
 
 /**
- * A store over the client that you have: ioredis and node-redis, single node, Sentinel or Cluster.
+ * A store over your client: ioredis and node-redis, single node, Sentinel or Cluster.
  *
- * The client stays yours: connected and closed by you. Let it not repeat commands or keep them until there is a connection
- * (ioredis: `maxRetriesPerRequest: 0, enableOfflineQueue: false`; node-redis: `disableOfflineQueue: true`), since the engine
- * has given such a command up by then.
+ * You connect and close the client. Configure it not to repeat commands and not to queue them while it is disconnected (ioredis:
+ * `maxRetriesPerRequest: 0, enableOfflineQueue: false`; node-redis: `disableOfflineQueue: true`), since by then the engine has
+ * abandoned such a command.
  *
  * @throws TypeError If it is no such client.
  */
@@ -88,7 +88,7 @@ export class RedisStore implements Store {
     this.#execute = executeOf(client);
   }
 
-  /** Carries out one command of an engine. */
+  /** Executes one command of an engine. */
   async execute(words: readonly string[], key: number): Promise<StoreAnswer> {
     try {
       return (await this.#execute(words, key)) as StoreAnswer;
@@ -100,7 +100,7 @@ export class RedisStore implements Store {
 
 function executeOf(client: unknown): Execute {
   const { call, sendCommand, execute } = (client ?? {}) as Record<string, unknown>;
-  // ioredis has a method sendCommand, too, which takes what it calls a Command.
+  // ioredis has a method `sendCommand` too, but it takes a `Command`.
   if (typeof call === "function") {
     return (words) => Reflect.apply(call, client, [...words]);
   }
@@ -116,23 +116,26 @@ function executeOf(client: unknown): Execute {
   );
 }
 
-/** The names that clients have for an error that the server has answered with. */
+/** The names that clients give to an error reply of the server. */
 const ANSWERS = new Set(["ReplyError", "ErrorReply", "SimpleError", "BlobError", "StoreError"]);
 
-/** Is it an error that the server has answered with? Else nobody knows what has become of the command. */
+/** Whether it is an error reply of the server. After any other error, it is unknown whether the command was executed. */
 function isAnswer(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return ANSWERS.has(error.name) || ANSWERS.has(error.constructor.name);
 }
 
-/** How a store is attached. */
+/** Options of `attach`. */
 export interface AttachOptions {
-  /** The engine; the process's own if left out. */
+  /** The engine; by default the engine of the process. */
   readonly engine?: Engine | undefined;
-  /** What keys begin with, at most 100 bytes: fleets that share a server and nothing else have different ones. `tidegate` if left out. */
+  /**
+   * The prefix of all keys, at most 100 bytes; `tidegate` by default. Fleets that share a server but no limits need different
+   * namespaces.
+   */
   readonly namespace?: string | undefined;
   /**
-   * Told of every command under way. On Cloudflare Workers a request's promises end with it: give `waitUntil` of
+   * Gets a promise for every command in flight. On Cloudflare Workers the promises of a request end with it: pass `waitUntil` of
    * `cloudflare:workers` there.
    */
   readonly waitUntil?: ((command: Promise<void>) => void) | undefined;
@@ -141,9 +144,9 @@ export interface AttachOptions {
 const attached = new WeakSet<Engine>();
 
 /**
- * Attaches a store to an engine, before the first policy that says `store: "fleet"`, and for good.
+ * Attaches a store to an engine permanently, before the first policy with `store: "fleet"`.
  *
- * @throws TidegateError If the engine has one.
+ * @throws TidegateError If the engine has a store already.
  * @throws RangeError If the namespace is too long.
  */
 export function attach(store: Store, options: AttachOptions = {}): void {
@@ -162,7 +165,8 @@ export function attach(store: Store, options: AttachOptions = {}): void {
   say(namespace);
   native.attach_store(engine.handle, kind, ...randomSeed(), engine.time());
   const carrier = new Carrier(store, waitUntil);
-  // The engine holds its carrier, and not the other way round: else neither would ever be collected while a command is out.
+  // The engine refers to its carrier, and the carrier not to the engine: otherwise neither could be collected while a command is in
+  // flight.
   engine.carrier = () => carrier.carry(engine);
   engine.carrier();
 }
@@ -173,7 +177,7 @@ const encoder = new TextEncoder();
 
 type Written = [id: number, within: number, key: number, words: string[]];
 
-/** Carries an engine's commands, and nothing else. */
+/** Sends an engine's commands and passes the replies back. */
 class Carrier {
   readonly #store: Store;
   readonly #waitUntil: AttachOptions["waitUntil"];
@@ -199,7 +203,7 @@ class Carrier {
     });
     let place = -1;
     const answer = (what: number, bytes: Uint8Array) => {
-      if (place < 0) return; // the first one counts
+      if (place < 0) return; // only the first reply counts
       engine.ticker.drop(place);
       place = -1;
       sayBytes(bytes);
@@ -208,7 +212,7 @@ class Carrier {
     };
     const late: Timed = { tick: () => answer(LOST, NOTHING) };
     place = engine.ticker.add(late, engine.last + within * 1000);
-    // Later, and outside of the call that it is for: a client that uses a policy itself is nobody's child.
+    // In a later microtask and outside of the scope of the call: calls of a client that uses a policy itself are not nested in it.
     const go = async () => {
       await Promise.resolve();
       return bytesOf(await this.#store.execute(words, key));
@@ -224,22 +228,22 @@ class Carrier {
     try {
       this.#waitUntil?.(ended);
     } catch {
-      // The platform's, outside of a request: the command runs as it may, and the call that it is for goes on.
+      // `waitUntil` throws outside of a request. The command still runs as far as the platform lets it, and the call continues.
     }
   }
 }
 
-/** An answer as the engine takes it; a copy, since it may not be what it seems to be. */
+/** A reply as bytes for the engine; copied, since the buffer may not be what it claims to be. */
 function bytesOf(answer: StoreAnswer): Uint8Array {
   if (answer === null || answer === undefined) return NOTHING;
   return answer instanceof Uint8Array ? new Uint8Array(answer) : encoder.encode(String(answer));
 }
 
-/** The text of an error that the store has answered with; undefined where there is no answer. */
+/** The text of an error reply; undefined if the store did not reply. */
 function textOf(error: unknown): Uint8Array | undefined {
   try {
     return isAnswer(error) ? encoder.encode(String((error as Error).message)) : undefined;
   } catch {
-    return undefined; // an error that cannot be looked at
+    return undefined; // the error's properties cannot be read
   }
 }

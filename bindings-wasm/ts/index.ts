@@ -1,9 +1,9 @@
-/** The entry for pages: the modules lie beside the code, and are fetched and compiled when the first policy is made. */
+/** The entry for pages: the modules are files beside the code, fetched and compiled when the first policy is made. */
 
 import { provide, streamed } from "./engine/module.js";
 
 provide({
-  // In full, each: only so does a bundler see what belongs to the code.
+  // Each URL is written out, because bundlers recognize files only in this form.
   later: (which) =>
     which === "small"
       ? streamed(new URL("./small.wasm", import.meta.url))

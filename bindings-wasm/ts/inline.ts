@@ -1,4 +1,4 @@
-/** The entry for hosts that need one file: the full module stands in the source. */
+/** The entry for hosts that need a single file: the source contains the full module. */
 
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";

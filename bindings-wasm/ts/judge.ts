@@ -1,4 +1,4 @@
-/** What errors of plain functions mean (semantics 1.5): core's table, looked up by the first failure. */
+/** Judgement of errors of plain functions (semantics 1.5): core's table, built on the first failure. */
 
 import { isWorker } from "./engine/platform.js";
 import {
@@ -16,9 +16,9 @@ import type { Core } from "./run/core.js";
 /** A class of errors, for `on`. */
 export type ErrorClass = abstract new (...args: never[]) => unknown;
 
-/** Permanent, because nothing is known of the error: its note says so. */
+/** Permanent, because the error is unknown; a note tells the caller. */
 export const UNLISTED = -3;
-/** Permanent by a status or by an end of our own: no note is needed. */
+/** Permanent by its status, or an error of ours; needs no note. */
 const SAID = -4;
 
 const TRANSIENT = 1;
@@ -27,10 +27,10 @@ const TIMEOUT = 3;
 const CONFLICT = 5;
 const PERMANENT = 6;
 const MEMBERS = 8;
-/** Added to the class of a name that a wrapper has. */
+/** Added to the class of a name that marks a wrapper. */
 const WRAPPER = 16;
 
-/** What browsers say when a connection fails: `TypeError`s that are told from mistakes by their words alone. */
+/** Messages of browsers when a connection fails. Only the message distinguishes such a `TypeError` from a mistake. */
 const NETWORK =
   /^(?:Failed to fetch|Load failed|NetworkError when attempting to fetch resource\.|The network connection was lost\.|Network request failed|terminated|network error|The Internet connection appears to be offline\.)/i;
 
@@ -46,7 +46,7 @@ function words(...tables: [Readonly<Record<string, string>>, number][]): Map<str
   return map;
 }
 
-/** What servers meet, which pages do not load (`errors_server_gen.ts`). */
+/** Errors that occur on servers; pages do not load them (`errors_server_gen.ts`). */
 export interface ServerTable {
   readonly NAMES: Readonly<Record<string, string>>;
   readonly WRAPS: Readonly<Record<string, string>>;
@@ -59,13 +59,13 @@ let server: ServerTable = { NAMES: {}, WRAPS: {}, SQLSTATES: {}, THROTTLING: "",
 let names: Map<string, number> | undefined;
 let states: Map<string, number> | undefined;
 
-/** Entries for servers teach the rest of the table. */
+/** Adds the errors of servers to the table; entries for servers call it. */
 export function teach(table: ServerTable): void {
   server = table;
   names = states = undefined;
 }
 
-/** A property, or undefined: what throws counts as absent. */
+/** Reads a property; one that throws counts as absent. */
 function read(value: unknown, name: string): unknown {
   if ((typeof value !== "object" && typeof value !== "function") || value === null) return undefined;
   try {
@@ -84,7 +84,7 @@ function kindOf(outcome: number): number {
   return Math.floor(outcome / KIND_UNIT) % 32;
 }
 
-/** The outcome with another opinion. Words are longer than what bit operators keep. */
+/** Replaces the opinion of an outcome. Words are longer than the 32 bits of bit operators. */
 function withOpinion(outcome: number, opinion: number): number {
   return outcome + (opinion - (Math.floor(outcome / OPINION_UNIT) % 4)) * OPINION_UNIT;
 }
@@ -93,13 +93,13 @@ function mayPass(outcome: number): boolean {
   return outcome >= 0 && kindOf(outcome) >= TRANSIENT && kindOf(outcome) <= CONFLICT;
 }
 
-/** The outcome of an error under a policy (without one a status says nothing), or `UNLISTED`. */
+/** The outcome of an error under a policy, or `UNLISTED`. Without a policy a status has no meaning. */
 export function judge(error: unknown, core: Core | undefined): number {
   let outcome = taken(error);
   if (outcome === undefined) {
     try {
       outcome = chain(error, core, []);
-    } catch {} // what cannot be looked at says nothing
+    } catch {} // an error whose properties cannot be read says nothing
     if (outcome === undefined || outcome === PERMANENT * KIND_UNIT) outcome = UNLISTED;
     else if (outcome === SAID) outcome = PERMANENT * KIND_UNIT;
   }
@@ -119,7 +119,7 @@ function isA(error: unknown, kind: ErrorClass): boolean {
   }
 }
 
-/** What an error says, else its cause, else its members; undefined if none of them says anything. */
+/** The outcome of an error, else of its cause, else of its members; undefined if none is known. */
 function chain(error: unknown, core: Core | undefined, seen: unknown[], grouped = false): number | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   if (seen.length >= DEEPEST || seen.includes(error)) return undefined;
@@ -130,7 +130,7 @@ function chain(error: unknown, core: Core | undefined, seen: unknown[], grouped 
   return inner ?? (said === undefined ? undefined : said - WRAPPER * KIND_UNIT);
 }
 
-/** A group may be repeated if each of its first members may (semantics 1.5.14). */
+/** The outcome of a group, which may be repeated if each of its first members may (semantics 1.5.14). */
 function group(
   error: unknown,
   core: Core | undefined,
@@ -143,7 +143,7 @@ function group(
   return outcomes.every((outcome) => outcome !== undefined && mayPass(outcome)) ? outcomes[0] : undefined;
 }
 
-/** What this error says of itself: an outcome, with `WRAPPER` added to its class where a cause goes before it. */
+/** The outcome of this error alone, with `WRAPPER` added to its class if a cause takes precedence. */
 function says(error: object, core: Core | undefined): number | undefined {
   if (error instanceof TidegateError) return ofOurs(error);
   const code = read(error, "code");
@@ -170,19 +170,19 @@ function says(error: object, core: Core | undefined): number | undefined {
   if (name === "TypeError" && read(error, "cause") === undefined && NETWORK.test(String(message))) {
     return TRANSIENT * KIND_UNIT;
   }
-  // A Cloudflare Worker's lost connection is an `Error` that says this, and not where it was overload.
+  // A lost connection of a Cloudflare Worker is an `Error` with `retryable` true, and without `overloaded`.
   const passes = read(error, "retryable") === true && read(error, "overloaded") !== true && isWorker();
   return passes ? TRANSIENT * KIND_UNIT : undefined;
 }
 
-/** An inner policy's end: a refusal is retryable, and no evidence about the far side (semantics 1.4). */
+/** The outcome of an inner policy's error: a refusal is retryable, and no evidence about the server (semantics 1.4). */
 function ofOurs(error: TidegateError): number {
   if (error.httpStatus === 429) return packOutcome(THROTTLED, 0, error.retryIn);
   if (error instanceof Rejected) return CONFLICT * KIND_UNIT;
   return error.httpStatus === 504 ? TIMEOUT * KIND_UNIT : SAID;
 }
 
-/** A status or a code on the error, judged as an answer. */
+/** The outcome of a status or code on the error, judged like a response. */
 function status(error: object, core: Core, code: unknown, name: unknown): number | undefined {
   const throttled = [name, code, read(error, "Code")].some(
     (word) => typeof word === "string" && ` ${server.THROTTLING} `.includes(` ${word} `),
@@ -221,12 +221,12 @@ function judged(core: Core, found: number, headers: unknown): number {
   try {
     outcome = core.engine.classify(core.number, found, listed(headers));
   } catch {
-    outcome = bare(); // headers that cannot be read are none
+    outcome = bare(); // headers that cannot be read count as absent
   }
   return outcome === PERMANENT * KIND_UNIT ? SAID : outcome;
 }
 
-/** Headers of any library, as the engine asks for them. */
+/** Headers of any library, in the form that the engine reads. */
 function listed(headers: unknown): Headers | undefined {
   if (typeof headers !== "object" || headers === null) return undefined;
   if (!Array.isArray(headers) && typeof read(headers, "forEach") === "function") return headers as Headers;
@@ -237,18 +237,18 @@ function listed(headers: unknown): Headers | undefined {
   return { forEach } as unknown as Headers;
 }
 
-/** The note of an error that nothing is known of. */
+/** The note for an error that is unknown. */
 export function noteOfUnlisted(error: unknown): string {
   const own = read(read(error, "constructor"), "name");
   const name = typeof own === "string" && own !== "" ? own : typeof error;
   return NOTE.replace("{error}", name).replace("{on}", `on: [${name}]`);
 }
 
-// Judgements that calls leave for the call around them when they step back from a retry (semantics 1.6).
+// Judgements that a call, when it does not retry, leaves on its result for the call around it (semantics 1.6).
 
 const RETRY = 1;
 const DO_NOT = 2;
-/** The verdicts that leave a judgement, and whether the call around may repeat. */
+/** The verdicts that leave a judgement, and whether the outer call may repeat. */
 const STEPS_BACK: Partial<Record<Verdict, number>> = {
   nested: RETRY,
   method: DO_NOT,
@@ -258,14 +258,14 @@ const STEPS_BACK: Partial<Record<Verdict, number>> = {
 const left = new WeakMap<object, number>();
 let anyAnswer = false;
 
-/** Leaves what a call has judged with its result, for the next call around it. */
+/** Stores a call's judgement with its result, for the next outer call. */
 export function leave(value: unknown, ok: boolean, verdict: Verdict, outcome: number, core: Core): void {
   const opinion = STEPS_BACK[verdict];
   if (opinion === undefined || outcome < 0 || typeof value !== "object" || value === null) return;
   if (ok && opinion === DO_NOT) return;
   let kind = kindOf(outcome);
   if (kind >= KINDS.length) {
-    // The kinds of another policy have other numbers.
+    // Kinds of another policy have other numbers.
     const base = core.engine.declaredKinds(core.number)[kind - KINDS.length]?.[1];
     kind = KINDS.indexOf(base as (typeof KINDS)[number]);
   }
@@ -274,12 +274,12 @@ export function leave(value: unknown, ok: boolean, verdict: Verdict, outcome: nu
   anyAnswer ||= ok;
 }
 
-/** Was something left with this answer? */
+/** Whether a judgement is stored with this result. */
 export function isLeft(value: unknown): boolean {
   return anyAnswer && typeof value === "object" && value !== null && left.has(value);
 }
 
-/** Takes what was left with a result: it counts once. */
+/** Takes the judgement stored with a result; it counts once. */
 export function taken(value: unknown): number | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   const outcome = left.get(value);

@@ -1,4 +1,4 @@
-/** Everything that the package has, but for where its WebAssembly comes from: that is the entries' to say. */
+/** All exports of the package. The entries add the source of the WebAssembly module. */
 
 export type { Classify, Outcome, Predicate } from "./classify.js";
 export { defaultEngine, explain } from "./engine/default_engine.js";

@@ -1,4 +1,4 @@
-/** The entry for Node, Deno and Bun: the full module is read from beside the code, when the first policy is made. */
+/** The entry for Node, Deno and Bun: the full module is read from a file beside the code when the first policy is made. */
 
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { readFileSync } from "node:fs";
@@ -12,7 +12,7 @@ teach(table);
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(new URL("./tidegate.wasm", import.meta.url)),
-  // Where a bundler has left the file behind.
+  // For bundles without the file.
   later: async () => bytesOf((await import("./full_gen.js")).MODULE),
 });
 

@@ -7,8 +7,8 @@
  * instrument();
  * ```
  *
- * Metrics have the names of docs/telemetry.md with a dot after the first word, and without the suffixes that OpenTelemetry's
- * units say: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter spells them out again.
+ * Metrics have the names of docs/telemetry.md with a dot after the first word, and without the suffixes for units, which OpenTelemetry
+ * states separately: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter adds the suffixes again.
  */
 
 import {
@@ -31,11 +31,11 @@ import {
   readInPages,
 } from "./telemetry/metrics.js";
 
-/** How an engine is instrumented. */
+/** Options of `instrument`. */
 export interface InstrumentOptions extends MetricsOptions {
   /** The provider of meters; the global one by default. */
   readonly meterProvider?: MeterProvider | undefined;
-  /** Do retries, refusals and their like become events of the span that is current? By default they do. */
+  /** Whether retries, refusals and similar events are added to the current span. True by default. */
   readonly spanEvents?: boolean | undefined;
 }
 
@@ -53,10 +53,10 @@ const NOT_FIELDS = new Set(["type", "seq", "at", "quiet", "call"]);
 const SECONDS = new Set(["wait", "elapsed"]);
 
 /**
- * Exports an engine's metrics, and tells the spans around calls what happened to them.
+ * Exports an engine's metrics, and adds events of calls to the spans around them.
  *
- * @returns What ends it. Instruments stay with their provider, quiet.
- * @throws RangeError if `maxRoutes` is out of range.
+ * @returns A subscription; its end stops the export. The instruments stay registered with their provider but report nothing.
+ * @throws RangeError If `maxRoutes` is out of range.
  */
 export function instrument(options: InstrumentOptions = {}): Subscription {
   const engine = measured(options);
@@ -97,7 +97,7 @@ export function instrument(options: InstrumentOptions = {}): Subscription {
   });
 }
 
-/** The name that OpenTelemetry has for a family, and its unit. */
+/** The OpenTelemetry name of a family, and its unit. */
 function named({ name }: Family): { otel: string; unit: string } {
   const otel = `tidegate.${name.replace(/^tidegate_/, "").replace(/_total$/, "")}`;
   return otel.endsWith("_seconds")
@@ -113,7 +113,7 @@ function observable(meter: Meter, family: Family) {
     : meter.createObservableGauge(otel, options);
 }
 
-/** What happened to a call, as an event of the span around it; spans of time in seconds, as in every language. */
+/** Adds an event of a call to the span around it; time spans in seconds, as in every language. */
 function onSpan(event: TidegateEvent): void {
   const span = trace.getActiveSpan();
   if (span?.isRecording() !== true) return;
@@ -126,7 +126,7 @@ function onSpan(event: TidegateEvent): void {
   span.addEvent(`tidegate.${event.type}`, fields);
 }
 
-/** What `ResendCount` looks at of a span. */
+/** The fields of a span that `ResendCount` uses. */
 interface StartedSpan {
   readonly kind: SpanKind;
   readonly attributes: Attributes;
@@ -136,8 +136,8 @@ interface StartedSpan {
 /**
  * A span processor that sets `http.request.resend_count` on the HTTP client spans of repeats, and on no others.
  *
- * Instrumentation inside a retry layer makes a span for each attempt, and cannot know which of them repeat another; the layer
- * does. Calls within calls add up: a second attempt around a second one is resend 2. It wants `AsyncLocalStorage`.
+ * Instrumentation inside a retry layer makes a span for each attempt, and cannot know which of them repeat another; the layer does.
+ * Nested retries add up: a second attempt within a second attempt is resend 2. It needs `AsyncLocalStorage`.
  */
 export class ResendCount {
   readonly #engine: Engine;

@@ -1,5 +1,5 @@
 /**
- * Metrics for `prom-client`. Nothing is counted before `instrument` is asked for.
+ * Metrics for `prom-client`. Nothing is counted before `instrument` is called.
  *
  * ```ts
  * import { register } from "prom-client";
@@ -22,7 +22,7 @@ import {
 
 export type { MetricsOptions } from "./telemetry/metrics.js";
 
-/** What it needs of prom-client's `Registry`. */
+/** The part of prom-client's `Registry` that is used. */
 export interface Registry {
   // biome-ignore lint/suspicious/noExplicitAny: prom-client's type wants what its own classes have
   registerMetric(metric: any): void;
@@ -36,11 +36,11 @@ interface Value {
 }
 
 /**
- * Registers an engine's metrics: names, labels and meanings of docs/telemetry.md. They are read when Prometheus asks; between
- * two scrapes a call costs what counting costs.
+ * Registers an engine's metrics, with the names, labels and meanings of docs/telemetry.md. Series are read when Prometheus scrapes;
+ * between two scrapes a call costs only the counting.
  *
- * @returns What takes them out again.
- * @throws RangeError if `maxRoutes` is out of range. Error if the registry has metrics of these names.
+ * @returns A subscription; its end removes the metrics.
+ * @throws RangeError If `maxRoutes` is out of range. Error if the registry has metrics with these names.
  */
 export function instrument(registry: Registry, options: MetricsOptions = {}): Subscription {
   const engine = measured(options);
@@ -52,7 +52,7 @@ export function instrument(registry: Registry, options: MetricsOptions = {}): Su
   });
 }
 
-/** One reading serves all families, once each. */
+/** Reads the series once per scrape and serves each family once from that reading. */
 class Reader {
   readonly #engine: Engine;
   readonly #unread = new Set<string>();
@@ -83,7 +83,7 @@ function metric(family: Family, reader: Reader): object {
     aggregator: "sum",
     labelNames: ["policy", "route", ...family.labels],
     get: async () => ({ name, help, type, aggregator: "sum", values: await reader.values(family) }),
-    reset: () => undefined, // counters are the engine's
+    reset: () => undefined, // the engine owns the counters
   };
 }
 

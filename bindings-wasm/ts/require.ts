@@ -13,7 +13,7 @@ teach(table);
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(join(__dirname, "../esm/tidegate.wasm")),
-  // Where a bundler has left the file behind.
+  // For bundles without the file.
   later: async () => bytesOf((await import("./full_gen.js")).MODULE),
 });
 

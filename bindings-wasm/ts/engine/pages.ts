@@ -13,7 +13,7 @@ export const SERIES = 2;
 const soon: (go: () => void) => unknown =
   (globalThis as { setImmediate?: (go: () => void) => unknown }).setImmediate ?? globalThis.setTimeout;
 
-/** Reads all pages, each at most about 200 µs of work in the module, and returns the JSON of the pages that have any. */
+/** Reads all pages, each at most about 200 µs of work in the module, and calls `take` with the parsed JSON of each page that has any. */
 export async function readPages(
   engine: Engine,
   what: number,

@@ -1,4 +1,4 @@
-/** An answer of undici's on its way: held back until it is known whose it is, then played to its handler, read or closed. */
+/** A response of undici: held back until its call accepts or rejects it, then passed to its handler, drained or closed. */
 
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
@@ -8,10 +8,10 @@ export { DRAIN_MS };
 
 type Controller = Dispatcher.DispatchController;
 
-/** What a handler controls: the whole call, whichever attempt answers it. */
+/** The controller that a handler gets: it controls the whole call, whichever attempt answers. */
 export type Front = { -readonly [K in keyof Controller]: Controller[K] } & { answer?: Answer };
 
-/** One attempt, as undici tells of it. */
+/** One attempt, as a handler for undici. */
 export class Attempt implements Dispatcher.DispatchHandler {
   readonly answer: Promise<Answer>;
   readonly informed: (status: number, headers: IncomingHttpHeaders, message?: string) => void;
@@ -29,10 +29,10 @@ export class Attempt implements Dispatcher.DispatchHandler {
     });
   }
 
-  /** Ends it, wherever it is: one that waits for a connection is not sent when it gets one. */
+  /** Stops the attempt, whatever its state: a request that waits for a connection is not sent when it gets one. */
   stop(reason: Error): void {
     this.#stopped = reason;
-    this.#reject(reason); // first: what aborting throws is not what became of it
+    this.#reject(reason); // first: the error that aborting raises is not the reason of the stop
     this.#controller?.abort(reason);
   }
 
@@ -52,7 +52,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       return;
     }
     if (this.#stopped !== undefined) {
-      controller.abort(this.#stopped); // what sends it has not listened, and nobody waits for it any more
+      controller.abort(this.#stopped); // the dispatcher ignored the abort, and no caller waits for this response
       return;
     }
     controller.pause();
@@ -77,7 +77,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
 export class Answer {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Told once when it has come to its end, or of what has broken it off. */
+  /** Called once when the response has ended, or with the error that broke it off. */
   ended: ((error: Error | undefined) => void) | undefined;
   readonly #message: string | undefined;
   readonly #controller: Controller;
@@ -88,7 +88,7 @@ export class Answer {
   #handler: Dispatcher.DispatchHandler | undefined;
   #front: Front | undefined;
   #drained: (() => void) | undefined;
-  /** Has its handler been told the last of it? */
+  /** Whether its handler has been given the end or the error. */
   #over = false;
   #closed = false;
 
@@ -99,7 +99,7 @@ export class Answer {
     this.#message = message;
   }
 
-  /** Its headers, as they are asked for by what judges it. */
+  /** Its headers, in the form that `classify` reads. */
   get pairs(): Headers {
     const { headers } = this;
     const forEach = (each: (value: string, name: string) => void) => {
@@ -110,17 +110,17 @@ export class Answer {
     return { forEach } as unknown as Headers;
   }
 
-  /** Is all of it here? */
+  /** Whether all of it has arrived. */
   get whole(): boolean {
     return this.#trailers !== undefined;
   }
 
-  /** Can it still be somebody's? */
+  /** Whether it was closed, so that no caller can read it. */
   get closed(): boolean {
     return this.#closed;
   }
 
-  /** Hands it to its handler, as fast as that takes it. */
+  /** Passes it to its handler, at the handler's pace. */
   play(handler: Dispatcher.DispatchHandler, front: Front): void {
     this.#handler = handler;
     this.#front = front;
@@ -152,7 +152,7 @@ export class Answer {
     this.#pump();
   }
 
-  /** It breaks off; `abort` closes its connection. */
+  /** Breaks it off with an error; `abort` also closes its connection. */
   fail(error: Error, abort = true): void {
     if (this.#over || this.#error !== undefined) return;
     this.#error = error;
@@ -161,14 +161,14 @@ export class Answer {
     this.#pump();
   }
 
-  /** Nobody wants it. */
+  /** Closes a response that no caller wants. */
   close(): void {
     if (this.#trailers !== undefined) return;
     this.#closed = true;
     this.fail(new Error("the answer was not wanted"));
   }
 
-  /** Reads it to its end where it is small, which keeps its connection; it can be played all the same then. */
+  /** Reads a small response to its end, which keeps its connection open; it can still be played then. */
   drain(): Promise<void> {
     if (this.#trailers !== undefined || this.#error !== undefined) return Promise.resolve();
     if (Number(this.headers["content-length"] ?? 0) > DRAIN_BYTES) {
@@ -202,7 +202,7 @@ export class Answer {
     }
   }
 
-  /** A handler that throws ends its call, as it would without us. */
+  /** Calls the handler. A handler that throws ends its call, as in undici without a policy. */
   #guarded(work: () => void): void {
     try {
       work();

@@ -1,16 +1,16 @@
-/** Bodies of answers: what can be sent again, what is read of a failed one, and whose slot lasts until it is read. */
+/** Bodies of requests and responses: which can be sent again, draining of failed ones, and bodies that hold a slot until they are read. */
 
 import type { Timed } from "../time/ticker.js";
 
-/** Raw bytes that are read of a failed answer at most; its connection is kept then. */
+/** Most raw bytes to read from a failed response in order to keep its connection. */
 export const DRAIN_BYTES = 64 * 1024;
-/** Milliseconds that it may take. */
+/** Longest time for that, in milliseconds. */
 export const DRAIN_MS = 250;
 
-/** Bodies that can be sent again, by what they call themselves: another realm, and undici's package, have classes of their own. */
+/** Bodies that can be sent again, by their string tag, because other realms and the undici package have classes of their own. */
 const REPLAYABLE = /^\[object (?:ArrayBuffer|SharedArrayBuffer|Blob|File|URLSearchParams|FormData)]$/;
 
-/** Can this body be sent a second time as it is? Judged before the first attempt. */
+/** Whether a body can be sent a second time as it is. Judged before the first attempt. */
 export function isReplayable(body: unknown): boolean {
   return (
     body === null ||
@@ -21,7 +21,7 @@ export function isReplayable(body: unknown): boolean {
   );
 }
 
-/** A body of `fetch`, or one of Node's streams, which node-fetch and undici's `request` give. */
+/** A body of `fetch`, or a Node stream, as node-fetch and undici's `request` return. */
 interface Body {
   getReader?: unknown;
   cancel?: (reason?: unknown) => Promise<void>;
@@ -29,19 +29,19 @@ interface Body {
   listenerCount?: (event: string) => number;
 }
 
-/** Can it be read as `fetch` says: is it a web stream? */
+/** Whether a body is a web stream, as in `fetch`. */
 export function isWebStream(body: unknown): body is ReadableStream<Uint8Array> {
   return typeof (body as Body | null | undefined)?.getReader === "function";
 }
 
-/** Closes a body of whatever kind, and with it its connection. What is no body is left alone. */
+/** Closes a body of any kind, and so its connection. Ignores other values. */
 export function closeBody(body: unknown, reason?: unknown): void {
   try {
     const stream = body as Body | null | undefined;
     if (typeof stream?.cancel === "function") {
-      Promise.resolve(stream.cancel(reason)).catch(() => undefined); // one that is locked has a reader
+      Promise.resolve(stream.cancel(reason)).catch(() => undefined); // a locked stream has a reader
     } else if (typeof stream?.destroy === "function") {
-      // An error that nobody listens for would end the process.
+      // An error event without a listener would end the process.
       stream.destroy((stream.listenerCount?.("error") ?? 0) > 0 ? reason : undefined);
     }
   } catch {
@@ -49,13 +49,13 @@ export function closeBody(body: unknown, reason?: unknown): void {
   }
 }
 
-/** A `Response` that says what no constructor takes. */
+/** The class of responses with properties that no constructor accepts. */
 type Standing = new (body: BodyInit | null, of: Response) => Response;
 
 let platforms: typeof Response | undefined;
 let standing: Standing | undefined;
 
-/** The class of answers with another body: getters, because properties of its own cost each answer ten times as much as it does. */
+/** The class of responses with another body. It uses getters: own properties would make creating a response ten times as expensive. */
 function standingOf(platform: typeof Response): Standing {
   if (platform === platforms && standing !== undefined) return standing;
   class Stand extends platform {
@@ -83,7 +83,7 @@ function standingOf(platform: typeof Response): Standing {
       return this.#redirected;
     }
 
-    /** Platforms make a plain one, which gets as properties what this one has as getters. */
+    /** A platform's `clone` makes a plain response, so its copy gets these values as properties. */
     override clone(): Response {
       const told = {
         url: { value: this.#url, configurable: true },
@@ -105,18 +105,18 @@ function standingOf(platform: typeof Response): Standing {
   return Stand;
 }
 
-/** The same answer with another body. */
+/** The same response with another body. */
 export function rebuilt(response: Response, body: BodyInit | null): Response {
   return new (standingOf(Response))(body, response);
 }
 
-/** Starts the time (µs) of something; how to stop it. */
+/** Starts a timer of so many µs, and returns a function that stops it. */
 export type Limited = (timed: Timed, us: number) => () => void;
 
 /**
- * Reads a failed answer to its end where that is small and quick, which keeps its connection; else closes it.
+ * Reads a failed response to its end if it is small and quick, which keeps its connection; otherwise closes it.
  *
- * @returns The answer, which can still be the caller's, or undefined where it has been closed.
+ * @returns The response, which can still be delivered to the caller, or undefined if it was closed.
  */
 export async function drained(response: Response, limit: Limited): Promise<Response | undefined> {
   const { body } = response;
@@ -148,17 +148,17 @@ export async function drained(response: Response, limit: Limited): Promise<Respo
       }
     }
   } catch {
-    return undefined; // it has failed already; the next attempt tells
+    return undefined; // the connection failed already; the next attempt shows whether it recovers
   } finally {
     stop();
   }
 }
 
-/** Told how the reading of a body has ended, once. */
+/** A callback for the end of reading a body; called once. */
 export interface Reader {
-  /** It has been read to its end, or closed early. */
+  /** The body was read to its end, or closed early. */
   read(): void;
-  /** Reading it has failed. */
+  /** Reading the body failed. */
   failed(error: unknown): void;
 }
 
@@ -167,7 +167,7 @@ const unread =
     ? undefined
     : new FinalizationRegistry<WeakRef<Guard>>((guard) => guard.deref()?.thrownAway());
 
-/** A body under watch: somebody is told when it has been read, and can end it. */
+/** A watched body: reports the end of reading, and can be broken off. */
 export class Guard {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   #told: Reader | undefined;
@@ -179,7 +179,7 @@ export class Guard {
     this.#told = told;
   }
 
-  /** The same answer, whose body is under watch. One that no `Response` can stand for is left as it is, and this throws. */
+  /** The same response with a watched body. Throws, and leaves the response as it is, if no `Response` can be built for it. */
   static of(response: Response, told: Reader): [guarded: Response, guard: Guard] {
     const reader = (response.body as ReadableStream<Uint8Array>).getReader();
     const guard = new Guard(reader, told);
@@ -235,18 +235,18 @@ export class Guard {
     return told;
   }
 
-  /** Ends it: whoever reads gets this error, and its connection is closed. */
+  /** Breaks the body off: its reader gets this error, and the connection is closed. */
   fail(error: unknown): void {
     if (this.#end() === undefined) return;
     try {
       this.#controller?.error(error);
     } catch {
-      // it has been closed in this moment
+      // closed in the meantime
     }
     this.#reader.cancel(error).catch(() => undefined);
   }
 
-  /** Nobody has the answer any more. Where nobody has begun to read it, nobody will. */
+  /** The response was collected as garbage. If reading had not begun, the body counts as read. */
   thrownAway(): void {
     if (!this.#started) this.#end()?.read();
   }

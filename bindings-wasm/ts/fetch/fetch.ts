@@ -1,4 +1,4 @@
-/** `fetch` under a policy: what of a request can be repeated, what is sent on each attempt, what an answer means. */
+/** `fetch` under a policy: which requests can be repeated, what each attempt sends, and how a response is judged. */
 
 import type { Predicate } from "../classify.js";
 import { isBrowser } from "../engine/platform.js";
@@ -10,27 +10,27 @@ import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
 import { closeBody, drained, Guard, isReplayable, isWebStream } from "./body.js";
 import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
 
-/** Exactly the type of the global one. */
+/** The type of the global `fetch`. */
 export type Fetch = typeof globalThis.fetch;
 
-/** What one request says about itself, as `fetch(url, { tidegate: { … } })`. */
+/** Options of one request, as in `fetch(url, { tidegate: { … } })`. */
 export interface FetchOptions extends Omit<CallOptions, "replayable"> {
-  /** Another policy for it. */
+  /** Another policy for this request. */
   readonly policy?: Policy<unknown> | undefined;
-  /** Makes the body anew for a repeat, for bodies that can be read once only. */
+  /** Makes the body for each repeat, for bodies that can be read only once. */
   readonly bodyFactory?: (() => BodyInit) | undefined;
   /**
-   * Told each answer or error, says whether to try again; undefined is no opinion. Limits hold all the same: attempts, budget,
-   * deadline, and what may not be repeated at all. Of undici it is told `{ status, headers }`.
+   * Decides by each response or error whether to try again; undefined is no opinion. Limits still apply: attempts, budget, deadline,
+   * and requests that must not be repeated at all. With undici its argument is `{ status, headers }`.
    */
   readonly predicate?: Predicate | undefined;
-  /** Do repeats carry `Retry-Attempt: n`? */
+  /** Whether repeats carry `Retry-Attempt: n`. */
   readonly retryHeader?: boolean | undefined;
 }
 
 declare global {
   interface RequestInit {
-    /** What the request says to its policy. */
+    /** The request's options for its policy. */
     tidegate?: FetchOptions;
   }
 }
@@ -54,7 +54,7 @@ export function fetchUnder(core: Core, given: PolicyOptions<unknown>): Fetch {
   return fetch as Fetch;
 }
 
-/** Is it a request? By what it has: undici's package, and another realm, have a class of their own. */
+/** Whether the input is a request. Judged by its properties, because other realms and the undici package have classes of their own. */
 function isRequest(input: string | URL | Request): input is Request {
   const { url, clone } = Object(input) as Partial<Request>;
   return typeof url === "string" && typeof clone === "function";
@@ -64,7 +64,7 @@ function signalOf(input: string | URL | Request, init: RequestInit | undefined):
   return init?.signal ?? (isRequest(input) ? input.signal : undefined);
 }
 
-/** A request that waits for the engine's module. */
+/** Sends a request after the engine's module is loaded. */
 async function wait(
   sending: Sending,
   input: string | URL | Request,
@@ -123,11 +123,11 @@ function urlOf(input: string | URL | Request): URL | undefined {
       (globalThis as { location?: { href?: string } }).location?.href,
     );
   } catch {
-    return undefined; // for fetch to say
+    return undefined; // `fetch` reports the mistake
   }
 }
 
-/** A request, and how it is sent. */
+/** A request and the way to send it. */
 interface Plan {
   readonly send: Fetch | undefined;
   readonly input: string | URL | Request;
@@ -143,9 +143,9 @@ class FetchAdapter implements Adapter<Response> {
   readonly #plan: Plan;
   #releasing: Promise<void> | undefined;
   #guard: Guard | undefined;
-  /** Answers that nobody can read any more: read or closed for the next attempt. */
+  /** Responses whose bodies have been read or closed before the next attempt; they cannot be delivered. */
   readonly #spent = new WeakSet<object>();
-  /** What takes the place of an answer that was read. */
+  /** The replacement of each response that was drained: the same response with the bytes read. */
   readonly #kept = new WeakMap<object, Response>();
   #original: Request | undefined;
 
@@ -153,7 +153,7 @@ class FetchAdapter implements Adapter<Response> {
     this.#core = core;
     this.#plan = plan;
     const { input, init } = plan;
-    // The body of a request can be sent once: all attempts but the last send a copy.
+    // The body of a request can be sent only once: all attempts but the last send a clone.
     if (isRequest(input) && input.body !== null && (init?.body ?? null) === null) this.#original = input;
   }
 
@@ -162,14 +162,14 @@ class FetchAdapter implements Adapter<Response> {
     if (lane.stopped) throw lane.signal.reason;
     const { input, init } = this.#outgoing(lane);
     let response = await (this.#plan.send ?? globalThis.fetch)(input as RequestInfo, init);
-    // A mock may give one object to every attempt: then the copy is what can still be read.
+    // A mock may return one object for every attempt; only its replacement can still be read.
     for (let kept = this.#kept.get(response); kept !== undefined; kept = this.#kept.get(response))
       response = kept;
     if (!this.#spent.has(response)) return response;
     throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
   }
 
-  /** An attempt's request: equal to the first but for the retry header. */
+  /** The request of an attempt: equal to the first but for the retry header. */
   #outgoing(lane: Lane): { input: string | URL | Request; init: RequestInit } {
     const { attempt } = lane;
     const { input: first, init: given, headers: all, options, retryHeader, asked } = this.#plan;
@@ -206,7 +206,7 @@ class FetchAdapter implements Adapter<Response> {
     return this.#plan.asked.untilBody && isOpen(response);
   }
 
-  /** Reads a small failed answer to its end, which keeps its connection; closes a large one. The next attempt waits for it. */
+  /** Drains a small failed response, which keeps its connection; closes a large one. The next attempt waits for that. */
   release(lane: Lane): void {
     const response = lane.value as Response;
     const { engine } = this.#core;
@@ -245,7 +245,7 @@ class FetchAdapter implements Adapter<Response> {
     this.#guard?.fail(error);
   }
 
-  /** The response. Reading it has to end by the deadline too, and so has what node-fetch gives, whose body nobody watches. */
+  /** The response, whose reading must end by the deadline too. That also holds for the streams of node-fetch, which are not watched. */
   deliver(response: Response, ending: Ending): Response {
     const { ticker } = this.#core.engine;
     const body = response.body as { once?: (event: "close", end: () => void) => void } | null | undefined;
@@ -275,7 +275,7 @@ class FetchAdapter implements Adapter<Response> {
   }
 }
 
-/** Has it a body that can be watched and that nobody has read? */
+/** Whether the response has a body that can be watched and has not been read. */
 function isOpen(response: Response): boolean {
   return isWebStream(response.body) && !response.bodyUsed;
 }

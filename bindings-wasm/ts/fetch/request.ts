@@ -1,4 +1,4 @@
-/** What a request asks of its policy, whatever sends it: may it be repeated, by when, on which route. */
+/** What a request asks of its policy, for `fetch` and undici alike: whether it may be repeated, its deadline and its route. */
 
 import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "../engine/wire.js";
 import { outOfRange } from "../errors.js";
@@ -15,7 +15,7 @@ const OPTIONS = new Set(
 const MOST_ROUTES = 10_000;
 const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 
-/** How requests are sent under a policy. */
+/** The state of a policy's requests: its routes by key. */
 export class Sending {
   readonly core: Core;
   readonly given: PolicyOptions<unknown>;
@@ -27,35 +27,35 @@ export class Sending {
   }
 }
 
-/** What of a request decides whether it may be repeated. */
+/** Properties of a request that decide whether it may be repeated. */
 interface Known {
   readonly method: string;
-  /** Can its body be sent again as it is? */
+  /** Whether its body can be sent again as it is. */
   readonly replayable: boolean;
-  /** Has it an idempotency key? */
+  /** Whether it has an idempotency key. */
   hasKey(): boolean;
 }
 
-/** What a request asks of `begin`. */
+/** The arguments of a request for `begin`. */
 export interface Asked {
   readonly flags: number;
   readonly limit: number;
   readonly parent: number;
   readonly around: Scope | undefined;
-  /** An idempotency key of our making. */
+  /** The idempotency key that we generated. */
   readonly key: string | undefined;
-  /** Does its slot last until the body is read? */
+  /** Whether its slot lasts until the body has been read. */
   readonly untilBody: boolean;
-  /** When its deadline is, in microseconds of its engine; Infinity for none. */
+  /** Its deadline, in microseconds on the clock of its engine; Infinity for none. */
   readonly until: number;
-  /** How many attempts it makes at most. */
+  /** Most attempts that it makes. */
   readonly most: number;
 }
 
 /**
- * What a request asks, from what it says about itself and from what is around it; `left` is the milliseconds that it has.
+ * Reads what a request asks from its options and from the scope around it; `left` is the time it has, in milliseconds.
  *
- * @throws RangeError if it says what is no option.
+ * @throws RangeError If it has an unknown option.
  */
 export function askedFor(
   sending: Sending,
@@ -138,7 +138,7 @@ function untilOf(core: Core, limit: number): number {
   return core.engine.time() + Math.min(limit === 0 ? Infinity : limit - 1, own);
 }
 
-/** `https://host:port`, as in every language. */
+/** The default route of a URL: `https://host:port`, as in every language. */
 export function originOf(url: URL | undefined): string {
   if (url === undefined) return "default";
   return `${url.protocol}//${url.hostname}:${url.port || (PORTS[url.protocol] ?? "0")}`;

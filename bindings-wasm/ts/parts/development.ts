@@ -1,4 +1,4 @@
-/** The parts under a server for development, which loses files beside the code. */
+/** The parts for development servers, which drop the files beside the code. */
 
 import { bytesOf } from "../engine/base64.js";
 import { provide } from "./native.js";

@@ -1,10 +1,9 @@
 /**
- * The engine's parts on their own: for programs that have a loop of their own, and want one decision.
+ * The engine's components on their own, for programs that have a loop of their own and need a single decision.
  *
- * No part reads a clock. Where one needs the time it takes `now`: milliseconds on any clock that does not run back
- * (`performance.now()`, a simulation's), always the same one for the same part. Spans are milliseconds. Ranges and defaults
- * are those of the keys of a policy (`docs/reference.md`), and core checks them: a mistake is a `PolicyError` with the key,
- * the value and the rule.
+ * No part reads a clock. A part that needs the time takes `now`: milliseconds on any clock that does not run backwards
+ * (`performance.now()`, a simulation's), always the same clock for the same part. Spans are milliseconds. Ranges and defaults are those
+ * of a policy's keys (`docs/reference.md`), and core checks them: a mistake is a `PolicyError` with the key, the value and the rule.
  *
  * | For | Parts |
  * |---|---|

@@ -1,4 +1,4 @@
-/** The parts for hosts that need one file: their module stands in the source. */
+/** The parts for hosts that need a single file: the source contains their module. */
 
 import { bytesOf } from "../engine/base64.js";
 import { MODULE } from "./inline_gen.js";

@@ -1,4 +1,4 @@
-/** The module of the parts (`parts/src`), apart from the engine's: where it comes from, and how texts cross its border. */
+/** The module of the parts (`parts/src`), separate from the engine's: its source, and the transfer of texts to and from it. */
 
 import type { Code } from "../engine/module.js";
 import type { Pair } from "../engine/native.js";
@@ -54,7 +54,7 @@ export interface Native extends Exports {
   ): number;
 }
 
-/** Where the module comes from: at once, or fetched. */
+/** The source of the module: synchronous, or a download. */
 export interface Source {
   readonly now?: (() => Code) | undefined;
   readonly later?: (() => Promise<Code>) | undefined;
@@ -64,7 +64,7 @@ let source: Source = {};
 let native: Native | undefined;
 let coming: Promise<void> | undefined;
 
-/** Says where the module comes from; an entry does. */
+/** Sets the source of the module; an entry calls it. */
 export function provide(from: Source): void {
   if (source.now === undefined || from.now !== undefined) source = from;
 }
@@ -75,9 +75,9 @@ function start(code: Code): void {
 }
 
 /**
- * The module, made ready when it is first needed.
+ * The module, instantiated on first use.
  *
- * @throws NotReady Where it has to be fetched, and is not there.
+ * @throws NotReady If it must be fetched and has not been.
  */
 export function load(): Native {
   if (native === undefined && source.now !== undefined) {
@@ -95,7 +95,7 @@ export function load(): Native {
 }
 
 /**
- * Resolves once the parts' module is there: on pages it has to be fetched before the first part is made. Elsewhere that is at once.
+ * Resolves when the parts' module is loaded. Pages must fetch it before they make the first part. Elsewhere it is available at once.
  *
  * @throws ModuleUnavailable If it cannot be loaded; the next call tries again.
  * @example
@@ -134,7 +134,7 @@ async function fetched(later: () => Promise<Code>): Promise<void> {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Writes texts one behind the other into the module's input; the length of the first, in bytes. */
+/** Writes two texts in sequence into the module's input and returns the length of the first, in bytes. */
 export function say(first: string, second = ""): number {
   const wasm = load();
   const head = encoder.encode(first);
@@ -146,19 +146,19 @@ export function say(first: string, second = ""): number {
   return head.length;
 }
 
-/** What a text is in the table of keys (`wire::about` of core). */
+/** What a text is in core's table of keys (`wire::about`). */
 export function about(text: string): number {
   say(text);
   return load().about();
 }
 
-/** What the module has put into its output. */
+/** The text in the module's output. */
 export function said(): string {
   const wasm = load();
   return decoder.decode(new Uint8Array(wasm.memory.buffer, wasm.output(), wasm.output_length()));
 }
 
-/** Stages the settings that a part is made of. */
+/** Stages the settings of a part. */
 export function stage(pairs: readonly Pair[]): void {
   const wasm = load();
   for (const [key, value] of pairs) {
@@ -171,14 +171,14 @@ export function stage(pairs: readonly Pair[]): void {
   }
 }
 
-/** Words of 64 bits, into the module. */
+/** Writes 64-bit words into the module. */
 export function sayWords(words: readonly bigint[]): void {
   const wasm = load();
   const at = wasm.words(words.length);
   new BigUint64Array(wasm.memory.buffer, at, words.length).set(words);
 }
 
-/** So many words that the module has put there. */
+/** Reads this many 64-bit words from the module. */
 export function saidWords(count: number): bigint[] {
   const wasm = load();
   return [...new BigUint64Array(wasm.memory.buffer, wasm.sketch_words(), count)];

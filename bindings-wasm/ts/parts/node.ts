@@ -1,4 +1,4 @@
-/** The parts for Node, Deno and Bun: their module is read from beside the code. */
+/** The parts for Node, Deno and Bun: their module is read from a file beside the code. */
 
 import { readFileSync } from "node:fs";
 import { bytesOf } from "../engine/base64.js";
@@ -6,7 +6,7 @@ import { provide } from "./native.js";
 
 provide({
   now: () => readFileSync(new URL("../parts.wasm", import.meta.url)),
-  // Where a bundler has left the file behind.
+  // For bundles without the file.
   later: async () => bytesOf((await import("./inline_gen.js")).MODULE),
 });
 

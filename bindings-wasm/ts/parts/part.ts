@@ -1,14 +1,14 @@
-/** What all parts have in common: settings that core checks, copies, and an end. */
+/** Base of all parts: settings checked by core, copies, and disposal. */
 
 import { type Form, mistakesOf, OPTIONS, pairsOf } from "../engine/options.js";
 import { randomSeed } from "../engine/platform.js";
 import { PolicyError } from "../errors.js";
 import { about, load, said, stage } from "./native.js";
 
-/** Randomness that can be had again: a whole number from 0 to 2^53 − 1, or 64 bits as a `bigint`. */
+/** A seed for reproducible randomness: a whole number from 0 to 2^53 − 1, or 64 bits as a `bigint`. */
 export type Seed = number | bigint;
 
-/** As the options of a policy are written, of which the parts' own module knows the keys. */
+/** The notation of a policy's options, with keys looked up in the parts' own module. */
 const FORM: Form = { ...OPTIONS, about };
 
 const freed =
@@ -16,29 +16,29 @@ const freed =
     ? undefined
     : new FinalizationRegistry<number>((handle) => load().part_free(handle));
 
-/** One of core's parts. Its memory is given back by `dispose()`, by `using`, or when it is collected as garbage. */
+/** One of core's parts. `dispose()`, `using` or garbage collection frees its memory. */
 export class Part {
   #handle: number;
 
-  /** Each part has a constructor of its own. */
+  /** Each part has its own constructor. */
   constructor(handle: number) {
     this.#handle = handle;
     freed?.register(this, handle, this);
   }
 
-  /** @internal Where it is in the module. */
+  /** @internal Its handle in the module. */
   get handle(): number {
     if (this.#handle < 0) throw new TypeError(`this ${this.constructor.name} has been disposed of`);
     return this.#handle;
   }
 
-  /** Another of the same state; the two then go their own ways. */
+  /** Copies the part with its state; the two change independently from then on. */
   copy(): this {
-    // Made as the base alone makes it: what a part is, is in the module.
+    // Made by the base's constructor, because the module holds the part's kind and state.
     return Reflect.construct(Part, [load().part_copy(this.handle)], this.constructor) as this;
   }
 
-  /** Gives its memory back. To be used after that is an error; to be disposed of again is none. */
+  /** Frees its memory. Using the part afterwards is an error; disposing of it again is not. */
   dispose(): void {
     if (this.#handle < 0) return;
     freed?.unregister(this);
@@ -52,14 +52,12 @@ if (symbol !== undefined) {
   Object.defineProperty(Part.prototype, symbol, { value: Part.prototype.dispose, configurable: true });
 }
 
-/** What a part is made of must be there, whatever else is left out. */
+/** Settings that a part needs; all others may be left out. */
 export type Needs<T, K extends keyof T> = { readonly [P in K]-?: Exclude<T[P], undefined> };
-/** What may be left out. */
+/** Settings that may be left out. */
 export type May<T, K extends keyof T> = { readonly [P in K]?: T[P] };
 
-/**
- * Creates or changes a part with settings of this table of a policy. A mistake names the part's own key, not the policy's.
- */
+/** Creates or changes a part with the settings of this table of a policy. A mistake names the part's own key, not the policy's. */
 export function made(table: string, settings: object, make: () => number): number {
   let nested = settings;
   for (const name of table.split(".").reverse()) nested = { [name]: nested };
@@ -84,14 +82,14 @@ export function made(table: string, settings: object, make: () => number): numbe
   );
 }
 
-/** The seed that was given, or one of the platform's. */
+/** The given seed, or a random one. */
 export function seedOf(seed: Seed | undefined): bigint {
   if (seed !== undefined) return word64("seed", seed);
   const [high, low] = randomSeed();
   return (BigInt(high) << 32n) | BigInt(low);
 }
 
-/** A word of 64 bits. */
+/** A 64-bit word. */
 export function word64(key: string, value: Seed): bigint {
   const is = typeof value === "bigint" ? value : Number.isSafeInteger(value) ? BigInt(value) : -1n;
   if (is < 0n || is >= 1n << 64n) {
@@ -102,28 +100,28 @@ export function word64(key: string, value: Seed): bigint {
   return is;
 }
 
-/** A draw of the caller's, or the part's own. */
+/** The caller's own draw, or a marker that the part draws. */
 export function drawOf(key: string, bits: Seed | undefined): [own: number, bits: bigint] {
   return bits === undefined ? [0, 0n] : [1, word64(key, bits)];
 }
 
 const LONGEST = 365 * 86_400_000;
 
-/** How long a probe keeps its place; NaN for what follows from the other settings. */
+/** How long a probe keeps its place, in milliseconds; NaN to derive it from the other settings. */
 export function lease(probeLease: number | undefined): number {
   return probeLease === undefined ? Number.NaN : real("probeLease", probeLease, 0.001, LONGEST);
 }
 
-/** What a retry is paid for after. */
+/** The failures after which a retry quota charges for a retry. */
 export const PAID_FOR = ["transient", "timeout", "throttled"] as const;
 
-/** Where a part is that another one is told of. */
+/** The handle of a part that another part uses. */
 export function handleOf<P extends Part>(key: string, part: P, kind: new (...args: never[]) => P): number {
   if (!(part instanceof kind)) throw new TypeError(`${key} = ${String(part)}: must be a ${kind.name}`);
   return part.handle;
 }
 
-/** A whole number within its range. */
+/** Checks a whole number against its range. */
 export function whole(key: string, value: number, low: number, high: number): number {
   if (!(Number.isInteger(value) && value >= low && value <= high)) {
     throw new RangeError(`${key} = ${String(value)}: must be a whole number from ${low} to ${high}`);
@@ -131,7 +129,7 @@ export function whole(key: string, value: number, low: number, high: number): nu
   return value;
 }
 
-/** A number within its range. */
+/** Checks a number against its range. */
 export function real(key: string, value: number, low: number, high: number): number {
   if (!(typeof value === "number" && value >= low && value <= high)) {
     throw new RangeError(`${key} = ${String(value)}: must be a number from ${low} to ${high}`);
@@ -139,7 +137,7 @@ export function real(key: string, value: number, low: number, high: number): num
   return value;
 }
 
-/** A moment on the user's clock. Further from its origin a number is no longer exact to the microsecond, nearly. */
+/** A moment on the user's clock. Farther from the origin, a number would no longer be exact to about a microsecond. */
 export function moment(at: number, key = "now"): number {
   if (!(typeof at === "number" && Math.abs(at) <= 1e15)) {
     throw new RangeError(
@@ -149,7 +147,7 @@ export function moment(at: number, key = "now"): number {
   return at;
 }
 
-/** A span that was measured. */
+/** Checks a measured span. */
 export function span(key: string, ms: number): number {
   if (!(typeof ms === "number" && ms >= 0)) {
     throw new RangeError(`${key} = ${String(ms)}: must be a number of milliseconds, 0 or more`);
@@ -157,12 +155,12 @@ export function span(key: string, ms: number): number {
   return ms;
 }
 
-/** What the module has where there is nothing. */
+/** Converts the module's value for "none" (NaN) to undefined. */
 export function maybe(value: number): number | undefined {
   return Number.isNaN(value) ? undefined : value;
 }
 
-/** The place of a word in its list. */
+/** The index of a word in its list. */
 export function placeOf(key: string, value: string, words: readonly string[]): number {
   const place = words.indexOf(value);
   if (place < 0) throw new RangeError(`${key} = ${String(value)}: must be one of ${words.join(", ")}`);

@@ -1,4 +1,4 @@
-/** The parts for `require` on Node, Deno and Bun: their module is read from beside the code. */
+/** The parts for `require` on Node, Deno and Bun: their module is read from a file beside the code. */
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -7,7 +7,7 @@ import { provide } from "./native.js";
 
 provide({
   now: () => readFileSync(join(__dirname, "../../esm/parts.wasm")),
-  // Where a bundler has left the file behind.
+  // For bundles without the file.
   later: async () => bytesOf((await import("./inline_gen.js")).MODULE),
 });
 

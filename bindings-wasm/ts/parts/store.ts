@@ -1,12 +1,12 @@
-/** The fleet's store in memory. */
+/** An in-memory store for the fleet. */
 
 import type { Store } from "../fleet.js";
 import { load, said, say } from "./native.js";
 import { moment, Part } from "./part.js";
 
 /**
- * What Redis would answer to the engine's commands, without Redis: for tests, and for engines that share limits inside one
- * process. It knows the engine's scripts and no others.
+ * Answers the engine's commands as Redis would, without Redis: for tests, and for engines that share limits inside one process. It
+ * knows only the engine's own scripts.
  *
  * @example
  * ```ts
@@ -19,13 +19,13 @@ export class MemoryStore extends Part implements Store {
   /** @internal */
   now: () => number;
 
-  /** `now` tells milliseconds, from 0 on; `Date.now` if left out. */
+  /** `now` returns milliseconds, starting from 0; `Date.now` by default. */
   constructor(now: () => number = Date.now) {
     super(load().store());
     this.now = now;
   }
 
-  /** Another with the same state and clock; the two then go their own ways. */
+  /** Copies the store with its state and clock; the two change independently from then on. */
   override copy(): this {
     const copy = super.copy();
     copy.now = this.now;
@@ -33,9 +33,9 @@ export class MemoryStore extends Part implements Store {
   }
 
   /**
-   * Carries out one command.
+   * Executes one command.
    *
-   * @throws StoreError With the text that Redis would answer with.
+   * @throws StoreError With the text of Redis's error reply.
    */
   execute(words: readonly string[]): string {
     const now = Math.max(moment(this.now()), 0);

@@ -6,24 +6,24 @@ import { Backoff } from "./delay.js";
 import { load, say } from "./native.js";
 import { handleOf, type May, made, maybe, Part, type Seed, seedOf, span } from "./part.js";
 
-/** What an error says about itself. */
+/** Properties of an error that decide about a retry. */
 export interface ErrorInfo {
-  /** May it be retried? Left out where the error does not say. */
+  /** Whether it may be retried; absent if unknown. */
   readonly isRetrySafe?: boolean | undefined;
   /** The wait that the server asked for, in milliseconds. */
   readonly retryAfter?: number | undefined;
-  /** Did the server ask for less load? */
+  /** Whether the server asked for less load. */
   readonly isThrottlingError?: boolean | undefined;
-  /** Did our own timeout end it? */
+  /** Whether it is the caller's own timeout. */
   readonly isTimeoutError?: boolean | undefined;
 }
 
-/** There is no further attempt. */
+/** No further attempt is allowed. */
 export class RetryError extends Error {
   override name = "RetryError";
-  /** `attempts` (used up), `quota` (spent), or `not_safe` (or not known to be). */
+  /** `attempts` (used up), `quota` (spent) or `not_safe` (unsafe, or unknown). */
   readonly reason: "attempts" | "quota" | "not_safe";
-  /** With `quota`, the milliseconds that the wait would have had. */
+  /** With `quota`: the wait that the retry would have had, in milliseconds. */
   readonly retryDelay: number | undefined;
 
   constructor(reason: RetryError["reason"], retryDelay?: number) {
@@ -33,9 +33,9 @@ export class RetryError extends Error {
   }
 }
 
-/** What a strategy hands out for an attempt. */
+/** A token for one attempt, made by a strategy. */
 export class RetryToken extends Part {
-  /** Attempts made so far, the first one aside: 0 for the first. */
+  /** Number of retries so far: 0 for the first attempt. */
   get retryCount(): number {
     return load().token_count(this.handle);
   }
@@ -46,23 +46,23 @@ export class RetryToken extends Part {
   }
 }
 
-/** How a `RetryStrategy` is made. */
+/** Options of a `RetryStrategy`. */
 export interface StrategyOptions extends May<Retry, "maxAttempts"> {
-  /** The delay before each retry; `new Backoff()` if left out. It is copied. */
+  /** The delay before each retry; `new Backoff()` by default. The strategy copies it. */
   readonly backoff?: Backoff | undefined;
-  /** The quota that every scope gets one like; `new RetryQuota()` if left out, null for no quota. */
+  /** The quota that is copied for each scope; `new RetryQuota()` by default, null for no quota. */
   readonly quota?: RetryQuota | null | undefined;
-  /** Is an error that does not say whether it is safe taken as safe? Not by default. */
+  /** Whether to retry errors that do not say if a retry is safe. False by default. */
   readonly retryUnknown?: boolean | undefined;
-  /** All the randomness there is; drawn from the platform where it is left out. */
+  /** The seed of all randomness; random if absent. */
   readonly seed?: Seed | undefined;
 }
 
 /**
  * Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
  *
- * A token carries what an attempt needs to know; the strategy keeps the quota of each scope. It waits for nobody:
- * `retryDelay` is the caller's to wait. By default 3 attempts, the first one counts.
+ * A token holds the state of an attempt, and the strategy holds the quota of each scope. The strategy never sleeps: the caller waits
+ * `retryDelay`. By default a call makes 3 attempts, including the first.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -87,7 +87,7 @@ export class RetryStrategy extends Part {
     if (options.quota === undefined) quota?.dispose();
   }
 
-  /** The token of a call's first attempt: no retry yet, no wait. A scope has a quota of its own. */
+  /** The token of a call's first attempt, without a wait. Each scope has its own quota. */
   acquireInitialRetryToken(scope = ""): RetryToken {
     const { handle } = this;
     say(scope);
@@ -97,8 +97,8 @@ export class RetryStrategy extends Part {
   /**
    * The token of the next attempt, after one that failed.
    *
-   * @throws RetryError If attempts, quota or safety forbid one.
-   * @throws RangeError If the error's `retryAfter` is no span of 0 or more.
+   * @throws RetryError If attempts, quota or safety forbid another attempt.
+   * @throws RangeError If the error's `retryAfter` is not a span of 0 or more.
    */
   refreshRetryTokenForRetry(token: RetryToken, error: ErrorInfo): RetryToken {
     const { isRetrySafe: safe, retryAfter, isThrottlingError, isTimeoutError } = error;
@@ -116,12 +116,12 @@ export class RetryStrategy extends Part {
     throw new RetryError("quota", -answer - 3);
   }
 
-  /** A call has succeeded with this token: the cost of its last retry goes back to its scope. */
+  /** Records that a call succeeded with this token: the scope's quota gets the cost of its last retry back. */
   recordSuccess(token: RetryToken): void {
     load().strategy_success(this.handle, handleOf("token", token, RetryToken));
   }
 
-  /** Tokens left in a scope's quota; undefined without quotas. */
+  /** Tokens left in a scope's quota; undefined if the strategy has no quota. */
   available(scope = ""): number | undefined {
     const { handle } = this;
     say(scope);

@@ -1,4 +1,4 @@
-/** What a call says about itself, as `begin` takes it. */
+/** Options of a call, encoded for `begin`. */
 
 import {
   COST_UNIT,
@@ -12,7 +12,7 @@ import {
 import { checkWhole, outOfRange } from "../errors.js";
 import type { CallOptions } from "./policy.js";
 
-/** The flags of a request that says this about itself. */
+/** The flags of a call with these options. */
 export function flagsOf(options: CallOptions): number {
   const { cost = 1 } = options;
   checkWhole("cost", cost, 0, 0xffff);
@@ -25,19 +25,19 @@ export function flagsOf(options: CallOptions): number {
   );
 }
 
-/** A deadline as `begin` takes it. */
+/** Encodes a deadline for `begin`. */
 export function limitOf(deadline: number | undefined): number {
   if (deadline === undefined) return 0;
   checkDeadline(deadline);
   return packRemaining(deadline);
 }
 
-/** The earlier of two limits; 0 is none. */
+/** The earlier of two limits; 0 means none. */
 export function least(one: number, other: number): number {
   return one === 0 ? other : other === 0 ? one : Math.min(one, other);
 }
 
-/** Makes sure that a deadline is one. */
+/** Checks that a deadline is valid. */
 export function checkDeadline(deadline: unknown): asserts deadline is number {
   if (typeof deadline !== "number" || Number.isNaN(deadline)) {
     outOfRange("deadline", deadline, "a number of milliseconds");

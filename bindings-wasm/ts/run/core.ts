@@ -1,4 +1,4 @@
-/** What a policy's callers share: its place in an engine, and what is in force there. */
+/** State that the callers of a policy share: its number in the engine, and its settings in force. */
 
 import type { Classify } from "../classify.js";
 import { type Declared, waited } from "../engine/declared.js";
@@ -7,15 +7,15 @@ import type { Limits } from "../errors.js";
 import type { ErrorClass } from "../judge.js";
 import { type Refused, refusal } from "./notes.js";
 
-/** What is known of a policy's place in its engine when nobody holds the policy any more. */
+/** Data needed to release a policy after it has been collected. */
 interface Held {
   readonly engine: WeakRef<Engine>;
   number: number;
-  /** Does the engine keep what the policy has counted, for whoever makes it again under its name? */
+  /** Whether the engine keeps the policy's counts, for a later policy of the same name. */
   readonly keep: boolean;
 }
 
-/** Releases policies that nobody holds: neither their owner, nor a caller of theirs, nor a call. */
+/** Releases a policy in the engine once its owner, its callers and its calls have all been collected. */
 const holders =
   typeof FinalizationRegistry === "undefined"
     ? undefined
@@ -23,7 +23,7 @@ const holders =
         if (number >= 0) engine.deref()?.wanted.release(number, keep);
       });
 
-/** Has a policy released when nobody holds it: where its number is to be put. */
+/** Registers a policy for release on collection. The caller stores the policy's number in the result. */
 export function holding(core: Core, keep: boolean): Held {
   const held = { engine: new WeakRef(core.engine), number: -1, keep };
   holders?.register(core, held);
@@ -33,14 +33,14 @@ export function holding(core: Core, keep: boolean): Held {
 export class Core implements Refused {
   readonly engine: Engine;
   readonly name: string;
-  /** Its number in the engine; below 0 until the engine has taken it in. */
+  /** Its number in the engine; negative until the engine has taken it in. */
   number = -1;
-  /** What stands for it until then. */
+  /** Its declaration, used until then. */
   declare declared: Declared;
-  /** Milliseconds of its deadline, as its author has written it. */
+  /** Its deadline in milliseconds, as its author wrote it. */
   readonly #deadline: number;
   readonly classify: Classify | undefined;
-  /** The classes of errors to repeat, whatever is known of them. */
+  /** The classes of errors to repeat regardless of the table of known errors. */
   readonly on: readonly ErrorClass[] | undefined;
   #seen = -1;
   #kinds: readonly string[] = [];
@@ -62,7 +62,7 @@ export class Core implements Refused {
     this.#deadline = typeof deadline === "number" ? deadline : Infinity;
   }
 
-  /** Waits for a call of this policy until the engine has taken the policy in: the milliseconds that its deadline has left. */
+  /** Waits, for a call, until the engine has taken the policy in. Returns the milliseconds left to the deadline. */
   async there(
     route: string,
     signal: AbortSignal | undefined,
@@ -76,7 +76,7 @@ export class Core implements Refused {
   }
 
   /**
-   * For what asks at once.
+   * The policy's number, for synchronous methods.
    *
    * @throws NotReady While the engine has not taken the policy in. PolicyError if it cannot be.
    */
@@ -88,7 +88,7 @@ export class Core implements Refused {
     return this.number;
   }
 
-  /** What was kept is of other settings once they have changed. */
+  /** Clears the cached settings after a change. */
   #refresh(): void {
     if (this.#seen === this.engine.tunings) return;
     this.#seen = this.engine.tunings;
@@ -98,19 +98,19 @@ export class Core implements Refused {
     this.#methods.clear();
   }
 
-  /** The names that `classify` may answer, each at its number. */
+  /** The names that `classify` may return; the index of a name is its number. */
   get kinds(): readonly string[] {
     this.#refresh();
     return this.#kinds;
   }
 
-  /** May attempts start beside others? */
+  /** Whether the policy hedges. */
   get hedges(): boolean {
     this.#refresh();
     return this.#hedges;
   }
 
-  /** The value of a key that is in force: spans in microseconds. */
+  /** The value in force of a key; spans in microseconds. */
   setting(key: string): number | string | null {
     this.#refresh();
     let value = this.#settings.get(key);
@@ -121,13 +121,13 @@ export class Core implements Refused {
     return value;
   }
 
-  /** A span that is in force, in milliseconds; null where there is none. */
+  /** A span in force, in milliseconds; null if there is none. */
   ms(key: string): number | null {
     const value = this.setting(key);
     return typeof value === "number" ? value / 1000 : null;
   }
 
-  /** A number that is in force; null where there is none. */
+  /** A number in force; null if there is none. */
   count(key: string): number | null {
     const value = this.setting(key);
     return typeof value === "number" ? value : null;
@@ -141,7 +141,7 @@ export class Core implements Refused {
     };
   }
 
-  /** May a request of this method be repeated without an idempotency key? */
+  /** Whether a request with this method may be repeated without an idempotency key. */
   retriesMethod(method: string): boolean {
     this.#refresh();
     let retries = this.#methods.get(method);

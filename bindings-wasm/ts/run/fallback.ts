@@ -1,19 +1,19 @@
-/** What a caller gets in the place of an error: outside all components, at the end (semantics 7.4). */
+/** Fallbacks: a value instead of an error, applied last and outside all components (semantics 7.4). */
 
 import { by, ofError, warn } from "../classify.js";
 import { VERDICTS, type Verdict } from "../engine/wire.js";
 import { AttemptTimeout, PolicyError, TidegateError } from "../errors.js";
 import type { Core } from "./core.js";
 
-/** Makes what takes the place of a result, from the final error. */
+/** Makes a value instead of the result, from the final error. */
 export type Fallback<F = unknown> = (error: unknown) => F | PromiseLike<F>;
-/** Which errors a fallback stands in for. */
+/** Decides for which errors the fallback is used. */
 export type FallbackOn = (error: unknown) => boolean;
 
 const NO_OPINION = -1;
 const ATTEMPTS = VERDICTS.indexOf("attempts");
 
-/** A fallback, and when it is its turn. */
+/** A policy's fallback, and the rule for when to use it. */
 export class StandIn {
   readonly #core: Core;
   readonly #given: Fallback;
@@ -25,12 +25,12 @@ export class StandIn {
     this.#on = on;
   }
 
-  /** The stand-in of a policy that has a fallback. */
+  /** The fallback of a policy, if it has one. */
   static of(core: Core, given: Fallback | undefined, on: FallbackOn | undefined): StandIn | undefined {
     return given === undefined ? undefined : new StandIn(core, given, on);
   }
 
-  /** What `going` answers, or what stands in for it. Not after the caller has given up. */
+  /** The result of `going`, or the fallback's. If the caller has given up, the fallback is not used. */
   async instead<T>(going: Promise<T>, route: string, signal: AbortSignal | undefined): Promise<T> {
     try {
       return await going;
@@ -56,7 +56,7 @@ export class StandIn {
         return false;
       }
     }
-    if (this.#core.number < 0) return !(error instanceof PolicyError); // it could not even begin
+    if (this.#core.number < 0) return !(error instanceof PolicyError); // the call could not begin
     if (error instanceof TidegateError && !(error instanceof AttemptTimeout)) {
       const verdict = VERDICTS.indexOf(error.reason as Verdict);
       return verdict >= 0 && this.#asks(verdict, 32, false);

@@ -1,15 +1,15 @@
-/** What follows asynchronous work on this platform: `AsyncLocalStorage`, where there is one. */
+/** Tracking of asynchronous work by `AsyncLocalStorage`, if the platform has it. */
 
 import type { Storage } from "../engine/platform.js";
 import type { Scope } from "./scope.js";
 
-/** Runs work in what was around when this was made. */
+/** Runs work in the async context in which it was captured. */
 export type Surroundings = <R>(work: () => R) => R;
 
 interface StorageClass {
   new (): Storage<unknown>;
   readonly prototype: object;
-  /** Keeps what is around the code that runs, for later. */
+  /** Captures the current async context. */
   snapshot?(): Surroundings;
 }
 
@@ -20,23 +20,23 @@ let resources: ResourceClass | undefined;
 let store: Storage<Scope> | undefined;
 let made = false;
 
-/** `AsyncResource` of `node:async_hooks`: what is around the code that makes one is around what runs in it. */
+/** `AsyncResource` of `node:async_hooks`: captures the async context in which it is created, and runs work in it. */
 type ResourceClass = new (
   type: string,
   options?: { requireManualDestroy: boolean },
 ) => { runInAsyncScope<T, A extends unknown[], R>(work: (this: T, ...args: A) => R, on?: T, ...args: A): R };
 
-/** Says which class follows asynchronous work, and that it can be entered; the entry for Node does. */
+/** Sets the class that tracks asynchronous work, and allows `enterWith`. The entry for Node calls it. */
 export function provideStorage(wanted: StorageClass, made: ResourceClass): void {
   kind = wanted;
   looked = true;
   resources = made;
-  // Where no hooks on promises follow (from Node 24 on), what is entered is a new map, and so is what is left. A resource goes back
-  // for less, and is that on Node 20 already, but there a field is set, which is less still.
+  // Without promise hooks (Node 24 and newer), entering a store creates a new map, and so does leaving it. Restoring through a resource
+  // is cheaper than that. On Node 20 a resource would do too, but there entering only sets a field, which is cheaper still.
   enters = "_propagate" in wanted.prototype;
 }
 
-/** The store of scopes; undefined where the platform has none. */
+/** The store of scopes; undefined if the platform has none. */
 export function scopes(): Storage<Scope> | undefined {
   if (!made) {
     made = true;
@@ -45,10 +45,10 @@ export function scopes(): Storage<Scope> | undefined {
   return store;
 }
 
-/** What is around the code that runs, everybody's stores with it, for work that is done later from elsewhere. */
+/** Captures the current async context, including the stores of other libraries, for work that runs later from elsewhere. */
 export function surroundings(): Surroundings | undefined {
   if (resources === undefined) return kind?.snapshot?.();
-  // What `snapshot` gives takes 13 µs on Node 20: each time it has a property deprecated.
+  // The function that `snapshot` returns takes 13 µs on Node 20, because it deprecates a property each time.
   const resource = new resources("tidegate", { requireManualDestroy: true });
   return (work) => resource.runInAsyncScope(work);
 }
@@ -61,18 +61,18 @@ function newStore(): Storage<Scope> | undefined {
     try {
       kind = host?.getBuiltinModule?.("node:async_hooks")?.AsyncLocalStorage;
     } catch {
-      kind = undefined; // it is not for us to have
+      kind = undefined; // the host forbids access
     }
   }
   if (kind === undefined) return undefined;
   const made = new kind() as Storage<Scope>;
   if (enters) return made;
-  // Workers have an `enterWith` that throws. It stays where it is: `run` may want it.
+  // Workers have an `enterWith` that throws. It is left on the object, because `run` may use it.
   const run = resources === undefined ? made.run.bind(made) : throughResource(made, resources);
   return { getStore: () => made.getStore(), run };
 }
 
-/** `run` of a store by a resource, which brings back what was around: one map is made for it and not two. */
+/** Runs work in a store through a resource, which restores the context afterwards: this creates one map instead of two. */
 export function throughResource(store: Storage<Scope>, Resource: ResourceClass): Storage<Scope>["run"] {
   const enterWith = store.enterWith as NonNullable<typeof store.enterWith>;
   function entered<R, A extends unknown[]>(

@@ -1,16 +1,16 @@
-/** One attempt of a call: what a function is told of it, and how it ended. */
+/** One attempt of a call: the object that the function gets, and its result. */
 
-/** What a function is told of the attempt that it is to make. */
+/** The argument of a function under a policy: the attempt that it makes. */
 export interface Attempt {
-  /** Its number, from 1 on. */
+  /** Its number, starting from 1. */
   readonly attempt: number;
-  /** Aborted when the attempt is to stop: its time is up, its caller gave up, or another attempt has answered. */
+  /** Aborted when the attempt must stop: it timed out, its caller gave up, or another attempt has answered. */
   readonly signal: AbortSignal;
 }
 
 /**
- * An attempt. Its controller is made when somebody asks for the signal: most never do, and it costs 2 µs. Fields are set in the
- * constructor and are not private, because every call makes one of these, and both cost time.
+ * An attempt. Its controller is made when the signal is first read, because most functions never read it and making one costs 2 µs.
+ * Fields are set in the constructor and are not private: every call makes one of these objects, and private or later fields cost time.
  */
 export class Lane implements Attempt {
   declare readonly attempt: number;
@@ -18,11 +18,11 @@ export class Lane implements Attempt {
   declare controller: AbortController | undefined;
   /** @internal */
   declare reason: unknown;
-  /** @internal Has the engine told us to stop it? */
+  /** @internal Whether the engine has stopped it. */
   declare stopped: boolean;
-  /** @internal Has it come to its end? */
+  /** @internal Whether it has ended. */
   declare settled: boolean;
-  /** @internal Is there a result, good or bad, for a caller? */
+  /** @internal Whether it has a result or an error for the caller. */
   declare held: boolean;
   /** @internal */
   declare ok: boolean;
@@ -49,14 +49,14 @@ export class Lane implements Attempt {
     return controller.signal;
   }
 
-  /** Stops it. */
+  /** Stops the attempt. */
   stop(reason: unknown): void {
     this.stopped = true;
     this.reason = reason;
     this.controller?.abort(reason);
   }
 
-  /** Keeps its result for the caller. */
+  /** Stores its result for the caller. */
   hold(ok: boolean, value: unknown): void {
     this.held = true;
     this.ok = ok;

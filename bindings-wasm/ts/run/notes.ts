@@ -1,4 +1,4 @@
-/** Verdicts in words: the error of each refusal, and the note that says why there was no further attempt. */
+/** Texts for verdicts: the error of each refusal, and the note that says why no further attempt was made. */
 
 import type { Verdict } from "../engine/wire.js";
 import * as errors from "../errors.js";
@@ -25,7 +25,7 @@ const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
 };
 const LOST = [errors.CallLost, "the call was given up: nothing was heard of it for too long"] as const;
 
-/** A span as people write it: `120 s`, `0.25 s`. */
+/** A span for people: `120 s`, `0.25 s`. */
 function seconds(ms: number): string {
   return `${ms / 1000} s`;
 }
@@ -41,7 +41,7 @@ const NOTES: Readonly<Record<string, string>> = {
   deadline: "the deadline passed while waiting for the next attempt",
 };
 
-/** Why there was no further attempt, or undefined where nothing was held back. */
+/** The note that says why no further attempt was made, or undefined if the policy did not hold one back. */
 export function noteOf(
   verdict: Verdict,
   attempts: number,
@@ -61,13 +61,13 @@ export function noteOf(
   return NOTES[verdict];
 }
 
-/** What is known of a policy whose call is refused. */
+/** The properties of a policy that a refusal names. */
 export interface Refused {
   readonly name: string;
   limits(): errors.Limits;
 }
 
-/** A text in quotes. Somebody else may have chosen it, so what would steer a terminal or a log is written out. */
+/** Quotes a text. It may come from outside, so characters that control a terminal or a log are escaped. */
 function quoted(text: string): string {
   const hidden = /[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
   return JSON.stringify(text).replace(hidden, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`);
@@ -92,28 +92,28 @@ export function refusal(
   return new kind(`${text} (${where}, ${numbers})`, { ...told, limits });
 }
 
-/** What became of a call, for whoever holds its response or its error. */
+/** What became of a call, stored for its response or its error. */
 export interface Report {
-  /** How many attempts it made. */
+  /** Number of attempts made. */
   readonly attempts: number;
-  /** Why it ended as it did. */
+  /** The verdict that ended the call. */
   readonly reason: Verdict;
-  /** Why there was no further attempt, in words. */
+  /** Why no further attempt was made, in words. */
   readonly note: string | undefined;
-  /** When another try would make sense. */
+  /** When another try makes sense. */
   readonly retryAt: Date | undefined;
 }
 
 const reports = new WeakMap<object, Report>();
 
-/** Keeps what became of a call beside its response or error, which stays as it is. */
+/** Stores what became of a call for its response or error, without changing that object. */
 export function report(value: unknown, told: Report): void {
   if ((typeof value === "object" && value !== null) || typeof value === "function") reports.set(value, told);
 }
 
 /**
- * What became of the call that ended with this response or error: attempts, verdict, and a note that says why there was
- * no further attempt. Undefined for what no policy has delivered after a failure, and for first-try successes of `run`.
+ * What became of the call that returned this response or error: attempts, verdict, and a note that says why no further attempt was
+ * made. Undefined for values that no policy has delivered after a failure, and for `run` calls that succeeded at the first attempt.
  */
 export function reportOf(value: unknown): Report | undefined {
   return typeof value === "object" && value !== null ? reports.get(value) : undefined;

@@ -1,4 +1,4 @@
-/** Policies: what happens around a call. */
+/** Policies, and the calls that run under them. */
 
 import type { Classify } from "../classify.js";
 import { defaultEngine } from "../engine/default_engine.js";
@@ -29,61 +29,63 @@ import { functionAdapter, Run } from "./run.js";
 import type { Scope } from "./scope.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
 
-/** What a policy is made of: its settings, and what is the host's. */
+/** Options of a policy: its settings, and options that only code can give. */
 export interface PolicyOptions<F = never> extends Settings {
-  /** Its name in errors and telemetry; the same name with other settings is an error, but in the same file, where it is the definition that has run again.
-   * A fresh one if left out. */
+  /**
+   * Its name in errors and telemetry; generated if absent. A second definition of a name with other settings is an error, except in the
+   * same file, where it counts as the edited definition running again.
+   */
   readonly name?: string | undefined;
   /**
-   * The classes of errors to repeat besides those that are known to pass: `on: [MyError]`. Such an error keeps its class if that is
-   * retryable, else it is `transient`.
+   * Classes of errors to repeat, besides those known to be temporary: `on: [MyError]`. Such an error keeps its class if that is
+   * retryable, otherwise it counts as `transient`.
    */
   readonly on?: readonly ErrorClass[] | undefined;
-  /** Told the result or the error of every attempt, says what it was. */
+  /** Classifies every attempt by its result or error. */
   readonly classify?: Classify | undefined;
   /**
-   * What stands in for a result where a call has failed for good: for our refusals, and for failures that may pass. Not for a
-   * mistake (a `permanent` failure) that `classify` has not called so, nor when the caller has given up. It runs outside
-   * all components, and what it throws is what the caller gets.
+   * Makes a value instead of the result of a call that failed for good: for refusals of the policy, and for failures that may pass. It
+   * is not used for a `permanent` failure unless `classify` said so, nor after the caller has given up. It runs outside all components;
+   * if it throws, the caller gets that error.
    */
   readonly fallback?: Fallback<F> | undefined;
-  /** Which errors the fallback stands in for, if not those. */
+  /** Selects the errors for which the fallback is used, instead of the rule above. */
   readonly fallbackOn?: FallbackOn | undefined;
-  /** What sends requests: `globalThis.fetch`, as it is at each attempt, if left out. */
+  /** The function that sends requests. By default the `globalThis.fetch` at the time of each attempt. */
   readonly fetch?: Fetch | undefined;
-  /** Do repeats of a request carry `Retry-Attempt: n`? By default everywhere but in browsers, where it costs a preflight. */
+  /** Whether repeats of a request carry `Retry-Attempt: n`. True by default except in browsers, where the header costs a preflight. */
   readonly retryHeader?: boolean | undefined;
-  /** Is every request without one given an `Idempotency-Key` of its own, the same on each attempt? */
+  /** Whether a request without an `Idempotency-Key` gets a generated one, the same for each attempt. */
   readonly idempotencyKey?: boolean | undefined;
-  /** The engine that keeps its state; the process's own if left out. */
+  /** The engine that keeps its state; by default the engine of the process. */
   readonly engine?: Engine | undefined;
 }
 
-/** What calls say about themselves. */
+/** Options of calls. */
 export interface CallOptions {
-  /** The key that state is kept under: an origin, an endpoint, a tenant; `default` if left out. */
+  /** The key of the route, under which state is kept: an origin, an endpoint, a tenant; `default` by default. */
   readonly route?: string | undefined;
-  /** Is a repeat harmless? True if left out; if not, only what provably never left is tried again. */
+  /** Whether a repeat is harmless. True by default. If false, only attempts that provably never left are repeated. */
   readonly idempotent?: boolean | undefined;
-  /** Can the call be made a second time at all? True if left out. */
+  /** Whether the call can be made a second time at all. True by default. */
   readonly replayable?: boolean | undefined;
-  /** How much it matters to a queue; `normal` if left out. */
+  /** Its priority in a queue; `normal` by default. */
   readonly criticality?: Criticality | undefined;
-  /** Milliseconds for the whole call; the earlier of this and the policy's wins. */
+  /** Milliseconds for the whole call; the earlier of this deadline and the policy's applies. */
   readonly deadline?: number | undefined;
-  /** Tokens of a rate limit that it takes, 0 to 65,535; 1 if left out. */
+  /** Tokens of a rate limit that it takes, 0 to 65,535; 1 by default. */
   readonly cost?: number | undefined;
-  /** Do its attempts never run beside each other? Not if left out; if so, it is never hedged. */
+  /** Whether its attempts must never overlap. False by default; if true, the call is never hedged. */
   readonly solo?: boolean | undefined;
 }
 
-/** What a single call says. */
+/** Options of a single call. */
 export interface RunOptions extends CallOptions {
-  /** The caller's own signal: once it is aborted the call ends with its reason. */
+  /** The caller's own signal: when it is aborted, the call ends with its reason. */
   readonly signal?: AbortSignal | null | undefined;
   /**
-   * Does the function end at once when its signal is aborted? Its slot is then free in that moment. If left out, an attempt that
-   * was stopped keeps its slot until its promise settles, at most 60 s, so that the limit counts what really runs.
+   * Whether the function ends immediately when its signal is aborted, which frees its slot at that moment. By default, a stopped
+   * attempt keeps its slot until its promise settles, at most 60 s, so that the limit counts the work that is really running.
    */
   readonly abortable?: boolean | undefined;
 }
@@ -91,7 +93,7 @@ export interface RunOptions extends CallOptions {
 /** A function under a policy. */
 export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
 
-/** What a call can say about itself. */
+/** The names of a call's options. */
 const CALL_OPTIONS = new Set([
   "route",
   "idempotent",
@@ -102,7 +104,7 @@ const CALL_OPTIONS = new Set([
   "solo",
 ]);
 
-/** Refuses options that no call has: a misspelled one would be ignored. */
+/** Rejects unknown options, because a misspelled one would be ignored. */
 function checkOptions(options: object): void {
   for (const key of Object.keys(options)) {
     if (!CALL_OPTIONS.has(key)) {
@@ -111,7 +113,7 @@ function checkOptions(options: object): void {
   }
 }
 
-/** A policy with settings for its calls. Make it once and keep it. `F` is what its fallback gives. */
+/** A policy with options for its calls. Make it once and keep it. `F` is the result type of the policy's fallback. */
 export class Caller<F = never> {
   /** @internal */
   readonly core: Core;
@@ -124,7 +126,7 @@ export class Caller<F = never> {
   readonly #standIn: StandIn | undefined;
   #route = 0;
 
-  /** `Policy.at` makes it. */
+  /** Use `Policy.at`. */
   constructor(core: Core, options: CallOptions, standIn: StandIn | undefined) {
     this.core = core;
     this.options = options;
@@ -138,18 +140,18 @@ export class Caller<F = never> {
    * Runs a function under the policy.
    *
    * @returns What the function returns.
-   * @throws Rejected if the policy refused the call before any attempt.
-   * @throws AttemptTimeout if the last attempt ran out of `attemptTimeout`.
-   * @throws DeadlineExceeded if the deadline passed.
-   * @throws The function's own error, the same object, if the last attempt failed; `reportOf(error)` says why it was the
-   * last. If the caller gave up: the reason of its signal.
+   * @throws Rejected If the policy refused the call before any attempt.
+   * @throws AttemptTimeout If the last attempt exceeded `attemptTimeout`.
+   * @throws DeadlineExceeded If the deadline passed.
+   * @throws The function's own error object, if the last attempt failed; `reportOf(error)` says why there was no further one. If the
+   * caller gave up: the reason of its signal.
    * @example
    * ```ts
    * const answer = await policy({ retry: {} }).run(async ({ attempt }) => `attempt ${attempt}`);
    * ```
    */
   run<T>(work: Work<T>, options?: RunOptions): Promise<T | F> {
-    // The property is read first, because that is the cheapest way to see that there is no policy.
+    // The property is read first: that is the cheapest way to detect a missing policy.
     if (this?.core === undefined) {
       throw new TypeError(
         "run has lost its policy: call policy.run(…), or pass on (work) => policy.run(work)",
@@ -164,7 +166,7 @@ export class Caller<F = never> {
     >;
   }
 
-  /** A call that says more about itself than its caller does. */
+  /** A call with options beyond those of its caller. */
   #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
     const { signal, abortable, ...rest } = options;
     if (signal?.aborted === true) return Promise.reject(signal.reason);
@@ -207,7 +209,7 @@ export class Caller<F = never> {
     if (this.#route === 0) this.#route = engine.route(core.number, this.key);
     let step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
     if (step !== FIRST || signal !== undefined) {
-      // The first step asks for more than an attempt. A route that has been evicted is asked for again.
+      // Not on the fast path: the first step is more than a plain attempt, or there is a signal. An evicted route is made again.
       while (isStaleRoute(step)) {
         this.#route = engine.route(core.number, this.key);
         step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
@@ -221,7 +223,7 @@ export class Caller<F = never> {
       if (scopes === undefined) made = work(first);
       else if (scopes.enterWith === undefined) made = scopes.run(first, work, first);
       else {
-        scopes.enterWith(first); // `run` does the same in twice the time
+        scopes.enterWith(first); // `run` takes twice the time
         try {
           made = work(first);
         } finally {
@@ -237,13 +239,13 @@ export class Caller<F = never> {
     );
   }
 
-  /** @internal What carries on with a call that is not on the happy path, or cannot be. */
+  /** @internal Takes over a call that is not on the fast path, or leaves it. */
   shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): Run<T> {
     return new Run(this.core, this.key, around, signal, functionAdapter(work));
   }
 }
 
-/** The first attempt of a call on the happy path: what its function is told, what is around it, and how it goes on. */
+/** The first attempt of a call on the fast path. It is the function's argument and the scope of the call in one object. */
 class First<T> extends Lane implements Scope {
   declare readonly engine: Engine;
   declare readonly call: number;
@@ -270,7 +272,7 @@ class First<T> extends Lane implements Scope {
       return runOf(this).resume(call, this, true, value);
     const end = engine.native.on(engine.handle, call, FINISHED_1, engine.time());
     if (end !== OK_1 || engine.listening) return runOf(this).resumeAt(call, this, value, end);
-    this.work = undefined; // what was started inside may hold on to this for long
+    this.work = undefined; // work started by the function may keep this object alive for long
     return value;
   }
 
@@ -279,7 +281,7 @@ class First<T> extends Lane implements Scope {
   }
 }
 
-/** What goes on with a call. No method: a private one would cost every call its brand. */
+/** Takes over from the fast path. Not a method, because a private one would add a brand to the object of every call. */
 function runOf<T>(first: First<T>): Run<T> {
   const { caller, work, around } = first;
   first.work = undefined;
@@ -297,7 +299,7 @@ export class Policy<F = never> extends Caller<F> {
   readonly #given: PolicyOptions<F>;
   #fetch: Fetch | undefined;
 
-  /** The other parameter is ours: its number, where a document has it taken in. */
+  /** The second parameter is internal: the number of a policy that a document has taken in. */
   constructor(options: PolicyOptions<F> = {}, taken?: number) {
     const engine = options.engine ?? defaultEngine();
     const settings = settingsOf(options);
@@ -317,20 +319,19 @@ export class Policy<F = never> extends Caller<F> {
   }
 
   /**
-   * The global `fetch` under this policy, of exactly its type, for whatever takes one. It needs no `this`:
-   * `const { fetch } = policy({ preset: "http" })`.
+   * The global `fetch` under this policy, with exactly its type. It needs no `this`: `const { fetch } = policy({ preset: "http" })`.
    */
   get fetch(): Fetch {
     this.#fetch ??= fetchUnder(this.core, this.#given);
     return this.#fetch;
   }
 
-  /** @internal What it was made with. */
+  /** @internal The options that it was made with. */
   get given(): PolicyOptions<F> {
     return this.#given;
   }
 
-  /** A caller with settings of its own. Make it once and keep it: making one costs more than a call. */
+  /** A caller with its own options. Make it once and keep it: making one costs more than a call. */
   at(options: CallOptions): Caller<F> {
     checkOptions(options);
     const { fallback, fallbackOn } = this.#given;
@@ -338,25 +339,25 @@ export class Policy<F = never> extends Caller<F> {
   }
 
   /**
-   * An object whose methods are under the policy: every call of one is a call of `run`.
+   * An object whose methods run under the policy, as if each call were a call of `run`.
    *
-   * @throws TypeError if the policy repeats ambiguous failures and it is not said which methods may be repeated: a write
-   * that is retried after a lost answer may happen twice.
+   * @throws TypeError If the policy repeats ambiguous failures and the options do not say which methods may be repeated: a write that
+   * is retried after a lost response may happen twice.
    */
   wrap<O extends object>(target: O, options: WrapOptions<O> = {}): O {
     return wrapped(this, target, options);
   }
 
-  /** The kinds of failure that it declares: name → the class that each is based on. */
+  /** The kinds of failure that it declares: name → the class on which each is based. */
   get kinds(): Readonly<Record<string, string>> {
     return Object.fromEntries(this.engine.declaredKinds(this.core.now("kinds")));
   }
 
   /**
-   * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
-   * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
+   * Replaces all settings of the policy while it is in use: a setting that is left out returns to its default. Calls in flight finish
+   * under the settings that they began with. Limits and budgets are shared by calls, so they change immediately.
    *
-   * @throws PolicyError with every mistake there is; the policy stays as it was.
+   * @throws PolicyError With all mistakes; the policy stays as it was.
    */
   retune(settings: Settings): void {
     this.engine.whole("retune");
@@ -364,8 +365,8 @@ export class Policy<F = never> extends Caller<F> {
   }
 
   /**
-   * Refuses all calls (or those of one route) with `ForcedOpen`, before anything else is asked, until it is told `false`. Calls
-   * that wait are refused too, and those that have started finish without further attempts.
+   * Refuses all calls (or those of one route) with `ForcedOpen` before any other check, until it is called with `false`. Waiting calls
+   * are refused too; calls that have started finish without further attempts.
    */
   forceOpen(on = true, route?: string): void {
     this.engine.whole("forceOpen");
@@ -373,20 +374,23 @@ export class Policy<F = never> extends Caller<F> {
     this.engine.forceOpen(number, route === undefined ? 0 : this.engine.route(number, route), on);
   }
 
-  /** Its figures now, and its routes by key. */
+  /** Its current counts, and its routes by key. */
   snapshot(): PolicyCounts & { readonly routes: Readonly<Record<string, RouteSnapshot>> } {
     const { policies, routes } = this.engine.snapshot();
     const mine = routes.filter((route) => route.policy === this.name).map((route) => [route.key, route]);
     return { ...(policies[this.name] as PolicyCounts), routes: Object.fromEntries(mine) };
   }
 
-  /** What it does, in numbers and (`String` of it) in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+  /**
+   * Explains the policy in numbers and, as a string, in words: its components in order, the longest wait and highest load of its calls,
+   * and likely mistakes.
+   */
   explain(): PolicyExplanation {
     this.engine.whole("explain");
     return this.engine.explainPolicy(this.core.now("explain"));
   }
 
-  /** Tells of what happens under this policy: of one type of event, or of all (`"*"`). */
+  /** Subscribes to events of this policy: one type, or all (`"*"`). */
   on(type: EventType | "*", listener: Listener): Subscription {
     return this.engine.listen((event) => {
       if (event.policy === this.name && (type === "*" || event.type === type)) listener(event);
@@ -412,7 +416,7 @@ export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
   return new Policy(options);
 }
 
-/** The settings among a policy's options, which are for core to check. */
+/** The settings among a policy's options, which core checks. */
 export function settingsOf(options: PolicyOptions<unknown>): Settings {
   const {
     name,

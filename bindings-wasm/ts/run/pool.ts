@@ -1,4 +1,4 @@
-/** Pools: a bulkhead, a rate limit or a retry budget for several policies and all their routes. */
+/** Pools: a bulkhead, rate limit or retry budget shared by several policies and all their routes. */
 
 import { defaultEngine } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
@@ -6,9 +6,9 @@ import { asWritten, OPTIONS, type PoolKind, pairsOfPool } from "../engine/option
 import type { Budget, Bulkhead, RateLimit } from "../options_gen.js";
 import type { PoolSnapshot } from "../telemetry/snapshot.js";
 
-/** What a pool is: one of the three. */
+/** Options of a pool: exactly one component, and the engine. */
 export type PoolOptions = ({ bulkhead: Bulkhead } | { rateLimit: RateLimit } | { budget: Budget }) & {
-  /** The engine that keeps its state; the process's own if left out. */
+  /** The engine that keeps its state; by default the engine of the process. */
   readonly engine?: Engine | undefined;
 };
 
@@ -35,14 +35,14 @@ export class Pool {
     engine.declare(true, () => engine.pool(name, kind, pairsOfPool(kind, written), false, OPTIONS));
   }
 
-  /** Gives it other settings, which say all of it; a limit that grows admits who waits at once. */
+  /** Replaces all its settings. A limit that grows admits waiting calls immediately. */
   retune(options: PoolOptions): void {
     const [kind, settings] = parts(options);
     this.engine.whole("retune");
     this.engine.pool(this.name, kind, pairsOfPool(kind, settings), true, OPTIONS);
   }
 
-  /** Its figures now. */
+  /** Its current counts. */
   snapshot(): PoolSnapshot {
     return this.engine.snapshot().pools[this.name] as PoolSnapshot;
   }
