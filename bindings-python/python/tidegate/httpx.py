@@ -1,31 +1,31 @@
-"""Transports for httpx and httpx2: every request of a client under a policy.
+"""Transports for httpx and httpx2 that run every request of a client under a policy.
 
     import httpx, tidegate.httpx
 
     policy = tidegate.Policy("payments", preset="http")
     client = httpx.Client(transport=tidegate.httpx.Transport(policy=policy))
 
-A transport wraps another one and takes the side (httpx or httpx2) of that one; without one it takes the side
-of `module`, or of whichever has been imported. Each hop of a redirect and each step of an authentication is
-one call.
+A transport wraps another one and works for the library (httpx or httpx2) of that one. Without an inner
+transport it works for `module`, or for the one of the two that has been imported. Each hop of a redirect and
+each step of an authentication is a separate call.
 
-One request can say more about itself in `extensions={"tidegate": {...}}`:
+A single request can set options in `extensions={"tidegate": {...}}`:
 
 - `policy`: another `Policy` for it, or the name of one of the transport's `policies`
 - `route`: the key that state is kept under; the origin (`https://host:port`) if left out
 - `deadline`: time for it, in seconds or as `timedelta`; the earlier of this and the policy's wins
-- `idempotent`: whether a repeat is harmless; told by the method and an `Idempotency-Key` header if left out
+- `idempotent`: whether a repeat is harmless; by the method and an `Idempotency-Key` header if left out
 - `criticality`: `best_effort`, `degraded`, `normal`, `critical`
-- `cost`: tokens of a rate limit that it takes, 0 to 65,535; 1 if left out
-- `body_factory`: makes the body anew for a repeat (bytes, text or an iterable), for bodies that can be read
+- `cost`: rate limit tokens that it takes, 0 to 65,535; 1 if left out
+- `body_factory`: makes a new body for a repeat (bytes, text or an iterable), for bodies that can be read
 once only
 - `retry_header`: whether repeats carry `Retry-Attempt: n`
-- `predicate`: given each response or exception, answers whether to try again; None is no opinion
+- `predicate`: takes each response or exception and returns whether to try again; None keeps the default
 
-`with tidegate.httpx.options(route="catalogue"):` says the same for every request made inside.
+`with tidegate.httpx.options(route="catalogue"):` sets options for every request made inside.
 
-`response.extensions["tidegate"]` tells `attempts`, `reason` (the verdict), `note` (why there was no further
-attempt) and `retry_at` (when another try would make sense).
+`response.extensions["tidegate"]` contains `attempts`, `reason` (the verdict), `note` (why there was no
+further attempt) and `retry_at` (when another try would make sense).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = ["AsyncTransport", "RequestOptions", "Transport", "options"]
 
 
 class _Shared:
-    """What both colours share: settings, and how a call begins."""
+    """Common base of the sync and the async transport: settings, and the begin of a call."""
 
     _base = ""
     _default = ""
@@ -111,12 +111,12 @@ class Transport(_Shared, _SyncBase):
     Args:
         inner: The transport that sends; `HTTPTransport()` if left out.
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
-        module: `httpx` or `httpx2`, where it is not told by `inner` or by what has been imported.
-        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        module: `httpx` or `httpx2`, if neither `inner` nor the imported modules decide which is meant.
+        policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
 
     Raises:
-        TypeError: If it cannot be told which of httpx and httpx2 is meant.
+        TypeError: If it is ambiguous whether httpx or httpx2 is meant.
     """
 
     _base = "BaseTransport"
@@ -130,7 +130,8 @@ class Transport(_Shared, _SyncBase):
         Raises:
             Rejected: If the policy refused it before any attempt.
             DeadlineExceeded: If the deadline passed.
-            Exception: The transport's own exception, the same object, with a note that says why we stopped.
+            Exception: The transport's own exception, the same object, with a note that says why there was
+                no further attempt.
         """
         quick = self._plans.of(request)
         if quick is not None:
@@ -142,7 +143,7 @@ class Transport(_Shared, _SyncBase):
         return drive(*self._start(SyncRun, request))
 
     def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
-        """A first attempt: an answer that is a happy end, or `Unread` with one that is no such end yet."""
+        """Makes a first attempt: returns a successful, complete response, or any other one in an `Unread`."""
         if left is None:
             response = self._inner.handle_request(sent)
         else:
@@ -172,12 +173,12 @@ class AsyncTransport(_Shared, _AsyncBase):
     Args:
         inner: The transport that sends; `AsyncHTTPTransport()` if left out.
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
-        module: `httpx` or `httpx2`, where it is not told by `inner` or by what has been imported.
-        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        module: `httpx` or `httpx2`, if neither `inner` nor the imported modules decide which is meant.
+        policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
 
     Raises:
-        TypeError: If it cannot be told which of httpx and httpx2 is meant.
+        TypeError: If it is ambiguous whether httpx or httpx2 is meant.
     """
 
     _base = "AsyncBaseTransport"
@@ -192,7 +193,8 @@ class AsyncTransport(_Shared, _AsyncBase):
             Rejected: If the policy refused it before any attempt.
             AttemptTimeout: If the last attempt ran out of `attempt_timeout`.
             DeadlineExceeded: If the deadline passed.
-            Exception: The transport's own exception, the same object, with a note that says why we stopped.
+            Exception: The transport's own exception, the same object, with a note that says why there was
+                no further attempt.
         """
         quick = self._plans.of(request)
         if quick is not None:
@@ -206,7 +208,7 @@ class AsyncTransport(_Shared, _AsyncBase):
         return await drive_async(*self._start(AsyncRun, request))
 
     async def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
-        """A first attempt: an answer that is a happy end, or `Unread` with one that is no such end yet."""
+        """Makes a first attempt: returns a successful, complete response, or any other one in an `Unread`."""
         response = await self._inner.handle_async_request(sent)
         whole = self._whole = type(response.stream) is self._bytes
         if response.status_code >= 400 or not whole:

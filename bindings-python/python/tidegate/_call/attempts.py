@@ -1,7 +1,8 @@
 """A call as a loop over its attempts: `for attempt in policy.attempts(): with attempt: ...`.
 
-The loop is the shell turned inside out. It hands out what a step starts, parks where a step waits, and ends
-where a step is done, with the shells' own `settle` and `park`; it decides nothing either.
+The loop does the work of a shell, from the outside: it yields an attempt for a step that starts one, parks on
+a step that waits, and ends on a step that is done. It uses the shells' `settle` and `park`, and makes no
+decisions of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _NOTHING: Final = object()
 
 
 class Attempts:
-    """What `Policy.attempts` answers: each loop over it, `for` or `async for`, is one call."""
+    """Result of `Policy.attempts`. Each loop over it, `for` or `async for`, is one call."""
 
     __slots__ = ("_caller",)
 
@@ -46,10 +47,10 @@ class Attempts:
 
 
 class Attempt:
-    """One attempt, to be entered once: `with attempt:`.
+    """One attempt, which can be entered once: `with attempt:`.
 
-    An exception inside is judged, and swallowed if a retry follows; where none does it goes on, the same
-    object, with a note that says why.
+    An exception inside is judged. If a retry follows, the exception is suppressed; else the same object is
+    raised, with a note that says why.
 
     Attributes:
         num: Its number; the first is 1.
@@ -72,15 +73,15 @@ class Attempt:
 
     @property
     def remaining(self) -> float | None:
-        """Seconds that this attempt still has, 0 or more; None without a deadline and an attempt timeout."""
+        """Seconds left for this attempt, 0 or more; None without a deadline and an attempt timeout."""
         if self._due is None:
             return None
         return max(self._due - self._run.engine.native.now(), 0) / 1e6
 
     def result(self, value: Any) -> None:
-        """Says what the attempt has brought, for the policy's `classify`, which may call it a failure.
+        """Sets the attempt's result, for the policy's `classify`, which may judge it a failure.
 
-        Without it a body that ends normally is ok.
+        Without a result, an attempt whose body ends normally succeeds.
         """
         self._value = value
 
@@ -97,7 +98,7 @@ class Attempt:
             us = max((self._due or 0) - run.engine.native.now(), 0)
             self._timers = lazy.arm(run.engine, run.call, us)
         self._token = SCOPE.set((run.engine, run.call, None, run.scope))
-        self._kept = owner  # a loop that is let go of cancels its call, but not under a running body
+        self._kept = owner  # a dropped loop cancels its call, which must not happen under a running body
         return self
 
     def __exit__(
@@ -110,7 +111,7 @@ class Attempt:
         leave(token)
         value = self._value if error is None else error
         if value is _NOTHING:
-            value = run.classify = None  # there is nothing to ask about
+            value = run.classify = None  # there is no result to classify
         try:
             if owner.awaits:
                 step = lazy.settle(run, self.num, error is None, value, self._timers)
@@ -118,14 +119,14 @@ class Attempt:
                 step = settle(run, self.num, error is None, value)
             self._next = step
             if is_attempt(step):
-                run.attempts = attempt_of(step)  # the engine counts it as made: who leaves now reports it
+                run.attempts = attempt_of(step)  # the engine has counted it: leaving now must report it
             elif is_done(step):
                 owner.end(step)
         except BaseException as raised:
             owner.close()
             if raised is not error:
                 raise
-            BaseException.with_traceback(raised, traceback)  # whatever the exception's own `__setattr__` does
+            BaseException.with_traceback(raised, traceback)  # bypasses a `__setattr__` of the exception
             return False
         else:
             return True
@@ -134,7 +135,7 @@ class Attempt:
 
 
 class _Loop:
-    """One call. Whoever lets go of it before its end (break, an exception, a closed generator) cancels it."""
+    """One call. Dropping the loop before its end (break, an exception, a closed generator) cancels it."""
 
     __slots__ = ("__weakref__", "_attempt", "_begun", "_caller", "_run")
 
@@ -150,23 +151,23 @@ class _Loop:
         self.close()
 
     def close(self) -> None:
-        """Cancels the call, unless it has ended: releases its permit and counts nothing."""
+        """Cancels the call unless it has ended: releases its permit and counts no outcome."""
         run = self._run
         if run is not None:
             run.abandon()
             run.held = {}
 
     def end(self, step: int) -> None:
-        """The call is done: nothing happens where it ended well, else its error is raised."""
+        """Ends the call; raises its error unless it succeeded."""
         run = self._run
         assert run is not None  # noqa: S101 - it has made a step
         run.call = 0
-        if verdict_of(step):  # ok needs no conclusion: a loop has no result
+        if verdict_of(step):  # verdict 0 is ok, and a loop has no result to return
             run.conclude(step)
         run.held = {}
 
     def _at(self) -> int | None:
-        """The step that the call is at, which begins with the first turn; None when it has ended."""
+        """Returns the call's current step, and begins the call on first use; None once it has ended."""
         if not self._begun:
             self._begun = True
             self._run, step = self._caller._start(self.awaits)
@@ -181,7 +182,7 @@ class _Loop:
         return None if attempt is None else attempt._next
 
     def _turn(self, step: int) -> Attempt | None:
-        """The attempt that a step starts; None where the call has ended well."""
+        """Returns the attempt that a step starts; None if the call has succeeded."""
         run = self._run
         assert run is not None  # noqa: S101 - it has made a step
         if is_attempt(step):
@@ -193,7 +194,7 @@ class _Loop:
 
 
 class SyncLoop(_Loop):
-    """The loop in a thread."""
+    """The `for` loop, in a thread."""
 
     __slots__ = ()
     awaits = False
@@ -216,7 +217,7 @@ class SyncLoop(_Loop):
 
 
 class AsyncLoop(_Loop):
-    """The loop in a task."""
+    """The `async for` loop, in a task."""
 
     __slots__ = ()
     awaits = True

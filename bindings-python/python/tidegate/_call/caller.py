@@ -1,4 +1,4 @@
-"""Callers: what makes calls under a policy. The happy path is native; the shells do the rest."""
+"""Callers, which make calls under a policy. The happy path is native; the shells do the rest."""
 
 from __future__ import annotations
 
@@ -43,19 +43,19 @@ T = TypeVar("T")
 _Made = TypeVar("_Made")
 _Method = TypeVar("_Method")
 FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
-"""Whether the native half makes first attempts. Without, the shells make all: tests compare the two."""
+"""Whether the native half makes first attempts. If not, the shells make all; tests compare both ways."""
 
 
 def _native_method(documented: _Method) -> _Method:
-    """The native method that this function documents."""
+    """Returns the native method with the name, signature and docstring of this function."""
     return cast("_Method", _native.native_method(documented))
 
 
 class Caller(_native.Runner):
     """Makes calls under a policy: as a function, as a coroutine, as a decorator.
 
-    `Policy` is one, with the defaults; `Policy.at` makes others. One caller serves threads and any number of
-    event loops at once.
+    `Policy` is a caller with default settings; `Policy.at` makes others. Threads and any number of event
+    loops can share a caller.
     """
 
     __slots__ = (
@@ -93,17 +93,17 @@ class Caller(_native.Runner):
         urgent: bool = False,
         bare: bool = False,
     ) -> None:
-        """Settles how its calls begin, once.
+        """Initialises the caller with the settings of its calls.
 
         Args:
             policy: Its policy.
             route: The key of its route.
-            flags: What all its calls say of themselves, in the words of `begin`.
+            flags: Flags of all its calls, as `begin` takes them.
             limit: Time for each call, as `begin` takes it.
-            passing: The parameter that takes the time of an attempt.
-            fallback: What its callers get in the place of an error.
-            urgent: Whether `flags` name a criticality, which is not taken from around the call then.
-            bare: Whether its calls are admissions: what their bodies raise carries no note.
+            passing: The parameter that receives the time of an attempt.
+            fallback: The replacement of an error.
+            urgent: Whether `flags` set a criticality, so that it is not inherited from the scope.
+            bare: Whether its calls are admissions, whose exceptions get no note.
         """
         engine = policy.engine
         if policy is not self:
@@ -137,12 +137,12 @@ class Caller(_native.Runner):
         Raises:
             Rejected: If the policy refused the call before any attempt.
             DeadlineExceeded: If the deadline passed before the call, or while it waited.
-            TypeError: If the policy has an `attempt_timeout`: blocking code cannot be interrupted.
-                Tell it its time with `policy.at(pass_timeout="timeout")`, or use `acall`.
-            BaseException: The function's own exception, the same object, with a note that says why we
-                stopped.
+            TypeError: If the policy has an `attempt_timeout`, since blocking code cannot be interrupted.
+                Pass the time to the function with `policy.at(pass_timeout="timeout")`, or use `acall`.
+            BaseException: The function's own exception, the same object, with a note that says why there
+                was no further attempt.
         """
-        raise NotImplementedError  # native: `src/call.rs`; what is no happy path comes back below
+        raise NotImplementedError  # native: `src/call.rs`; off the happy path it calls the methods below
 
     @_native_method
     async def acall(self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -155,14 +155,14 @@ class Caller(_native.Runner):
             Rejected: If the policy refused the call before any attempt.
             AttemptTimeout: If the last attempt ran out of `attempt_timeout`.
             DeadlineExceeded: If the deadline passed.
-            asyncio.CancelledError: If the caller was cancelled (`trio.Cancelled` under trio); nothing is
-                counted, and its slot is free once the attempt has unwound.
-            BaseException: The function's own exception, the same object, with a note that says why we
-                stopped.
+            asyncio.CancelledError: If the caller was cancelled (`trio.Cancelled` under trio). No outcome is
+                counted, and the slot is released once the attempt has unwound.
+            BaseException: The function's own exception, the same object, with a note that says why there
+                was no further attempt.
         """
-        raise NotImplementedError  # native: `src/awaitable.rs`; what is no happy path comes back below
+        raise NotImplementedError  # native: `src/awaitable.rs`; off the happy path it calls the methods below
 
-    # What the native half asks for. It gives a call back up whenever one of these raises.
+    # The native half calls these methods. If one of them raises, it abandons the call.
 
     def _begun(
         self,
@@ -173,7 +173,7 @@ class Caller(_native.Runner):
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
     ) -> Any:
-        """Carries out a call from its first step on."""
+        """Carries out a call from its first step."""
         self._check_sync()
         run, step = self._fresh(scope, call, step, self._flags, fn, args, kwargs)
         if self._fallback is None:
@@ -194,7 +194,7 @@ class Caller(_native.Runner):
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
     ) -> Any:
-        """Goes on after an attempt that has failed, with what the engine said of it if it has been told."""
+        """Continues after a failed attempt; `step` is the engine's reply, None if not yet reported."""
         try:
             return resume(self._run(scope, call, fn, args, kwargs), attempt, step, failure)
         except Exception as error:
@@ -213,7 +213,7 @@ class Caller(_native.Runner):
         args: tuple[Any, ...] | None,
         kwargs: dict[str, Any] | None,
     ) -> Coroutine[Any, Any, Any]:
-        """Carries out a call from its first step on, awaited."""
+        """Carries out an async call from its first step."""
         going = lazy.drive(*self._fresh(scope, call, step, self._flags, fn, args or (), kwargs))
         return going if self._fallback is None else self._fallback.agive(self, going)
 
@@ -230,17 +230,17 @@ class Caller(_native.Runner):
         kwargs: dict[str, Any] | None,
         timers: Timers | None,
     ) -> Coroutine[Any, Any, Any]:
-        """Goes on after an attempt that has failed, or has ended well although it was stopped."""
+        """Continues after an attempt that failed, or that succeeded although it was stopped."""
         run = self._run(scope, call, fn, args or (), kwargs)
         going = lazy.resume(run, attempt, step, ok, value, timers)
         return going if self._fallback is None else self._fallback.agive(self, going)
 
     @staticmethod
     def _uncallable(fn: object) -> NoReturn:
-        """Raises what tells a caller of `call(work())` to write `call(work)`."""
+        """Raises a TypeError; to the author of `call(work())` it suggests `call(work)`."""
         close = getattr(fn, "close", None)
         if close is not None and inspect_awaitable(fn):
-            close()  # it shall not warn that it was never awaited
+            close()  # prevents the warning that the coroutine was never awaited
         made = inspect_awaitable(fn)
         hint = "pass the function and its arguments: acall(work, 1), not acall(work(1))" if made else ""
         raise TypeError(f"{fn!r}: must be a function" + (f"; {hint}" if hint else ""))
@@ -253,9 +253,9 @@ class Caller(_native.Runner):
     @overload
     def __call__(self, fn: Callable[P, T], /) -> Callable[P, T]: ...
     def __call__(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Puts a function or an async function behind the policy, as a decorator.
+        """Decorates a function or an async function so that it runs under the policy.
 
-        A generator function, async or not, is a call from its first item to its end: see
+        A generator function, async or not, is one call from its first item to its end; see
         `docs/python.md`.
         """
         import functools
@@ -270,12 +270,12 @@ class Caller(_native.Runner):
         while isinstance(inner, functools.partial):
             inner = inner.func
         if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
-            inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is what is looked at
+            inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is inspected below
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
             from .generators import agenerating, generating
 
             return (generating if inspect.isgeneratorfunction(inner) else agenerating)(self, fn)
-        # Bound once: to bind a method for each call would cost half as much as the call.
+        # Bound once: binding a method for each call would cost half as much as the call itself.
         call, acall = self.call, self.acall
         if inspect.iscoroutinefunction(inner):
 
@@ -292,52 +292,53 @@ class Caller(_native.Runner):
         return calling
 
     def attempts(self) -> Attempts:
-        """A call as a loop over its attempts, for a body that is no function.
+        """Makes a call as a loop over its attempts, for code that is not a function.
 
-        Each loop is one call; an exception inside `with attempt` is judged as a plain callable's is:
-        swallowed if a retry follows, else raised, the same object, with a note that says why.
+        Each loop is one call. An exception inside `with attempt` is judged like that of a plain callable. If
+        a retry follows, the exception is suppressed; else the same object is raised, with a note that says
+        why.
 
             for attempt in policy.attempts():           # async for attempt in policy.attempts():
                 with attempt:                           #     with attempt:
                     order = charge(cart)                #         order = await charge(cart)
 
-        `attempt.num` counts from 1; `attempt.remaining` is the time left in seconds, or None;
-        `attempt.result(value)` shows `value` to the policy's `classify`. A body that ends normally without it
-        is ok, also by a `break` or `return` inside `with attempt`. Leaving the loop anywhere else before its
-        end cancels the call: its permit is released, and nothing is counted.
+        `attempt.num` counts from 1. `attempt.remaining` is the time left in seconds, or None.
+        `attempt.result(value)` passes `value` to the policy's `classify`. Without it, an attempt succeeds if
+        its body ends normally, also by a `break` or `return` inside `with attempt`. Leaving the loop anywhere
+        else before its end cancels the call: its permit is released, and no outcome is counted.
 
-        In `async for` an `attempt_timeout` and the deadline cancel the body, inside `with attempt`. In a
-        `for` loop nothing can interrupt it, so that a policy with an `attempt_timeout` is refused before the
-        first attempt, as `call` does; `policy.at(pass_timeout="remaining").attempts()` says that the body
-        takes its time from `attempt.remaining`.
+        In `async for`, an `attempt_timeout` and the deadline cancel the body inside `with attempt`. In a
+        `for` loop the body cannot be interrupted, so a policy with an `attempt_timeout` is refused before the
+        first attempt, as by `call`. `policy.at(pass_timeout="remaining").attempts()` declares that the body
+        takes its time limit from `attempt.remaining`.
 
         Raises:
             Rejected: From the loop, if the policy refused the call before any attempt.
             AttemptTimeout: From `with attempt`, if the last attempt ran out of `attempt_timeout`.
             DeadlineExceeded: If the deadline passed.
-            TypeError: From a `for` loop, if the policy has an `attempt_timeout` that nobody takes.
+            TypeError: From a `for` loop, if the policy has an `attempt_timeout` but no `pass_timeout` is set.
         """
         return Attempts(self)
 
     def bulkhead(self) -> Admission:
-        """Admission alone, for a body that stands where it is: `with`, `async with`, or as a decorator.
+        """Admits a block of code without retries: with `with`, `async with`, or as a decorator.
 
-        All components are asked as for a call (rate limit, bulkhead, breaker, deadline), and its end counts
-        by its class; but there is one attempt, no retry, no hedge and no fallback, and what the body raises
-        goes on as it is.
+        The block is admitted like a call (rate limit, bulkhead, breaker, deadline), and its outcome is
+        counted. There is one attempt, with no retry, no hedge and no fallback. An exception of the body is
+        raised unchanged.
 
             with policy.bulkhead():                     # async with policy.bulkhead():
                 rows = cursor.fetchall()
 
-        The value of `as` is the attempt: `remaining`, and `result(value)` for the policy's `classify`. In
-        `async with` an `attempt_timeout` and the deadline cancel the body.
+        `as` gives the attempt, with `remaining`, and `result(value)` for the policy's `classify`. In
+        `async with`, an `attempt_timeout` and the deadline cancel the body.
 
         Raises:
             Rejected: From `with`, if the policy refused.
             AttemptTimeout: If the body ran out of `attempt_timeout`.
             DeadlineExceeded: If the deadline passed.
             TypeError: From `with`, if the policy has an `attempt_timeout`, which cannot interrupt a thread;
-                `policy.at(pass_timeout="remaining").bulkhead()` says that the body keeps to it.
+                `policy.at(pass_timeout="remaining").bulkhead()` declares that the body observes it.
         """
         from .admission import Admission
 
@@ -362,9 +363,9 @@ class Caller(_native.Runner):
             )
 
     def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
-        """Begins a call whose attempts somebody else makes: its run and its first step."""
+        """Begins a call whose attempts are made by a loop or a generator; returns its run and first step."""
         scope = current()
-        flags = self._flags | SOLO | more  # its attempts are made in one place
+        flags = self._flags | SOLO | more  # attempts cannot run concurrently
         call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
         try:
             return self._fresh(scope, call, step, flags, nothing, (), {})
@@ -390,7 +391,7 @@ class Caller(_native.Runner):
     def _fresh(
         self, scope: Scope | None, call: int, step: int, flags: int, fn: Any, args: Any, kwargs: Any
     ) -> tuple[Run, int]:
-        """A run from its first step on. A route that has been evicted is asked for again."""
+        """Makes the run of a new call; returns it with its first step. Renews a route that was evicted."""
         while is_stale_route(step):
             self._route = self._engine.native.route(self._policy._number, self._route_key)
             self._reroute(self._route)
@@ -400,14 +401,14 @@ class Caller(_native.Runner):
         return run, step
 
     def _around(self, scope: Scope | None, flags: int) -> tuple[int, int, int]:
-        """Flags, time left and parent, as `begin` takes them."""
+        """Returns flags, time left and enclosing call, as `begin` takes them."""
         if scope is None:
             return flags, self._limit, 0
         limit, parent, criticality = self._inherit(scope)
         return with_criticality(flags, criticality), limit, parent
 
     def _inherit(self, scope: Scope) -> tuple[int, int, int]:
-        """What calls take from around them: time left, the call around, and how much they matter."""
+        """Returns what calls inherit from a scope: time left, enclosing call, criticality."""
         limit, parent = inherited(scope, self._engine)
         if self._limit:
             limit = min(limit, self._limit) if limit else self._limit
@@ -416,23 +417,23 @@ class Caller(_native.Runner):
 
 
 def _again(policy: Policy, *settled: Any, **more: Any) -> Caller:
-    """A caller that comes out of a pickle."""
+    """Makes a caller from its pickled settings."""
     caller = Caller()
     caller._bind(policy, *settled, **more)
     return caller
 
 
 class _BareRun(Run):
-    """An admission: whoever is admitted gets what they raise themselves."""
+    """Run of an admission: exceptions of its body get no note."""
 
     __slots__ = ()
 
     def note(self, verdict: str, note: str | None) -> str | None:
-        """None."""
+        """Returns None."""
 
 
 def limit_of(deadline: Span | None) -> int:
-    """A span as `begin` takes it: 0 for none."""
+    """Returns a span as `begin` takes it; 0 means no limit."""
     if deadline is None:
         return 0
     us = to_us(deadline)

@@ -1,4 +1,4 @@
-"""What calls inherit from around them: deadlines and the call they are nested in, in one context variable."""
+"""Scopes, in one context variable: deadline, criticality and outer call that calls inherit."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
 
 Scope: TypeAlias = "tuple[Engine | None, int, _Ends | None, Scope | None]"
-"""Engine and call that run here, the deadline that holds here, and the scope around this one.
+"""Engine and call that run in this context, deadline and criticality, and the enclosing scope.
 
-A call that the native half awaits is its own scope; `_scope` is its tuple.
+A call that the native half awaits is its own scope object; `_scope` is its tuple.
 """
 
 Criticality: TypeAlias = Literal["best_effort", "degraded", "normal", "critical"]
@@ -28,7 +28,7 @@ SCOPE: Final = cast("ContextVar[Any]", _native.scope_variable())
 
 
 def current() -> Scope | None:
-    """The scope of the code that runs here; calls of this thread that have set nothing are in it."""
+    """Returns the scope of the running code, including native calls of this thread that set no variable."""
     return cast("Scope | None", _native.scope())
 
 
@@ -37,7 +37,7 @@ def _level(scope: Any) -> Scope:
 
 
 def leave(token: Token[Any]) -> None:
-    """Restores the scope; a coroutine or generator that is thrown away may be closed in another context."""
+    """Restores the scope. Ignores a token from another context: a dropped coroutine may be closed there."""
     try:
         SCOPE.reset(token)
     except ValueError:
@@ -45,10 +45,10 @@ def leave(token: Token[Any]) -> None:
 
 
 class _Ends:
-    """What holds for all calls inside.
+    """Deadline and criticality that apply to all calls inside a scope.
 
-    A moment on every clock there is, the process's own and those of tests (None for no deadline); and how
-    much calls matter (None where nobody has said).
+    The deadline is a time on each clock, the process's own and those of tests; None without one. The
+    criticality is None if it was not set.
     """
 
     __slots__ = ("criticality", "real", "tests")
@@ -68,7 +68,7 @@ class _Ends:
 
 
 def inherited(scope: Scope, engine: Engine) -> tuple[int, int]:
-    """What `begin` takes from around it: time left (0 none) and the call it is nested in (0 none)."""
+    """Returns what `begin` inherits from a scope: packed time left and enclosing call, each 0 for none."""
     limit, parent = 0, 0
     around: Scope | None = scope
     ends: _Ends | None = None
@@ -85,7 +85,7 @@ def inherited(scope: Scope, engine: Engine) -> tuple[int, int]:
 
 
 def _ends(scope: Scope | None) -> _Ends | None:
-    """What holds in a scope."""
+    """Returns the innermost deadline and criticality of a scope."""
     while scope is not None:
         level = _level(scope)
         if level[2] is not None:
@@ -95,16 +95,16 @@ def _ends(scope: Scope | None) -> _Ends | None:
 
 
 def criticality_of(scope: Scope | None, default: int) -> int:
-    """How much calls in a scope matter: its number, or the default where nobody has said."""
+    """Returns the number of the criticality set in a scope, or the default if none was set."""
     ends = _ends(scope)
     return default if ends is None or ends.criticality is None else ends.criticality
 
 
 class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline(2.0):`
-    """Everything inside has to end within `span` from here; the earlier of nested deadlines wins.
+    """Sets a deadline for all calls inside, `span` from now; the earlier of nested deadlines wins.
 
-    It holds for all policies, follows the context (tasks, `asyncio.to_thread`), and is not seen by threads
-    that get no copy of it (`loop.run_in_executor`, `threading.Thread` before 3.14).
+    It applies to all policies and follows the context (tasks, `asyncio.to_thread`). It does not reach threads
+    that get no copy of the context (`loop.run_in_executor`, `threading.Thread` before 3.14).
 
     Args:
         span: Seconds, or a `timedelta`. Zero or less refuses every call.
@@ -150,15 +150,15 @@ class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline
 
 
 class criticality:  # noqa: N801 - it reads as a statement: `with tidegate.criticality("critical"):`
-    """Calls inside matter that much, unless they say so themselves: who is shed, and who is put before whom.
+    """Sets the criticality of calls inside that set none themselves. It decides their order and shedding.
 
-    The innermost one wins. It holds for all policies and follows the context as `deadline` does.
+    The innermost one wins. It applies to all policies and follows the context as `deadline` does.
 
     Args:
         level: `"best_effort"`, `"degraded"`, `"normal"` or `"critical"`.
 
     Raises:
-        ValueError: If it is none of them.
+        ValueError: If `level` is another value.
 
     Example:
         ```python
@@ -189,10 +189,10 @@ class criticality:  # noqa: N801 - it reads as a statement: `with tidegate.criti
 
 
 def criticality_number(level: object) -> int:
-    """A criticality as `begin` takes it.
+    """Returns the number of a criticality, as `begin` takes it.
 
     Raises:
-        ValueError: If there is none of this name.
+        ValueError: If no criticality has this name.
     """
     number = CRITICALITIES.get(level) if isinstance(level, str) else None
     if number is None:

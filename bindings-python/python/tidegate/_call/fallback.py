@@ -1,4 +1,4 @@
-"""What a caller gets in the place of an error: outside all components, at the end (semantics 7.4)."""
+"""Fallbacks, which replace a call's final error. They run last, outside all components (semantics 7.4)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ATTEMPTS: Final = VERDICTS.index("attempts")
 
 
 class Fallback:
-    """A value, or what makes one of the final error; and which errors it stands in for."""
+    """A value, or a function from the final error to a value; and the errors that it replaces."""
 
     __slots__ = ("given", "on")
 
@@ -35,7 +35,7 @@ class Fallback:
         self.on = on
 
     def stands_in_for(self, caller: Caller, error: Exception) -> bool:
-        """Is it this error's turn? Never a cancellation's, which is no `Exception`."""
+        """Returns whether the fallback replaces this error. Cancellations never get here: no `Exception`."""
         on = self.on
         if on is not None:
             try:
@@ -58,7 +58,7 @@ class Fallback:
         return native.falls_back(policy._number, _ATTEMPTS, kind_of(told), judged)
 
     def give(self, caller: Caller, error: Exception) -> Any:
-        """What the caller gets; the error itself where it is not its turn."""
+        """Returns what the caller gets; raises `error` if the fallback does not replace it."""
         if not self.stands_in_for(caller, error):
             raise error
         given, ok = self.given, False
@@ -79,7 +79,7 @@ class Fallback:
         return value
 
     async def agive(self, caller: Caller, going: Coroutine[Any, Any, Any]) -> Any:
-        """The same for a call that is awaited."""
+        """Awaits a call and returns its result, or the fallback's value for an error that it replaces."""
         try:
             return await going
         except Exception as error:
@@ -100,9 +100,9 @@ class Fallback:
 
 
 def _chain(failure: BaseException, error: Exception) -> None:
-    """The failure of a fallback keeps the error that it was to stand in for."""
+    """Sets the original error as the cause of a fallback's own failure."""
     try:
         if failure is not error and failure.__cause__ is None and isinstance(failure, Exception):
             failure.__cause__ = error
-    except Exception:  # noqa: S110 - an exception that refuses attributes goes on without
+    except Exception:  # noqa: S110 - an exception that refuses attributes is raised without a cause
         pass

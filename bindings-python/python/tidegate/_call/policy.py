@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _numbers: Final = count(1)
-"""Of policies without a name. Not a generator, which two threads cannot advance at once."""
+"""Numbers for policies without a name. Not a generator, because two threads cannot advance one at once."""
 
 
 class _Signature:
-    """The signature of `Policy` with each option by its name, for `help` and for editors."""
+    """Signature of `Policy` that lists each option by name, for `help` and for editors."""
 
     def __get__(self, instance: object, owner: Any) -> Any:
-        if instance is not None:  # a policy's own is that of its `__call__`
+        if instance is not None:  # the signature of an instance is that of its `__call__`
             raise AttributeError("__signature__")
         from inspect import Parameter, Signature, signature
 
@@ -58,49 +58,51 @@ class Policy(Caller):
     """A named set of components: what happens around a call.
 
     Args:
-        name: Its name in errors and telemetry. The same name with other settings is an error while somebody
-            holds that policy; the same definition run again (a notebook's cell, a module loaded anew) retunes
-            it and warns. A fresh one if left out.
+        name: Its name in errors and telemetry; a generated one if left out. The same name with other settings
+            is an error while a reference to the existing policy is held. A definition outside functions that
+            runs again (a notebook cell, a reloaded module) retunes the existing policy and warns.
         preset: The built-in policy to start from: `"http"` (3 attempts, 0.1 to 5 s, budget, 30 s
             deadline), or one of those in `docs/reference.md`.
-        deadline: Time for the whole call, with queueing, backoff and reading the body: seconds or
+        deadline: Time for the whole call, including queueing, backoff and reading the body: seconds or
             `timedelta`.
-        attempt_timeout: Time for one attempt: seconds or `timedelta`. Running out of it is retryable.
-        slot_until: How long a streamed answer keeps its slot and its deadline: `"body"` (default) or
-            `"headers"`.
-        kinds: Kinds of failure of your own: name → the class that it is based on. `classify` may answer
-            them; `retry_on`, `failure_on` and `ignore_on` may name them.
+        attempt_timeout: Time for one attempt: seconds or `timedelta`. An attempt that exceeds it is
+            retryable.
+        slot_until: When a streamed response releases its slot and its deadline: after the `"body"` (default)
+            or after the `"headers"`.
+        kinds: Custom kinds of failure: name → the class that it is based on. `classify` may return them;
+            `retry_on`, `failure_on` and `ignore_on` may name them.
         retry: A `Retry`, or a dict of its keys; one attempt if left out.
         rate_limit: A `RateLimit`, or a dict of its keys; no limit if left out.
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
         breaker: A `Breaker`, or a dict of its keys; none if left out.
         throttle: A `Throttle`, or a dict of its keys; none if left out. Not beside a breaker.
-        hedge: A `Hedge`, or a dict of its keys: a further attempt beside one that is slow, for calls that are
-            idempotent and can be repeated. None if left out.
-        store_timeout: Where a component says `store="fleet"`: how long a call waits for the store's answer,
-            and the engine for any; then `on_loss` holds. Seconds or `timedelta`; 50 ms if left out.
-        store_exchange: How often breaker and latencies are exchanged with the fleet, at most: seconds or
-            `timedelta`; 250 ms if left out.
-        on: The exceptions to repeat besides those that are known to pass: a class, or a tuple of them. Its
-            instances keep their class if that is retryable, else they are `transient`.
-        classify: Called with the result or the exception of every attempt of a plain callable (and of an
-            HTTP client with its response or exception); answers the name of a class or of one of `kinds`,
-            an `Outcome`, or None for the default.
-        fallback: What callers of `call`, `acall` and decorated functions get in the place of an error: a
-            value, or a callable (also async, for `acall`) that is given the final error. It runs outside all
-            components; where it fails, its own error is raised, from the one that it was to replace.
-        fallback_on: Which errors: an exception class, a tuple of them, or a callable that is given the error.
-            If left out: our own refusals and timeouts, and what `classify` or the default calls a failure
-            (`transient`, `throttled`, `timeout`, `never_sent`, `conflict`; a `permanent` one, which is a bug
-            unless told otherwise, only if `classify` says so). Never a cancellation.
+        hedge: A `Hedge`, or a dict of its keys: a further attempt in parallel to a slow one, for calls that
+            are idempotent and replayable. None if left out.
+        store_timeout: For components with `store="fleet"`: how long a call waits for the store's answer, and
+            the engine for any answer; then `on_loss` applies. Seconds or `timedelta`; 50 ms if left out.
+        store_exchange: Shortest interval at which breaker and latencies are exchanged with the fleet: seconds
+            or `timedelta`; 250 ms if left out.
+        on: Exceptions to retry, besides those that are retryable by default: a class, or a tuple of classes.
+            Their instances keep their failure class if it is retryable, else they are `transient`.
+        classify: Called with the result or the exception of every attempt of a plain callable, and with the
+            response or the exception of every attempt of an HTTP client. Returns the name of a class or of
+            one of `kinds`, an `Outcome`, or None for the default.
+        fallback: What callers of `call`, `acall` and decorated functions get in place of an error: a value,
+            or a callable (also async, for `acall`) that takes the final error. It runs outside all
+            components. If it raises, its own error is raised from the original one.
+        fallback_on: The errors that the fallback replaces: an exception class, a tuple of them, or a callable
+            that takes the error. If left out: Tidegate's own refusals and timeouts, and errors that
+            `classify` or the default judges a failure (`transient`, `throttled`, `timeout`, `never_sent`,
+            `conflict`). A `permanent` failure, by default a bug, is replaced only if `classify` returned that
+            class. A cancellation is never replaced.
         on_retry: Called before each wait for a further attempt, with a `Retrying`: error, attempt, wait,
-            reason. What it raises is logged once and reaches no call.
-        engine: The engine that keeps its state; the process's own if left out.
+            reason. An exception from it is logged once and does not reach the call.
+        engine: The engine that keeps its state; the default engine of the process if left out.
 
     Raises:
-        PolicyError: With every mistake there is: the key, the value and the rule.
+        PolicyError: With all mistakes at once: for each the key, the value and the rule.
 
-    Pickling keeps the settings, never the state: the other side makes the policy in its own default engine.
+    Pickling keeps the settings, not the state: the receiver makes the policy in its own default engine.
     """
 
     __slots__ = (
@@ -164,7 +166,7 @@ class Policy(Caller):
     def _of_document(
         cls, document: Document, name: str, config: dict[str, Any], classify: Classify | None, engine: Engine
     ) -> Policy:
-        """The policy of this name in a document, which core has checked."""
+        """Makes the policy of this name from a document, which core has already validated."""
         policy = cls.__new__(cls)
         policy._fallback_by = policy._on_retry = None
         policy._on = None
@@ -181,7 +183,7 @@ class Policy(Caller):
         classify: Classify | None,
         here: Place | None = None,
     ) -> None:
-        """Settles what there is to know of a policy that the engine has taken in under this number."""
+        """Initialises the attributes, once the engine has registered the policy under `number`."""
         self.engine = engine
         self.name = name
         self._number = number
@@ -201,7 +203,11 @@ class Policy(Caller):
         )
 
     def _learn(self) -> tuple[bool, dict[str, int], int, bool]:
-        """What shells ask until the next `retune`: does it hold, its kinds, does it hedge."""
+        """Caches settings that shells need for every call, until the next `retune`.
+
+        They are: whether the policy has a hold, its kinds of failure, the engine's retune count at this time,
+        and whether it hedges.
+        """
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
         hedges = self._setting("hedge.max_attempts") is not None
@@ -214,7 +220,7 @@ class Policy(Caller):
         return (seen if seen[2] == self.engine.tunings else self._learn())[0]
 
     def _races(self, flags: int) -> bool:
-        """May attempts of a call with these flags run beside each other?"""
+        """Returns whether attempts of a call with these flags may run concurrently."""
         seen = self._seen
         hedges = (seen if seen[2] == self.engine.tunings else self._learn())[3]
         return hedges and may_hedge(flags)
@@ -226,22 +232,23 @@ class Policy(Caller):
 
     @property
     def _config(self) -> dict[str, Any]:
-        """What was given: to the policy, or to the last `retune`. Policies of one name share it."""
+        """Options given to the policy or to the last `retune`. Policies with the same name share them."""
         return self._shared.config
 
     def retune(self, **options: Unpack[PolicyOptions]) -> None:
-        """Gives the policy other settings, while it is in use.
+        """Replaces the policy's settings while it is in use.
 
-        The arguments are those of `Policy`, and say all of it: what is left out is not kept but has its
-        default again.
+        The arguments are those of `Policy`. They replace all settings: one that is left out returns to its
+        default.
 
-        Calls in flight finish under the settings that they began with, except for what calls share: the
-        limit of a bulkhead and a retry budget change at once. A limit that grows admits waiting calls
-        now; one that shrinks lets calls in flight finish, and admits nobody until they have. Every caller
-        made with `at`, and every policy of the same name in this engine, goes by the new settings.
+        Calls in flight finish under the settings that they began with, except for state that calls share:
+        the limit of a bulkhead and a retry budget change at once. A larger limit admits waiting calls at
+        once. A smaller limit lets calls in flight finish, and admits no further call while their number is
+        at or above it. Callers made with `at`, and all policies of the same name in this engine, use the new
+        settings.
 
         Raises:
-            PolicyError: With every mistake there is; the policy stays as it was.
+            PolicyError: With all mistakes at once; the policy is then unchanged.
         """
         self._retune(self.engine, self.name, _config("Policy.retune", options))
 
@@ -259,7 +266,7 @@ class Policy(Caller):
         try:
             release, number = self.engine.native.release, self._number
         except AttributeError:
-            return  # it was never made
+            return  # `__init__` failed before the engine registered it
         if self._on_retry is not None:
             self._on_retry[1].close()
         release(number, self._named)
@@ -281,22 +288,23 @@ class Policy(Caller):
         fallback: Any = UNSET,
         fallback_on: On | None = None,
     ) -> Caller:
-        """A caller with settings of its own. Make it once and keep it: making one costs more than a call.
+        """Makes a caller with its own settings. Make it once and keep it: making one costs more than a call.
 
         Args:
             route: The key that state is kept under: an origin, an endpoint, a tenant.
-            idempotent: Whether a repeat is harmless; if not, only what provably never left is tried again.
+            idempotent: Whether a repeat is harmless. If not, the call is retried only after a failure that
+                proves that the request was never sent.
             replayable: Whether the call can be made a second time at all.
-            criticality: How much it matters to a queue; what `tidegate.criticality` says around the call, or
-                normal, if left out.
+            criticality: Importance of the calls, which queues use; if left out, the level set by
+                `tidegate.criticality` around the call, or normal.
             deadline: Time for each call, seconds or `timedelta`; the earlier of this and the policy's wins.
-            cost: Tokens of a rate limit that a call takes, 0 to 65,535.
-            pass_timeout: The name of a keyword parameter that takes the time of each attempt, in seconds
-                (None without end). A synchronous function under an `attempt_timeout` needs it, since nothing
-                can interrupt it.
-            fallback: What callers get in the place of an error, as in `Policy`; None for nothing, the
+            cost: Rate limit tokens that a call takes, 0 to 65,535.
+            pass_timeout: The name of a keyword parameter that receives the time of each attempt in seconds
+                (None: no limit). A synchronous function under an `attempt_timeout` needs it, since a thread
+                cannot be interrupted.
+            fallback: What callers get in place of an error, as in `Policy`; None for no fallback, the
                 policy's own if left out.
-            fallback_on: Which errors, as in `Policy`.
+            fallback_on: The errors that `fallback` replaces, as in `Policy`.
 
         Raises:
             ValueError: If an argument is out of range.
@@ -312,14 +320,14 @@ class Policy(Caller):
         return caller
 
     def replace(self, name: str | None = None, **changes: Any) -> Policy:
-        """Another policy with the settings of this one, but for those given; None takes one away.
+        """Makes another policy with the settings of this one and the given changes; None removes a setting.
 
         Args:
-            name: Its name; a fresh one if left out, since the same name with other settings is an error.
+            name: Its name; a generated one if left out, since the same name with other settings is an error.
             **changes: Arguments of `Policy`. Tables such as `retry` are replaced as a whole.
 
         Raises:
-            PolicyError: With every mistake there is.
+            PolicyError: With all mistakes at once.
             TypeError: If `Policy` has no such argument.
 
         Example:
@@ -335,7 +343,7 @@ class Policy(Caller):
         return Policy(name, **{**kept, **changes})
 
     def wrap(self, client: T, methods: Iterable[str] | None = None, route: str | None = None) -> T:
-        """An object whose methods are calls under the policy; all else about it is as it was.
+        """Wraps an object so that calls of its methods run under the policy; other attributes are unchanged.
 
         Args:
             client: Any object. It is not changed.
@@ -345,9 +353,9 @@ class Policy(Caller):
             route: The key that state is kept under; `"default"` if left out.
 
         Raises:
-            ValueError: If a name is none of a method, or of a stream; or if `methods` is left out and the
-                policy repeats calls after failures that may have had an effect (it hedges, or retries other
-                classes than `never_sent`, `throttled` and `conflict`): a write could happen twice.
+            ValueError: If a name is not that of a method, or is that of a stream. Also if `methods` is left
+                out and the policy may repeat a call that had an effect, so that a write could happen twice:
+                it hedges, or retries other classes than `never_sent`, `throttled` and `conflict`.
 
         Example:
             ```python
@@ -360,35 +368,35 @@ class Policy(Caller):
 
     @property
     def kinds(self) -> dict[str, str]:
-        """The kinds of failure that it declares: name → the class that each is based on."""
+        """Custom kinds of failure that the policy declares: name → the class that each is based on."""
         return dict(self.engine.native.kinds(self._number))
 
     def force_open(self, route: str | None = None, *, on: bool = True) -> None:
-        """Refuses all calls with `ForcedOpen`, before anything else is asked, until `on=False`.
+        """Refuses all calls with `ForcedOpen`, before any other check, until `force_open(on=False)`.
 
-        Calls that wait for their first attempt are refused too, and those that have started finish without
-        further attempts. Clearing it resets the breaker.
+        Calls that wait for their first attempt are refused too. Calls that have started finish without
+        further attempts. `on=False` also resets the breaker.
 
         Args:
-            route: Only the calls of this route; all of them if left out.
-            on: Whether to refuse from now on, or no longer.
+            route: The route whose calls are refused; all routes if left out.
+            on: True to refuse from now on, False to stop refusing.
         """
         native = self.engine.native
         which = None if route is None else native.route(self._number, route)
         self.engine.wake(native.force_open(self._number, which, on))
 
     def snapshot(self) -> PolicySnapshot:
-        """Its figures now: `attempts`, `retries`, `hedges`, how calls ended (`ends`), its `routes` by key.
+        """Returns its current numbers: `attempts`, `retries`, `hedges`, calls by verdict as `ends`, `routes`.
 
-        A route has `active`, `forced`, and what there is of `pool` (permits), `rate`, `send`, `breaker`,
-        `throttle`, `budget`, `hedge` and `hold`.
+        A route has `active` and `forced`, and for the components that the policy has: `pool` (permits),
+        `rate`, `send`, `breaker`, `throttle`, `budget`, `hedge` and `hold`.
         """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)
         return {**view["policies"][self.name], "routes": {route["key"]: route for route in routes}}
 
     def explain(self) -> PolicyExplanation:
-        """What it comes to: components in their order with the values in force, bounds, warnings.
+        """Explains the policy: components in order with the values in force, bounds, warnings.
 
         Example:
             >>> explained = Policy("quick", deadline=2.0).explain()
@@ -398,11 +406,11 @@ class Policy(Caller):
         from tidegate._engine.explain import PolicyExplanation
 
         told = self.engine.inspector.explain_policy(self._number)
-        assert told is not None  # noqa: S101 - the engine has taken it in
+        assert told is not None  # noqa: S101 - the engine has registered the policy
         return PolicyExplanation._of(told)
 
     def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
-        """Calls a function with every record about this policy: `Engine.on_event`, which says more.
+        """Calls a function with every record about this policy; see `Engine.on_event` for details.
 
         Raises:
             ValueError: If a type does not exist.
@@ -421,28 +429,28 @@ class Policy(Caller):
         return _rebuild, (name, self._config, self._classify_by, *fallback, self._on, on_retry)
 
     def _setting(self, key: str) -> float | str | None:
-        """The value in force, as core has it: spans in microseconds, None where there is none."""
+        """Returns the value in force as core stores it: spans in microseconds, None if unset."""
         return self.engine.native.setting(self._number, key)
 
     def _seconds(self, key: str) -> float | None:
-        """A span in force, in seconds; None where there is none."""
+        """Returns a span in force, in seconds; None if unset."""
         value = self._setting(key)
         return None if value is None or isinstance(value, str) else value / 1e6
 
     def _count(self, key: str) -> int | None:
-        """A whole number in force; None where there is none."""
+        """Returns a whole number in force; None if unset."""
         value = self._setting(key)
         return None if value is None or isinstance(value, str) else int(value)
 
 
 def _config(where: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What is said of a policy, without what is not, in one order.
+    """Returns the options that are set, in the order of `SETTINGS`.
 
     Raises:
-        TypeError: If there is no such option.
+        TypeError: If an option does not exist.
     """
     for name in options:
-        if name not in SETTINGS:  # as Python says it of any function
+        if name not in SETTINGS:  # the same wording as Python's own error
             raise TypeError(f"{where}() got an unexpected keyword argument {name!r}")
     return {name: options[name] for name in SETTINGS if options.get(name) is not None}
 
@@ -461,7 +469,7 @@ def _rebuild(
 
 
 def _on(given: Any) -> tuple[type[Exception], ...] | None:
-    """The types that `on` names, checked."""
+    """Validates `on` and returns its exception classes as a tuple."""
     if given is None:
         return None
     types = given if isinstance(given, tuple) else (given,)

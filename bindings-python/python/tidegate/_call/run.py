@@ -1,4 +1,4 @@
-"""A call that has left the happy path: what its shell needs to know, and how it ends."""
+"""A call that has left the happy path: the state that its shell needs, and its conclusion."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 _ITERABLE_COROUTINE: Final = 0x100  # `inspect.CO_ITERABLE_COROUTINE`: an old-style coroutine
 
 HEAD: Final = -2
-"""A judgement: the head of a good answer, whose body follows."""
+"""Outcome of an attempt whose successful response has arrived up to its headers; the body follows."""
 
 
 COROUTINES: Final = frozenset({CoroutineType, _native.awaitable_type()})
-"""What a synchronous function does not return, unless somebody has mistaken the colour."""
+"""Types that only an async function returns; a sign that one was passed to a synchronous method."""
 
 
 def not_async(value: Any, fn: object) -> TypeError:
-    """The failure of a synchronous call that was given an async function: what it has made is not awaited."""
+    """Makes the error of a synchronous call that was given an async function; closes its coroutine."""
     value.close()
     return TypeError(
         f"policy.call was given an async function ({fn!r} returned a coroutine): use policy.acall"
@@ -53,7 +53,7 @@ def not_async(value: Any, fn: object) -> TypeError:
 
 
 async def awaited(value: Any, fn: object) -> Any:
-    """Awaits what an async function has answered, if that can be awaited."""
+    """Awaits what an async function returned; raises a TypeError if it is not awaitable."""
     if not isawaitable(value):
         kind = type(value).__name__
         raise TypeError(
@@ -63,18 +63,18 @@ async def awaited(value: Any, fn: object) -> Any:
 
 
 def isawaitable(value: Any) -> bool:
-    """As `inspect.isawaitable`, without importing it."""
+    """Same as `inspect.isawaitable`, without importing `inspect`."""
     if hasattr(type(value), "__await__"):
         return True
     return isinstance(value, GeneratorType) and bool(value.gi_code.co_flags & _ITERABLE_COROUTINE)
 
 
 class Run:
-    """One call: its callable, its answers by lane, its place in the engine. Adapters refine it.
+    """One call: its callable, its results by lane, its number in the engine. Adapters subclass it.
 
-    `races` says that attempts may run beside each other. `attempts` is the newest attempt that the shell
-    knows of, and from the head of an answer on the one that it came from; `made`, of a race, how many there
-    have been.
+    `races` is true if attempts may run concurrently. `attempts` is the number of the newest attempt that the
+    shell knows of; once the headers of a response have been accepted, it is the attempt they came from.
+    `made` is the number of attempts that a race has started.
     """
 
     __slots__ = (
@@ -129,7 +129,7 @@ class Run:
 
     @property
     def call(self) -> int:
-        """The call's id while it goes on, else 0; `id` is kept."""
+        """Number of the call while it runs, 0 afterwards; `id` keeps the number."""
         return self._call
 
     @call.setter
@@ -138,14 +138,14 @@ class Run:
         self.id = call or self.id
 
     def start(self, attempt: int, us: int) -> Any:
-        """Makes an attempt; `us` is the time it has, below 0 without end (async: an awaitable)."""
+        """Makes an attempt (async: an awaitable). Its time limit is `us` microseconds, negative for none."""
         del attempt
         if self.passing is None:
             return self.fn(*self.args, **self.kwargs)
         return self.fn(*self.args, **{**self.kwargs, self.passing: us / 1e6 if us >= 0 else None})
 
     def judge(self, ok: bool, value: Any) -> int:
-        """The outcome of an attempt: at its place in a word, or `STOPPED`, or `HEAD`."""
+        """Returns the outcome of an attempt as bits of an event word, or `STOPPED`, or `HEAD`."""
         if ok:
             outcome = taken_answer(value)
         elif isinstance(value, Exception):
@@ -157,23 +157,23 @@ class Run:
         if self.classify is not None:
             outcome = outcomes.by(self.classify, value, outcome, self.policy._kinds)
         if not ok and outcome == UNLISTED:
-            self.unlisted = id(value)  # not the exception itself: its traceback holds this run
+            self.unlisted = id(value)  # not the exception itself, whose traceback refers to this run
             outcome = outcomes.PERMANENT
         return outcome
 
     def release(self, value: Any) -> Any:
-        """Gives back what a failed result holds, before anything else (async: an awaitable or None)."""
+        """Releases the resources of a failed result before the next step (async: an awaitable or None)."""
 
     def discard(self, value: Any) -> Any:
-        """Releases what an unreceived answer holds (async: an awaitable or None)."""
+        """Releases the resources of a result that no caller receives (async: an awaitable or None)."""
 
     def undelivered(self) -> list[Any]:
-        """Takes the answers that are still held after the call has raised: its shell discards them."""
+        """Removes and returns the results still held after the call has raised; the shell discards them."""
         held, self.held = self.held, {}
         return [value for ok, value in held.values() if ok]
 
     def lane(self) -> Run:
-        """A run for one attempt of a race: its own in everything but its answers."""
+        """Makes a shallow copy for one attempt of a race; it shares the dict of results, `held`."""
         twin = object.__new__(type(self))
         for kind in type(self).__mro__:
             for name in getattr(kind, "__slots__", ()):
@@ -184,48 +184,48 @@ class Run:
         return twin
 
     def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
-        """What the caller gets of a result."""
+        """Returns what the caller gets for a result."""
         del verdict, note, retry_in
         return value
 
     def stream(self, step: int) -> Any:
-        """A good answer whose body follows: the caller gets it, and the call goes on until it is read."""
+        """Returns a successful response whose body follows. The call ends when the body has been read."""
         raise NotImplementedError
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
-        """Tells the engine how an attempt ended; answers its step."""
-        self.held[lane_of(attempt)] = (ok, value)  # first: whatever interrupts us, the shell discards it
+        """Reports the end of an attempt to the engine and returns the engine's step."""
+        self.held[lane_of(attempt)] = (ok, value)  # first, so that the shell discards it on an interruption
         outcome = self.judged = self.judge(ok, value)
         if outcome == outcomes.STOPPED:
-            if not self.races:  # a race waits for the others first
+            if not self.races:  # a race first waits for its other attempts
                 self.abandon()
             raise value
         event = headers(attempt) if outcome == HEAD else finished(attempt, outcome)
         step = self.engine.report(self.call, event, self.fn, value)
-        if outcome == HEAD and is_done(step):  # the head came too late: nobody reads the body
+        if outcome == HEAD and is_done(step):  # the response came too late: its body is not read
             self.engine.on(self.call, finished(attempt, outcomes.CANCELLED))
         return step
 
     def failed(self, attempt: int, failure: BaseException, step: int) -> int:
-        """Takes over after an attempt whose failure the engine has been told; answers what it said."""
+        """Stores the failure of an attempt that was already reported to the engine; returns `step`."""
         self.attempts = attempt
         self.held[lane_of(attempt)] = (False, failure)
         return step
 
     def abandon(self) -> None:
-        """The caller gave up, and the attempt has unwound: the permit goes on."""
+        """Cancels the call once its attempt has unwound, which frees its permit."""
         if self.call:
             abandon(self.engine, self.call, self.attempts)
             self.call = 0
 
     def stopped(self, attempt: int, cause: BaseException | None) -> None:
-        """An attempt that we stopped: what its caller gets if it was the last."""
+        """Stores an `AttemptTimeout` as the result of an attempt that we stopped."""
         error = self.refuse("attempt_timeout")
         error.__cause__ = cause
         self.held[lane_of(attempt)] = (False, error)
 
     def conclude(self, step: int) -> Any:
-        """The end: the result, the original exception, or an error of our own."""
+        """Ends the call: returns the result, or raises the original exception or an error of our own."""
         verdict, lane, span = verdict_of(step), lane_of_result(step), span_of(step)
         retry_in = None if span < 0 else span / 1000
         name = VERDICTS[verdict]
@@ -263,7 +263,7 @@ class Run:
             del error  # no cycle: exception, traceback, frame, exception
 
     def _how_to_repeat(self, error: BaseException) -> str | None:
-        """The note of an error that nothing is known of; None where the policy makes no retries."""
+        """Returns the note for an exception of an unlisted type; None if the policy makes no retries."""
         from .judge import note_of
 
         note = note_of(error)
@@ -272,22 +272,22 @@ class Run:
         return note if retries and not has_note(error, note) else None
 
     def note(self, verdict: str, note: str | None) -> str | None:
-        """The note of a verdict; adapters may know better."""
+        """Returns the note of a verdict; adapters may override it with a more specific one."""
         del verdict
         return note
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
-        """The error of an end that has no result of its own."""
+        """Returns the error of a call that ends without a result of an attempt."""
         return refusal(verdict, self.policy, self.route, retry_in)
 
     def intact(self, value: Any) -> bool:
-        """Can this earlier result still be delivered?"""
+        """Returns whether this earlier result can still be delivered."""
         del value
         return True
 
 
 def abandon(engine: Engine, call: int, attempts: int) -> None:
-    """Cancels a call and reports its attempts, which have unwound. A call that has ended does not mind."""
+    """Cancels a call and reports its attempts, which have unwound. Has no effect on a call that has ended."""
     woken = engine.native.abandon(call, min(attempts, 255))
     if woken is not None:
         engine.wake(woken)

@@ -1,6 +1,6 @@
-"""The shell for event loops: carries out steps in the caller's task, waits, wakes, cancels; decides nothing.
+"""The shell for event loops: carries out the engine's steps in the caller's task and makes no decisions.
 
-Which loop it is, asyncio's or trio's, only the timers know.
+Only the timers depend on whether the event loop is asyncio's or trio's.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from .timers import Timers
 
 CLOSE_SECONDS: Final = 0.5
-"""Seconds that closing an unreceived answer may take, and again once the closing is cancelled."""
+"""Time limit for closing a result that no caller receives, in seconds; and again after that is cancelled."""
 
 
 async def drive(run: Run, step: int) -> Any:
-    """Carries out a call from this step to its end. An interruption of any kind is reported to the engine."""
+    """Carries out a call from this step to its end. Reports any interruption to the engine."""
     if run.races:
         from .race_tasks import race
 
@@ -64,7 +64,10 @@ async def drive(run: Run, step: int) -> Any:
 async def resume(
     run: Run, attempt: int, step: int | None, ok: bool, value: Any, timers: Timers | None
 ) -> Any:
-    """Goes on after an attempt that the fast path has made; with this step, if the engine was told of it."""
+    """Continues after an attempt made by the fast path.
+
+    `step` is the engine's reply if the attempt was already reported, else None.
+    """
     try:
         if step is None:
             step = await _settle(run, attempt, ok, value, timers)
@@ -78,29 +81,29 @@ async def resume(
 
 
 async def discard_held(run: Run, error: BaseException | None = None) -> None:
-    """Closes the answers of a call that ends with an error: no caller receives them."""
+    """Closes the results of a call that ends with an error, since no caller receives them."""
     for value in run.undelivered():
         await discard(run, value, error)
 
 
 async def discard(run: Run, value: Any, error: BaseException | None = None) -> None:
-    """Closes an answer that no caller receives, within `2 * CLOSE_SECONDS`, even if the caller is cancelled.
+    """Closes a result that no caller receives, within `2 * CLOSE_SECONDS`, even if the caller is cancelled.
 
     Args:
         run: The call.
-        value: The answer.
-        error: What the call is ending with; a coroutine that is thrown away may await nothing more.
+        value: The result.
+        error: The error that ends the call; after a `GeneratorExit` the coroutine must not await any more.
     """
     try:
         closing = run.discard(value)
     except Exception:
-        return  # nobody waits for it
+        return  # the caller already gets the call's own error
     if closing is not None:
         await close(closing, error)
 
 
 async def close(closing: Any, error: BaseException | None = None) -> None:
-    """Awaits what closes an answer; `discard` says how."""
+    """Awaits the closing of a result, under the rules of `discard`."""
     if isinstance(error, GeneratorExit):
         _begin(closing)
     elif in_trio():
@@ -113,23 +116,23 @@ async def close(closing: Any, error: BaseException | None = None) -> None:
 
 
 def _begin(closing: Any) -> None:
-    """Runs a coroutine up to where it would wait: a coroutine that is thrown away can do no more."""
+    """Runs a coroutine up to its first wait, which is all that is possible while ours is being closed."""
     try:
         closing.send(None)
         closing.close()
-    except Exception:  # noqa: S110 - the end of the coroutine among them
+    except Exception:  # noqa: S110 - includes StopIteration, the normal end of the coroutine
         pass
 
 
 async def _quietly(closing: Awaitable[object]) -> None:
     try:
         await closing
-    except Exception:  # noqa: S110 - nobody waits for it
+    except Exception:  # noqa: S110 - no caller is interested in this error
         pass
 
 
 async def _shielded(closing: Awaitable[object]) -> None:
-    """Awaits in asyncio, in a task of its own: whoever cancels us waits for it, and is obeyed afterwards."""
+    """Awaits in a separate asyncio task. Raises a cancellation of ours only after that task has ended."""
     from asyncio import CancelledError, ensure_future, get_running_loop, wait
 
     task = ensure_future(_quietly(closing))
@@ -173,33 +176,33 @@ async def _settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers |
     step = settle(run, attempt, ok, value, timers)
     if ok and not is_done(step) and not awaits_body(step):
         released = run.release(value)
-        if released is not None:  # a plain callable's results hold nothing
+        if released is not None:  # results of plain callables hold no resources
             await released
     return step
 
 
 def settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
-    """Tells our own stop from the caller's cancellation, and reports the attempt."""
+    """Reports an attempt, after telling our own stop of it from a cancellation by the caller."""
     run.attempts = attempt
     stopped = None if timers is None else timers.disarm(run.call, None if ok else value)
     if stopped is None:
         return run.report(attempt, ok, value)
     step, foreign = stopped
     if ok:
-        # It finished although it was stopped. A good answer ends the call: it is not asked for twice.
+        # It finished although it was stopped. A successful result ends the call, so there is no retry.
         run.held[lane_of(attempt)] = (True, value)
         outcome = max(run.judge(True, value), 0)
         return run.engine.on(run.call, finished(attempt, outcome))
     if foreign:
-        raise value  # the caller's own end, or the program's: no attempt of ours to repeat
+        raise value  # the caller was cancelled or the program ends: no retry
     run.stopped(attempt, value)
-    # It has unwound: from here on its permit is somebody else's (R12).
+    # The attempt has unwound, so that its permit can be given to another call (R12).
     after = run.engine.on(run.call, finished(attempt, CANCELLED))
     return step if is_done(step) else after
 
 
 async def park(run: Run, step: int) -> int:
-    """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
+    """Waits for the next step. Registers its waker before it polls, so that no wake-up is lost (R3)."""
     engine, call = run.engine, run.call
     timers = timers_of(engine)
     parked = timers.waker()

@@ -1,4 +1,4 @@
-"""An engine and what the shells keep beside it: who waits, how to wake them, what a fork leaves behind."""
+"""An engine and its shell-side state: waiters and their wakers, timers, hooks, store. A fork resets it."""
 
 from __future__ import annotations
 
@@ -28,33 +28,34 @@ if TYPE_CHECKING:
 
 
 def draw_seed() -> int:
-    """64 bits from the operating system."""
+    """Returns 64 random bits from the operating system."""
     return int.from_bytes(os.urandom(8), "little")
 
 
 class Engine:
     """Holds everything that policies share: routes, slots, budgets.
 
-    A process has one engine by default. Make one of your own to isolate a test or a hot upstream.
+    A process has one engine by default. Make a separate engine to isolate a test or a hot upstream.
 
     Args:
-        seed: All the randomness there is (64 bits); drawn from the operating system where it is left out.
-        clock: A `tidegate.testing.FakeClock` in the place of the system's monotonic clock.
-        history: How many records it keeps about calls that were retried, refused or failed, so that
-            `explain` can say why; 120 bytes each, none for a call that just works. 0 for none. They hold no
-            URL path, no query and no text of an error.
-        journal: Whether it writes down everything that is put into it, for `journal` and `replay`; `explain`
-            then has the numbers of that moment too. A journal grows by about 80 bytes an event, until taken,
-            up to 100,000 inputs.
+        seed: Seed of the random generator (64 bits), its only source of randomness; drawn from the operating
+            system if left out.
+        clock: A `tidegate.testing.FakeClock` in place of the system's monotonic clock.
+        history: How many records the engine keeps about calls that were retried, refused or failed, for
+            `explain`; 0 keeps none. A record takes 120 bytes and contains no URL path, no query and no error
+            text. Calls that succeed at the first attempt need no record.
+        journal: Whether the engine records all its inputs, for `journal` and `replay`; `explain` then also
+            reports the route's numbers at that moment. A journal grows by about 80 bytes an event until it is
+            taken, up to 100,000 inputs.
         logs: Whether retries, refusals and changes of breakers are logged (`docs/python/telemetry.md`).
-        max_routes: How many routes it keeps state for, 1 to 524,288; keys beyond share their policy's
-            `overflow` route.
-        store: Where policies that say `store = "fleet"` share their state with other processes: a
-            `tidegate.fleet.RedisStore`. None for nowhere, and such policies are refused.
+        max_routes: How many routes the engine keeps state for, 1 to 524,288; further keys share their
+            policy's `overflow` route.
+        store: The store through which policies with `store = "fleet"` share their state with other
+            processes: a `tidegate.fleet.RedisStore`. Without a store (None) such policies are refused.
 
     Raises:
         ValueError: If `max_routes` or `history` is out of range.
-        TypeError: If `store` is no store.
+        TypeError: If `store` is not a store.
     """
 
     def __init__(
@@ -99,11 +100,11 @@ class Engine:
             self.attach(store)
 
     def attach(self, store: Carrier) -> None:
-        """Attaches a store: `tidegate.fleet.attach` says how.
+        """Attaches a store; `tidegate.fleet.attach` documents the details.
 
         Raises:
-            TypeError: If it is no store.
-            ValueError: If the engine has one already.
+            TypeError: If `store` is not a store.
+            ValueError: If the engine already has a store.
         """
         from .store import Link
 
@@ -123,14 +124,17 @@ class Engine:
         return reply[0]
 
     def test(self, active: bool, attempts: int, cap: bool) -> None:
-        """Tests the engine in another way from now on: `tidegate.testing` says how."""
+        """Changes the engine's test mode from now on; `tidegate.testing` documents the modes."""
         woken = self.inspector.test(active, attempts, cap)
         self.tunings += 1
         if woken is not None:
             self.wake(woken)
 
     def report(self, call: int, event: int, fn: object, value: object) -> int:
-        """Tells a call how an attempt ended, and hooks what it was: a function, its result or exception."""
+        """Reports to a call how an attempt ended.
+
+        While it does, hooks can look up the attempt's function and its result or exception.
+        """
         ends = self.hooks.ends
         ends[call] = (fn, value)
         try:
@@ -139,7 +143,7 @@ class Engine:
             ends.pop(call, None)
 
     def told(self, call: int, fn: object, value: object, woken: list[int]) -> None:
-        """Hooks what a call's step has done, and which attempt it was about; wakes whom it woke."""
+        """Delivers the records of a call's last step to hooks, with its attempt; wakes calls in `woken`."""
         ends = self.hooks.ends
         ends[call] = (fn, value)
         try:
@@ -148,15 +152,15 @@ class Engine:
             ends.pop(call, None)
 
     def begun(self, reply: tuple[int, int] | tuple[int, int, list[int]]) -> tuple[int, int]:
-        """The call and the step of a `begin`, after waking the calls that can continue because of it."""
+        """Wakes the calls that can continue because of a `begin`; returns the new call and its first step."""
         if len(reply) == 3:
             self.wake(reply[2])
         return reply[0], reply[1]
 
     def wake(self, calls: Iterable[int]) -> None:
-        """Wakes the owners of these calls, and tells hooks what the step has done.
+        """Wakes the owners of these calls, sends commands to the store, and delivers records to hooks.
 
-        An owner whose event loop is gone gives its place up at once.
+        A call whose event loop no longer exists is cancelled at once, which frees its place.
         """
         pending = list(calls)
         while pending:
@@ -174,34 +178,38 @@ class Engine:
         self.hooks.deliver()
 
     def park(self, lock: Any, us: int) -> None:
-        """Blocks this thread until the lock is released or the span has passed; below 0 there is no end."""
+        """Blocks this thread until the lock is released or `us` microseconds have passed.
+
+        A negative `us` means no limit.
+        """
         if self.clock is None:
             lock.acquire(True, us / 1e6 if us >= 0 else -1)
         else:
             self.clock.park(lock, us if us >= 0 else None)
 
     def wall(self) -> float:
-        """The wall clock, in seconds since 1970: dates of servers are measured by it."""
+        """Returns the wall clock in seconds since 1970. Dates in server headers are compared with it."""
         return time.time() if self.clock is None else self.clock.wall()
 
     def snapshot(self) -> Snapshot:
-        """The state of everything, pulled: calls, waiters, and by policy and route what has happened."""
+        """Returns the engine's state at this moment: calls, waiters, and counters by policy and route."""
         return cast("Snapshot", self.native.snapshot())
 
     def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
-        """Calls a function with every record, in the thread that caused it, before the wait that it begins.
+        """Calls a function with every record.
 
-        What the function raises is logged once and reaches no call. One that answers a context manager to a
-        `retry_scheduled` has it held until the next attempt starts (it has to listen to `attempt_started` and
-        `call_done` too).
+        The function runs in the thread that caused the record, before any wait that the record announces. An
+        exception from the function is logged once and does not reach the call. If the function returns a
+        context manager for a `retry_scheduled` record, the engine enters it at once and exits it when the
+        next attempt starts; the hook must then listen to `attempt_started` and `call_done` too.
 
         Args:
             callback: The function; it is called from all threads that make calls.
-            types: Which types of records (`tidegate.events.TYPES`); all of them if left out. Who leaves out
-                what every call has costs nothing to calls that work.
+            types: The types of records to receive (`tidegate.events.TYPES`); all of them if left out. A hook
+                without the types that every call produces adds no cost to calls that succeed.
 
         Returns:
-            The hook: `close` ends it, and so does the end of a `with` block.
+            The hook. Its `close`, or the end of its `with` block, removes it.
 
         Raises:
             ValueError: If a type does not exist.
@@ -214,18 +222,18 @@ class Engine:
         return self.hooks.add(callback, wanted(types), None)
 
     def explain(self, of: Any) -> CallExplanation | None:
-        """Why a call waits, or ended as it did, with the numbers that were looked at.
+        """Explains why a call waits or why it ended as it did, with the numbers behind the decision.
 
         Args:
-            of: The exception or the HTTP response that a call ended with; or a call's number, as records and
-                reports have it.
+            of: The exception or the HTTP response that a call ended with; or a call's number, from a record
+                or a report.
 
         Returns:
-            None where the engine knows nothing of it: the call just worked, or more than `history` records
-            are newer.
+            The explanation. None if the engine has no record of the call: its first attempt succeeded, or
+            `history` newer records have replaced its own.
 
         Raises:
-            TypeError: If it is none of these.
+            TypeError: If `of` is neither an exception, nor an HTTP response, nor a number.
 
         Example:
             ```python
@@ -245,7 +253,7 @@ class Engine:
         return None if told is None else CallExplanation._of(told)
 
     def mark(self, error: object, call: int) -> None:
-        """Notes on an exception or a response which call it ended: numbers, so that it can be pickled."""
+        """Marks an exception or a response with the call that it ended, by numbers only, which pickle."""
         try:
             error.__tidegate__ = (self.token, call)  # type: ignore[attr-defined]
         except (KeyboardInterrupt, SystemExit):
@@ -254,27 +262,27 @@ class Engine:
             pass
 
     def call_of(self, error: object) -> int | None:
-        """The call that an exception or a response ended, if it was one of this engine's."""
+        """Returns the number of this engine's call that an exception or a response ended, else None."""
         try:
             token, call = getattr(error, "__tidegate__", (None, None))
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            return None  # one whose attributes raise
+            return None  # its attributes raise
         return call if token == self.token else None
 
     def journal(self, *, take: bool = False) -> str:
-        """Everything that was put into the engine, one line each, for `Engine.replay`.
+        """Returns all inputs of the engine, one line each, for `Engine.replay`.
 
-        At most the last 100,000 inputs are kept. A line `dropped` stands for those that are missing, and
-        `replay` refuses it.
+        The engine keeps the last 100,000 inputs. A line `dropped` marks older ones that are missing, and
+        `replay` refuses a journal with such a line.
 
         Args:
-            take: Whether the lines are taken out, so that the journal stops growing. The next ones go on
-                where these end: the text of all of them, one behind the other, is what `replay` takes.
+            take: Whether to remove the returned lines from the engine, to bound its memory. The next journal
+                continues where this one ends; `replay` takes all of them concatenated.
 
         Raises:
-            ValueError: If the engine keeps none.
+            ValueError: If the engine keeps no journal.
         """
         if not self.journals:
             raise ValueError("journal = False: make the engine with Engine(journal=True)")
@@ -284,13 +292,13 @@ class Engine:
 
     @classmethod
     def replay(cls, journal: str) -> Engine:
-        """An engine that was told what stands in a journal: the same seed, and so the same decisions.
+        """Makes an engine and feeds it a journal. With the same seed it makes the same decisions.
 
-        Its clock stands where the journal ends. It keeps a journal itself, so that it can explain calls; what
-        it said to each line is in `answers`.
+        Its clock shows the time at the end of the journal. It keeps a journal itself, so that it can explain
+        calls. `answers` contains its reply to each line.
 
         Raises:
-            ValueError: If a line is none of a journal's: which, and why.
+            ValueError: If a line is not a valid journal line; the message names the line and the reason.
         """
         from .clock import ManualClock
         from .explain import replayable
@@ -309,25 +317,27 @@ class Engine:
         return engine
 
     def save(self) -> str:
-        """What the engine has learned, as JSON: budgets, rates, limits, breakers, throttles, holds.
+        """Returns the engine's learned state as JSON: budgets, rates, limits, breakers, throttles, holds.
 
-        Calls are not in it. It changes nothing, and costs one pass over the routes.
+        Calls are not saved. Saving changes nothing and takes one pass over the routes.
         """
         return self.inspector.save()
 
     def restore(self, saved: str, *, elapsed: Span = 0.0) -> Restored:
-        """Goes on from what another engine has saved, in a process of its own. Make policies and pools first.
+        """Restores the state that another engine has saved, for example in an earlier process.
+
+        Make the policies and pools first: state of unknown ones is not restored.
 
         Args:
-            saved: What `save` has answered.
-            elapsed: How long ago that was: seconds or `timedelta`, 0 or more.
+            saved: The text that `save` returned.
+            elapsed: Time since then: seconds or `timedelta`, 0 or more.
 
         Returns:
-            What goes on, and what does not.
+            The numbers of routes restored and left out, and the policies, pools and components not restored.
 
         Raises:
-            StateError: If it is not what `save` writes, another version wrote it, or the engine has begun
-                calls. Nothing has been changed.
+            StateError: If `saved` was not written by `save`, another version wrote it, or the engine has
+                already begun calls. The engine is then unchanged.
             ValueError: If `elapsed` is out of range.
         """
         from .explain import Restored
@@ -342,42 +352,43 @@ class Engine:
 
 UNTESTED: Final = (True, 0, False)
 tested = UNTESTED
-"""How all engines are tested: are they active, how many attempts (0: as the policy says), is that a cap?"""
+"""Test mode of all engines: active or not, attempts per call (0: as in the policy), and whether as a cap."""
 
 _MOST_ROUTES: Final = 524_288
 _MOST_HISTORY: Final = 1_000_000
 _LATEST_US: Final = 1 << 63
 
 GONE: Final = object()
-"""A waker's answer: nobody can be woken there any more."""
+"""Returned by a waker whose event loop no longer exists, so that the call cannot be woken."""
 
 _engines: Final[WeakSet[Engine]] = WeakSet()
 _default: list[Engine] = []
 
 
 def default_engine() -> Engine:
-    """The engine of the process, made when it is first needed."""
+    """Returns the engine of the process; makes it at the first use."""
     if not _default:
         _default.append(Engine())
     return _default[0]
 
 
 def can_be_marked(of: object) -> bool:
-    """Is it an exception, or an HTTP response of any client?"""
+    """Returns whether `of` is an exception, or an HTTP response of any client."""
     return isinstance(of, BaseException) or hasattr(of, "status_code") or hasattr(of, "status")
 
 
 def explain(of: Any) -> CallExplanation | None:
-    """Why a call ended as it did, with the numbers that were looked at, whichever engine it was one of.
+    """Explains why a call of any engine ended as it did, with the numbers behind the decision.
 
     Args:
-        of: The exception or the HTTP response that it ended with.
+        of: The exception or the HTTP response that the call ended with.
 
     Returns:
-        None for a call that just worked, and where the engine keeps no `history`, or more than that is newer.
+        The explanation. None if the first attempt succeeded, if the engine keeps no `history`, or if
+        `history` newer records have replaced those of the call.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If `of` is neither.
     """
     engines = [engine for engine in list(_engines) if engine.call_of(of) is not None]
     if not engines and not can_be_marked(of):
@@ -386,7 +397,7 @@ def explain(of: Any) -> CallExplanation | None:
 
 
 def test_all(how: tuple[bool, int, bool]) -> None:
-    """Tests all engines in another way from now on, those to come too."""
+    """Changes the test mode of all engines from now on, including engines made later."""
     global tested  # noqa: PLW0603 - one setting for the process is what is asked for
     tested = how
     for engine in list(_engines):
@@ -394,7 +405,7 @@ def test_all(how: tuple[bool, int, bool]) -> None:
 
 
 def use(engine: Engine | None) -> Engine | None:
-    """Makes an engine the process's own; answers the one before."""
+    """Makes an engine the default engine of the process; returns the previous one."""
     before = _default[0] if _default else None
     _default[:] = [] if engine is None else [engine]
     return before

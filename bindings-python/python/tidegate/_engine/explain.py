@@ -1,4 +1,4 @@
-"""What the engine says about itself when it is asked: explanations, what a restore has done, journals."""
+"""Results of an engine's introspection: explanations, reports of a restore, the head of a journal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Component:
     """One component of a policy.
 
     Attributes:
-        name: Its name; of a part of another component, dotted.
-        meaning: What it is for.
-        settings: Its keys with the values in force, as a document writes them.
+        name: Its name; dotted if it is a part of another component.
+        meaning: Its purpose.
+        settings: Its keys with the values in force, in the notation of documents.
     """
 
     name: str
@@ -29,9 +29,9 @@ class Component:
 
 @dataclass(frozen=True)
 class Load:
-    """The most load that calls become: attempts ≤ `per_call` · calls + `per_second` · seconds + `burst`.
+    """Upper bound of the load from calls: attempts ≤ `per_call` · calls + `per_second` · seconds + `burst`.
 
-    That holds for each retry budget, so for each route, unless the budget is a pool.
+    The bound applies to each retry budget: one per route, unless the budget is a shared pool.
     """
 
     per_call: float
@@ -41,17 +41,17 @@ class Load:
 
 @dataclass(frozen=True)
 class PolicyExplanation:
-    """What a policy comes to. `str` of it is the text for people.
+    """Explanation of a policy; `str()` gives it as text.
 
     Attributes:
         policy: The policy's name.
         components: Its components, outermost first.
-        max_attempts: The most attempts that a call makes, hedges included.
-        max_wait: The most seconds that a call spends waiting, not in attempts; None where nothing bounds it.
-        max_time: The most seconds that a call takes; None where nothing bounds it.
-        load: The most load that calls become.
-        memory_per_route: Bytes that each route keeps, its key and what a hold counts apart.
-        warnings: What may not be as its author thinks.
+        max_attempts: Maximum attempts of a call, hedges included.
+        max_wait: Maximum seconds that a call waits outside its attempts; None if unbounded.
+        max_time: Maximum seconds that a call takes; None if unbounded.
+        load: Upper bound of the load from calls.
+        memory_per_route: Bytes of state per route, without its key and the counts of a hold.
+        warnings: Settings that may not do what their author intends.
     """
 
     policy: str
@@ -76,22 +76,22 @@ class PolicyExplanation:
 
 @dataclass(frozen=True)
 class CallExplanation:
-    """How things stand with a call, or how it ended. `str` of it is the text for people.
+    """State of a running call, or how a call ended; `str()` gives it as text.
 
     Attributes:
         call: The call's number.
         policy: The policy's name.
         route: The route's key.
         began: When it began, in seconds on the engine's clock.
-        at: The moment that this is about.
+        at: The time that the explanation describes, on the same clock.
         attempts: Attempts started.
-        standing: How it stands, in words.
-        why: What it waits for: `backoff`, `queue` …; None where it does not.
-        until: Until when at most; None where nothing bounds it.
+        standing: Its state, in words.
+        why: What it waits for: `backoff`, `queue` …; None if it does not wait.
+        until: When the wait ends at the latest, on the same clock; None if unbounded.
         deadline: Its deadline on the same clock; None without one.
-        reason: How it ended, or what its owner will be told: the verdict. None while that is open.
-        numbers: The numbers of its route: of a call that has ended, just before the step that ended it.
-        story: What was decided about it, of a call that has ended.
+        reason: The verdict of a call that has ended or is about to; None while undecided.
+        numbers: The numbers of its route; for a call that has ended, just before its last step.
+        story: The decisions about a call that has ended.
     """
 
     call: int
@@ -120,14 +120,14 @@ class CallExplanation:
 
 @dataclass(frozen=True)
 class Restored:
-    """What a restore has done.
+    """Result of a restore.
 
     Attributes:
-        routes: Routes that go on.
-        left_out: Routes for which there was no room within `max_routes`: the least recently used ones.
-        unknown: Policies and pools of the saved state that the engine does not have: kind and name.
-        dropped: Components that have started fresh, because their settings are others now: policy or pool,
-            its name, and the component.
+        routes: Number of routes restored.
+        left_out: Number of routes beyond `max_routes`, not restored: the least recently used ones.
+        unknown: Policies and pools in the saved state that the engine does not have: kind and name.
+        dropped: Components that start afresh because their settings have changed: policy or pool, its name,
+            and the component.
     """
 
     routes: int
@@ -140,10 +140,10 @@ _HEAD: Final = re.compile(r"tidegate journal (\d+) seed (\d+) routes (\d+)")
 
 
 def replayable(journal: str) -> tuple[int, int, list[str]]:
-    """The seed, the bound on routes and the lines of a journal.
+    """Returns the seed, the bound on routes and the lines of a journal.
 
     Raises:
-        ValueError: If it does not begin as one.
+        ValueError: If the first line is not the head of a journal.
     """
     lines = [line for line in journal.splitlines() if line]
     head = _HEAD.fullmatch(lines[0]) if lines else None

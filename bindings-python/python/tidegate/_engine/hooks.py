@@ -1,4 +1,4 @@
-"""The hooks of an engine, and how records get to them. `tidegate.events` is what users import."""
+"""The hooks of an engine, and the delivery of records to them. Users import `tidegate.events`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 _Told = TypeVar("_Told")
 TYPES: Final[Mapping[str, str]] = dict(_native.record_types())
-"""The types of records, a closed list: name → what it tells (`docs/telemetry.md`)."""
+"""All types of records: name → description (`docs/telemetry.md`)."""
 
 
 class Hook:
-    """A callback that gets records, until `close`. In a `with` block it is closed at the end of that."""
+    """A callback that receives records until `close`. The end of a `with` block closes it."""
 
     __slots__ = ("_callback", "_failed", "_hooks", "policy", "types")
 
@@ -34,7 +34,7 @@ class Hook:
         self.policy: Final = policy
 
     def close(self) -> None:
-        """Ends it; a second time changes nothing. A record that is being told may still arrive."""
+        """Removes the hook; a second call changes nothing. A record in delivery may still arrive."""
         self._hooks.remove(self)
 
     def __enter__(self) -> Hook:
@@ -44,11 +44,11 @@ class Hook:
         self.close()
 
     def calls(self, callback: object) -> bool:
-        """Whether that is its callback."""
+        """Returns whether `callback` is this hook's callback."""
         return self._callback is callback
 
     def tell(self, record: Record) -> Any:
-        """Calls it, if the record is for it. What it raises is logged, the first time."""
+        """Calls the callback if the hook selects the record. The first exception from it is logged."""
         if record.type not in self.types or (self.policy is not None and self.policy != record.policy):
             return None
         try:
@@ -60,7 +60,7 @@ class Hook:
             return None
 
     def complain(self) -> None:
-        """Logs the exception that is being handled, once for each hook."""
+        """Logs the exception that is being handled; only the first one of each hook."""
         if not self._failed:
             self._failed = True
             import logging
@@ -70,18 +70,18 @@ class Hook:
             )
 
 
-Hook.__module__ = "tidegate.events"  # where it is imported from
+Hook.__module__ = "tidegate.events"  # where users import it from
 
 
 class Retrying(NamedTuple):
-    """What `on_retry` of a policy is given, before the wait begins.
+    """Argument of a policy's `on_retry`, which is called before the wait begins.
 
     Attributes:
-        error: The exception that the attempt raised; None where it had a result.
-        result: What it had instead: an HTTP response, or what `classify` called a failure.
-        attempt: The attempt that failed, from 1 on.
-        wait: Seconds until the next one.
-        reason: What the failure is taken for: `transient`, `timeout`, `throttled` …, or a kind of the policy.
+        error: The exception that the attempt raised; None if it returned a result.
+        result: The result that was judged a failure: an HTTP response, or a value that `classify` rejected.
+        attempt: The number of the failed attempt; the first is 1.
+        wait: Seconds until the next attempt.
+        reason: Class of the failure: `transient`, `timeout`, `throttled` …, or a kind of the policy.
         policy: The policy's name.
         route: The route's key.
         call: The call's number, for `Engine.explain`.
@@ -106,7 +106,7 @@ class RetryHook(Hook):
     __slots__ = ()
 
     def tell(self, record: Record) -> Any:
-        """Calls it with what the attempt brought, and not with the record."""
+        """Calls the callback with a `Retrying` instead of the record."""
         call = record.call
         if record.type != "retry_scheduled" or self.policy != record.policy or call is None:
             return None
@@ -134,10 +134,10 @@ class RetryHook(Hook):
 
 
 def wanted(types: Iterable[str] | None) -> frozenset[str]:
-    """Types of records, checked; all of them where none are given.
+    """Validates types of records and returns them as a set; all types for None.
 
     Raises:
-        ValueError: If one does not exist.
+        ValueError: If a type does not exist.
     """
     if types is None:
         return frozenset(TYPES)
@@ -151,7 +151,7 @@ def wanted(types: Iterable[str] | None) -> frozenset[str]:
 
 
 class Hooks:
-    """The hooks of one engine, and how records get to them."""
+    """The hooks of one engine, and the delivery of records to them."""
 
     def __init__(self, engine: Engine, inspector: _native.Inspector) -> None:
         self._engine_clock = engine.clock
@@ -161,27 +161,27 @@ class Hooks:
         self._make: Callable[[Iterable[Any]], Record] | None = None
         self._held: dict[int, list[tuple[Hook, Any]]] = {}
         self.ends: Final[dict[int, tuple[Any, Any]]] = {}
-        """By call: the function and what its attempt brought, while the engine is told of it."""
+        """By call: function and result or exception of its attempt, while that is reported to the engine."""
         self._log: Final = _Log() if engine.logs else None
         if self._log is not None:
             self.add(self._log, frozenset(LOGGED), None)
 
     def add(self, callback: Callable[[Record], object], types: frozenset[str], policy: str | None) -> Hook:
-        """Listens from now on."""
+        """Adds a hook and subscribes to its types."""
         hook = Hook(self, callback, types, policy)
         self._all = (*self._all, hook)
         self._listen()
         return hook
 
     def add_on_retry(self, callback: Callable[[Retrying], object], policy: str) -> Hook:
-        """Tells a policy's `on_retry` from now on."""
+        """Adds the hook of a policy's `on_retry`."""
         hook = RetryHook(self, callback, frozenset({"retry_scheduled"}), policy)  # type: ignore[arg-type]
         self._all = (*self._all, hook)
         self._listen()
         return hook
 
     def remove(self, hook: Hook) -> None:
-        """Listens no longer."""
+        """Removes a hook and unsubscribes types that no other hook needs."""
         self._all = tuple(other for other in self._all if other is not hook)
         self._listen()
 
@@ -191,7 +191,7 @@ class Hooks:
         self._inspector.listen(sorted(told), sorted((told & QUIET) - others))
 
     def deliver(self) -> None:
-        """Tells what this thread's last step has done. Inside a hook nothing is told."""
+        """Delivers the records of this thread's last step. Records caused inside a hook are dropped."""
         log = self._log
         taken = self._inspector.take_records(log is not None and not log.writes_info())
         me = get_ident()
@@ -219,7 +219,7 @@ class Hooks:
                 self._hold(hook, record.call, answer)
 
     def _hold(self, hook: Hook, call: int, answer: Any) -> None:
-        """A hook of a retry has answered a context manager: it is held until the attempt starts."""
+        """Enters a context manager that a hook returned for a retry; it is exited when the attempt starts."""
         if not (hasattr(type(answer), "__enter__") and hasattr(type(answer), "__exit__")):
             return
         if not hook.types >= _GOES_ON:
@@ -234,7 +234,7 @@ class Hooks:
             self._held.setdefault(call, []).append((hook, answer))
 
     def _end(self, call: Any) -> tuple[int | None, str | None, str | None]:
-        """What the shell knows of the attempt that ended: status, function, exception."""
+        """Returns the shell's facts about the attempt that ended: status, function name, exception class."""
         known = self.ends.get(call)
         if known is None:
             return None, None, None
@@ -243,7 +243,7 @@ class Hooks:
             error = type(value).__qualname__ if isinstance(value, BaseException) else None
             return _asked(_status, value), _asked(_name, function), error
         except Exception:
-            return None, None, None  # a metaclass of the user's
+            return None, None, None  # a user's metaclass raised
 
 
 _GOES_ON: Final = frozenset({"attempt_started", "call_done"})
@@ -259,7 +259,7 @@ def _leave(hook: Hook, held: Any) -> None:
 
 
 def _asked(ask: Callable[[Any], _Told], of: Any) -> _Told | None:
-    """What is asked of something of the user's; None where its attributes raise."""
+    """Returns `ask(of)` for a user's object; None if its attributes raise."""
     try:
         return ask(of)
     except (KeyboardInterrupt, SystemExit):
@@ -269,7 +269,7 @@ def _asked(ask: Callable[[Any], _Told], of: Any) -> _Told | None:
 
 
 def _status(value: Any) -> int | None:
-    """The status of an HTTP answer, or of the one that an exception carries, in the words of any client."""
+    """Returns the status of an HTTP response, or of the response of an exception, for any client library."""
     for of in (value, getattr(value, "response", None)):
         for name in ("status_code", "status"):
             status = getattr(of, name, None)
@@ -279,11 +279,11 @@ def _status(value: Any) -> int | None:
 
 
 def nothing() -> None:
-    """What a call calls that an adapter makes: the adapter starts its attempts itself."""
+    """Placeholder function of calls that an adapter makes: the adapter starts the attempts itself."""
 
 
 def _name(function: Any) -> str | None:
-    """The name of a function, its module in front; None for what an adapter calls."""
+    """Returns a function's qualified name with its module; None for an adapter's placeholder."""
     function = getattr(function, "func", function)
     name = getattr(function, "__qualname__", None)
     module = getattr(function, "__module__", None)
@@ -302,15 +302,15 @@ LOGGED: Final = (
     "forced_open",
     "forced_cleared",
 )
-"""What is logged without being asked: nothing that a call has which works."""
+"""Types that are logged by default. A call that succeeds at its first attempt causes none of them."""
 
 
 QUIET: Final = frozenset({"retry_scheduled", "forced_cleared", "store_recovered"})
-"""What of it says that things go on, at the level INFO; the rest is a WARNING."""
+"""The logged types that report progress or recovery, at level INFO; the others are logged at WARNING."""
 
 
 class _Log:
-    """The hook that every engine has: imports what it needs with the first record."""
+    """The logging callback of every engine with `logs=True`. Imports its modules with the first record."""
 
     __slots__ = ("_logger", "_write")
 
@@ -319,7 +319,10 @@ class _Log:
         self._logger: Any = None
 
     def writes_info(self) -> bool:
-        """Whether a line at INFO would be written. Asked each time, since levels change; loggers cache it."""
+        """Returns whether a line at INFO would be written.
+
+        Not cached here, since levels change; loggers have a cache of their own.
+        """
         try:
             structlog = loaded("structlog")
             if structlog is not None and structlog.is_configured():
@@ -327,11 +330,11 @@ class _Log:
             if self._logger is None:
                 logging = loaded("logging")
                 if logging is None:
-                    return False  # nobody can have asked for more than the default, which is WARNING
+                    return False  # without `logging` no level is configured, and the default is WARNING
                 self._logger = logging.getLogger("tidegate")
             return bool(self._logger.isEnabledFor(_INFO))
         except Exception:
-            return True  # the hook meets it again, and says so
+            return True  # the callback will raise the same exception, which is then logged
 
     def __call__(self, record: Record) -> None:
         if record.policy in UNLOGGED:
@@ -344,13 +347,13 @@ class _Log:
 
 
 UNLOGGED: Final[set[str]] = set()
-"""Names of policies whose door writes its own lines."""
+"""Names of policies of compatibility layers that write their own log lines."""
 
 
 _INFO: Final = 20
-"""`logging.INFO`, which is not imported for this."""
+"""Value of `logging.INFO`, without importing `logging`."""
 
 
 def loaded(module: str) -> Any:
-    """A module that the user has imported, or None."""
+    """Returns a module that the user has already imported, or None."""
     return sys.modules.get(module)

@@ -1,4 +1,4 @@
-"""Where policies and pools are defined: a definition that runs again is no second one that disagrees."""
+"""Places where policies and pools are defined, to tell a definition run again from a conflicting one."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any, Final, NamedTuple
 from weakref import ref
 
 _OPTIMIZED: Final = 0x1
-"""The flag of a function's code. That of a module, a cell of a notebook or a class body does not have it."""
+"""Flag of a function's code object. Those of modules, notebook cells and class bodies do not have it."""
 
 
 class Place(NamedTuple):
-    """A definition outside functions: its module, whose body it is in, and the code that ran."""
+    """A definition outside functions: its module, the body that it is in, and the code that ran."""
 
     module: str
     scope: str
     code: ref[Any]
 
     def replaces(self, other: Place | None) -> bool:
-        """Is it the same definition, run again: a cell, or a module that is loaded anew?
+        """Returns whether this is the same definition run again, by a notebook cell or a reloaded module.
 
-        One run of a module is one code object, and the next run has another one.
+        Each run of a module or a cell has a code object of its own.
         """
         return other is not None and self[:2] == other[:2] and self.code() is not other.code()
 
 
 def place(depth: int) -> Place | None:
-    """Where the caller of a constructor stands; None within a function, which may run any number of times."""
+    """Returns the place of a constructor call; None inside a function, which may run any number of times."""
     frame = sys._getframe(depth + 1)
     code, module = frame.f_code, frame.f_globals.get("__name__")
     if code.co_flags & _OPTIMIZED or not isinstance(module, str):
@@ -36,7 +36,7 @@ def place(depth: int) -> Place | None:
 
 
 class Shared:
-    """What the policies of one name share in this half: what was given last, and where."""
+    """State that policies of the same name share in Python: the latest options, and their place."""
 
     __slots__ = ("__weakref__", "config", "number", "place")
 
@@ -47,6 +47,6 @@ class Shared:
 
 
 def warn_again(what: str, place: Place, depth: int) -> None:
-    """Says that a definition that ran again has changed what is there."""
+    """Warns that a definition that ran again has retuned an existing policy or pool."""
     text = f"tidegate: {what} is defined again in {place.module}, with other settings: it has been retuned"
     warnings.warn(text, stacklevel=depth + 2)

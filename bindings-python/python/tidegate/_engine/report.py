@@ -1,4 +1,4 @@
-"""What an adapter says of a response that it delivered."""
+"""The report of a call that an adapter attaches to its response."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ class _Call(TypedDict, total=False):
 
 
 class Report(_Call):
-    """What happened to the request of a response.
+    """Report of the call that produced a response.
 
     Attributes:
-        attempts: How many were made.
+        attempts: Number of attempts made.
         reason: The verdict: `ok`, `attempts`, `budget` …
-        note: Why there was no further attempt; None where nothing was held back.
-        retry_at: When another try would make sense; None where nobody said.
-        call: The call's number, for `Engine.explain`; absent where the first attempt just worked.
+        note: Why there was no further attempt; None if no retry was suppressed.
+        retry_at: When another try would make sense; None if unknown.
+        call: The call's number, for `Engine.explain`; absent if the first attempt succeeded.
     """
 
     attempts: int
@@ -30,13 +30,13 @@ class Report(_Call):
 
 
 def report(response: Any) -> Report:
-    """What happened to the request of a response, typed; the same for every client.
+    """Returns the typed report of the call that produced a response; the same for every client library.
 
     Args:
-        response: What httpx, httpx2, requests, urllib3 or aiohttp gave, through a Tidegate adapter.
+        response: A response of httpx, httpx2, requests, urllib3 or aiohttp, from a Tidegate adapter.
 
     Raises:
-        TypeError: If no adapter of Tidegate delivered it.
+        TypeError: If the response does not come from a Tidegate adapter.
 
     Example:
         ```python

@@ -1,7 +1,7 @@
-"""Carries commands to a store and answers back: a worker thread per process, begun with the first command.
+"""Transport of commands to a store: one worker thread per process, started with the first command.
 
-Commands belong to no call, so none is delayed or cancelled with one. A thread of its own serves threads,
-asyncio and trio alike: a busy event loop holds up no answer, and no loop gets a task that is not its own.
+A command belongs to no call, so cancelling a call does not cancel or delay it. A dedicated thread serves
+threads, asyncio and trio alike: a busy event loop does not delay answers, and no loop runs our tasks.
 """
 
 from __future__ import annotations
@@ -25,33 +25,33 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 Command: TypeAlias = "tuple[int, list[bytes], int, int]"
-"""Its number, its words, the place of the word that a cluster routes by, and the microseconds that it has."""
+"""Number, words, index of the word that a cluster routes by, and the time limit in microseconds."""
 
 Job: TypeAlias = "Callable[[bool], object]"
 
 HELP: Final = dict.fromkeys(
     ("NOAUTH", "WRONGPASS"), "check the user and the password that the store's client was made with"
 ) | {"NOPERM": "give the store's user the commands that docs/fleet.md lists under ACL"}
-"""What to do about a server's error, by its first word."""
+"""Advice about a server's error, by its first word."""
 
 THREAD: Final = "tidegate-store"
 
 _MOST: Final = 10_000
-"""Commands in line. Beyond, where a client never comes back, they are lost at once."""
+"""Capacity of the command queue. Once a hanging client has filled it, further commands are lost at once."""
 
 _LEAVE: Final = 1.0
-"""Seconds that the end of the program waits for a command that is out."""
+"""Seconds that the end of the program waits for a command in flight."""
 
 
 class Lost(Exception):
-    """There was no answer."""
+    """Raised when the store gave no answer."""
 
 
 class Refused(Exception):
-    """The store answered with an error; its text, the word in front included, is the argument."""
+    """Raised when the store answered with an error. The argument is its text, including the first word."""
 
 
-Lost.__module__ = Refused.__module__ = "tidegate.fleet"  # where they are imported from
+Lost.__module__ = Refused.__module__ = "tidegate.fleet"  # where users import them from
 
 
 class Carrier(Protocol):
@@ -59,7 +59,7 @@ class Carrier(Protocol):
 
     @property
     def namespace(self) -> str:
-        """What its keys begin with."""
+        """Prefix of its keys."""
         ...
 
     @property
@@ -68,17 +68,17 @@ class Carrier(Protocol):
         ...
 
     def carry(self, words: list[bytes], key: int, seconds: float) -> bytes:
-        """The store's answer.
+        """Runs a command within `seconds` and returns the store's answer.
 
         Raises:
             Refused: If the answer is an error.
-            Exception: If there is none.
+            Exception: If there is no answer.
         """
         ...
 
 
 class Link:
-    """An engine and its store."""
+    """Connection of an engine to its store."""
 
     __slots__ = ("answers", "carrier", "native")
 
@@ -88,7 +88,7 @@ class Link:
         self.answers = True
 
     def send(self, engine: Engine) -> None:
-        """Sends the commands that the engine's steps have made."""
+        """Sends the commands that the engine's steps have produced."""
         for command in self.native.take():
             if getattr(self.carrier, "inline", False):
                 run(engine, self, command, True)
@@ -97,7 +97,10 @@ class Link:
 
 
 def run(engine: Engine, link: Link, command: Command, in_time: bool) -> None:
-    """Runs one command if it is still in time; tells the engine what came of it. No failure goes further."""
+    """Runs one command if it is still in time, and reports its answer or failure to the engine.
+
+    An `Exception` is not passed on.
+    """
     number, words, key, us = command
     answer: bytes | None = None
     failed = False
@@ -110,7 +113,7 @@ def run(engine: Engine, link: Link, command: Command, in_time: bool) -> None:
         _say(engine, link, error)
     except Exception as error:  # no answer, whatever the reason
         _say(engine, link, error)
-    finally:  # also where it is SystemExit: the engine hears of every command
+    finally:  # also for SystemExit, since the engine waits for the reply to every command
         woken = link.native.reply(number, answer, failed)
         if woken is not None:
             engine.wake(woken)
@@ -123,7 +126,7 @@ def _checked(answer: Any) -> bytes:
 
 
 def _text(error: BaseException) -> str:
-    """What an error says; its type where it cannot say it."""
+    """Returns an error's text; the name of its type if `str` of it raises."""
     try:
         return str(error)
     except Exception:
@@ -131,9 +134,10 @@ def _text(error: BaseException) -> str:
 
 
 def _say(engine: Engine, link: Link, error: Exception) -> None:
-    """Logs why there is no answer, once until there is one: the engine only knows that there is none.
+    """Logs why the store did not answer, once until its next answer; the engine does not know the reason.
 
-    The kind of error, its number and the server's first word; its text could quote a URL with a password.
+    The line contains the type of the error, its number and the server's first word. It leaves out the text,
+    which could quote a URL with a password.
     """
     text = _text(error)
     word = text.split(" ", 1)[0] if isinstance(error, Refused) else ""
@@ -152,7 +156,7 @@ def _say(engine: Engine, link: Link, error: Exception) -> None:
 
 
 def ask(carrier: Carrier, words: list[bytes], seconds: float) -> Future[bytes]:
-    """Runs a command that is no engine's, in the store's thread."""
+    """Runs a command that does not come from an engine, in the store's thread."""
     from concurrent.futures import Future
 
     future: Future[bytes] = Future()
@@ -175,20 +179,20 @@ def ask(carrier: Carrier, words: list[bytes], seconds: float) -> Future[bytes]:
 
 
 class Worker:
-    """The thread, and what it has to do."""
+    """The worker thread and its queue."""
 
     def __init__(self) -> None:
         self.forget()
 
     def forget(self) -> None:
-        """Begins anew: in the child of a fork the thread is the parent's, and so are its commands."""
+        """Resets the state. In the child of a fork, thread and queued commands still belong to the parent."""
         self._changed = threading.Condition()
         self._queue: deque[tuple[Job, int]] = deque()
         self._thread: threading.Thread | None = None
         self._ends = False
 
     def put(self, job: Job, us: int) -> None:
-        """Has something run that has so much time, from now on: it is told whether it is still in time."""
+        """Queues a job that has `us` microseconds from now; the job receives whether it is still in time."""
         with self._changed:
             fits = len(self._queue) < _MOST and not self._ends and self._runs()
             if fits:
@@ -198,7 +202,7 @@ class Worker:
             job(False)
 
     def _runs(self) -> bool:
-        """Starts the thread where there is none yet; false where it cannot be, as at the end of a program."""
+        """Starts the thread if needed; returns False if that fails, as at the end of a program."""
         if self._thread is None:
             thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
             try:
@@ -219,14 +223,14 @@ class Worker:
                 job, due = self._queue.popleft()
             try:
                 job(monotonic() < due)
-            except BaseException:  # a hook's SystemExit, say: the thread is everybody's
+            except BaseException:  # a hook's SystemExit, for example: all engines share the thread
                 import logging
 
                 logging.getLogger("tidegate").exception("the store's answer could not be told")
-            del job  # an engine that nobody else knows ends here
+            del job  # drops the last reference to an engine that is no longer in use
 
     def end(self) -> None:
-        """Ends the thread, at the end of the program: what it has not sent yet is not sent."""
+        """Ends the thread at the end of the program; queued commands are dropped."""
         with self._changed:
             self._ends = True
             self._queue.clear()
@@ -238,11 +242,11 @@ class Worker:
 
 worker: Final = Worker()
 stores: Final[WeakSet[Any]] = WeakSet()
-"""Those with connections, which a fork has to drop."""
+"""Stores with connections, which the child of a fork must drop."""
 
 
 def after_fork() -> None:
-    """In the child of a fork."""
+    """Resets worker and stores in the child of a fork."""
     worker.forget()
     for store in list(stores):
         store.forget()

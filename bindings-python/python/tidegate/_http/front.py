@@ -1,4 +1,4 @@
-"""What an adapter keeps between requests: its policy, routes by origin, methods; and how a call begins."""
+"""Per-adapter state that is kept between requests: policy, routes by origin, methods. Begins the calls."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
     from .run import HttpRun
 
 Origin = tuple[str, str, "int | None"]
-"""Scheme, host and port of a URL; None is the scheme's own port."""
+"""Scheme, host and port of a URL; a port of None means the scheme's default port."""
 
 _MOST_ROUTES: Final = 10_000
 _PORTS: Final = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
 class Front:
-    """One adapter's side of its calls.
+    """State of one adapter that all its calls share.
 
     Args:
-        policy: The policy; a fresh one of the preset `http` if None.
-        policies: More of them by name, for requests that name theirs.
+        policy: The policy; a new one from the preset `http` if None.
+        policies: Further policies by name, for requests that select a policy by name.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
 
     Raises:
-        TypeError: If `policy` is no Policy.
+        TypeError: If `policy` is not a Policy.
     """
 
     __slots__ = ("_facts", "_methods", "_routes", "policies", "policy", "retry_header")
@@ -59,10 +59,10 @@ class Front:
         self._facts: dict[Policy, tuple[int, int | None, int]] = {}
 
     def policy_of(self, options: Mapping[str, Any]) -> Policy:
-        """The policy of one request.
+        """Returns the policy of one request.
 
         Raises:
-            ValueError: If it names one that the adapter does not know.
+            ValueError: If the request names a policy that the adapter does not know.
         """
         told = options.get("policy")
         if told is None:
@@ -77,7 +77,7 @@ class Front:
         raise ValueError(f"tidegate: policy = {told!r}: the adapter's policies are {known}")
 
     def begin(self, run: HttpRun, options: Mapping[str, Any]) -> int:
-        """Begins the call of a request: its first step."""
+        """Begins the call of a request and returns the call's first step."""
         policy, engine = run.policy, run.engine
         native = engine.native
         flags, limit = MAY_PARK, 0
@@ -93,7 +93,7 @@ class Front:
         if replayable:
             flags |= REPLAYABLE
         if run.file is not None or not run.can_race:
-            flags |= SOLO  # one file has one position
+            flags |= SOLO  # a file has a single position, so two attempts cannot read it at once
         told = options.get("idempotent")
         if self.retries(policy, run.method()) or run.keyed() if told is None else told:
             flags |= IDEMPOTENT
@@ -112,7 +112,7 @@ class Front:
                 flags = with_criticality(flags, criticality_of(scope, criticality_in(flags)))
         while True:
             route, run.route = self.route_of(policy, options.get("route"), run)
-            # Without its query, which a hold does not look at and which may hold a secret (S6).
+            # The query is cut off: holds ignore it, and it may contain a secret (S6).
             target = native.target(route, run.path().partition("?")[0]) if policy._holds else 0
             run.call, step = engine.begun(native.begin(route, flags, limit, parent, target))
             if not is_stale_route(step):
@@ -124,7 +124,10 @@ class Front:
         return step
 
     def facts(self, policy: Policy) -> tuple[int | None, int]:
-        """The policy's own deadline in microseconds, and its flag for bodies; told anew after a `retune`."""
+        """Returns the policy's deadline in microseconds (None without one) and its body flag.
+
+        Both are cached until the next `retune`.
+        """
         tunings = policy.engine.tunings
         facts = self._facts.get(policy)
         if facts is None or facts[0] != tunings:
@@ -135,7 +138,7 @@ class Front:
         return facts[1], facts[2]
 
     def retries(self, policy: Policy, method: str) -> bool:
-        """Whether the policy repeats requests of this method."""
+        """Returns whether the policy retries requests with this HTTP method."""
         tunings = policy.engine.tunings
         known = self._methods.get((policy, method))
         if known is None or known[0] != tunings:
@@ -146,7 +149,7 @@ class Front:
         return known[1]
 
     def route_of(self, policy: Policy, told: str | None, run: HttpRun) -> tuple[int, str]:
-        """The route of a request, and its key."""
+        """Returns the number of a request's route, and the route's key."""
         name: Any = run.origin() if told is None else told
         route = self._routes.get((policy, name))
         if route is None:
@@ -158,7 +161,7 @@ class Front:
 
 
 def key_of(origin: Origin) -> str:
-    """An origin as the key of a route: `https://host:443`."""
+    """Formats an origin as a route key: `https://host:443`."""
     scheme, host, port = origin
     host = f"[{host}]" if ":" in host and host[:1] != "[" else host
     return f"{scheme}://{host}:{port or _PORTS.get(scheme, 0)}"

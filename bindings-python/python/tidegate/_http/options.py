@@ -1,4 +1,4 @@
-"""What one request can say about itself, whichever client sends it, and what surrounds it says for many."""
+"""Options of single requests for all client libraries, and `options` blocks that set them for many."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class RequestOptions(TypedDict, total=False):
-    """What one request can say; all of it can be left out."""
+    """Options of one request; each is optional."""
 
     policy: Policy | str
     """Another policy for it, or the name of one of the adapter's `policies`."""
@@ -29,31 +29,31 @@ class RequestOptions(TypedDict, total=False):
     deadline: Span
     """Time for it, in seconds or as `timedelta`; the earlier of this and the policy's wins."""
     idempotent: bool | None
-    """Whether a repeat is harmless; told by the method and an `Idempotency-Key` header if left out."""
+    """Whether a repeat is harmless; if left out, decided by the method and an `Idempotency-Key` header."""
     criticality: Criticality
-    """How much it matters to a queue; `normal` if left out."""
+    """Importance of the request, which queues use; `normal` if left out."""
     cost: int
-    """Tokens of a rate limit that it takes, 0 to 65,535; 1 if left out."""
+    """Rate limit tokens that it takes, 0 to 65,535; 1 if left out."""
     body_factory: Callable[[], Any]
-    """Makes the body anew for a repeat (bytes, text or an iterable), for a body that can be read once."""
+    """Makes a new body for a repeat (bytes, text or an iterable), for a body that can be read only once."""
     retry_header: bool
     """Whether repeats carry `Retry-Attempt: n`."""
     predicate: Callable[[Any], bool | None]
-    """Given each response or exception: whether to try again; None is no opinion."""
+    """Takes each response or exception and returns whether to try again; None keeps the default."""
 
 
 KEYS: Final = tuple(RequestOptions.__annotations__)
 AROUND: Final[ContextVar[dict[str, Any] | None]] = ContextVar("tidegate.request_options", default=None)
 NONE: Final[dict[str, Any]] = {}
 NORMAL: Final = pack_request(CRITICALITIES["normal"])
-"""The flags of a request that says nothing."""
+"""The flags of a request without options."""
 
 
 class options:  # noqa: N801 - it reads as a statement: `with tidegate.requests.options(route="eu"):`
-    """Every request made inside, through any adapter, is sent with these options.
+    """Sets options for every request made inside, through any adapter.
 
-    Options of the request itself win, and so do those of an inner block. They follow the context (tasks,
-    `asyncio.to_thread`), as `tidegate.deadline` does.
+    Options of the request itself take precedence, and so do those of an inner block. The options follow the
+    context (tasks, `asyncio.to_thread`), as `tidegate.deadline` does.
 
     Args:
         policy: Another policy, or the name of one of the adapter's `policies`.
@@ -61,10 +61,10 @@ class options:  # noqa: N801 - it reads as a statement: `with tidegate.requests.
         deadline: Time for each request: seconds or `timedelta`.
         idempotent: Whether a repeat is harmless.
         criticality: `best_effort`, `degraded`, `normal` or `critical`.
-        cost: Tokens of a rate limit that each takes, 0 to 65,535.
-        body_factory: Makes the body anew for a repeat.
+        cost: Rate limit tokens that each request takes, 0 to 65,535.
+        body_factory: Makes a new body for a repeat.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
-        predicate: Given each response or exception: whether to try again; None is no opinion.
+        predicate: Takes each response or exception and returns whether to try again; None keeps the default.
 
     Raises:
         ValueError: If a key is unknown, or its value is out of range.
@@ -96,7 +96,7 @@ class options:  # noqa: N801 - it reads as a statement: `with tidegate.requests.
 
 
 def gathered(own: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    """The options of one request: its own, over those around it.
+    """Returns the options of one request: its own, which take precedence, merged with those of the context.
 
     Raises:
         ValueError: If a key is unknown, or its value is out of range.
@@ -111,7 +111,7 @@ def gathered(own: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def check(given: Mapping[str, Any]) -> None:
-    """Raises a `ValueError` that names the key, the value and the rule."""
+    """Validates options; raises a `ValueError` that names the key, the value and the rule."""
     for key, value in given.items():
         if key not in KEYS:
             raise ValueError(f"tidegate: {key!r} is no option of a request; they are {', '.join(KEYS)}")
@@ -160,13 +160,13 @@ _RULES: Final[dict[str, Callable[[Any], str | None]]] = {
 
 
 def flags_of(given: Mapping[str, Any]) -> int:
-    """Criticality and cost, as `begin` takes them."""
+    """Returns the flags of criticality and cost, as `begin` takes them."""
     cost: int = given.get("cost", 1)
     return pack_request(CRITICALITIES[given.get("criticality", "normal")], cost)
 
 
 def opinion(predicate: Callable[[Any], bool | None], subject: Any, outcome: int) -> int:
-    """The outcome with what the request's own predicate thinks; a broken one has no opinion."""
+    """Returns the outcome with the opinion of the request's predicate; one that raises changes nothing."""
     try:
         answer = predicate(subject)
         told = None if answer is None else bool(answer)

@@ -1,7 +1,7 @@
-"""One HTTP call: what of it can be repeated, what an answer means, what its caller is told.
+"""One HTTP call, common to all clients: replay of the body, outcome of a response, report to the caller.
 
-Written once for all clients. What differs between them (how a request is sent, read, rewound, released) is
-in a subclass of `HttpRun` for each; none of them is imported here.
+How a client sends, reads, rewinds and releases a request is in its own subclass of `HttpRun`. No client is
+imported here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _REFUSED: Final = with_opinion(outcomes.PERMANENT, "do_not")
 
 
 def is_seekable(file: Any) -> bool:
-    """Whether a file can be put back to where it stood."""
+    """Returns whether a file can be rewound to an earlier position."""
     if not (hasattr(file, "seek") and hasattr(file, "tell")) or inspect.iscoroutinefunction(file.seek):
         return False
     try:
@@ -49,7 +49,7 @@ def is_seekable(file: Any) -> bool:
 
 
 class BodyLost(Exception):
-    """A file that could not be put back to where it stood before the first attempt."""
+    """Raised for a file that could not be rewound to its position before the first attempt."""
 
 
 class HttpRun(Run):
@@ -59,9 +59,9 @@ class HttpRun(Run):
                  "request", "said", "until", "until_body", "us_until")  # fmt: skip
 
     library: ClassVar[str]
-    """The module that its exceptions are taken from."""
+    """The client library's module, which defines its exceptions."""
     can_race: ClassVar[bool] = False
-    """Whether attempts can run beside each other, and the answer of a loser is closed by `discard`."""
+    """Whether attempts can run concurrently. `discard` closes the response of an attempt that lost."""
 
     def __init__(self, front: Front, request: Any, options: Mapping[str, Any]) -> None:
         policy = front.policy_of(options) if options else front.policy
@@ -79,56 +79,59 @@ class HttpRun(Run):
         self.us_until: int | None = None
         self.until: int | None = None
 
-    # What each client does in its own way.
+    # Each client implements these.
 
     def method(self) -> str:
-        """The method, in capitals."""
+        """Returns the HTTP method in capitals."""
         raise NotImplementedError
 
     def origin(self) -> Origin:
-        """Where the request goes."""
+        """Returns the origin that the request goes to."""
         raise NotImplementedError
 
     def path(self) -> str:
-        """The path that a hold goes by."""
+        """Returns the path, by which holds tell targets apart."""
         raise NotImplementedError
 
     def keyed(self) -> bool:
-        """Whether the request carries an `Idempotency-Key`."""
+        """Returns whether the request carries an `Idempotency-Key`."""
         raise NotImplementedError
 
     def replay(self) -> tuple[bool, Any, Any]:
-        """Can the body be sent again, which file is to be rewound for it, and to where (None: ask it)?"""
+        """Returns whether the body can be sent again, the file to rewind for that, and the offset.
+
+        An offset of None is asked from the file before the first attempt.
+        """
         raise NotImplementedError
 
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
-        """The status of a response, and what makes its headers, which only failures are asked for."""
+        """Returns the status of a response, and a function for its headers, called only for failures."""
         raise NotImplementedError
 
     def streams(self, value: Any) -> bool:
-        """Whether the body of this response has yet to be read."""
+        """Returns whether the body of this response has yet to be read."""
         raise NotImplementedError
 
     def guard(self, value: Any, step: int) -> None:
-        """From here on the deadline holds for the body, and whoever reads it ends the call."""
+        """Applies the deadline to the body; the end of reading it ends the call."""
         raise NotImplementedError
 
     def attach(self, value: Any, info: dict[str, Any]) -> None:
-        """Tells the caller of a response what happened."""
+        """Attaches the report of the call to its response."""
         raise NotImplementedError
 
     def judge_library(self, error: BaseException) -> int:
-        """The outcome of an exception of the client."""
+        """Returns the outcome of an exception of the client library."""
         raise NotImplementedError
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Whether the client gave up waiting, after the request may have left."""
+        """Returns whether the client timed out at a point where the request may have been sent."""
         raise NotImplementedError
 
-    # What is the same for all of them.
+    # Common to all clients.
 
     def renew(self, attempt: int) -> bool:
-        """Before an attempt: puts the body's file back. Answers whether the attempt is a repeat."""
+        """Rewinds the body's file before an attempt. Returns whether the attempt is a repeat."""
         if attempt == 1:
             if self.file is not None and self.offset is None:
                 self.offset = self.file.tell()
@@ -138,7 +141,7 @@ class HttpRun(Run):
         return True
 
     def rewind(self) -> bool:
-        """Puts a file back to where it stood before the first attempt; fails closed."""
+        """Rewinds the file to its position before the first attempt; returns False on any failure."""
         try:
             self.file.seek(self.offset)
             return bool(self.file.tell() == self.offset)
@@ -146,7 +149,7 @@ class HttpRun(Run):
             return False
 
     def seconds_for(self, us: int) -> float | None:
-        """Remembers when an attempt's time is up; the seconds it has, None without end."""
+        """Stores when an attempt's time ends; returns its seconds with a margin, None without a limit."""
         if us < 0:
             self.us_until = None
             return None
@@ -154,10 +157,10 @@ class HttpRun(Run):
         return us / 1e6 + MARGIN
 
     def judge(self, ok: bool, value: Any) -> int:
-        """The outcome of a response or an exception, and whether its body could be sent again."""
+        """Returns the outcome of a response or an exception; vetoes retries if the body cannot be resent."""
         try:
             outcome = self._judge_answer(value) if ok else self.judge_error(value)
-        except Exception:  # an answer or an exception whose attributes raise is what its type says
+        except Exception:  # its attributes raise: judge it by its type
             outcome = 0 if ok else outcomes.of_type(type(value))
             outcome = outcomes.TRANSIENT if outcome == outcomes.ASK else outcome
         if outcome != outcomes.STOPPED:
@@ -177,7 +180,7 @@ class HttpRun(Run):
         return outcome
 
     def _judge_answer(self, value: Any) -> int:
-        """The outcome of a response, by its status and headers."""
+        """Returns the outcome of a response, by its status and headers."""
         status, headers = self.answer(value)
         if status < 400:
             return 0
@@ -185,7 +188,7 @@ class HttpRun(Run):
         return self.engine.native.classify(self.policy._number, status, headers(), wall)
 
     def judge_error(self, error: BaseException) -> int:
-        """The outcome of an exception."""
+        """Returns the outcome of an exception."""
         if isinstance(error, TidegateError):
             return outcomes.of_exception(error, self.policy)
         outcome = self.judge_library(error)
@@ -196,14 +199,14 @@ class HttpRun(Run):
         return wanted(self.policy._on, error, outcome)
 
     def late_or(self, outcome: int) -> int:
-        """The outcome of a timeout of the client: our own, where the attempt's time is up."""
+        """Returns `TIMEOUT` for a timeout of the client if the attempt's time is up, else `outcome`."""
         late = self.us_until is not None and self.engine.native.now() >= self.us_until
         return outcomes.TIMEOUT if late else outcome
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
-        """Tells the engine how an attempt ended, and first that its time was up, if that is why."""
+        """Reports the end of an attempt to the engine, preceded by `TIMER` if its time was up."""
         if isinstance(value, BodyLost):
-            # The attempt was never made: what the one before it brought is the result.
+            # The attempt was never made, so the result of the previous attempt stays the result.
             self.body_lost = True
             self.held[lane_of(attempt)] = self.held.get(lane_of(attempt - 1), (False, value))
             return self.engine.on(self.call, finished(attempt, _REFUSED))
@@ -219,24 +222,30 @@ class HttpRun(Run):
         return step if is_done(step) else after
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
-        """Our error, which is one of the client library's too."""
+        """Returns our error in a class that is also an exception class of the client library."""
         return as_http(super().refuse(verdict, retry_in), self.library, self.request)
 
     def left(self) -> float:
-        """Seconds that are left of the attempt's time; without end where it has none."""
+        """Returns the seconds left of the attempt's time; infinity without a limit."""
         return inf if self.us_until is None else (self.us_until - self.engine.native.now()) / 1e6
 
     def stream(self, step: int) -> Any:
-        """The answer whose body follows: the attempt's timeout ends here, the deadline goes on (7.1)."""
+        """Returns a response before its body is read.
+
+        The attempt timeout no longer applies, the deadline does (7.1).
+        """
         response = self.held[lane_of(self.attempts)][1]
         self.guard(response, step)
         self._inform(response, "ok", None, None)
-        self.held = {}  # no cycle with its body: thrown away unread, it gives its slot back at once
+        self.held = {}  # no reference cycle with the body: a response dropped unread frees its slot at once
         return response
 
     def deliver(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> Any:
-        """The response, with what happened. Of one whose call has ended the deadline goes on."""
-        # A good one is here if its attempt had been stopped when it came.
+        """Returns the response with the report attached.
+
+        The deadline still applies to its body although the call has ended.
+        """
+        # A successful streamed response arrives here if its attempt had already been stopped.
         if (verdict != "ok" or self.until_body) and self.until is not None and self.streams(value):
             us = max(self.until - self.engine.native.now(), 0)
             self.guard(value, pack_span(us))
@@ -244,7 +253,7 @@ class HttpRun(Run):
         return value
 
     def _inform(self, value: Any, verdict: str, note: str | None, retry_in: float | None) -> None:
-        """Tells the caller of a response what happened."""
+        """Attaches the report of the call to a response."""
         retry_at = None
         if retry_in is not None:
             from datetime import datetime, timezone
@@ -261,11 +270,11 @@ class HttpRun(Run):
             self.engine.mark(value, self.id)
         try:
             self.attach(value, info)
-        except Exception:  # noqa: S110 - an answer that refuses attributes is delivered without
+        except Exception:  # noqa: S110 - a response that refuses attributes is delivered without a report
             pass
 
     def _why_not(self, value: Any) -> str | None:
-        """The note of a response that is not retried because of what it is, or of who said so."""
+        """Returns the note for a response not retried because of its status, the server, or a classifier."""
         status, headers = self.answer(value)
         asked = {name.lower() for name, _ in headers()} & _SERVER_SAYS
         if self.said is not None:
@@ -277,9 +286,9 @@ class HttpRun(Run):
         return self.note("opinion", note)
 
     def note(self, verdict: str, note: str | None) -> str | None:
-        """The note of a verdict; a file that could not be rewound has the body's."""
+        """Returns the note of a verdict; that of a one-shot body if the file could not be rewound."""
         return note_of("one_shot_body", 0, None, None) if self.body_lost and verdict == "opinion" else note
 
     def intact(self, value: Any) -> bool:
-        """A drained response can still be read, a closed one cannot."""
+        """Returns whether a response can still be read: a drained one can, a closed one cannot."""
         return all(value is not gone for gone in self.gone)
