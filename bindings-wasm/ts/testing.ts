@@ -1,5 +1,5 @@
 /**
- * For tests: a clock that stands still until told, switches for all policies, and a look at what is left.
+ * Helpers for tests: a clock that tests advance, switches for all policies, and a check that nothing is left over.
  *
  * ```ts
  * const clock = new FakeClock();

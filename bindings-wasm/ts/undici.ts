@@ -1,5 +1,5 @@
 /**
- * undici under a policy: an interceptor for `dispatcher.compose`.
+ * An interceptor that puts undici under a policy, for `dispatcher.compose`.
  *
  * ```ts
  * import { Agent, request } from "undici";
@@ -23,7 +23,7 @@ import { type Adapter, type BodyEnds, type Ending, Run } from "./run/run.js";
 
 type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions };
 
-/** Where undici keeps what became of a call: `reportOf(response.context)`. */
+/** The key under which undici returns what became of a call: `reportOf(response.context)`. */
 type Context = Record<string, never>;
 
 const sendings = new WeakMap<Policy<unknown>, Sending>();
@@ -38,11 +38,12 @@ function sendingOf(policy: Policy<unknown>): Sending {
 }
 
 /**
- * An interceptor that puts every request of a dispatcher under a policy, for undici 7 and newer. Leave undici's own `retry`
- * interceptor out beside it. A slot lasts until the body has been received. A request can say more about itself: `request(url, { dispatcher, tidegate: { route: "orders" } })`.
+ * Makes an interceptor that puts every request of a dispatcher under a policy, for undici 7 and newer. Do not use undici's own `retry`
+ * interceptor with it. A slot lasts until the body has been received. A request can have its own options: `request(url, { dispatcher,
+ * tidegate: { route: "orders" } })`.
  *
- * What became of a call is told by `reportOf(response.context)`, or `reportOf(error)`. Upgrades and CONNECT pass untouched,
- * and a policy's `fallback`, which answers for `fetch`, is not asked.
+ * `reportOf(response.context)` or `reportOf(error)` says what became of a call. Upgrades and CONNECT pass through unchanged. The
+ * policy's `fallback` is not used, because it makes values for `fetch`.
  */
 export function interceptor(policy: Policy<unknown>): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
@@ -96,7 +97,7 @@ function send(
       front.answer?.resume();
     },
   };
-  // Before anything is sent: a caller can give up while it waits.
+  // Before sending, so that the caller can give up while the request waits.
   handler.onRequestStart?.(front, context);
   if (front.aborted) {
     handler.onResponseError?.(front, front.reason as Error);
@@ -120,7 +121,7 @@ function send(
   const run = new Run(core, route, asked.around, caller.signal, adapter);
   begun(sending, run, route, sent.path, asked).then(
     (answer) => {
-      if (front.aborted) answer.close(); // its caller gave up in this moment
+      if (front.aborted) answer.close(); // the caller gave up at this moment
       if (front.aborted) handler.onResponseError?.(front, front.reason as Error);
       else answer.play(handler, front);
     },
@@ -132,7 +133,7 @@ function isForm(body: unknown): boolean {
   return (body as { [Symbol.toStringTag]?: string } | undefined)?.[Symbol.toStringTag] === "FormData";
 }
 
-/** Headers in any of the forms that undici takes, as pairs. */
+/** Converts headers in any of undici's forms to pairs. */
 function pairs(headers: Dispatcher.DispatchOptions["headers"]): [name: string, value: string][] {
   if (headers === null || headers === undefined) return [];
   if (Array.isArray(headers)) {
@@ -148,7 +149,7 @@ function pairs(headers: Dispatcher.DispatchOptions["headers"]): [name: string, v
 interface Plan {
   readonly dispatch: Dispatcher.Dispatch;
   readonly sent: Dispatcher.DispatchOptions;
-  /** An idempotency key of our making. */
+  /** The idempotency key that we generated. */
   readonly key: string | undefined;
   readonly factory: (() => BodyInit) | undefined;
   readonly predicate: Predicate | undefined;
@@ -158,7 +159,7 @@ interface Plan {
   readonly most: number;
   readonly context: Context;
   readonly engineTime: () => number;
-  /** Told of 1xx. */
+  /** Called for each informational response (1xx). */
   readonly informed: Attempt["informed"];
 }
 
@@ -166,7 +167,7 @@ class DispatchAdapter implements Adapter<Answer> {
   readonly #core: Core;
   readonly #plan: Plan;
   #releasing: Promise<unknown> | undefined;
-  /** The answer whose body its caller reads, while the call goes on. */
+  /** The response whose body the caller reads while the call is still active. */
   #answer: Answer | undefined;
 
   constructor(core: Core, plan: Plan) {
@@ -190,7 +191,7 @@ class DispatchAdapter implements Adapter<Answer> {
     }
   }
 
-  /** An attempt's request: equal to the first but for the retry header. */
+  /** The request of an attempt: equal to the first but for the retry header. */
   #outgoing(attempt: number): Dispatcher.DispatchOptions {
     const { sent, key, factory, retryHeader } = this.#plan;
     const more: [string, string][] = [];
@@ -215,7 +216,7 @@ class DispatchAdapter implements Adapter<Answer> {
     return this.#plan.untilBody;
   }
 
-  /** Reads a small failed answer to its end, which keeps its connection; closes a large one. The next attempt waits for it. */
+  /** Drains a small failed response, which keeps its connection; closes a large one. The next attempt waits for that. */
   release(lane: Lane): void {
     const { ticker } = this.#core.engine;
     const answer = lane.value as Answer;
@@ -242,7 +243,7 @@ class DispatchAdapter implements Adapter<Answer> {
     this.#answer?.fail(error as Error);
   }
 
-  /** The answer of a call that has ended. Reading it has to end by the deadline too. */
+  /** The response of a call that has ended. Reading it must end by the deadline too. */
   deliver(answer: Answer, ending: Ending): Answer {
     const { ticker } = this.#core.engine;
     ending.tell(this.#plan.context);

@@ -1,4 +1,4 @@
-/** The entry for Cloudflare Workers, which compile WebAssembly when they are deployed and never later. */
+/** The entry for Cloudflare Workers, which compile WebAssembly only at deployment. */
 
 import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";

@@ -12,7 +12,7 @@
  * | retry tokens | `RetryStrategy` |
  * | how fast | `TokenBucket`, `Gcra`, `CubicRate` |
  * | how much at once | `Aimd`, `Gradient2`, `CoDel` |
- * | who is let through | `CircuitBreaker`, `AdaptiveThrottle` |
+ * | admission | `CircuitBreaker`, `AdaptiveThrottle` |
  * | how slow | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
  */
 

@@ -1,4 +1,4 @@
-/** The parts for Cloudflare Workers, which compile WebAssembly when they are deployed and never later. */
+/** The parts for Cloudflare Workers, which compile WebAssembly only at deployment. */
 
 // @ts-expect-error the bundler makes a module of it
 import module from "../parts.wasm";

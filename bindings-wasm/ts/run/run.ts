@@ -1,8 +1,8 @@
 /**
- * The shell: carries out the steps of one call; waits, wakes, cancels. It decides nothing.
+ * The driver of one call: executes the engine's steps, waits, wakes and cancels. It makes no decisions.
  *
- * A call is driven by events (an attempt ends, a moment comes, it is woken, its caller gives up). Each is told to the engine,
- * and the step that comes back is carried out.
+ * A call is driven by events: an attempt ends, a timer fires, the engine wakes it, its caller gives up. The driver reports each event
+ * to the engine and executes the step that the engine returns.
  */
 
 import {
@@ -43,51 +43,51 @@ import { noteOf, refusal, report } from "./notes.js";
 import type { Scope } from "./scope.js";
 import { onAbort } from "./signals.js";
 
-/** A judgement: the head of a good answer, whose body follows. */
+/** The outcome of a good response whose body is still to be read. */
 const HEAD = -1;
 
-/** Told how the reading of a body ends. */
+/** Callbacks for the end of reading a body. */
 export interface BodyEnds {
   read(): void;
   failed(error: unknown): void;
 }
 
-/** What an adapter may ask for when its call has ended well. */
+/** Functions for an adapter that delivers a result. */
 export interface Ending {
-  /** Keeps for `reportOf` what became of the call. */
+  /** Stores what became of the call, for `reportOf`. */
   tell(what: unknown): void;
-  /** The error of a call whose deadline passes while its answer is read. */
+  /** The error of a call whose deadline passes while its response is being read. */
   late(): TidegateError;
 }
 
 /**
- * How calls of one kind meet the world: how an attempt is made, what its answer means, and what it holds. `A` is what an attempt
- * answers, `T` what the caller gets. Whatever it throws, the driver catches: an odd answer ends its own call and no other.
+ * The adapter of a kind of call: makes attempts, judges their answers, and frees what these hold. `A` is the answer of an attempt, `T`
+ * the result of the caller. The driver catches all errors of an adapter, so that an odd answer ends only its own call.
  */
 export interface Adapter<A, T = A> {
   /** Makes an attempt. */
   start(lane: Lane): A | PromiseLike<A>;
-  /** Releases what an answer holds that nobody gets. */
+  /** Frees the resources of an answer that is not delivered. */
   discard(answer: A): void;
-  /** The outcome of an answer, at its place in a word; ok where it is left out. */
+  /** The outcome of an answer, at its position in a word; ok if the method is absent. */
   outcome?(answer: A): number;
-  /** The caller's own opinion about another attempt. */
+  /** The request's own opinion about another attempt. */
   readonly predicate?: Predicate | undefined;
-  /** Does the call of a good answer last until its body has been read? */
+  /** Whether the call of a good answer lasts until its body has been read. */
   lasts?(answer: A): boolean;
-  /** Gives back what a failed answer holds, while the call goes on. */
+  /** Frees the resources of a failed answer while the call continues. */
   release?(lane: Lane): void;
-  /** Can this earlier answer still be delivered? */
+  /** Whether this earlier answer can still be delivered. */
   intact?(answer: A): boolean;
-  /** What the caller gets of an answer whose body is watched from here on. */
+  /** The result for the caller if the answer's body is watched from now on. */
   watch?(answer: A, ends: BodyEnds, tell: (what: unknown) => void): T;
-  /** Breaks off the body that is being watched. */
+  /** Breaks off the watched body. */
   breakOff?(error: unknown): void;
-  /** What the caller gets of the answer of a call that has ended. */
+  /** The result for the caller from the answer of a call that has ended. */
   deliver?(answer: A, ending: Ending): T | PromiseLike<T>;
 }
 
-/** Is this what a promise is? */
+/** Whether a value has a `then` method. */
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return (
     (typeof value === "object" || typeof value === "function") &&
@@ -96,7 +96,7 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
-/** One call that is not on the happy path, or cannot be. */
+/** A call that is not on the fast path, or has left it. */
 export class Run<A, T = A> implements Timed, Waiter {
   readonly #core: Core;
   readonly #engine: Engine;
@@ -110,23 +110,23 @@ export class Run<A, T = A> implements Timed, Waiter {
   #call = 0;
   /** How many attempts have been started. */
   #attempts = 0;
-  /** Has it come to its end? Attempts that were stopped may still be out. */
+  /** Whether it has ended. Stopped attempts may still be running. */
   #ended = false;
   #lanes: (Lane | undefined)[] = [];
   #place = -1;
   /** Stops following the caller's signal. */
   #unfollow: (() => void) | undefined;
-  /** The result that the caller has got. An attempt that ends later with the same object does not close it. */
+  /** The result delivered to the caller. It is not discarded when a later attempt ends with the same object. */
   #given: unknown;
   #resolve!: (value: T | PromiseLike<T>) => void;
   #reject!: (error: unknown) => void;
-  /** The outcome of the newest end of an attempt. */
+  /** The outcome of the attempt that ended last. */
   #judged = 0;
-  /** The error of which nothing is known, for its note. */
+  /** The error that is unknown, for its note. */
   #unlisted: unknown;
   #parked = false;
   #answered = false;
-  /** What was around the call, for attempts that a timer or another call starts. */
+  /** The async context of the call, for attempts started by a timer or by another call. */
   #inside: (<R>(work: () => R) => R) | undefined;
 
   constructor(
@@ -144,7 +144,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#adapter = adapter;
   }
 
-  /** Drives a call that has begun with this step. */
+  /** Drives a call from its first step. */
   begin(call: number, step: number): Promise<T> {
     return this.#drive(() => {
       this.#call = call;
@@ -155,7 +155,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     });
   }
 
-  /** Goes on after a first attempt that the fast path has made. */
+  /** Continues after a first attempt made by the fast path. */
   resume(call: number, lane: Lane, ok: boolean, value: unknown): Promise<T> {
     return this.#drive(() => {
       this.#call = call;
@@ -165,7 +165,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     });
   }
 
-  /** Goes on from the step that the end of a first attempt has brought. */
+  /** Continues from the step that followed a first attempt. */
   resumeAt(call: number, lane: Lane, value: unknown, step: number): Promise<T> {
     return this.#drive(() => {
       this.#call = call;
@@ -187,8 +187,8 @@ export class Run<A, T = A> implements Timed, Waiter {
   }
 
   /**
-   * The error boundary: whatever throws here (a host's callback, an odd response, our own code) ends this call alone, with that
-   * error. A throw must never reach a timer, another call's turn, or nobody.
+   * The error boundary: an error thrown here (by a host's callback, an odd response or our own code) ends only this call, with that
+   * error. It must never reach a timer, the turn of another call, or the top of the stack.
    */
   #bounded(work: () => void): void {
     try {
@@ -214,7 +214,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#reject(error);
   }
 
-  /** Work of an adapter that may fail on an odd answer: `otherwise` where it does. */
+  /** Calls an adapter's method that may throw on an odd answer; returns `otherwise` if it does. */
   #attempted<R>(work: () => R, otherwise?: R): R | undefined {
     try {
       return work();
@@ -223,17 +223,17 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
   }
 
-  /** Its moment has come. */
+  /** Its timer fired. */
   tick(): void {
     this.#event(TIMER);
   }
 
-  /** What it waited for may be there. */
+  /** The engine woke it: it may be able to continue. */
   wake(): void {
     this.#event(POLL);
   }
 
-  /** An event that comes from elsewhere: what it starts belongs to what was around the call all the same. */
+  /** Reports an event from outside the call. Attempts that it starts run in the async context of the call. */
   #event(event: number): void {
     if (this.#ended) return;
     const work = () => this.#bounded(() => this.#carry(this.#engine.tell(this.#call, event)));
@@ -249,13 +249,13 @@ export class Run<A, T = A> implements Timed, Waiter {
     if (!this.#ended) this.#bounded(() => this.#carry(this.#engine.tell(this.#call, CANCEL)));
   };
 
-  /** Ends a call whose body has been read, or not. */
+  /** Ends a call whose body has been read or closed, or failed. */
   #finish(outcome: number): void {
     if (this.#ended) return;
     this.#bounded(() => this.#carry(this.#engine.tell(this.#call, finished(this.#attempts, outcome))));
   }
 
-  /** Carries out a step. */
+  /** Executes a step, and the steps that follow immediately. */
   #carry(first: number): void {
     const { ticker } = this.#engine;
     let step = first;
@@ -275,7 +275,7 @@ export class Run<A, T = A> implements Timed, Waiter {
         return;
       }
       if (us === 0 && polls < 2) {
-        step = this.#engine.tell(this.#call, POLL); // a wait of nothing is no wait
+        step = this.#engine.tell(this.#call, POLL); // a wait of 0 needs no timer
         continue;
       }
       this.#aim(us);
@@ -291,7 +291,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
   }
 
-  /** Gives the caller an answer whose body is watched; one that cannot be watched ends the call here. */
+  /** Delivers an answer with a watched body. If the body cannot be watched, the call ends here. */
   #body(): void {
     const answer = this.#held()?.value as A;
     const ends: BodyEnds = {
@@ -309,13 +309,13 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
   }
 
-  /** Breaks off a body that is being read, and reports its end: until then its attempt holds a permit (R12). */
+  /** Breaks off a body that is being read, and reports the end of its attempt, which holds a permit until then (R12). */
   #closeBody(error: unknown): void {
     this.#attempted(() => this.#adapter.breakOff?.(error));
     this.#engine.tell(this.#call, finished(this.#attempts, CANCELLED));
   }
 
-  /** Nothing may wake this call any more. */
+  /** Removes the call from timers, waiters and the caller's signal. */
   #leave(): void {
     this.#unpark();
     this.#aim(-1);
@@ -329,7 +329,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
   }
 
-  /** Sets its one timer; below 0 there is none. */
+  /** Sets its only timer, in µs from now; a negative value removes it. */
   #aim(us: number): void {
     const { ticker } = this.#engine;
     if (us >= 0) {
@@ -342,7 +342,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
   }
 
-  /** Stops attempts. What the caller gets of one, if it was the last, is that its time was up. */
+  /** Stops attempts. An attempt that timed out gets its timeout error as result, in case it is the last one. */
   #stop(lanes: number, step: number): void {
     const done = (step & 3) === DONE;
     const verdict = done ? VERDICTS[(step >>> 12) & 63] : undefined;
@@ -368,7 +368,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     try {
       made = this.#engine.enter(this.#call, this.#scope, () => this.#adapter.start(lane));
       if (isThenable(made)) {
-        // A thenable of somebody's own may throw, or call back twice or at once: `resolve` sees to all that.
+        // A foreign thenable may throw, or call back twice or synchronously; `Promise.resolve` handles that.
         Promise.resolve(made).then(
           (value) => this.#settle(lane, true, value),
           (error: unknown) => this.#settle(lane, false, error),
@@ -382,7 +382,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#settle(lane, true, made);
   }
 
-  /** An attempt has come to its end. Those that were stopped are reported too: until then they hold their permit (R12). */
+  /** Records the end of an attempt. Stopped attempts are reported too, since they hold their permits until then (R12). */
   #settle(lane: Lane, ok: boolean, value: unknown): void {
     lane.settled = true;
     this.#bounded(() => this.#settled(lane, ok, value));
@@ -404,10 +404,10 @@ export class Run<A, T = A> implements Timed, Waiter {
     const otherwise = ok ? 0 : PERMANENT;
     const outcome = this.#attempted(() => this.#judge(ok, value), otherwise) ?? otherwise;
     if (outcome === HEAD && !lane.stopped) {
-      this.#attempts = lane.attempt; // its body is what is reported from here on
+      this.#attempts = lane.attempt; // from here on, reports are about this attempt's body
       const step = engine.tell(this.#call, HEADERS + lane.attempt * ATTEMPT_UNIT);
       this.#carry(step);
-      // Its call has ended before its head was told: what was to be its body is closed by now.
+      // The call ended before the engine got the event of the response's head, so the body is closed by now.
       if ((step & 3) === DONE) engine.tell(this.#call, finished(lane.attempt, CANCELLED));
       return;
     }
@@ -417,7 +417,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#carry(step);
   }
 
-  /** The outcome of an attempt, at its place in a word, or `HEAD`. */
+  /** The outcome of an attempt, at its position in a word, or `HEAD`. */
   #judge(ok: boolean, value: unknown): number {
     const adapter = this.#adapter;
     let outcome = ok ? (adapter.outcome?.(value as A) ?? taken(value) ?? 0) : judge(value, this.#core);
@@ -432,20 +432,20 @@ export class Run<A, T = A> implements Timed, Waiter {
     return outcome === 0 && ok && adapter.lasts?.(value as A) === true ? HEAD : outcome;
   }
 
-  /** The error of an end that has no result of its own. */
+  /** The error of a call that ends without a result of its own. */
   #refuse(verdict: string, retryIn?: number, cause?: unknown): TidegateError {
     return refusal(verdict, this.#core, this.#route, retryIn, cause);
   }
 
-  /** Gives the caller a good answer before the call has ended. */
+  /** Delivers a good answer before the call has ended. */
   #answer(value: T): void {
     this.#answered = true;
     this.#resolve(value);
-    // Through the promise they hold the answer, whose end may be that nobody has it any more.
+    // The promise functions would keep the answer alive. Its garbage collection may be the only sign that the caller dropped it.
     this.#resolve = this.#reject = () => undefined;
   }
 
-  /** The result of the attempt that decides. */
+  /** The latest attempt, if it has a result. */
   #held(): Lane | undefined {
     const lane = this.#lanes[(this.#attempts - 1) & 7];
     return lane?.held === true ? lane : undefined;
@@ -506,7 +506,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
   }
 
-  /** Forgets the results of all attempts but one, and gives back what they hold. */
+  /** Forgets the results of all attempts but one, and frees their resources. */
   #drop(keep: Lane | undefined): void {
     for (const lane of this.#lanes) {
       if (lane === undefined || lane === keep || !lane.held || !lane.ok) continue;
@@ -516,11 +516,11 @@ export class Run<A, T = A> implements Timed, Waiter {
   }
 }
 
-/** A function under a policy. */
+/** The adapter for a function under a policy. */
 export function functionAdapter<T>(work: (attempt: Lane) => T | PromiseLike<T>): Adapter<T> {
   return {
     start: (lane) => work(lane),
-    /** A late or superseded answer of `fetch` or of undici would keep its connection until it is collected. */
+    /** Without this, a late or superseded response of `fetch` or undici would keep its connection until it is collected. */
     discard(value) {
       const { headers, body } = value as { headers?: unknown; body?: unknown };
       if (typeof headers === "object") closeBody(body);

@@ -1,4 +1,4 @@
-/** What calls inherit from around them: deadlines, criticality, and the call they are nested in. */
+/** What calls inherit from the scope around them: deadline, criticality, and the call in which they are nested. */
 
 import type { Engine } from "../engine/engine.js";
 import { type Criticality, packRemaining } from "../engine/wire.js";
@@ -7,22 +7,22 @@ import type { Clock } from "../time/clock.js";
 import { checkDeadline, criticalityOf, least } from "./call.js";
 import { scopes } from "./follow.js";
 
-/** What `begin` takes from around it. */
+/** Inherited arguments of `begin`. */
 export interface Inherited {
   readonly flags: number;
-  /** Time left, as `begin` takes it; 0 none. */
+  /** Time left to the deadline, encoded for `begin`; 0 for none. */
   readonly limit: number;
-  /** The call that it is nested in; 0 none. */
+  /** The call in which it is nested; 0 for none. */
   readonly parent: number;
 }
 
-/** One level of what is around the code that runs. */
+/** One scope around the running code. */
 export interface Scope {
-  /** The engine whose call runs here, if this level is one. */
+  /** The engine of the call that runs here; undefined for a scope of `within`. */
   readonly engine: Engine | undefined;
-  /** That call's id. */
+  /** The id of that call. */
   readonly call: number;
-  /** When everything inside has to end: on the platform's clock (ms), and on those of tests (µs). */
+  /** The deadline for everything inside: on the platform's clock (ms), and on the clocks of tests (µs). */
   readonly ends: { readonly real: number; readonly tests: ReadonlyMap<Clock, number> } | undefined;
   readonly criticality: number | undefined;
   readonly around: Scope | undefined;
@@ -30,12 +30,12 @@ export interface Scope {
 
 const clocks = new Set<WeakRef<Clock>>();
 
-/** A clock of a test exists from now on. */
+/** Registers the clock of a test. */
 export function addClock(clock: Clock): void {
   clocks.add(new WeakRef(clock));
 }
 
-/** What a call of this engine takes from around it; `own` if it says itself how much it matters. */
+/** What a call of this engine inherits; `own`: it states its own criticality. */
 export function inherited(
   engine: Engine,
   scope: Scope,
@@ -65,22 +65,22 @@ export function inherited(
   };
 }
 
-/** What holds for every call inside `within`. */
+/** Limits for every call inside `within`. */
 export interface Bounds {
-  /** Milliseconds in which everything inside has to end; the earlier of nested deadlines wins. */
+  /** The deadline for everything inside, in milliseconds; the earliest of nested deadlines applies. */
   readonly deadline?: number | undefined;
-  /** How much the calls inside matter to queues. */
+  /** The priority of the calls inside in queues. */
   readonly criticality?: Criticality | undefined;
 }
 
 /**
- * Runs `work`; every call made inside it, in whatever policy, ends by the deadline and has the criticality.
+ * Runs `work`. Every call made inside, of any policy, gets this deadline and criticality.
  *
- * It follows asynchronous work through `AsyncLocalStorage` (Node, Deno, Bun, Workers with `nodejs_compat`).
+ * Inheritance follows asynchronous work through `AsyncLocalStorage` (Node, Deno, Bun, Workers with `nodejs_compat`).
  *
- * @throws RangeError if a bound is out of range.
- * @throws TidegateError where nothing follows asynchronous work (browsers): give the deadline to the call
- * itself there, `policy.run(work, { deadline })`.
+ * @throws RangeError If a bound is out of range.
+ * @throws TidegateError On platforms without `AsyncLocalStorage` (browsers): give the deadline to the call itself there,
+ * `policy.run(work, { deadline })`.
  * @example
  * ```ts
  * const charge = policy({ retry: {} });

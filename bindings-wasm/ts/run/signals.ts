@@ -1,4 +1,4 @@
-/** Signals of callers: however many calls follow one, it gets one listener. */
+/** Callers' signals: all calls that follow the same signal share one listener. */
 
 interface Followers {
   readonly works: Set<() => void>;
@@ -11,7 +11,7 @@ const followed = new WeakMap<AbortSignal, Followers>();
  * Runs `work` when the signal is aborted. Node warns of a leak at the eleventh listener of one signal, so all calls share one
  * listener, which is removed with the last of them.
  *
- * @returns A function that ends it.
+ * @returns A function that cancels the registration.
  */
 export function onAbort(signal: AbortSignal, work: () => void): () => void {
   let found = followed.get(signal);

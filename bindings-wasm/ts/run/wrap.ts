@@ -7,15 +7,15 @@ import type { Policy } from "./policy.js";
 export type Methods<O> = { [K in keyof O]: O[K] extends (...args: never[]) => unknown ? K : never }[keyof O] &
   string;
 
-/** Which methods of an object are under the policy, and how. */
+/** Options of `wrap`. */
 export interface WrapOptions<O> {
-  /** The methods; all of them if left out. */
+  /** The methods to wrap; all by default. */
   readonly methods?: readonly Methods<O>[] | undefined;
   /** The route of a call, from the method's name and its arguments; the name if left out. */
   readonly route?: ((method: string, args: readonly unknown[]) => string) | undefined;
 }
 
-/** An object whose methods are under a policy. */
+/** An object whose methods run under a policy. */
 export function wrapped<O extends object>(policy: Policy<unknown>, target: O, options: WrapOptions<O>): O {
   const { methods, route } = options;
   const { core } = policy;
@@ -68,7 +68,7 @@ export function wrapped<O extends object>(policy: Policy<unknown>, target: O, op
   });
 }
 
-/** Generators are streams: a repeat would hand out their items twice. */
+/** Generators are streams: a repeat would yield their items twice. */
 function isStream(method: object): boolean {
   return /Generator/.test(Object.prototype.toString.call(method));
 }

@@ -1,4 +1,4 @@
-/** What an engine did, one flat record each, for those who listen (semantics 12.1). */
+/** Events: flat records of the engine's actions, for listeners (semantics 12.1). */
 
 import type { Class } from "../engine/wire.js";
 
@@ -29,10 +29,10 @@ export type EventType =
   | "forced_cleared"
   | "fallback";
 
-/** One thing that an engine did. What a type does not say is absent. */
+/** One action of an engine. Fields that a type does not use are absent. */
 export interface TidegateEvent {
   readonly type: EventType;
-  /** Orders all events of an engine, from 1 on; one that is missing was dropped. */
+  /** The number of the event, starting from 1: it orders all events of an engine. A missing number is a dropped event. */
   readonly seq: number;
   /** When, on the engine's clock, in milliseconds. */
   readonly at: number;
@@ -40,41 +40,41 @@ export interface TidegateEvent {
   readonly policy?: string;
   /** The route's key. */
   readonly route?: string;
-  /** The call, where it is about one. */
+  /** The call, if the event is about one. */
   readonly call?: number;
-  /** The attempt, from 1 on. */
+  /** The attempt, starting from 1. */
   readonly attempt?: number;
-  /** Did the attempt start beside another one? */
+  /** Whether the attempt is a hedge. */
   readonly hedge?: boolean;
   /** How the attempt or the call ended: a class, or the number of a kind that the policy declares. */
   readonly kind?: Class | number;
-  /** Why a call ended or was refused: a verdict. Of a `store_degraded`: why the store is taken for gone. */
+  /** Why a call ended or was refused: a verdict. In `store_degraded`: why the store counts as unreachable. */
   readonly reason?: string;
-  /** What a call waits for. */
+  /** The reason for waiting. */
   readonly why?: string;
-  /** The wait that begins or that has ended, in milliseconds. */
+  /** The wait that begins or has ended, in milliseconds. */
   readonly wait?: number;
-  /** Time since the call or the attempt began, in milliseconds. */
+  /** Milliseconds since the call or the attempt began. */
   readonly elapsed?: number;
-  /** How many like it were left out since the one before. */
+  /** Number of similar events left out since the previous one. */
   readonly suppressed?: number;
-  /** Its rejection was left out, so whoever logs leaves this out too. */
+  /** Whether the rejection of this call was left out, so that a log should leave this event out too. */
   readonly quiet?: boolean;
-  /** What has changed, from this … */
+  /** The old value of what has changed. */
   readonly from?: string | number;
-  /** … to this. */
+  /** The new value. */
   readonly to?: string | number;
 }
 
-/** Told of events. What it throws is reported to the console and breaks nothing. */
+/** A listener for events. Errors that it throws are logged to the console and have no other effect. */
 export type Listener = (event: TidegateEvent) => void;
 
-/** Ends by `dispose()`, or by `using` where the platform knows it. */
+/** A subscription. It ends by `dispose()`, or by `using` on platforms with `Symbol.dispose`. */
 export interface Subscription {
   dispose(): void;
 }
 
-/** A subscription whose end does this, once. */
+/** Makes a subscription that calls `end` once. */
 export function subscription(end: () => void): Subscription {
   let ended = false;
   const dispose = () => {
@@ -89,7 +89,7 @@ export function subscription(end: () => void): Subscription {
   return made;
 }
 
-/** What of a record stands in an event as it is. */
+/** Fields of a record that an event copies unchanged. */
 const SAME = ["call", "attempt", "hedge", "kind", "reason", "why"] as const;
 const LAST = ["suppressed", "quiet", "from", "to"] as const;
 
@@ -101,8 +101,8 @@ type Written = Pick<TidegateEvent, "type" | "seq" | "at" | (typeof SAME)[number]
 };
 
 /**
- * A record as the engine writes it, in the names and units of JavaScript. Field by field and in one order: an object that is
- * spread and added to takes ten times as long.
+ * Converts a record of the engine to the names and units of JavaScript. Fields are set one by one in a fixed order, because spreading
+ * into an object takes ten times as long.
  */
 export function eventOf(
   written: Written,

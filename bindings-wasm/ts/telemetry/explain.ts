@@ -1,4 +1,4 @@
-/** What an engine says about itself when it is asked: explanations, and the journals that it can be made again from. */
+/** Explanations of policies and calls, and the journals from which an engine can be rebuilt. */
 
 import type { Halves } from "../engine/engine_types.js";
 import type { Verdict } from "../engine/wire.js";
@@ -6,45 +6,48 @@ import type { TidegateEvent } from "./events.js";
 
 /** One component of a policy. */
 export interface Component {
-  /** Its name; of a part of another component, dotted. */
+  /** Its name; for a part of another component, dotted. */
   readonly name: string;
-  /** What it is for. */
+  /** Its purpose. */
   readonly meaning: string;
-  /** Its keys with the values in force, as a document writes them. */
+  /** Its keys with the values in force, in the notation of a document. */
   readonly settings: Readonly<Record<string, string>>;
 }
 
-/** The most load that calls become: attempts ≤ `perCall` · calls + `perSecond` · seconds + `burst`; null is without bound. */
+/**
+ * An upper bound on the attempts that calls cause: attempts ≤ `perCall` · calls + `perSecond` · seconds + `burst`; null means
+ * unbounded.
+ */
 export interface Load {
   readonly perCall: number | null;
   readonly perSecond: number | null;
   readonly burst: number | null;
 }
 
-/** What a policy comes to. */
+/** The explanation of a policy. */
 export interface PolicyExplanation {
   /** The policy's name. */
   readonly policy: string;
   /** Its components, outermost first. */
   readonly components: readonly Component[];
-  /** The most attempts that a call makes, hedges included. */
+  /** Most attempts of a call, hedges included. */
   readonly maxAttempts: number;
-  /** The most milliseconds that a call spends waiting, not in attempts; null where nothing bounds it. */
+  /** Longest time that a call spends waiting, not in attempts, in milliseconds; null means unbounded. */
   readonly maxWait: number | null;
-  /** The most milliseconds that a call takes; null where nothing bounds it. */
+  /** Longest time that a call takes, in milliseconds; null means unbounded. */
   readonly maxTime: number | null;
-  /** The most load that calls become, for each retry budget: so for each route, unless the budget is a pool. */
+  /** The load bound, for each retry budget: that is for each route, unless the budget is a pool. */
   readonly load: Load;
-  /** Bytes that each route keeps, its key and what a hold counts apart. */
+  /** Bytes of state per route, without its key and the counts of a hold. */
   readonly memoryPerRoute: number;
-  /** What may not be as its author thinks. */
+  /** Settings that may not do what their author expects. */
   readonly warnings: readonly string[];
-  /** All of it for people, as `toString` gives it. */
+  /** The whole explanation as text, also returned by `toString`. */
   readonly text: string;
   toString(): string;
 }
 
-/** How things stand with a call, or how it ended. Moments are milliseconds on the engine's clock. */
+/** The state of a call, or how it ended. Moments are milliseconds on the engine's clock. */
 export interface CallExplanation {
   /** The call's number, as events have it. */
   readonly call: number;
@@ -54,43 +57,43 @@ export interface CallExplanation {
   readonly route: string;
   /** When it began. */
   readonly began: number;
-  /** The moment that this is about. */
+  /** The moment that the explanation describes. */
   readonly at: number;
-  /** Attempts started. */
+  /** Number of attempts started. */
   readonly attempts: number;
-  /** How it stands, in words. */
+  /** Its state, in words. */
   readonly standing: string;
-  /** What it waits for: `backoff`, `queue` …; null where it does not. */
+  /** The reason for waiting: `backoff`, `queue` …; null if it does not wait. */
   readonly why: string | null;
-  /** Until when at most; null where nothing bounds it. */
+  /** When the wait ends at the latest; null if it has no bound. */
   readonly until: number | null;
-  /** Its deadline; null without one. */
+  /** Its deadline; null if it has none. */
   readonly deadline: number | null;
-  /** How it ended, or what its owner will be told; null while that is open. */
+  /** How it ended, or the verdict that it will end with; null while that is undecided. */
   readonly reason: Verdict | null;
-  /** The numbers of its route: of a call that has ended, just before the step that ended it. */
+  /** The numbers of its route. For a call that has ended: just before the step that ended it. */
   readonly numbers: readonly string[];
-  /** What was decided about it, of a call that has ended. */
+  /** For a call that has ended: the decisions about it. */
   readonly story: readonly TidegateEvent[];
-  /** All of it for people, as `toString` gives it. */
+  /** The whole explanation as text, also returned by `toString`. */
   readonly text: string;
   toString(): string;
 }
 
-/** An explanation that is its text where a text is wanted. */
+/** Adds a `toString` that returns the explanation's text. */
 export function spoken<T extends { readonly text: string }>(of: T): T {
   return Object.defineProperty(of, "toString", { value: () => of.text });
 }
 
-/** The first line of a journal, which the lines of the engine follow. */
+/** The first line of a journal; the engine's lines follow it. */
 export function headOf(seed: bigint, maxRoutes: number): string {
   return `tidegate journal 1 seed ${seed} routes ${maxRoutes}\n`;
 }
 
 /**
- * The seed, the bound on routes and the lines of a journal.
+ * Splits a journal into the seed, the limit on routes and the lines.
  *
- * @throws RangeError If it does not begin as one.
+ * @throws RangeError If the text does not begin like a journal.
  */
 export function journalOf(text: string): { seed: bigint; maxRoutes: number; lines: string[] } {
   const [first = "", ...lines] = text.split("\n").filter((line) => line !== "");
@@ -110,14 +113,14 @@ interface Ended {
 
 const ended = new WeakMap<object, Ended>();
 
-/** Keeps which call an error or an answer ended. */
+/** Remembers which call ended with this error or response. */
 export function mark(value: unknown, engine: object, call: number): void {
   if ((typeof value === "object" && value !== null) || typeof value === "function") {
     ended.set(value, { engine, call });
   }
 }
 
-/** The engine and the call that something ended. */
+/** The engine and the call that ended with this error or response. */
 export function endOf(value: unknown): Ended | undefined {
   return typeof value === "object" && value !== null ? ended.get(value) : undefined;
 }
@@ -127,7 +130,7 @@ export function seedOf([high, low]: Halves): bigint {
   return (BigInt(high) << 32n) | BigInt.asUintN(32, BigInt(low));
 }
 
-/** Its halves. */
+/** The halves of a seed. */
 export function halvesOf(seed: bigint): Halves {
   return [Number(seed >> 32n), Number(seed & 0xffff_ffffn)];
 }

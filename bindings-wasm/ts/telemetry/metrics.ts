@@ -1,11 +1,11 @@
-/** What backends of metrics share: the families, and what there is of them now (docs/telemetry.md). */
+/** Shared by all metrics backends: the families, and their current series (docs/telemetry.md). */
 
 import { defaultEngine } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
 import { said, say } from "../engine/native.js";
 import { readPages, SERIES } from "../engine/pages.js";
 
-/** All series of one name; `labels` are those beside `policy` and `route`, which all have. */
+/** The series of one name; `labels` are those besides `policy` and `route`, which every series has. */
 export interface Family {
   readonly name: string;
   readonly instrument: "counter" | "gauge" | "histogram";
@@ -13,7 +13,7 @@ export interface Family {
   readonly meaning: string;
 }
 
-/** A histogram's counts, one more than there are bounds, and the sum of its values. */
+/** A histogram: its counts, one more than there are bounds, and the sum of its values. */
 export interface Histogram {
   readonly counts: readonly number[];
   readonly sum: number;
@@ -37,7 +37,7 @@ type Reading = [
 
 let known: { families: readonly Family[]; bounds: readonly number[] } | undefined;
 
-/** The closed list of families, and the upper bounds of histograms in seconds. */
+/** The fixed list of families, and the upper bounds of histograms in seconds. */
 export function families(engine: Engine): {
   readonly families: readonly Family[];
   readonly bounds: readonly number[];
@@ -56,30 +56,30 @@ export function families(engine: Engine): {
   return known;
 }
 
-/** What a backend is asked for. */
+/** Options of a metrics backend. */
 export interface MetricsOptions {
-  /** The engine; the process's own by default. */
+  /** The engine; by default the engine of the process. */
   readonly engine?: Engine | undefined;
-  /** How many routes of each policy have series of their own, 0 to 10,000; 20 by default. The first to ask decides. */
+  /** Number of routes of each policy with series of their own, 0 to 10,000; 20 by default. The first backend decides. */
   readonly maxRoutes?: number | undefined;
 }
 
 /**
- * An engine that counts from now on.
+ * Makes an engine count from now on, and returns it.
  *
- * @throws RangeError if `maxRoutes` is out of range.
+ * @throws RangeError If `maxRoutes` is out of range.
  */
 export function measured({ engine = defaultEngine(), maxRoutes = 20 }: MetricsOptions): Engine {
   if (!(Number.isInteger(maxRoutes) && maxRoutes >= 0 && maxRoutes <= 10_000)) {
     throw new RangeError(`maxRoutes = ${String(maxRoutes)}: must be a whole number from 0 to 10,000`);
   }
-  engine.measure(maxRoutes); // the first to ask decides
+  engine.measure(maxRoutes); // the first backend decides
   return engine;
 }
 
 /**
- * All series there are, in no order, read in pages between which the event loop goes on. Counters of one policy and route are consistent,
- * and so are levels of one route.
+ * Reads all series, in no particular order, in pages between which the event loop runs. The counters of one policy and route are
+ * consistent with each other, and so are the levels of one route.
  */
 export async function readInPages(engine: Engine): Promise<Series[]> {
   const all: Series[] = [];
@@ -97,7 +97,7 @@ function seriesOf(engine: Engine, readings: readonly Reading[]): Series[] {
   });
 }
 
-/** What a route is called in labels. */
+/** The label of a route. */
 export function labelOf(engine: Engine, policy: string, route: string): string {
   say(route);
   engine.native.label(engine.handle, engine.wanted.numberOf(policy));

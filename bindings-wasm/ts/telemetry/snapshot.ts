@@ -1,18 +1,18 @@
-/** What an engine looks like from outside. */
+/** Types of the snapshots of an engine. */
 
-/** What has happened under a policy. */
+/** Counts of a policy. */
 export interface PolicyCounts {
   /** Attempts started. */
   readonly attempts: number;
-  /** Those beyond the first of their call that are no hedges. */
+  /** Attempts after the first of their call, without hedges. */
   readonly retries: number;
-  /** Those that started beside another. */
+  /** Attempts started beside another one. */
   readonly hedges: number;
   /** Calls ended, by verdict. */
   readonly ends: Readonly<Record<string, number>>;
-  /** Errors that a fallback stood in for. */
+  /** Errors for which a fallback returned a value. */
   readonly fallbacks: number;
-  /** Those for which it was to, and failed itself. */
+  /** Errors for which the fallback failed too. */
   readonly fallbackFailures: number;
 }
 
@@ -31,14 +31,14 @@ export interface RateSnapshot {
   readonly waiting: number;
 }
 
-/** One route: a component that the policy does not have, or that is in a shared pool, is null. Spans in milliseconds. */
+/** One route. A component is null if the policy does not have it or it is in a shared pool. Spans are in milliseconds. */
 export interface RouteSnapshot {
   readonly policy: string;
   readonly key: string;
-  /** Calls in it. */
+  /** Calls in progress. */
   readonly active: number;
   readonly forced: boolean;
-  /** Retries that its budget has left. */
+  /** Retries left in its budget. */
   readonly budget: number | null;
   readonly pool: BulkheadSnapshot | null;
   readonly rate: RateSnapshot | null;
@@ -66,15 +66,15 @@ export interface PoolSnapshot {
   readonly rate: RateSnapshot | null;
 }
 
-/** An engine at one moment. */
+/** The state of an engine at one moment. */
 export interface Snapshot {
   /** Calls that have begun and not ended. */
   readonly live: number;
-  /** Calls that have ended, while attempts of them are still out. */
+  /** Calls that have ended while some of their attempts are still running. */
   readonly lingering: number;
-  /** Calls given up on whose host has not been told. */
+  /** Abandoned calls whose host has not been notified yet. */
   readonly lost: number;
-  /** Calls that wait. */
+  /** Waiting calls. */
   readonly waiting: number;
   readonly routeOverflows: number;
   readonly routeEvictions: number;

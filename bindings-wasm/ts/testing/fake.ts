@@ -1,16 +1,15 @@
-/** A clock that stands still until it is told. */
+/** A clock that tests advance. */
 
 import { addClock } from "../run/scope.js";
 import type { Clock, Due } from "../time/clock.js";
 
-/** Turns of the microtask queue after which everybody has had a turn. */
+/** Turns of the microtask queue that let all pending promise callbacks run. */
 const TURNS = 50;
 
 /**
- * A clock for an engine of its own: `new Engine({ seed: 1, clock: new FakeClock() })`.
+ * A clock for a test's own engine: `new Engine({ seed: 1, clock: new FakeClock() })`.
  *
- * Who would rather keep the engine as it is uses the fake timers of the test framework, which drive every wait with no
- * set-up.
+ * To test with an unchanged engine, use the fake timers of the test framework: they drive every wait without set-up.
  */
 export class FakeClock implements Clock {
   #us = 0;
@@ -21,13 +20,13 @@ export class FakeClock implements Clock {
     addClock(this);
   }
 
-  /** Milliseconds since it was made. */
+  /** Milliseconds since the clock was made. */
   now(): number {
     return this.#us / 1000;
   }
 
   /**
-   * Moves the clock through everything that falls due, and lets what waits for it run each time.
+   * Advances the clock through every timer that falls due, and runs the code that waits for each one.
    *
    * @param ms Milliseconds, 0 or more.
    */
@@ -45,11 +44,11 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Moves the clock from one moment at which something falls due to the next, until the work is done.
+   * Advances the clock from timer to timer until the work is done.
    *
-   * @param work A promise, or what makes one.
-   * @returns What it comes to.
-   * @throws Error If it waits for something else than this clock, for longer than `patience` milliseconds of real time (1000 by
+   * @param work A promise, or a function that returns one.
+   * @returns The result of the work.
+   * @throws Error If the work waits for something other than this clock for longer than `patience` milliseconds of real time (1000 by
    * default).
    * @example
    * ```ts
@@ -83,12 +82,12 @@ export class FakeClock implements Clock {
     }
   }
 
-  /** A sleep on this clock. */
+  /** Sleeps on this clock. */
   sleep(ms: number): Promise<void> {
     return new Promise((done) => this.#sleepers.push({ us: this.#us + Math.round(ms * 1000), done }));
   }
 
-  /** @internal Goes to the next moment at which something falls due, and no further: is there one? */
+  /** @internal Advances to the next timer, and no further. Returns whether there was one. */
   step(): boolean {
     const due = this.#next();
     if (due === Infinity) return false;
@@ -97,17 +96,17 @@ export class FakeClock implements Clock {
     return true;
   }
 
-  /** The present, in microseconds. */
+  /** The current time, in microseconds. */
   us(): number {
     return this.#us;
   }
 
-  /** Moves what falls due with this clock. */
+  /** Registers a ticker, whose timers the clock fires. */
   watch(ticker: Due): void {
     this.#tickers.add(new WeakRef(ticker));
   }
 
-  /** Something falls due at another moment than before, which this clock looks up itself. */
+  /** Ignores changes of timers, because the clock looks up the next one itself. */
   changed(): void {}
 
   #next(): number {

@@ -1,4 +1,4 @@
-/** Switches for all policies of a process, and a look at what is left. */
+/** Switches for all policies of a process, and a check that nothing is left over. */
 
 import { defaultEngine, use } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
@@ -8,20 +8,20 @@ import { DONE, VERDICTS } from "../engine/wire.js";
 import { type Subscription, subscription } from "../telemetry/events.js";
 import { engines, setTester } from "./tested.js";
 
-/** How all engines are tested. */
+/** The test mode of all engines. */
 interface Mode {
   readonly active: boolean;
-  /** So many attempts without waits; 0 is as each policy says. */
+  /** Number of attempts, without waits; 0 leaves each policy as it is. */
   readonly attempts: number;
   readonly cap: boolean;
 }
 
 const UNTESTED: Mode = { active: true, attempts: 0, cap: false };
-/** The name of the policy that calls go by while policies are not active. */
+/** The name of the policy that calls use while policies are inactive. */
 const INACTIVE = "tidegate.inactive";
 
 let mode = UNTESTED;
-/** The policies of an engine that are not what their owners want. */
+/** The policies whose settings are not those of their owners. */
 const changed = new WeakMap<Engine, Set<number>>();
 
 function switched(to: Mode): Subscription {
@@ -39,19 +39,19 @@ function test(to: Mode): void {
   for (const engine of engines()) tested(engine);
 }
 
-/** An engine, as all are tested. */
+/** Applies the test mode to an engine. */
 function tested(engine: Engine): void {
   if (!engine.full) {
     engine.wantFull();
-    return; // when it has come, this is asked again
+    return; // called again when the full module is there
   }
   engine.native = mode.active ? load() : inactive(engine);
   engine.native.lift_budgets(engine.handle, Number(mode.attempts > 0));
-  engine.tunings += 1; // what policies say of themselves is asked again
+  engine.tunings += 1; // policies must drop their cached settings
   for (const number of engine.wanted.keys()) after(engine, number);
 }
 
-/** A policy of this name is to be what its owner wants. */
+/** Restores the owner's settings of the policy with this name, before it changes. */
 function before(engine: Engine, name: string): number {
   const number = engine.wanted.numberOf(name);
   if (changed.get(engine)?.has(number)) asWanted(engine, number);
@@ -64,7 +64,7 @@ function asWanted(engine: Engine, number: number): void {
   if (wanted !== undefined) engine.change(number, wanted.name, wanted.pairs);
 }
 
-/** Gives a policy another number of attempts, and no wait between them. One without retries stays as it is. */
+/** Sets the number of attempts of a policy, and removes its waits. A policy without retries stays as it is. */
 function after(engine: Engine, number: number): void {
   const wanted = engine.wanted.get(number);
   if (mode.attempts === 0 || wanted === undefined || changed.get(engine)?.has(number)) return;
@@ -93,7 +93,7 @@ function after(engine: Engine, number: number): void {
   changed.set(engine, all.add(number));
 }
 
-/** The engine's module, but that all calls begin under a policy that does nothing. */
+/** A wrapper of the module under which all calls begin under a policy that does nothing. */
 function inactive(engine: Engine): Engine["native"] {
   const native = load();
   stage(INACTIVE, [["retry.max_attempts", 1]]);
@@ -113,9 +113,9 @@ function inactive(engine: Engine): Engine["native"] {
 }
 
 /**
- * Switches all policies of the process off, or on again, until the switch is disposed of or set anew.
+ * Switches all policies of the process off or on, until the switch is disposed of or set again.
  *
- * While they are off every call is one attempt: nothing is repeated, limited, refused or timed, and nothing is learned.
+ * While they are off, every call is one attempt: nothing is repeated, limited, refused or timed, and no state changes.
  *
  * @example
  * ```ts
@@ -129,25 +129,25 @@ export function setActive(active: boolean): Subscription {
   return switched({ ...mode, active });
 }
 
-/** Do policies do anything? */
+/** Whether policies are active. */
 export function isActive(): boolean {
   return mode.active;
 }
 
-/** How `setTesting` tests. */
+/** Options of `setTesting`. */
 export interface TestingOptions {
-  /** Does this hold? True if left out; false is as always. */
+  /** Whether the test mode is on. True by default; false restores normal behaviour. */
   readonly testing?: boolean | undefined;
-  /** Attempts of a call, 1 to 100; the first one counts. 1 if left out. */
+  /** Attempts per call, including the first, 1 to 100; 1 by default. */
   readonly attempts?: number | undefined;
-  /** Does a policy that makes fewer keep its own number? Not if left out. */
+  /** Whether a policy with fewer attempts keeps its own number. False by default. */
   readonly cap?: boolean | undefined;
 }
 
 /**
- * Makes all policies that retry do so `attempts` times, and never wait between attempts, until the switch is disposed of or set
- * anew. Limits, breakers and deadlines stay what they are. `Retry-After` is not waited for, and no retry budget refuses an attempt:
- * budgets still count calls and answers, and decide again afterwards.
+ * Makes all policies that retry use `attempts` attempts without waiting between them, until the switch is disposed of or set again.
+ * Limits, breakers and deadlines are unchanged. `Retry-After` is ignored, and retry budgets refuse nothing: they still count calls and
+ * responses, and decide again afterwards.
  *
  * @throws RangeError If `attempts` is out of range.
  * @example
@@ -166,13 +166,13 @@ export function setTesting(options: TestingOptions = {}): Subscription {
   return switched({ ...mode, attempts: testing ? attempts : 0, cap: testing && cap });
 }
 
-/** Is the number of attempts the tests' own? */
+/** Whether `setTesting` is in effect. */
 export function isTesting(): boolean {
   return mode.attempts > 0;
 }
 
 /**
- * Makes an engine the process's own, which policies made without one belong to, until the switch is disposed of.
+ * Makes an engine the default of the process, for policies that name none, until the switch is disposed of.
  *
  * @example
  * ```ts
@@ -189,10 +189,10 @@ export function useEngine(engine: Engine): Subscription {
 }
 
 /**
- * Checks that nothing is left of any call: none goes on, waits, holds a permit or is on a timer.
+ * Checks that no call is left over: none runs, waits, holds a permit or has a timer.
  *
- * @param engine The process's own if left out.
- * @throws Error With all that is left.
+ * @param engine By default the engine of the process.
+ * @throws Error That lists all that is left.
  * @example
  * ```ts
  * assertIdle();

@@ -1,32 +1,32 @@
-/** Where tests get a hold of engines. Nothing here costs a call anything. */
+/** Hooks by which tests reach all engines. They cost calls nothing. */
 
 import type { Engine } from "../engine/engine.js";
 
-/** What `tidegate/testing` wants to be told, once it has switched something. */
+/** Hooks of `tidegate/testing`, set while one of its switches is on. */
 export interface Tester {
-  /** An engine is in the full module. */
+  /** Called when an engine runs in the full module. */
   made(engine: Engine): void;
-  /** A policy of this name is to be taken in, or changed: it is to be what its owner wants. Its number, or −1. */
+  /** Called before a policy of this name is taken in or changed: restores its owner's settings. Returns its number, or −1. */
   before(engine: Engine, name: string): number;
-  /** It has been. */
+  /** Called afterwards. */
   after(engine: Engine, number: number): void;
 }
 
-/** All engines there are. */
+/** All live engines. */
 const all = new Set<WeakRef<Engine>>();
-/** The one who tests, if anybody does. */
+/** The hooks in effect, if any. */
 export let tester: Tester | undefined;
 
 export function setTester(wanted: Tester | undefined): void {
   tester = wanted;
 }
 
-/** An engine has been made. */
+/** Registers a new engine. */
 export function added(engine: Engine): void {
   all.add(new WeakRef(engine));
 }
 
-/** All engines there are. */
+/** All live engines. */
 export function engines(): Engine[] {
   const found: Engine[] = [];
   for (const ref of all) {

@@ -1,26 +1,26 @@
-/** Clocks that tests put in the place of the platform's. */
+/** Clocks that replace the platform's clock. */
 
-/** A clock that does not run by itself: `FakeClock` of `tidegate/testing` is the one there is. */
+/** A clock that does not advance by itself, like `FakeClock` of `tidegate/testing`. */
 export interface Clock {
   /** Microseconds since its origin. */
   us(): number;
-  /** An engine has a ticker on this clock from now on. */
+  /** Registers an engine's ticker. */
   watch(ticker: Due): void;
-  /** Something is waited for. */
+  /** Called when the next due moment has changed. */
   changed(): void;
 }
 
-/** What a clock asks of a ticker. */
+/** The interface of a ticker for a clock. */
 export interface Due {
-  /** The next moment at which something is due, in microseconds; Infinity for none. */
+  /** The next due moment, in microseconds; Infinity for none. */
   readonly next: number;
-  /** Looks at everything that is due now. */
+  /** Fires all that is due now. */
   fire(): void;
 }
 
-/** A clock that stands: of an engine that was made again from its journal. */
+/** A stopped clock, for an engine rebuilt from its journal. */
 export class Standing implements Clock {
-  /** Where it stands, in microseconds. */
+  /** Its time, in microseconds. */
   at = 0;
 
   us(): number {
@@ -32,15 +32,16 @@ export class Standing implements Clock {
   changed(): void {}
 }
 
-/** What reads the platform's clock, how far our time is ahead of it, and the last reading, in whole microseconds. */
+/** The function that reads the platform's clock, the offset of our time from it, and the last reading, in whole microseconds. */
 let reads: (() => number) | undefined;
 let ahead = 0;
 let latest = 0;
 
 /**
- * Microseconds of the platform's clock. When fake timers of a test framework come or go, another clock takes its place, at another
- * time: ours goes on from the last reading. The engine would take a reading of up to 30 s ago for a swing, and time would stand still.
- * Readings are whole: of two sums of fractions that mean one moment, the greater would not be due at the smaller.
+ * The platform's time in microseconds. When fake timers of a test framework are installed or removed, the clock is replaced by one with
+ * another time; our time continues from the last reading. The engine takes a reading up to 30 s in the past for jitter and would stop
+ * time until then. Readings are rounded: with fractions, two sums for the same moment can differ, and a timer for the greater would not
+ * be due at the smaller.
  */
 export function platformTime(): number {
   const { performance } = globalThis;

@@ -1,29 +1,29 @@
-/** One timer for all calls of an engine: moments in a heap, and one `setTimeout`. */
+/** One timer for all calls of an engine: a heap of moments, and one `setTimeout`. */
 
 import { complain } from "../classify.js";
 import { isBrowser } from "../engine/platform.js";
 import type { Clock, Due } from "./clock.js";
 
-/** What is due at a moment. */
+/** The owner of a moment. */
 export interface Timed {
-  /** Its moment has come. */
+  /** Called when its moment has come. */
   tick(): void;
 }
 
-/** `setTimeout` takes no more: 2^31 − 1 ms. Longer waits are cut, and the engine asked again. */
+/** The longest wait of `setTimeout`: 2^31 − 1 ms. Longer waits are cut, and the engine is polled again. */
 export const LONGEST = 2 ** 31 - 1;
 
-/** Keeps moments, and tells their owners when they come. */
+/** Stores moments, and calls their owners when they come. */
 export interface Moments {
-  /** How many are kept. */
+  /** Number of moments stored. */
   readonly size: number;
-  /** Keeps a moment (µs) for its owner; the place it is kept at, for the others. */
+  /** Stores a moment (µs) for its owner, and returns its place for the other methods. */
   add(owner: Timed, due: number): number;
   /** Changes a moment; Infinity for never. */
   set(place: number, due: number): void;
-  /** From now on this moment does not keep the process alive. */
+  /** Stops this moment from keeping the process alive. */
   weaken(place: number): void;
-  /** Forgets a moment. */
+  /** Removes a moment. */
   drop(place: number): void;
 }
 
@@ -33,38 +33,38 @@ type Timer = { ref?: () => void; unref?: () => void } | undefined;
 export class Ticker implements Due, Moments {
   readonly #now: () => number;
   readonly #clock: Clock | undefined;
-  /** The moment of each place. */
+  /** The moment at each place. */
   #dues = new Float64Array(16);
-  /** A binary heap of the places that are kept, the earliest moment first; and where in it each place is. */
+  /** A binary heap of the places in use, earliest moment first, and the index of each place in the heap. */
   #heap = new Int32Array(16);
   #at = new Int32Array(16);
   #owners: (Timed | undefined)[] = [];
   #free: number[] = [];
   #kept = 0;
-  /** Places that do not keep a process alive. */
+  /** Places that do not keep the process alive. */
   #weak = new Set<number>();
   #firing = false;
-  /** The next moment that somebody looks. */
+  /** When the timer fires next. */
   next = Infinity;
   #timer: Timer;
-  /** Has the timer been told not to keep a process alive? */
+  /** Whether the timer is unreferenced, so that it does not keep the process alive. */
   #loose = false;
   #with: unknown;
   readonly #fire = () => this.fire();
 
-  /** `now` tells microseconds. */
+  /** `now` returns microseconds. */
   constructor(now: () => number, clock: Clock | undefined) {
     this.#now = now;
     this.#clock = clock;
     clock?.watch(this);
   }
 
-  /** How many moments are kept. */
+  /** Number of moments stored. */
   get size(): number {
     return this.#kept;
   }
 
-  /** Keeps a moment (µs) for its owner; the place it is kept at, for `set` and `drop`. */
+  /** Stores a moment (µs) for its owner, and returns its place for `set` and `drop`. */
   add(owner: Timed, due: number): number {
     const place = this.#free.pop() ?? this.#owners.length;
     if (place >= this.#dues.length) this.#grow(place * 2);
@@ -87,22 +87,22 @@ export class Ticker implements Due, Moments {
     this.#look(due);
   }
 
-  /** Sees to it that somebody looks at this moment. */
+  /** Sets the timer if it would fire after this moment. */
   #look(due: number): void {
     if (this.#firing) return;
-    // A timer that was made by fake timers which are gone would never fire, so one made by another function is no timer.
+    // A timer made by fake timers that have since been removed never fires. So a timer of another `setTimeout` counts as none.
     if (due < this.next || (this.#with !== globalThis.setTimeout && due < Infinity)) {
       this.#schedule(Math.min(due, this.next));
     }
   }
 
-  /** From now on this moment does not keep the process alive: somebody may have thrown a body away unread. */
+  /** Stops this moment from keeping the process alive: the caller may have dropped a body without reading it. */
   weaken(place: number): void {
     this.#weak.add(place);
     this.#hold();
   }
 
-  /** The timer keeps a process alive while somebody waits for it. */
+  /** Keeps the process alive exactly while a moment needs it. */
   #hold(): void {
     const loose = this.#weak.size === this.#kept;
     if (loose === this.#loose) return;
@@ -111,7 +111,7 @@ export class Ticker implements Due, Moments {
     else this.#timer?.ref?.();
   }
 
-  /** Forgets a moment. With the last one the timer goes too. */
+  /** Removes a moment, and the timer with the last one. */
   drop(place: number): void {
     this.#owners[place] = undefined;
     this.#kept -= 1;
@@ -131,8 +131,8 @@ export class Ticker implements Due, Moments {
   }
 
   /**
-   * Nobody waits. A timer costs more to make than a call, so it is left to run out where it keeps nothing alive: the next call
-   * finds it. Tests that count timers find none.
+   * Whether the timer may run out when no moment is left. Making a timer costs more than a call, so it stays for the next call if it
+   * does not keep the process alive. With the fake timers of a test framework it is removed, because tests count timers.
    */
   #stays(): boolean {
     const { setTimeout } = globalThis;
@@ -141,7 +141,7 @@ export class Ticker implements Due, Moments {
     );
   }
 
-  /** Looks at everything that is due now. */
+  /** Fires all that is due now. */
   fire(): void {
     this.#timer = undefined;
     this.next = Infinity;
@@ -156,10 +156,10 @@ export class Ticker implements Due, Moments {
         due.push([this.#owners[place] as Timed, place, at]);
         this.set(place, Infinity);
       }
-      // Those of one moment in the order of their places.
+      // Owners of the same moment are called in the order of their places.
       due.sort((one, other) => one[2] - other[2] || one[1] - other[1]);
       for (const [owner, place] of due) {
-        // Another one that was due may have dropped it, or given it another moment.
+        // An owner called before may have removed this one, or moved it.
         if (this.#owners[place] === owner && this.#dues[place] === Infinity) ticked(owner);
       }
     } finally {
@@ -189,7 +189,7 @@ export class Ticker implements Due, Moments {
     this.#at[place] = at;
   }
 
-  /** Moves a place up in the heap, as far as its moment is earlier than those above it. */
+  /** Moves a place up the heap while its moment is earlier than its parent's. */
   #rise(place: number): void {
     const due = this.#dues[place] as number;
     let at = this.#at[place] as number;
@@ -202,7 +202,7 @@ export class Ticker implements Due, Moments {
     this.#put(at, place);
   }
 
-  /** Moves a place down in the heap, as far as its moment is later than those below it. */
+  /** Moves a place down the heap while its moment is later than a child's. */
   #sink(place: number): void {
     const due = this.#dues[place] as number;
     let at = this.#at[place] as number;
@@ -228,7 +228,7 @@ export class Ticker implements Due, Moments {
     }
     this.#clear();
     this.#with = globalThis.setTimeout;
-    // Up to whole milliseconds: a timer that is early has to be set again.
+    // Rounded up to whole milliseconds, because a timer that fires early must be set again.
     const ms = Math.min(Math.max(Math.ceil((due - this.#now()) / 1000), 0), LONGEST);
     this.#timer = globalThis.setTimeout(this.#fire, ms) as Timer;
     this.#loose = false;
@@ -236,13 +236,13 @@ export class Ticker implements Due, Moments {
   }
 
   #clear(): void {
-    // Timers of one kind are cleared by their own: what another made is not ours to clear.
+    // A timer of another `setTimeout` cannot be cleared with the current `clearTimeout`.
     if (this.#with === globalThis.setTimeout) globalThis.clearTimeout(this.#timer as never);
     this.#timer = undefined;
   }
 }
 
-/** Tells an owner that its moment has come. An owner that throws keeps nobody else from theirs. */
+/** Calls an owner. An error that it throws does not affect the other owners. */
 export function ticked(owner: Timed): void {
   try {
     owner.tick();
@@ -251,7 +251,7 @@ export function ticked(owner: Timed): void {
   }
 }
 
-/** Is it a timer of a test? Those of sinon, vitest and jest know their clock. */
+/** Whether a timer function is a test framework's. Those of sinon, vitest and jest have a property `clock`. */
 function isFake(timer: unknown): boolean {
   return (timer as { clock?: unknown }).clock !== undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * A timer for each moment, for Cloudflare Workers: a timer belongs to the request that has set it, ends with it, and can
- * wake nobody else's call.
+ * One timer per moment, for Cloudflare Workers: there a timer belongs to the request that set it, ends with that request, and cannot
+ * wake calls of other requests.
  */
 
 import { LONGEST, type Moments, type Timed, ticked } from "./ticker.js";
@@ -16,7 +16,7 @@ export class Timers implements Moments {
   readonly #kept = new Map<number, Kept>();
   #last = -1;
 
-  /** `now` tells microseconds. */
+  /** `now` returns microseconds. */
   constructor(now: () => number) {
     this.#now = now;
   }
@@ -40,7 +40,7 @@ export class Timers implements Moments {
     if (due < Infinity) this.#start(place, kept);
   }
 
-  /** A request that has been answered ends its timers itself. */
+  /** Does nothing: the platform ends a request's timers once it has been answered. */
   weaken(_place: number): void {}
 
   drop(place: number): void {
@@ -56,7 +56,7 @@ export class Timers implements Moments {
       if (this.#kept.get(place) !== kept) return;
       kept.timer = undefined;
       if (this.#now() < kept.due) {
-        this.#start(place, kept); // it was early, or the wait longer than a timer takes
+        this.#start(place, kept); // it fired early, or the wait is longer than the longest timer
         return;
       }
       kept.due = Infinity;
@@ -70,7 +70,7 @@ export class Timers implements Moments {
     try {
       if (timer !== undefined) globalThis.clearTimeout(timer as never);
     } catch {
-      // another request's, which it ends with
+      // a timer of another request, which the platform ends with that request
     }
   }
 }
