@@ -33,7 +33,7 @@ const SWIFT: &str = "Swift";
 const SOURCE: &str = "/src";
 const SCRATCH: &str = "/scratch";
 const TRACES: &str = "/traces";
-/// With the index store: a fresh build looks in it for XCTest's tests, also where none are to be run, and fails without it.
+/// With the index store: a fresh build looks in it for tests of `XCTest`, also where none are to be run, and fails without it.
 const TEST: &str = "swift test --disable-xctest --scratch-path /scratch/tests";
 
 /// The steps of the tests.
