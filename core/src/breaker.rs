@@ -1,4 +1,4 @@
-//! The circuit breaker (semantics 5): closed, open, half-open; probes are leases, results carry their generation.
+//! The circuit breaker (semantics 5): closed, open, half-open. Probes are leases, and results carry their generation.
 
 mod settings;
 #[cfg(test)]
@@ -12,16 +12,16 @@ use crate::state::{Damage, Loader, Saver};
 use crate::time::{Clock, Duration, Time};
 use crate::window::CountWindow;
 
-/// A circuit breaker: refuses calls to a downstream that fails too often, and lets a few through after a break.
+/// A circuit breaker: refuses calls to a downstream that fails too often, and admits a few after a break.
 ///
-/// It opens when `failures ≥ failure_ratio · throughput` at `min_throughput` or more, or after `consecutive` failures;
-/// only a failure opens. Half-open, at most `half_open_max_calls` probes have a place at a time. A place is a lease: a
-/// probe that never reports loses it to the next call that needs one, so no lost call keeps a breaker half-open.
-/// A result that comes while the probe still has its place counts, even after the lease's end; any later one, and any
-/// of an older generation, changes nothing.
+/// It opens when `failures ≥ failure_ratio · throughput` at `min_throughput` or more, or after `consecutive`
+/// failures; only a failure opens it. Half-open, at most `half_open_max_calls` probes hold a place at a time. A place
+/// is a lease: a probe that never reports loses it to the next call that needs one, so no lost call keeps a breaker
+/// half-open. A result counts while the probe still has its place, even after the lease's end. Later results, and
+/// results of an older generation, change nothing.
 ///
-/// The clock may stand still, jump or run back: a break is never longer than configured (rule R10). Nothing is
-/// allocated after [`CircuitBreaker::new`]; a breaker takes 320 bytes at most, and 16 for each of its probes.
+/// The clock may pause, jump or run back: a break is never longer than configured (rule R10). Nothing is allocated
+/// after [`CircuitBreaker::new`]. A breaker takes at most 320 bytes, and 16 for each of its probes.
 ///
 /// ```
 /// use tidegate::{BreakerSettings, BreakerState, CircuitBreaker, Duration, Evidence, Time};
@@ -51,12 +51,12 @@ pub struct CircuitBreaker {
     phase: Phase,
     /// Failures in a row while closed.
     streak: u32,
-    /// The number that calls admitted while closed carry; the last number that a probe got.
+    /// Number carried by calls admitted while closed; the last number given to a probe.
     generation: u16,
     last_probe: u16,
-    /// Half-open rounds that have failed since it was last closed, up to 1,000.
+    /// Half-open rounds that have failed since the breaker was last closed, up to 1,000.
     failed_rounds: u16,
-    /// Those that have a place, in the order of their admission.
+    /// Probes that have a place, in the order of their admission.
     probes: Vec<Probe>,
 }
 
@@ -74,7 +74,7 @@ struct Probe {
 }
 
 impl CircuitBreaker {
-    /// A closed breaker that has seen nothing.
+    /// Creates a closed breaker without history.
     pub fn new(settings: BreakerSettings) -> Self {
         Self {
             settings,
@@ -89,27 +89,27 @@ impl CircuitBreaker {
         }
     }
 
-    /// Where it stands. A break that has ended still says [`BreakerState::Open`]: the first admission after it makes
-    /// it half-open (semantics 5.2), so the state is the same at any `now`.
+    /// Current state. After the end of a break it is still [`BreakerState::Open`]: the next admission makes the
+    /// breaker half-open (semantics 5.2), so the state is the same at any `now`.
     pub fn state(&self, _now: Time) -> BreakerState {
         self.standing()
     }
 
-    /// How long until another try makes sense, where an admission now would be refused. Changes nothing.
+    /// Time until another try makes sense, if an admission now would be refused. Changes nothing.
     #[inline]
     pub fn refuses(&self, now: Time) -> Option<Duration> {
         if self.phase == Phase::Closed { None } else { self.refusal(self.clock.peek(now)) }
     }
 
-    /// Is a break under way, so that it refuses calls?
+    /// Whether a break is under way, so that the breaker refuses calls.
     pub(crate) fn is_open(&self, now: Time) -> bool {
         matches!(self.phase, Phase::Open { until } if self.clock.peek(now) < until)
     }
 
-    /// Lets a call through. Where the state was [`BreakerState::Open`], this has made it half-open.
+    /// Admits a call. In state [`BreakerState::Open`], after the break, this makes the breaker half-open.
     ///
     /// # Errors
-    /// How long until another try makes sense: to the end of the break, or, with all probes out, to the end of the
+    /// Time until another try makes sense: to the end of the break, or, with all probes running, to the end of the
     /// first lease.
     #[inline]
     pub fn admit(&mut self, now: Time) -> Result<Ticket, Duration> {
@@ -123,8 +123,9 @@ impl CircuitBreaker {
         }
     }
 
-    /// Takes what came of an admitted call, and says which transition it made, if any. `bits` are 64 random bits for
-    /// the jitter of a break that this opens. A ticket that is unknown, or of an older generation, changes nothing.
+    /// Counts the result of an admitted call, and returns the transition it caused, if any. `bits` are 64 random bits
+    /// for the jitter of a break that this opens. A ticket that is unknown, or of an older generation, changes
+    /// nothing.
     #[inline]
     pub fn record(
         &mut self,
@@ -156,9 +157,9 @@ impl CircuitBreaker {
         }
     }
 
-    /// The body failed of a call that was recorded as a success at its head (semantics 7.1): one of the window's
-    /// successes becomes a failure, so that a call is counted once. Where none is left in the window, a failure is
-    /// added. Does nothing unless it is still closed in the ticket's generation.
+    /// Records that a body failed after its call was recorded as a success at its head (semantics 7.1). One of the
+    /// window's successes becomes a failure, so that a call is counted once. If no success is left in the window, a
+    /// failure is added. Does nothing unless the breaker is still closed in the ticket's generation.
     pub fn on_body_failure(
         &mut self,
         ticket: Ticket,
@@ -181,7 +182,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Failures in the window; while open, what is left of those that opened it.
+    /// Failures in the window; while open, the remaining ones of those that opened it.
     pub fn failures(&self, now: Time) -> u32 {
         self.window.peek(self.clock.peek(now)).marked
     }
@@ -191,7 +192,7 @@ impl CircuitBreaker {
         self.window.peek(self.clock.peek(now)).all
     }
 
-    /// Would a new breaker do the same from here on? Closed, nothing in the window, no failures in a row that count.
+    /// Whether a new breaker would behave the same: closed, an empty window, and no failures in a row that count.
     pub fn is_fresh(&mut self, now: Time) -> bool {
         let now = self.clock.observe(now);
         self.phase == Phase::Closed
@@ -199,21 +200,21 @@ impl CircuitBreaker {
             && self.window.counts(now).all == 0
     }
 
-    /// Closed again, with nothing counted, as after a forced opening that is cleared (semantics 0.6). Results of calls
-    /// admitted before change nothing.
+    /// Closes the breaker and forgets all counts, as when a forced opening is cleared (semantics 0.6). Results of
+    /// calls admitted before change nothing.
     pub fn reset(&mut self) {
         self.next_generation();
         self.close();
     }
 
-    /// The longest break that its settings can give.
+    /// The longest break that its settings allow.
     pub(crate) fn longest_break(&self) -> Duration {
         self.settings.longest_break()
     }
 
-    /// Takes over a break that somebody else has decided on, as of another process: it is open for this long from now. With
-    /// zero the next admission is a probe. Results of calls admitted before change nothing; the next break is as long as if
-    /// this one had not been.
+    /// Applies a break decided elsewhere, such as by another process: the breaker is open for `span` from now. With
+    /// zero the next admission is a probe. Results of calls admitted before change nothing. The length of the next
+    /// own break does not depend on this one.
     pub(crate) fn open_for(&mut self, span: Duration, now: Time) {
         let now = self.clock.observe(now);
         if self.phase == Phase::Closed {
@@ -223,14 +224,14 @@ impl CircuitBreaker {
         self.probes.clear();
     }
 
-    /// Gives all probes' places back: after a fork they are none of ours.
+    /// Releases all probes' places: after a fork the probes belong to the parent.
     pub fn forget_probes(&mut self) {
         self.probes.clear();
     }
 
-    /// Goes on with other settings. State, generation, failures in a row, probes out and failed rounds are
-    /// kept, and so are the window's counts where its length and kind are the same. A break under way is cut to the
-    /// longest that the new settings could give from now.
+    /// Applies new settings. Keeps the state, the generation, failures in a row, running probes and failed rounds;
+    /// keeps the window's counts if its length and kind are unchanged. A break under way is cut to the longest that
+    /// the new settings allow from now.
     pub fn retune(&mut self, to: BreakerSettings, now: Time) {
         let now = self.clock.observe(now);
         if !self.window.is(to.window, to.window_kind) {
@@ -244,8 +245,8 @@ impl CircuitBreaker {
         }
     }
 
-    /// Writes down where it stands, failures in a row, failed rounds, and the window. Probes are not: they are calls. The
-    /// saver's clock must be one that never runs back, as an engine's is.
+    /// Writes the state, failures in a row, failed rounds, and the window. Probes are not written, because they are
+    /// calls. The saver's clock must never run back; an engine's never does.
     pub(crate) fn save(&self, to: &mut Saver) {
         if self.phase == Phase::Closed && self.streak == 0 && self.throughput(to.now()) == 0 {
             return;
@@ -266,7 +267,7 @@ impl CircuitBreaker {
         to.list(|to| self.window.save(to));
     }
 
-    /// Goes on from a saved one, by the rules of a retune.
+    /// Restores a saved breaker, by the rules of a retune.
     pub(crate) fn load(from: &mut Loader<'_>, settings: BreakerSettings) -> Result<Self, Damage> {
         let mut it = Self::new(settings);
         it.phase = match from.text()? {
@@ -307,7 +308,7 @@ impl CircuitBreaker {
         (now < ends).then(|| ends.since(now))
     }
 
-    /// A place for a probe. Of those whose lease is over, the oldest give up theirs, as far as places are needed.
+    /// Gives a probe a place. If places are needed, the oldest probes with an expired lease lose theirs.
     fn probe(&mut self, now: Time) -> Ticket {
         if let Phase::Open { .. } = self.phase {
             self.phase = Phase::HalfOpen { successes: 0 };
@@ -317,7 +318,7 @@ impl CircuitBreaker {
             let Some((place, _)) = over.min_by_key(|(_, probe)| probe.ends) else { break };
             self.probes.remove(place);
         }
-        // At most 1,000 numbers are taken, so this ends.
+        // At most 1,000 numbers are taken, so the loop ends.
         loop {
             self.last_probe = after(self.last_probe);
             if self.probes.iter().all(|probe| probe.number != self.last_probe) {
@@ -328,7 +329,7 @@ impl CircuitBreaker {
         Ticket { number: self.last_probe, probe: true }
     }
 
-    /// A probe that had its place has reported.
+    /// Handles the result of a probe that still had its place.
     fn on_probe(&mut self, evidence: Evidence, bits: u64, now: Time) -> Option<(BreakerState, BreakerState)> {
         let Phase::HalfOpen { successes } = &mut self.phase else { return None };
         match evidence {
@@ -348,7 +349,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// A failure while closed has been counted: is it one too many?
+    /// Opens the breaker if the failure just counted reaches a threshold. Called while closed.
     fn on_failure(&mut self, bits: u64, now: Time) -> Option<(BreakerState, BreakerState)> {
         self.streak = self.streak.saturating_add(1);
         let counts = self.window.counts(now);
@@ -364,7 +365,7 @@ impl CircuitBreaker {
         Some(self.open(bits, now))
     }
 
-    /// A break begins. Probes still out lose their places, and with them their say.
+    /// Opens the breaker; results of running probes are ignored.
     fn open(&mut self, bits: u64, now: Time) -> (BreakerState, BreakerState) {
         let from = self.standing();
         self.phase = Phase::Open { until: now.after(self.settings.break_span(self.failed_rounds, bits)) };
@@ -372,7 +373,7 @@ impl CircuitBreaker {
         (from, BreakerState::Open)
     }
 
-    /// Closed, with nothing counted yet. The generation is the one begun when it opened.
+    /// Closes the breaker with empty counts. The generation is the one that began when it opened.
     fn close(&mut self) {
         self.phase = Phase::Closed;
         self.window = CountWindow::new(self.settings.window, self.settings.window_kind);
@@ -386,7 +387,7 @@ impl CircuitBreaker {
     }
 }
 
-/// The next number; 0 means "none" to the engine and is skipped.
+/// The next number. It skips 0, which means "no ticket" to the engine.
 const fn after(number: u16) -> u16 {
     if number == u16::MAX { 1 } else { number + 1 }
 }

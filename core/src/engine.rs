@@ -1,15 +1,19 @@
 //! The engine: events in, steps out.
 //!
-//! Calls between its files go one way, from the top of this list to its end (`docs/architecture.md` says what each holds):
+//! Calls between its files go in one direction, from the top of this list to its end (`docs/architecture.md`
+//! describes each file):
 //!
-//! - what hosts call: this file, `call.rs` with `decide.rs`, `force.rs`, `owners.rs`, `pools.rs`, `retune.rs`, `reload.rs`, `replay.rs`, the
-//!   views (`view.rs`, `snapshot.rs`, `state.rs`, `explain.rs`), and `fleet/reply.rs`;
-//! - a call's way: `resume.rs`, `admit.rs`, `race.rs`, `acquire.rs`, `end.rs`, `lease.rs`, `stop.rs`, `feedback.rs`, `permit.rs`, `token.rs`;
-//! - `fleet/`, on a fleet desk: what a component of the fleet's asks its store;
-//! - on the desk (`desk.rs`): `hold.rs`, `rate_queue.rs` (rates), `queue.rs` (permits), `waiting.rs`, `hedge.rs`, `ledger.rs`, `telemetry.rs`;
-//! - the stages (`stage.rs`) and what is kept: `route.rs`, `policies.rs`, `arena.rs`, `call_extra.rs`, `chores.rs`, `record.rs`, `journal.rs`.
+//! - interface for hosts: this file, `call.rs` with `decide.rs`, `force.rs`, `owners.rs`, `pools.rs`, `retune.rs`,
+//!   `reload.rs`, `replay.rs`, the views (`view.rs`, `snapshot.rs`, `state.rs`, `explain.rs`), and `fleet/reply.rs`;
+//! - path of a call: `resume.rs`, `admit.rs`, `race.rs`, `acquire.rs`, `end.rs`, `lease.rs`, `stop.rs`,
+//!   `feedback.rs`, `permit.rs`, `token.rs`;
+//! - `fleet/`, on a fleet desk: requests of the fleet's components to the store;
+//! - on the desk (`desk.rs`): `hold.rs`, `rate_queue.rs` (rates), `queue.rs` (permits), `waiting.rs`, `hedge.rs`,
+//!   `ledger.rs`, `telemetry.rs`;
+//! - the stages (`stage.rs`) and the stored state: `route.rs`, `policies.rs`, `arena.rs`, `call_extra.rs`,
+//!   `chores.rs`, `record.rs`, `journal.rs`.
 
-// What happens to every call stands in one function in machine code, and what happens to few in others: see
+// Code that every call runs is inlined into one function; code that few calls run stays in functions of its own. See
 // `docs/performance.md`.
 #![allow(clippy::inline_always)]
 
@@ -83,54 +87,54 @@ use crate::outcome::{Class, Kind, Outcome};
 use crate::policy::Policy;
 use crate::time::{Clock, Time, WallTime};
 
-/// How an engine is made.
+/// Options of a new engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// How many routes it keeps state for; 1 to 524,288.
+    /// The most routes that keep state; 1 to 524,288.
     pub max_routes: u32,
-    /// Does it keep a journal (`Engine::take_journal`)? Chosen here, because a journal begins with the engine.
+    /// Whether to keep a journal (`Engine::take_journal`). Chosen here, because a journal begins with the engine.
     pub journal: bool,
-    /// The most inputs that a journal keeps until it is taken; at least 1.
+    /// The most inputs that a journal holds until it is taken; at least 1.
     pub journal_limit: u32,
-    /// How many records it keeps about calls that did not just work, for `Engine::explain_call`; 0 for none.
+    /// The most records to keep about calls with trouble, for `Engine::explain_call`; 0 keeps none.
     pub history: u32,
 }
 
 impl Default for Options {
-    /// 10,000 routes; no journal, and 100,000 inputs in one; no history.
+    /// 10,000 routes; no journal, with a limit of 100,000 inputs; no history.
     fn default() -> Self {
         Self { max_routes: 10_000, journal: false, journal_limit: 100_000, history: 0 }
     }
 }
 
 impl Options {
-    /// The same with another bound on routes.
+    /// Sets the bound on routes.
     #[must_use]
     pub const fn max_routes(self, max_routes: u32) -> Self {
         Self { max_routes, ..self }
     }
 
-    /// The same with a journal, or without.
+    /// Switches the journal on or off.
     #[must_use]
     pub const fn journal(self, journal: bool) -> Self {
         Self { journal, ..self }
     }
 
-    /// The same with another number of records to explain calls by.
+    /// Sets the number of records kept to explain calls.
     #[must_use]
     pub const fn history(self, history: u32) -> Self {
         Self { history, ..self }
     }
 
-    /// The same with another bound on the inputs that a journal keeps.
+    /// Sets the bound on the inputs of a journal.
     #[must_use]
     pub const fn journal_limit(self, journal_limit: u32) -> Self {
         Self { journal_limit, ..self }
     }
 }
 
-/// A policy that this engine cannot take in.
+/// Error: this engine cannot accept a policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Clash {
     /// The policy's name.
@@ -149,20 +153,20 @@ impl std::error::Error for Clash {}
 
 /// The engine: a pure state machine for all calls of a process.
 ///
-/// `now` is always the last argument, on a monotonic clock of the host's, in microseconds; readings that run back or
-/// swing neither stop it nor mint anything (R10). No method blocks, allocates per call in steady state, calls back, or
-/// panics.
+/// `now` is always the last argument, in microseconds on the host's monotonic clock. Readings that run back or swing
+/// neither stop the engine nor create tokens or time (R10). No method blocks, allocates per call in steady state,
+/// calls back, or panics.
 #[derive(Debug)]
-#[repr(C)] // the desk at the engine's own address: to lend it takes no instruction
+#[repr(C)] // the desk has the engine's own address, so lending it takes no instruction
 pub struct Engine {
-    /// What stages act on.
+    /// State that the stages use.
     desk: desk::Desk,
     clock: Clock,
-    /// Calls begun so far.
+    /// Number of calls begun.
     ordinal: u64,
     by_name: Map<String, u16>,
     pools: pools::Pools,
-    /// What holds the fleet together.
+    /// Connection of the fleet's components to the store.
     store: fleet::FleetStore,
     /// Permits to release once this event has been processed.
     pending_release: call_extra::PendingRelease,
@@ -170,7 +174,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine without policies. The seed is all the randomness there is.
+    /// Creates an engine without policies. The seed is the only source of randomness.
     pub fn new(seed: u64, options: Options) -> Self {
         Self {
             clock: Clock::default(),
@@ -184,12 +188,12 @@ impl Engine {
         }
     }
 
-    /// Takes a policy in, for one more owner ([`Engine::release_policy`]). The same name with the same settings is the same policy; a
-    /// policy that has no owner takes other settings, as by [`Engine::retune`].
+    /// Adds a policy, or one more owner of it ([`Engine::release_policy`]). The same name with the same settings is
+    /// the same policy. A policy without an owner takes other settings, as by [`Engine::retune`].
     ///
     /// # Errors
-    /// The same name with other settings while there is an owner, a pool that this engine does not have, a component of the
-    /// fleet's while no store is attached ([`Engine::attach_store`]), or more than 65,535 policies.
+    /// The same name with other settings while there is an owner, an unknown pool, a component of the fleet while no
+    /// store is attached ([`Engine::attach_store`]), or more than 65,535 policies.
     pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
         let there = self.policy_named(policy.name());
         if let Some(id) = there.filter(|id| self.desk.policies.may_change(*id, &policy)) {
@@ -220,25 +224,25 @@ impl Engine {
         Ok(self.desk.policies.id_of(number))
     }
 
-    /// A policy as this engine has it now.
+    /// A policy with its present settings.
     pub fn policy_of(&self, policy: PolicyId) -> Option<&Policy> {
         self.desk.policies.find(policy)
     }
 
-    /// The last moment that it has seen.
+    /// The last moment that the engine has seen.
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The policy of this name, if there is one.
+    /// The policy of this name, if it exists.
     pub fn policy_named(&self, name: &str) -> Option<PolicyId> {
         self.by_name.get(name).map(|number| self.desk.policies.id_of(*number))
     }
 
-    /// The route of a key under a policy. Total: a policy that this engine does not have gives a route that is stale.
+    /// The route of a key under a policy. Total: for an unknown policy it returns a stale route.
     ///
-    /// Of keys above 512 bytes the beginning and a hash of the whole are kept. Where `max_routes` are in use, new keys share
-    /// the policy's `overflow` route.
+    /// Keys above 512 bytes are stored as their beginning and a hash of the whole. If `max_routes` are in use, new
+    /// keys share the policy's `overflow` route.
     pub fn route(&mut self, policy: PolicyId, key: &str, now: Time) -> RouteId {
         self.journal.write(|| Input::Route { policy, key: key.into(), now });
         let now = self.clock.observe(now);
@@ -255,8 +259,8 @@ impl Engine {
         }
     }
 
-    /// Moves the ids of calls that can go on now into `out`: each owner is to `Poll`. Drain it under the same lock as
-    /// the step that set the flag.
+    /// Moves the ids of calls that can continue into `out`; the owner of each must send `Poll`. Drain it under the
+    /// same lock as the step that set the flag.
     pub fn take_wakes(&mut self, out: &mut Vec<CallId>) {
         if !self.desk.wakes.is_empty() {
             self.journal.write(|| Input::Wakes);
@@ -264,12 +268,12 @@ impl Engine {
         out.append(&mut self.desk.wakes);
     }
 
-    /// May a request of this method be repeated without an idempotency key (semantics 2.2)?
+    /// Whether a request of this method may be repeated without an idempotency key (semantics 2.2).
     pub fn retries_method(&self, policy: PolicyId, method: &str) -> bool {
         self.policy_of(policy).is_some_and(|policy| policy.retry.methods.contains(method))
     }
 
-    /// [`Policy::falls_back`] of a policy; false where there is none.
+    /// [`Policy::falls_back`] of a policy; false for an unknown policy.
     pub fn falls_back(
         &self,
         policy: PolicyId,
@@ -288,8 +292,8 @@ impl Engine {
         }
     }
 
-    /// In the child of a fork: calls of the parent are none of ours, and its random numbers neither. Routes and
-    /// budgets stay.
+    /// Prepares the child of a fork: the parent's calls and random numbers do not belong to it. Routes and budgets
+    /// stay.
     pub fn after_fork(&mut self, seed: u64, now: Time) -> Flags {
         self.journal.write(|| Input::Fork { seed, now });
         let now = self.clock.observe(now);

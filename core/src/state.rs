@@ -1,8 +1,9 @@
-//! State as text: what the parts write when an engine is saved, and read when it is restored.
+//! State as text: the parts write it when an engine is saved, and read it when it is restored.
 //!
-//! The text is one JSON value of texts, lists, maps and whole numbers below 2^53; a number with a fraction is a text of the
-//! digits that give back the same bits. So it survives any store and any language's JSON. Moments are whole
-//! microseconds before (below zero) or after the moment of saving: a clock's origin does not outlive its process.
+//! The text is one JSON value of texts, lists, maps and integers below 2^53. A number with a fraction is a text whose
+//! digits give back the same bits. So the state survives any store and any language's JSON. Moments are whole
+//! microseconds before (negative) or after the moment of saving, because a clock's origin does not outlive its
+//! process.
 
 mod json;
 
@@ -13,11 +14,12 @@ pub(crate) use json::{Value, parse};
 
 use crate::time::{Duration, Time};
 
-/// The greatest whole number that is exact in a JSON number everywhere.
+/// The largest integer that is exact in a JSON number everywhere.
 const MOST: u64 = (1 << 53) - 1;
 
-/// The version of the form that this engine writes. It reads this one and those before: in version 1 there are no debts of
-/// evicted routes, `rate` has the tokens that are there and not those that are missing, and `budget` less of its past.
+/// Version of the format that this engine writes. It reads this one and earlier ones. Version 1 has no debts of
+/// evicted routes, its `rate` holds the available tokens instead of the missing ones, and its `budget` holds less of
+/// the past.
 pub(crate) const VERSION: u64 = 2;
 
 /// Writes a state.
@@ -33,7 +35,7 @@ impl Saver {
         Self { text: String::new(), now, oldest: 0 }
     }
 
-    /// What is written, and how long ago the oldest moment in it was, in µs.
+    /// The written text, and the age of its oldest moment, in µs.
     pub(crate) fn finish(self) -> (String, u64) {
         (self.text, self.oldest)
     }
@@ -43,14 +45,14 @@ impl Saver {
         self.now
     }
 
-    /// What stands before the next item.
+    /// Writes the separator before the next item.
     fn separate(&mut self) {
         if self.text.as_bytes().last().is_some_and(|last| !b"[{:".contains(last)) {
             self.text.push(',');
         }
     }
 
-    /// A whole number; saturates at 2^53 − 1.
+    /// Writes an integer; saturates at 2^53 − 1.
     pub(crate) fn whole(&mut self, n: u64) {
         self.separate();
         let _ = write!(self.text, "{}", n.min(MOST));
@@ -64,8 +66,8 @@ impl Saver {
         self.whole(u64::from(flag));
     }
 
-    /// A number, to the last bit. One with a fraction is a text: there are JSON libraries that read a decimal a bit too
-    /// high or low. No part keeps a number that is not finite; it would become 0.
+    /// Writes a number exactly. One with a fraction becomes a text, because some JSON libraries read a decimal a bit
+    /// too high or low. No part keeps a number that is not finite; it would become 0.
     pub(crate) fn real(&mut self, x: f64) {
         let x = if x.is_finite() { x } else { 0.0 };
         let n = x.max(0.0).min(MOST as f64) as u64;
@@ -87,7 +89,7 @@ impl Saver {
         }
     }
 
-    /// A moment that may not have come yet.
+    /// Writes a moment that may be absent.
     pub(crate) fn maybe(&mut self, moment: Option<Time>) {
         match moment {
             Some(moment) => self.moment(moment),
@@ -100,7 +102,7 @@ impl Saver {
         json::quote(&mut self.text, text);
     }
 
-    /// A text, or null.
+    /// Writes a text, or null.
     pub(crate) fn key(&mut self, key: Option<&str>) {
         match key {
             Some(key) => self.text(key),
@@ -113,7 +115,7 @@ impl Saver {
         self.text.push_str("null");
     }
 
-    /// A value under a name, which `write` writes.
+    /// Writes a name, and its value by `write`.
     pub(crate) fn named(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
         self.text(name);
         self.text.push(':');
@@ -134,7 +136,7 @@ impl Saver {
         self.text.push('}');
     }
 
-    /// A list under a name; nothing at all where nothing is written into it.
+    /// Writes a list under a name; writes nothing if the list would be empty.
     pub(crate) fn part(&mut self, name: &str, write: impl FnOnce(&mut Self)) {
         let start = self.text.len();
         self.named(name, |to| to.list(write));
@@ -143,7 +145,7 @@ impl Saver {
         }
     }
 
-    /// Writes an item, or takes it back where `write` says that there was nothing to write.
+    /// Writes an item, or removes it again if `write` returns false.
     pub(crate) fn optional(&mut self, write: impl FnOnce(&mut Self) -> bool) -> bool {
         let (start, oldest) = (self.text.len(), self.oldest);
         let there = write(self);
@@ -154,17 +156,17 @@ impl Saver {
         there
     }
 
-    /// Is this the last that has been written?
+    /// Whether the written text ends like this.
     pub(crate) fn ends_with(&self, end: &str) -> bool {
         self.text.ends_with(end)
     }
 }
 
-/// What is wrong with a saved state: the rule that it breaks.
+/// Why a saved state is damaged: the rule that it breaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Damage(pub(crate) &'static str);
 
-/// How saved moments become moments of the engine that is restored, and what has been left behind.
+/// Converts saved moments into moments of the restored engine, and notes what was dropped.
 #[derive(Debug)]
 pub(crate) struct Moments {
     now: Time,
@@ -175,13 +177,13 @@ pub(crate) struct Moments {
 }
 
 impl Moments {
-    /// Restored at `now`, `elapsed` after the state was saved. `now` is at least `elapsed` and `oldest` after 0.
+    /// Restores at `now`, `elapsed` after the state was saved. `now` is at least `elapsed` and `oldest` after 0.
     pub(crate) fn new(now: Time, elapsed: Duration, oldest: u64, version: u64) -> Self {
         let then = Time::from_micros(now.as_micros().saturating_sub(elapsed.as_micros()));
         Self { now, then, oldest, version, dropped: Cell::new(false) }
     }
 
-    /// Has anything been dropped since this was last asked?
+    /// Whether anything has been dropped since the last call of this method.
     pub(crate) fn has_dropped(&self) -> bool {
         self.dropped.take()
     }
@@ -212,12 +214,12 @@ impl<'a> Loader<'a> {
         self.of.then
     }
 
-    /// The version of the form.
+    /// Version of the saved format.
     pub(crate) fn version(&self) -> u64 {
         self.of.version
     }
 
-    /// Notes that what stands here means nothing under the present settings, and goes on with `fresh`.
+    /// Notes that a saved part has no meaning under the present settings, and returns `fresh` in its place.
     pub(crate) fn dropped<T>(&mut self, fresh: T) -> T {
         self.items = [].iter();
         self.of.dropped.set(true);
@@ -242,7 +244,7 @@ impl<'a> Loader<'a> {
         x.filter(|x: &f64| x.is_finite()).ok_or(Damage("must be a finite number"))
     }
 
-    /// A finite number that is not below zero.
+    /// A finite number that is not negative.
     pub(crate) fn positive(&mut self) -> Result<f64, Damage> {
         let x = self.real()?;
         if x >= 0.0 { Ok(x) } else { Err(Damage("must not be below zero")) }
@@ -250,7 +252,7 @@ impl<'a> Loader<'a> {
 
     fn signed(&mut self) -> Result<i64, Damage> {
         let x = self.real()?;
-        // Within ±(2^53 − 1) the conversion is exact where there is no fraction.
+        // Within ±(2^53 − 1) the conversion is exact for numbers without a fraction.
         if x.abs() <= MOST as f64 && x.trunc().total_cmp(&x).is_eq() {
             Ok(x as i64)
         } else {
@@ -285,7 +287,7 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// A moment that had come when the state was saved.
+    /// A moment that was not in the future when the state was saved.
     pub(crate) fn past(&mut self) -> Result<Time, Damage> {
         let moment = self.moment()?;
         if moment <= self.of.then { Ok(moment) } else { Err(Damage("must not lie ahead")) }
@@ -307,7 +309,7 @@ impl<'a> Loader<'a> {
         self.past().map(Some)
     }
 
-    /// The text that comes next, if one does.
+    /// The next item, if it is a text.
     pub(crate) fn peek(&self) -> Option<&'a str> {
         match self.items.as_slice().first() {
             Some(Value::Text(text)) => Some(text),
@@ -322,14 +324,14 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Reads the next item, which is a list, to its end.
+    /// Reads the next item, which must be a list, to its end.
     pub(crate) fn list<T>(&mut self, load: impl FnOnce(&mut Self) -> Result<T, Damage>) -> Result<T, Damage> {
         let mut list = Self::new(self.next()?, self.of)?;
         let it = load(&mut list)?;
         if list.has_more() { Err(Damage("has items too many")) } else { Ok(it) }
     }
 
-    /// The next item, whatever it is.
+    /// The next item, of any type.
     pub(crate) fn any(&mut self) -> Result<&'a Value, Damage> {
         self.next()
     }
@@ -347,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every number and text comes back as it went, to the last bit; and once more through another JSON library.
+        /// Every number and text survives exactly; and once more through another JSON library.
         #[test]
         fn what_is_written_is_read(
             reals in prop::collection::vec(any::<f64>().prop_filter("finite", |x| x.is_finite()), 0..9),

@@ -1,5 +1,5 @@
-//! What a few calls need beside their 64 bytes: those that race several attempts, that are held by path, or that wait
-//! for a permit between attempts. One pooled block of 64 bytes each.
+//! Extra state of the few calls that need more than their 64 bytes: calls with several running attempts, calls held
+//! by path, and calls that wait for a permit between attempts. Each uses one pooled block of 64 bytes.
 
 use super::arena::{Arena, flag};
 use super::place::{RouteAt, Slot};
@@ -7,7 +7,7 @@ use crate::action::AttemptSlot;
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
-/// No gate of a hold.
+/// Means that the call is in no hold.
 pub(super) const NO_GATE: u16 = u16::MAX;
 
 /// One running attempt of a race.
@@ -15,39 +15,40 @@ pub(super) const NO_GATE: u16 = u16::MAX;
 pub(super) struct RunningAttempt {
     pub attempt: u8,
     pub since: Time,
-    /// What it cost its budget.
+    /// Charge that its budget took.
     pub charge: u16,
-    /// Its breaker's ticket, where each attempt has one.
+    /// Ticket of its breaker, if each attempt has one.
     pub ticket: u16,
     pub hedge: bool,
-    /// Has it a permit of its own, so that its end says something about the limit?
+    /// Whether it holds a permit of its own; if so, its end is a sample for the limit.
     pub permit: bool,
 }
 
-/// The block.
+/// The block of a call.
 #[derive(Clone, Debug)]
 pub(super) struct CallExtra {
-    /// The largest Retry-After of the race, in µs; between attempts: when the next one was paid for.
+    /// The largest Retry-After of the race, in µs; between attempts: when the next attempt was paid for.
     pub moment: u64,
-    /// When each running attempt started, in µs since the first: 48 bits, nine years, low ones and high ones.
+    /// When each running attempt started, in µs since the first one: 48 bits (nine years), split into low and high
+    /// parts.
     since: [u32; 4],
     later: [u16; 4],
     charge: [u16; 4],
     ticket: [u16; 4],
-    /// The path that the call goes to, for holds; 0 is none.
+    /// Path of the call, for holds; 0 means no path.
     pub target: u16,
-    /// The hold that it waits in or has a place of.
+    /// The hold in which the call waits or has a place.
     pub gate: u16,
-    /// The number of each running attempt; 0 is none.
+    /// Number of each running attempt; 0 means that the attempt slot is free.
     attempt: [u8; 4],
     hedge: [bool; 4],
-    /// Lanes that hold a permit beside the call's own.
+    /// Attempt slots that hold a permit besides the call's own.
     pub extra_permits: u8,
-    /// Does it have a place of its hold (and not wait for one)?
+    /// Whether the call has a place of its hold (and does not wait for one).
     pub placed: bool,
-    /// Do its attempts never run beside each other?
+    /// Whether its attempts never run at the same time.
     pub solo: bool,
-    /// The place of the newest running attempt; what it says of it stays until the next one comes.
+    /// Attempt slot of the newest running attempt; it stays valid until the next attempt enters.
     newest: u8,
 }
 
@@ -73,7 +74,7 @@ impl Default for CallExtra {
     }
 }
 
-/// The longest race whose starts are distinguished.
+/// The longest race whose start times can be distinguished.
 const LONGEST: u64 = (1 << 48) - 1;
 
 impl CallExtra {
@@ -87,7 +88,7 @@ impl CallExtra {
         self.hedge[place] = running_attempt.hedge;
     }
 
-    /// The running attempts, in the order of their places.
+    /// The running attempts, in the order of their attempt slots.
     pub fn running_attempts(&self, base: Time) -> impl Iterator<Item = RunningAttempt> + '_ {
         let there = (0..4).filter(|place| self.attempt[*place] != 0);
         there.map(move |place| RunningAttempt {
@@ -100,14 +101,15 @@ impl CallExtra {
         })
     }
 
-    /// Forgets what the running attempts paid to a budget that is gone; `hedges` too, where they paid to the same.
+    /// Forgets what the running attempts paid to a budget that is gone; with `hedges`, also the charges of hedges,
+    /// because they paid to the same budget.
     pub fn forget_charges(&mut self, hedges: bool) {
         for (charge, hedge) in self.charge.iter_mut().zip(&self.hedge) {
             *charge = if *hedge && !hedges { *charge } else { 0 };
         }
     }
 
-    /// Takes one out of the race.
+    /// Removes an attempt from the race.
     pub fn take(&mut self, attempt_slot: AttemptSlot, base: Time) -> Option<RunningAttempt> {
         let running_attempt = self
             .running_attempts(base)
@@ -128,17 +130,17 @@ impl CallExtra {
     }
 }
 
-/// All blocks, and which call has which.
+/// All blocks, and the index from calls to blocks.
 #[derive(Debug, Default)]
 pub(super) struct CallExtras {
     blocks: Vec<CallExtra>,
     free: Vec<u32>,
-    /// By slot of the call; as long as the highest slot that ever had one.
+    /// By slot of the call. Its length covers the highest slot that ever had a block.
     of: Vec<u32>,
 }
 
 impl CallExtras {
-    /// A fresh block for a call.
+    /// Allocates a fresh block for a call.
     pub fn insert(&mut self, slot: Slot) {
         let place = self.free.pop().unwrap_or_else(|| {
             self.blocks.push(CallExtra::default());
@@ -163,14 +165,14 @@ impl CallExtras {
         &mut self.blocks[self.of[slot.index()] as usize]
     }
 
-    /// Blocks in use.
+    /// Number of blocks in use.
     pub fn len(&self) -> usize {
         self.blocks.len() - self.free.len()
     }
 }
 
-/// Permits of attempts that are out no more, to be released once the event that reports them has been processed: whatever
-/// learns from the event still counts them.
+/// Permits of attempts that have ended, to release once the event that reports them has been processed. Limiters that
+/// learn from the event still count them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRelease {
     route: RouteAt,
@@ -184,35 +186,35 @@ impl Default for PendingRelease {
 }
 
 impl PendingRelease {
-    /// Adds permits of a route. All of one event are of one route.
+    /// Adds permits of a route. All permits of one event belong to one route.
     pub fn add(&mut self, route: RouteAt, permits: u32) {
         self.route = route;
         self.permits += permits;
     }
 
-    /// How many there are.
+    /// Number of permits to release.
     #[inline]
     pub fn permits(self) -> u32 {
         self.permits
     }
 
-    /// Keeps one of them back; false where there is none.
+    /// Keeps one of them for the call; false if there are none.
     pub fn keep_one(&mut self) -> bool {
         let any = self.permits > 0;
         self.permits -= u32::from(any);
         any
     }
 
-    /// Takes all of them: their route, and how many.
+    /// Takes all of them; returns their route and their number.
     pub fn take(&mut self) -> (RouteAt, u32) {
         let Self { route, permits } = core::mem::take(self);
         (route, permits)
     }
 }
 
-/// What a call's own block and bits say, without its policy or its route.
+/// Queries that need only a call's own block and bits, neither its policy nor its route.
 impl Arena {
-    /// Remembers when the next attempt was paid for, while the call's links take the place of that moment.
+    /// Saves the moment when the next attempt was paid for, because the call's links overwrite it.
     pub fn note_charged(&mut self, slot: Slot) {
         if self[slot].attempts > 0 {
             let since = self[slot].since();
@@ -237,7 +239,7 @@ impl Arena {
         u32::from(call.has(flag::HOLDS)) + attempt_slots.count_ones()
     }
 
-    /// Does a call say that it may be hedged?
+    /// Whether the request allows hedges.
     pub fn is_hedgeable(&self, slot: Slot) -> bool {
         let call = &self[slot];
         call.has(flag::IDEMPOTENT)
@@ -245,7 +247,7 @@ impl Arena {
             && self.extra(slot).is_none_or(|extra| !extra.solo)
     }
 
-    /// A retryable failure beside attempts that go on.
+    /// Records a retryable failure while other attempts run.
     pub fn lost_attempt(&mut self, slot: Slot, class: Class, retry_after: Option<Duration>) {
         if class == Class::Throttled {
             self[slot].flags |= flag::UNHEDGED;
@@ -259,7 +261,7 @@ impl Arena {
         extra.moment = extra.moment.max(retry_after.map_or(0, |span| span.as_micros().saturating_add(1)));
     }
 
-    /// When the oldest attempt that runs started, and which it is.
+    /// Start and number of the oldest running attempt.
     pub fn oldest_running(&self, slot: Slot) -> (Time, u8) {
         let (call, extra) = (&self[slot], self.extra(slot));
         if !call.is_racing() {
@@ -272,7 +274,7 @@ impl Arena {
             .unwrap_or((call.since(), call.attempts))
     }
 
-    /// The largest Retry-After of a race, its last attempt's among them.
+    /// The largest Retry-After of a race, including its last attempt's.
     #[inline]
     pub fn largest_retry_after(&self, slot: Slot, last: Option<Duration>) -> Option<Duration> {
         if self[slot].is_racing() { self.largest_of_race(slot, last) } else { last }
@@ -284,15 +286,14 @@ impl Arena {
         last.max(noted.map(Duration::from_micros))
     }
 
-    /// Is this an attempt that runs, unstopped?
+    /// Whether this attempt runs and has not been stopped.
     #[inline]
     pub fn runs(&self, slot: Slot, attempt: u8) -> bool {
         let call = &self[slot];
         call.running() & call.started_as(attempt) != 0
     }
 
-    /// An attempt is out no more. Its permit, if it has one of its own, goes back when all that learns from its end has
-    /// seen it out.
+    /// Removes attempts that have ended. Their own permits, if any, are released once the event has been processed.
     #[inline]
     pub fn report_attempt_slots(&mut self, slot: Slot, bits: u8, pending: &mut PendingRelease) {
         let call = &mut self[slot];
@@ -318,7 +319,7 @@ impl Arena {
         }
     }
 
-    /// A stopped attempt has unwound. True where it is the newest and the next has not started.
+    /// Handles the end of a stopped attempt. Returns true if it is the newest attempt and the next has not started.
     pub fn unwound(&mut self, slot: Slot, attempt: u8, pending: &mut PendingRelease) -> bool {
         let call = &self[slot];
         let bit = call.started_as(attempt) & call.stopped;

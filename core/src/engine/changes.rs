@@ -1,6 +1,6 @@
-//! What an operator changes for all routes of a policy at once (ADR 0022). One step changes some routes, and each of the
-//! others takes the change over with its next event or in a later step, whichever comes first. So no call and no
-//! eviction sees a route that has not taken over what was changed.
+//! Changes by an operator for all routes of a policy at once (ADR 0022). One step changes some routes. Each other
+//! route applies the change with its next event or in a later step, whichever comes first. So no call and no eviction
+//! sees a route that has not applied the change.
 
 use super::fleet::breaker::Guard;
 use super::place::RouteAt;
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use super::chores::{Chore, LOOKED_AT};
 use crate::time::Time;
 
-/// What one route's change counts for, of the calls that a step may concern: a route costs as much as four of them.
+/// Cost of one route's change in a step's budget of calls: a route costs as much as four calls.
 const ROUTE: u32 = 4;
 
 /// Changes of one policy, numbered in their order.
@@ -24,14 +24,14 @@ pub(super) struct Changes {
     retuned: u32,
     /// The last retune that gave the policy a retry budget of another kind.
     other_budget: u32,
-    /// The last end of a forced opening of the whole policy.
+    /// The last time that a forced opening of the whole policy was cleared.
     cleared: u32,
-    /// When the last retune was: what flows or ages by itself did so under the settings of then until this moment.
+    /// Time of the last retune. Until then, time-dependent state changed under the previous settings.
     at: Time,
 }
 
 impl Changes {
-    /// The policy has other settings.
+    /// Notes that the policy has new settings.
     pub fn retune(&mut self, other_budget: bool, now: Time) {
         self.last += 1;
         (self.retuned, self.at) = (self.last, now);
@@ -40,7 +40,7 @@ impl Changes {
         }
     }
 
-    /// The whole policy is forced open, or is so no more.
+    /// Notes that the whole policy is forced open, or was cleared.
     pub fn force(&mut self, on: bool) {
         self.last += 1;
         if !on {
@@ -50,8 +50,9 @@ impl Changes {
 }
 
 impl FleetDesk<'_> {
-    /// Changes the routes of a policy from this slot on, as many as a step may; the rest is left to the next steps. Those with
-    /// calls that a new bulkhead counts are among them: how many calls, by route.
+    /// Changes the routes of a policy from slot `from` on, as many as a step may; later steps handle the rest.
+    /// `adopted` holds, by route, the number of calls in flight that a new bulkhead counts; all of those routes are
+    /// among the changed ones.
     pub(super) fn change_routes(
         &mut self,
         policy: u16,
@@ -76,7 +77,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// Lets a route take over what has been changed for its policy. Called before anything else is done with the route.
+    /// Makes a route apply the changes of its policy. Called before anything else is done with the route.
     #[cold]
     #[inline(never)]
     pub(super) fn catch_up(&mut self, slot: RouteAt, now: Time) {
@@ -87,7 +88,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// The same, for a route that is there; calls in flight that its bulkhead counts, where that is new.
+    /// The same for an existing route. `in_flight` is the number of calls that a new bulkhead counts.
     pub(super) fn change_route(&mut self, slot: RouteAt, in_flight: u32, now: Time) {
         let route = &self.desk.routes[slot];
         let (number, seen) = (route.policy, route.changes);
@@ -101,8 +102,8 @@ impl FleetDesk<'_> {
         if seen < changes.retuned {
             self.retune_pool_of(slot, number, in_flight, now);
             if seen < changes.other_budget && self.desk.routes[slot].budget_at == slot.own() {
-                // What calls have paid to it was forgotten for all routes at once, so it goes, though a second retune may
-                // have brought its kind back.
+                // The charges of calls to it were forgotten for all routes at once, so drop it, even if a second
+                // retune has brought its kind back.
                 self.desk.routes[slot].budget = None;
             }
             self.retune_route(slot, number, changes.at, now);
@@ -120,8 +121,8 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// Lets the routes that a new key of a policy may evict or inherit from take over what has been changed, so that what
-    /// they owe is counted in the settings of now.
+    /// Makes the routes that a new key of a policy may evict or inherit from apply the changes, so that their debts
+    /// are in the present settings.
     #[cold]
     #[inline(never)]
     pub(super) fn catch_up_for_key(&mut self, policy: u16, now: Time) {
@@ -133,7 +134,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// Applies the changes to all routes at once. Only for operations that are not bounded anyway.
+    /// Applies the changes to all routes at once. Only for operations that have no time bound anyway.
     pub(super) fn catch_up_all(&mut self, now: Time) {
         for slot in (0..self.desk.routes.slots()).map(RouteAt::new) {
             self.catch_up(slot, now);
@@ -156,7 +157,7 @@ impl FleetDesk<'_> {
         if let Some(to) = &to {
             pool.retune(to, now);
         } else {
-            // A pool outlives its bulkhead, without a limit: its permits are out, and a bulkhead may come back.
+            // A pool outlives its bulkhead, without a limit: its permits are in use, and a bulkhead may come back.
             pool.set_limit(u32::MAX);
             pool.max_queue = 0;
         }
@@ -164,7 +165,7 @@ impl FleetDesk<'_> {
         self.desk.routes.retune_digest(route.own(), to.as_ref());
     }
 
-    /// Everything of a route but its permits, as of the moment `at` when the settings were changed.
+    /// Retunes a route except for its permits, as of the moment `at` when the settings changed.
     pub(super) fn retune_route(&mut self, route: RouteAt, number: u16, at: Time, now: Time) {
         let entry = &self.desk.policies[usize::from(number)];
         let (policy, forced) = (entry.policy.clone(), entry.forced);
@@ -175,14 +176,14 @@ impl FleetDesk<'_> {
         if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
             hedger.retune(to, at);
         } else {
-            // Hedges that come back, or are new, begin without the burst of a budget of their own.
+            // New or returning hedges begin without the burst of their own budget.
             it.hedger = fresh.hedger;
             if let (Some(hedger), Some(to)) = (&mut it.hedger, &policy.hedge) {
                 hedger.budget = None;
                 hedger.retune(to, at);
             }
         }
-        // A queue that calls wait in stays, and so does what they wait for.
+        // Keep a queue with waiters, and the rate they wait for.
         let mut moved = None;
         match (&mut it.rate, &policy.rate_limit) {
             (Some(queue), Some(to)) if it.rate_at == route.own() => {

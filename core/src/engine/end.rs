@@ -1,4 +1,4 @@
-//! The end of a call: what it gives back, and what is stopped (R1, R12).
+//! The end of a call: what it releases, and which attempts it stops (R1, R12).
 
 use super::Engine;
 use super::arena::flag;
@@ -10,8 +10,8 @@ use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
 impl Engine {
-    /// The end of a call (R1). Attempts that run are stopped; what cannot be stopped keeps the permit until it is
-    /// reported (R12).
+    /// Ends a call (R1) and stops its running attempts. An attempt that cannot be stopped keeps the permit until it
+    /// is reported (R12).
     #[inline(never)]
     pub(super) fn end(
         &mut self,
@@ -24,7 +24,7 @@ impl Engine {
         self.finish(slot, verdict, result, retry_in, now)
     }
 
-    /// The same, for the one place where most calls end.
+    /// The same, inlined for the one place where most calls end.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn finish(
         &mut self,
@@ -42,15 +42,15 @@ impl Engine {
         Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
     }
 
-    /// A call that ends gives back what it has: its place in a queue, what it was charged for a retry that will not start,
-    /// its ticket. What is to be stopped.
+    /// Releases what an ending call holds: its place in a queue, its charge for a retry that will not start, and its
+    /// ticket. Returns the attempts to stop.
     #[inline(never)]
     fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
         let stop = self.forgo(slot, now);
         let call = &self.desk.calls[slot];
         if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {
-            // Calls within it go on under a permit that they share with it (ADR 0005).
+            // Nested calls continue under a permit that they share with it (ADR 0005).
             self.desk.calls[slot].flags |= flag::HOLDS;
         }
         self.give_ticket_back(slot, now);
@@ -60,7 +60,7 @@ impl Engine {
         stop
     }
 
-    /// Refuses a call, or its next attempt: then it ends with the failure that it has.
+    /// Refuses a call, or its next attempt. A call with a failure ends with that failure.
     pub(super) fn refuse(
         &mut self,
         slot: Slot,
@@ -83,8 +83,8 @@ impl Engine {
         self.end(slot, verdict, Some(attempt_slot), retry_in, now)
     }
 
-    /// An answer that a stopped attempt had all the same, before the next one has started: it is not thrown away to ask
-    /// for it once more. The end of the call refunds the retry.
+    /// Ends a call with the successful answer of a stopped attempt that arrives before the next attempt has started,
+    /// instead of asking for it again. The end of the call refunds the retry.
     pub(super) fn late_answer(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let call = &self.desk.calls[slot];
         let running_attempt = RunningAttempt {
@@ -100,7 +100,7 @@ impl Engine {
         self.end(slot, Verdict::Ok, Some(AttemptSlot::of(attempt)), None, now)
     }
 
-    /// The deadline ends a call whose attempts run.
+    /// Ends a call at its deadline while attempts run.
     pub(super) fn end_cut(
         &mut self,
         slot: Slot,

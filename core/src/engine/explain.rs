@@ -1,4 +1,4 @@
-//! What a policy does, in words and numbers, for the people who wrote it.
+//! What a policy does, in words and numbers, for its authors.
 
 mod bounds;
 mod call;
@@ -14,8 +14,8 @@ use crate::policy::{Domain, Key, Policy, TABLE, TABLES, Value};
 use crate::retry::Jitter;
 use crate::time::Duration;
 
-/// The components of a policy in their one order, outermost first, and the keys of each: a table, or single keys.
-/// A fallback is the host's, and stands before all of them.
+/// The components of a policy in their fixed order, outermost first, and the keys of each: a table, or single keys. A
+/// fallback runs in the host, before all of them.
 #[rustfmt::skip]
 const ORDER: &[(&str, &[&str])] = &[
     ("deadline", &["deadline"]),
@@ -36,27 +36,27 @@ const ORDER: &[(&str, &[&str])] = &[
 /// One component of a policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Component {
-    /// Its name; of a part of another component, dotted.
+    /// Its name; dotted for a part of another component.
     pub name: &'static str,
-    /// What it is for.
+    /// Purpose of the component.
     pub meaning: &'static str,
-    /// Its keys with the values in force, as a document writes them; keys of other kinds are left out.
+    /// Its keys with the values in force, in the spelling of a document. Keys of other kinds are left out.
     pub settings: Vec<(&'static str, String)>,
 }
 
-/// The most load that calls become (semantics 2.17): attempts ≤ `per_call` · calls + `per_second` · seconds + `burst`, for
-/// each budget, so for each route unless the budget is a pool.
+/// Bound on the load that calls become (semantics 2.17): attempts ≤ `per_call` · calls + `per_second` · seconds +
+/// `burst`, for each budget, so for each route unless the budget is a pool.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Load {
     /// 1 + r: attempts for each call.
     pub per_call: f64,
-    /// Attempts for each second, whatever the calls.
+    /// Attempts for each second, independent of the calls.
     pub per_second: f64,
-    /// Attempts at once, whatever the calls.
+    /// Attempts at once, independent of the calls.
     pub burst: f64,
 }
 
-/// What a policy comes to. `Display` is the text for people.
+/// Explanation of a policy. `Display` is the text for people.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PolicyExplanation {
     /// The policy's name.
@@ -65,21 +65,21 @@ pub struct PolicyExplanation {
     pub components: Vec<Component>,
     /// The most attempts that a call makes, hedges included.
     pub max_attempts: u8,
-    /// The most time that a call spends waiting (queues, rates, backoff) and not in attempts; `None` where nothing bounds it.
+    /// The most time that a call spends waiting (queues, rates, backoff) outside attempts; `None` if unbounded.
     pub max_wait: Option<Duration>,
-    /// The most time that a call takes; `None` where nothing bounds it.
+    /// The most time that a call takes; `None` if unbounded.
     pub max_time: Option<Duration>,
-    /// The most load that calls become.
+    /// Bound on the load that calls become.
     pub load: Load,
-    /// Bytes that each route keeps in core, its key and what a hold counts apart.
+    /// Bytes that each route uses in core, without its key and a hold's counts.
     pub memory_per_route: usize,
-    /// What may not be as its author thinks.
+    /// Settings that may not do what their author expects.
     pub warnings: Vec<&'static str>,
 }
 
 impl Engine {
-    /// What a policy does: its components in their order with the values in force, the most that a call waits and costs,
-    /// and what may not be meant so. `None` for a policy that this engine does not have.
+    /// Explains a policy: its components in their order with the values in force, the longest wait and the cost of a
+    /// call, and settings that may be unintended. `None` for an unknown policy.
     ///
     /// ```
     /// use tidegate::{Duration, Engine, Options, Policy, Value};
@@ -114,7 +114,7 @@ impl Engine {
 }
 
 impl Pools {
-    /// The pool that a component names, as the policy that it is; else the policy itself.
+    /// The policy that a component's named pool consists of; without a pool, the policy itself.
     fn pooled<'a>(&'a self, pool: Option<&str>, policy: &'a Policy) -> &'a Policy {
         pool.and_then(|pool| self.get(pool)).map_or(policy, |shared| shared.pool.policy())
     }
@@ -142,7 +142,7 @@ impl Pools {
         };
         let mut settings = Vec::new();
         for key in TABLE.iter().filter(here) {
-            // What the pool says stands there; how long its callers wait is the policy's own.
+            // The pool's keys come from the pool; how long its callers wait is the policy's own key.
             let from = pool.filter(|pool| pool.to_pairs().iter().any(|(path, _)| *path == key.path));
             let source = from.unwrap_or(policy);
             let said = pool.is_none() || from.is_some() || owned(key.path) || key.path == pool_key;
@@ -175,13 +175,13 @@ impl Pools {
     }
 }
 
-/// Keys that a policy keeps for itself where the component is a pool.
+/// Whether a policy keeps this key for itself when the component is a pool.
 fn owned(path: &str) -> bool {
     let own = ["acquire_timeout", "unit", "wait", "max_wait", "max_waiters"];
     own.iter().any(|key| path.ends_with(&format!(".{key}")))
 }
 
-/// The keys that only some kinds have: the end of a table's name, the key, and the kinds.
+/// Keys that only some kinds have: the end of a table's name, the key, and the kinds.
 #[rustfmt::skip]
 const KINDS: &[(&str, &str, &[&str])] = &[
     ("budget", "ttl", &["window"]),
@@ -212,8 +212,8 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("bulkhead", "variant", &["gradient2"]),
 ];
 
-/// Does a key say anything here? Some are for one kind only, for what is switched off, or for the fleet; whether a
-/// component is the fleet's, its pool says where it has one.
+/// Whether a key has an effect here. Some keys apply to one kind only, to switched-off features, or to the fleet. If
+/// the component is a pool, the pool decides whether it is the fleet's.
 fn concerns(key: &Key, kind: Option<Value<'_>>, (policy, source): (&Policy, &Policy)) -> bool {
     let mut names = key.path.rsplit('.');
     let (name, table) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
@@ -240,7 +240,7 @@ fn concerns(key: &Key, kind: Option<Value<'_>>, (policy, source): (&Policy, &Pol
     }
 }
 
-/// A value as a document writes it, without quotes.
+/// A value in the spelling of a document, without quotes.
 fn plain(key: &Key, value: Value<'_>) -> String {
     match (key.domain, value) {
         (_, Value::Text(text)) => text.to_owned(),

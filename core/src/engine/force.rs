@@ -1,5 +1,5 @@
-//! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6). And what hosts tell of
-//! a route besides calls.
+//! Forced open: an operator refuses every call of a policy, or of one of its routes (semantics 0.6). Also notes from
+//! hosts about a route.
 
 use super::place::RouteAt;
 use crate::engine::fleet::FleetDesk;
@@ -15,12 +15,12 @@ use crate::action::{Flags, PolicyId, RouteId, Verdict};
 use crate::time::Time;
 
 impl Engine {
-    /// Refuses every call of a policy from now on, or of one of its routes; `on = false` ends it.
+    /// Refuses every call of a policy, or of one of its routes, from now on; `on = false` ends that.
     ///
-    /// Calls that wait for their first attempt are refused at once (drain the wakes), started ones finish without
+    /// Calls that wait for their first attempt are refused at once (drain the wakes); started ones finish without
     /// retries. A forced route is never evicted. Clearing a policy clears all its routes, and clearing resets the
-    /// circuit breaker; clearing one route does nothing while its policy is forced. A policy or route that this engine
-    /// does not have changes nothing.
+    /// circuit breaker. Clearing one route does nothing while its policy is forced. For an unknown policy or route
+    /// nothing changes.
     pub fn force_open(&mut self, policy: PolicyId, route: Option<RouteId>, on: bool, now: Time) -> Flags {
         self.journal.write(|| Input::Force { policy, route, on, now });
         let now = self.clock.observe(now);
@@ -54,8 +54,9 @@ impl Engine {
         self.flags()
     }
 
-    /// A host has given its caller something in the place of an error of a call on this route, or has failed to
-    /// (semantics 7.4). Fallbacks run outside all components: this is counted, recorded for subscribers, and decides nothing.
+    /// Notes that a host used a fallback for an error of a call on this route; `ok` says whether it worked (semantics
+    /// 7.4). Fallbacks run outside all components: the engine counts them and makes a record for subscribers, but no
+    /// decision depends on them.
     pub fn note_fallback(&mut self, route: RouteId, ok: bool, now: Time) {
         self.journal.write(|| Input::Fallback { route, ok, now });
         let now = self.clock.observe(now);
@@ -66,8 +67,8 @@ impl Engine {
         }
     }
 
-    /// Refuses the calls of a policy, or of one of its routes, that wait for their first attempt: those from this slot on,
-    /// and those behind them in the next steps. Whose owner comes before that is refused by its own event.
+    /// Refuses the calls of a policy, or of one of its routes, that wait for their first attempt, from slot `from`
+    /// on; later steps handle the rest. A call whose owner sends an event first is refused by that event.
     pub(super) fn refuse_waiting(&mut self, policy: u16, route: RouteAt, from: u32, now: Time) {
         let here = |call: &Call| {
             let at = &self.desk.routes[call.route];
@@ -77,12 +78,12 @@ impl Engine {
         let waiting = page.filter(|(_, call)| call.is_waiting() && call.attempts == 0 && here(call));
         let mut waiting: Vec<_> = waiting.map(|(slot, call)| (call.ordinal(), slot)).collect();
         waiting.sort_unstable();
-        // What was granted already comes back with its owner, who is woken: then it changes hands as always.
+        // A call with a grant is woken; its owner's event releases the grant, which then changes owner as always.
         let mut left = Vec::new();
         let mut next = from.saturating_add(LOOKED_AT);
         for (_, slot) in waiting {
             if !self.desk.chores.one_more(Chore::Forced { policy, route, from }) {
-                self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
+                self.desk.wakes.push(self.desk.calls.id(slot)); // its next event resumes this loop
                 next = u32::MAX;
                 break;
             }
@@ -95,7 +96,7 @@ impl Engine {
             self.desk.turn_away(slot, Verdict::ForcedOpen, now);
         }
         if next < self.desk.calls.slots() {
-            // Those who wait there come within `MAX_PARK`, if nobody else does before.
+            // Waiters of those slots report within `MAX_PARK`, if no other event comes first.
             self.desk.chores.leave(Chore::Forced { policy, route, from: next });
         }
         left.sort_unstable();

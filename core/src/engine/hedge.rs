@@ -1,7 +1,7 @@
-//! Hedges: a further attempt beside one that is slow (semantics 8).
+//! Hedges: a further attempt in parallel to a slow one (semantics 8).
 //!
-//! The attempts of a race stand in the block beside the call. A hedge never queues: what it needs is there at once, or
-//! there is none.
+//! The running attempts of a race are stored in the call's second block. A hedge never queues: if a resource it needs
+//! is not available at once, the hedge does not start.
 
 use super::Engine;
 use super::arena::flag;
@@ -16,17 +16,17 @@ use crate::retry::Budget;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
-/// How many recent latencies the adaptive delay looks back on.
+/// Number of recent latencies from which the adaptive delay is computed.
 const WINDOW: u32 = 512;
-/// How many it needs before it counts.
+/// Number of latencies needed before it is used.
 const ENOUGH: u32 = 5;
 
-/// What a route knows about hedging.
+/// Hedging state of a route.
 #[derive(Clone, Debug)]
 pub(super) struct Hedger {
     latencies: Option<WindowedP2Quantile>,
     quantile: Option<f64>,
-    /// The hedges' own budget, where they have one.
+    /// The hedges' own budget, if they have one.
     pub budget: Option<Budget>,
 }
 
@@ -54,7 +54,7 @@ impl Hedger {
         }
     }
 
-    /// The delay after which a hedge starts, now.
+    /// Present delay after which a hedge starts.
     pub fn delay(&self, settings: &Hedge) -> Duration {
         let enough = self.latencies.as_ref().filter(|latencies| latencies.count() >= ENOUGH);
         match enough.and_then(WindowedP2Quantile::estimate) {
@@ -78,7 +78,7 @@ impl Hedger {
         }
     }
 
-    /// The latencies of a saved one, where the quantile is the same.
+    /// Restores the saved latencies if the quantile is the same.
     pub fn load(&mut self, from: &mut Loader<'_>) -> Result<(), Damage> {
         match &mut self.latencies {
             Some(latencies) => *latencies = latencies.load(from)?,
@@ -89,7 +89,7 @@ impl Hedger {
 }
 
 impl Desk {
-    /// When the next hedge is due; never, where there is none.
+    /// When the next hedge is due; [`Time::NEVER`] if no hedge may start.
     #[inline]
     pub(super) fn hedge_due(&self, slot: Slot) -> Time {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
@@ -106,8 +106,8 @@ impl Desk {
         newest.after(hedger.delay(hedge))
     }
 
-    /// An attempt has won: what hedging learns from it. Attempts that are hedges say nothing about when to hedge; one
-    /// that is overtaken says how slow it has been so far.
+    /// Learns from the winning attempt's latency. A winning hedge is no sample by itself; instead the regular attempt
+    /// that it overtook counts with its duration so far.
     #[inline]
     pub(super) fn learn_latency(&mut self, slot: Slot, winner: &RunningAttempt, now: Time) {
         if self.routes[self.calls[slot].route].hedger.is_some() {
@@ -132,14 +132,14 @@ impl Desk {
         }
     }
 
-    /// The next moment of a call whose attempts run.
+    /// Next moment at which a call with running attempts needs an event.
     #[inline]
     pub(super) fn next_moment(&self, slot: Slot) -> Time {
         let call = &self.calls[slot];
         self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot))
     }
 
-    /// The end of the attempt that runs out of its attempt timeout first, and which it is.
+    /// The earliest end of an attempt timeout, and the number of its attempt.
     pub(super) fn first_to_end(&self, slot: Slot) -> (Time, u8) {
         let call = &self.calls[slot];
         if !call.is_racing() {
@@ -157,7 +157,7 @@ impl Desk {
         ends.min().unwrap_or((Time::NEVER, call.attempts))
     }
 
-    /// May a hedge start for this call, as far as the call itself goes?
+    /// Whether the call itself allows a hedge now.
     pub(super) fn could_hedge(&self, slot: Slot) -> bool {
         let call = &self.calls[slot];
         let policy = self.policies.of(&self.calls[slot]);
@@ -171,10 +171,11 @@ impl Desk {
 }
 
 impl Engine {
-    /// Time that the newest attempt of a call still has: until its attempt timeout or the call's deadline, whichever comes
-    /// first. None without end, and of a call whose attempts do not run.
+    /// Remaining time of the newest attempt of a call: until its attempt timeout or the call's deadline, whichever
+    /// comes first. `None` without either, and for a call without running attempts.
     ///
-    /// The timer of a step tells the same where a call cannot hedge; where it can, that may be due sooner.
+    /// For a call that cannot hedge, the timer of a step gives the same. For one that can, the timer may be due
+    /// sooner.
     pub fn time_left(&self, call: CallId, now: Time) -> Option<Duration> {
         let now = self.clock.peek(now);
         let slot = self.desk.calls.find(call)?;

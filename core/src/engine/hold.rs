@@ -1,7 +1,7 @@
-//! Hold: while a throttled call waits for its Retry-After, new calls to like paths wait too (semantics 2.19).
+//! Hold: while a throttled call waits for its Retry-After, new calls to similar paths wait too (semantics 2.19).
 //!
-//! A hold belongs to a path, or to a prefix of paths that has been throttled often enough. It is a queue whose limit
-//! starts at 1 when the server's wait is over, and grows by 1 with each success.
+//! A hold belongs to a path, or to a prefix of paths, that has been throttled often enough. It is a queue whose limit
+//! is 1 when the server's wait is over, and grows by 1 with each success.
 
 mod paths;
 
@@ -24,7 +24,7 @@ use paths::{Key, key_of, key_text};
 
 pub(super) use paths::{PathHash, Targets};
 
-/// The most paths and prefixes that a route counts throttles of.
+/// The most paths and prefixes per route whose throttles are counted.
 const MOST_COUNTED: usize = 1_024;
 
 /// The holds of a route.
@@ -33,11 +33,11 @@ pub(super) struct Holds {
     /// By path or prefix.
     like: BTreeMap<Key, Like>,
     gates: Vec<Gate>,
-    /// Gates that exist.
+    /// Number of gates.
     open: u32,
-    /// The first moment at which one of them may be over.
+    /// The earliest moment at which one of them may be over.
     ends: Time,
-    /// Calls that wait.
+    /// Number of waiting calls.
     held: u32,
 }
 
@@ -58,14 +58,14 @@ struct Gate {
 }
 
 impl Gate {
-    /// Has it done its duty?
+    /// Whether it can be removed: its time is over, and no call waits or has a place.
     fn is_over(&self, now: Time) -> bool {
         self.until <= now && self.taken == 0 && self.waiting.len() == 0
     }
 }
 
 impl Holds {
-    /// The longest hold that a path matches; those that are over go.
+    /// The hold of the longest matching prefix of a path. Removes holds that are over.
     fn find(&mut self, path: &PathHash, now: Time) -> Option<u16> {
         self.sweep(now);
         if self.open == 0 {
@@ -75,7 +75,7 @@ impl Holds {
         found.map(|like| like.gate)
     }
 
-    /// Holds that have done their duty go, and with the last of them all counts.
+    /// Removes holds that are over, and with the last of them all counts.
     fn sweep(&mut self, now: Time) {
         if self.open == 0 || self.ends > now {
             return;
@@ -98,7 +98,8 @@ impl Holds {
         }
     }
 
-    /// A throttle of a path: it counts for whatever it is like, and holds what has been throttled often enough.
+    /// Counts a throttle for a path and its prefixes, and begins or prolongs the holds of those that have been
+    /// throttled often enough.
     fn throttled(&mut self, path: &PathHash, until: Time, now: Time) {
         self.sweep(now);
         for (key, enough) in path.keys(true) {
@@ -125,7 +126,7 @@ impl Holds {
         }
     }
 
-    /// Takes a call that waits out of its queue.
+    /// Removes a waiting call from its queue.
     pub fn delist(&mut self, calls: &mut Arena, slot: Slot, gate: u16) {
         self.held -= 1;
         self.gates[usize::from(gate)].waiting.remove(calls, slot);
@@ -135,28 +136,28 @@ impl Holds {
         self.held
     }
 
-    /// How many there are.
+    /// Number of holds.
     pub fn open(&self) -> u32 {
         self.open
     }
 
-    /// The lists' own count, for the books.
+    /// Number of waiters by the lists, for consistency checks.
     pub fn listed(&self) -> u32 {
         self.gates.iter().map(|gate| gate.waiting.len()).sum()
     }
 
-    /// Does a call wait in one of them, or have a place?
+    /// Whether a call waits in one of the holds, or has a place.
     pub fn in_use(&self) -> bool {
         self.gates.iter().any(|gate| gate.taken > 0 || gate.waiting.len() > 0)
     }
 
-    /// Holds that are not over at this moment.
+    /// Number of holds that are not over at this moment.
     pub fn open_at(&self, now: Time) -> u32 {
         let there = |gate: &&Gate| gate.key.is_some();
         self.gates.iter().filter(there).filter(|gate| !gate.is_over(now)).count() as u32
     }
 
-    /// Writes the counts and the holds down. Who waits in them or has a place is a call, and none of it.
+    /// Writes the counts and the holds. Waiters and places belong to calls, so they are not written.
     pub fn save(&self, to: &mut Saver) {
         for (key, like) in &self.like {
             to.list(|to| {
@@ -197,7 +198,7 @@ impl Holds {
 }
 
 impl Desk {
-    /// A call remembers the path it goes to.
+    /// Stores the path of a call.
     pub(super) fn aim(&mut self, slot: Slot, target: TargetId) {
         if target != TargetId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
             let number = self.targets.enter(target);
@@ -205,7 +206,7 @@ impl Desk {
         }
     }
 
-    /// Asks whether calls to like paths are held.
+    /// Makes a call wait if calls to similar paths are held.
     pub(super) fn ask_hold(&mut self, slot: Slot, now: Time) -> Answer {
         let call = &self.calls[slot];
         let (route, deadline, may_park) = (call.route, call.deadline, call.has(flag::MAY_PARK));
@@ -243,14 +244,14 @@ impl Desk {
         Answer::Wait(self.calls.wait_held(slot, until, now))
     }
 
-    /// A waiter's own look: `None` when it has a place.
+    /// Checks a waiter: `None` when it has a place.
     pub(super) fn still_held(&mut self, slot: Slot, now: Time) -> Option<Step> {
         let route = self.calls[slot].route;
         let gate = self.calls.gate_of(slot);
         if !self.calls[slot].has(flag::TOKENS) {
             self.let_through(route, gate, now);
             let own = self.calls.id(slot);
-            self.wakes.retain(|woken| *woken != own); // it is here
+            self.wakes.retain(|woken| *woken != own); // its own event is being processed
         }
         if self.calls[slot].has(flag::TOKENS) {
             return None;
@@ -260,7 +261,7 @@ impl Desk {
         Some(self.calls.wait_held(slot, until, now))
     }
 
-    /// Gives free places to the heads of a hold whose moment has come.
+    /// Gives free places to the heads of a hold whose time is over.
     pub(super) fn let_through(&mut self, route: RouteAt, number: u16, now: Time) {
         loop {
             let Some(holds) = &mut self.routes[route].holds else { return };
@@ -270,7 +271,7 @@ impl Desk {
                 return;
             }
             if !self.chores.one_more(Chore::Places(route, number)) {
-                self.wakes.push(self.calls.id(slot)); // its event goes on here
+                self.wakes.push(self.calls.id(slot)); // its next event resumes this loop
                 return;
             }
             let late = self.calls[slot].deadline <= now;
@@ -287,7 +288,7 @@ impl Desk {
         }
     }
 
-    /// A call ends: it gives its place back, after a success to two.
+    /// Releases the place of a call that ends; a success lets two waiters through.
     #[inline]
     pub(super) fn give_place_back(&mut self, slot: Slot, well: bool, now: Time) {
         if FULL && self.calls[slot].has(flag::EXTRA) {
@@ -309,7 +310,7 @@ impl Desk {
         self.let_through(route, number, now);
     }
 
-    /// A throttled attempt will be tried again after a wait: calls to like paths wait as long.
+    /// Holds calls to similar paths for as long as a throttled attempt waits for its retry.
     pub(super) fn hold_like(&mut self, slot: Slot, delay: Duration, now: Time) {
         let Some(target) = self.calls.extra(slot).map(|extra| extra.target).filter(|target| *target != 0)
         else {
@@ -329,26 +330,26 @@ impl Arena {
     fn wait_held(&mut self, slot: Slot, until: Time, now: Time) -> Step {
         let next = if until > now { until.min(now.after(MAX_PARK)) } else { now.after(MAX_PARK) };
         let call = &mut self[slot];
-        call.moment = next.min(call.deadline); // the reaper counts from the moment that the host got last
+        call.moment = next.min(call.deadline); // the reaper counts from the last moment that the host was given
         wait(Wait::Hold, call.moment, now)
     }
 
-    /// The hold that a call waits in or has a place of.
+    /// The hold in which a call waits or has a place.
     pub(super) fn gate_of(&self, slot: Slot) -> u16 {
         self.extra(slot).map_or(NO_GATE, |extra| extra.gate)
     }
 }
 
 impl Engine {
-    /// The name of a path, for [`Request::target`](crate::Request::target). Only policies that hold need it: for others,
-    /// and where too many paths are in use, it is [`TargetId::NONE`], and the call is not held. Of a path only hashes are
-    /// kept, in memory, in saved states and in journals: it may hold a secret.
+    /// The name of a path, for [`Request::target`](crate::Request::target). Only policies with holds need it. For
+    /// others, and when too many paths are in use, it is [`TargetId::NONE`], and the call is not held. Memory, saved
+    /// states and journals contain only hashes of a path, because it may hold a secret.
     pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
         self.journal.write(|| Input::Target { route, path: PathHash::of(path).label().into(), now });
         self.name_path(route, now, || PathHash::of(path))
     }
 
-    /// The same for what a journal has in the place of a path.
+    /// The same for a path's label in a journal.
     pub(super) fn target_again(&mut self, route: RouteId, label: &str, now: Time) -> TargetId {
         let path = PathHash::of_label(label);
         self.journal.write(|| Input::Target { route, path: path.label().into(), now });
@@ -362,7 +363,7 @@ impl Engine {
     }
 }
 
-/// After a fork, and where the lists of a route are made anew.
+/// Changes of call lists: after a fork, and when the lists of a route are rebuilt.
 impl Holds {
     pub fn forget_calls(&mut self) {
         *self = Self::default();

@@ -1,7 +1,7 @@
-//! The journal: everything that was put into the engine, so that it can be put in again (semantics 12.2).
+//! The journal: all inputs of the engine, so that they can be replayed (semantics 12.2).
 //!
-//! An input is a call on the engine that can change it. Steps, ids and draws follow from the inputs and the seed alone,
-//! so a replay into a fresh engine of the same seed and options gives the same answers, byte for byte.
+//! An input is a call on the engine that can change it. Steps, ids and random draws follow from the inputs and the
+//! seed alone. So a replay into a fresh engine of the same seed and options gives the same answers, byte for byte.
 
 mod text;
 
@@ -16,9 +16,9 @@ use crate::time::{Duration, Time};
 
 pub use text::InputError;
 
-/// One call on the engine. Times are the host's readings, as they came.
+/// One call on the engine. Times are the host's readings, unchanged.
 ///
-/// `Display` writes it as one line of text, and `parse` reads that back:
+/// `Display` writes it as one line of text, which `parse` reads:
 ///
 /// ```
 /// use tidegate::{CallId, Event, Input, Time};
@@ -38,7 +38,7 @@ pub enum Input {
     Pool { pool: Box<Pool>, now: Time },
     /// [`Engine::route`].
     Route { policy: PolicyId, key: Box<str>, now: Time },
-    /// [`Engine::target`]; hashes stand in the place of the path, which may hold a secret.
+    /// [`Engine::target`]; hashes replace the path, which may hold a secret.
     Target { route: RouteId, path: Box<str>, now: Time },
     /// [`Engine::begin`].
     Begin { route: RouteId, request: Request, now: Time },
@@ -58,22 +58,22 @@ pub enum Input {
     Restore { saved: Box<str>, elapsed: Duration, now: Time },
     /// [`Engine::after_fork`].
     Fork { seed: u64, now: Time },
-    /// [`Engine::take_wakes`], where there were any: a step's flag tells whether there are.
+    /// [`Engine::take_wakes`], if there were any: a step's flag says whether there are.
     Wakes,
     /// [`Engine::attach_store`].
     Store { kind: StoreKind, namespace: Box<str>, process: u64, now: Time },
     /// [`Engine::on_reply`].
     Reply { command: CommandId, reply: KeptReply, now: Time },
-    /// [`Engine::take_commands`], where there were any, as `Wakes`.
+    /// [`Engine::take_commands`], if there were any, as for `Wakes`.
     Commands,
     /// [`Engine::lift_budgets`].
     LiftBudgets { on: bool },
-    /// No call on the engine: so many inputs before the next one were dropped, because the journal was full. Applying it does
-    /// nothing. A replay refuses its line, because the inputs after it need those that are missing.
+    /// Not a call on the engine: `count` inputs before the next one were dropped, because the journal was full.
+    /// Applying it does nothing. A replay refuses its line, because later inputs need the missing ones.
     Dropped { count: u64 },
 }
 
-/// What the engine said to an input.
+/// Answer of the engine to an input.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(missing_docs)] // each is what the method of its input answers
 pub enum Answer {
@@ -91,15 +91,15 @@ pub enum Answer {
     Commands(Vec<StoreCommand>),
 }
 
-/// The inputs so far, or since they were taken.
+/// The inputs so far, or since they were last taken.
 #[derive(Debug)]
 pub(super) struct Journal {
-    /// What the engine was made with.
+    /// Seed of the engine.
     pub seed: u64,
     pub options: Options,
-    /// Those that have not been taken, where a journal is kept.
+    /// Inputs that have not been taken, if a journal is kept.
     inputs: Option<Part<VecDeque<Input>>>,
-    /// Has nothing been taken or dropped yet?
+    /// Whether nothing has been taken or dropped yet.
     whole: bool,
 }
 
@@ -118,7 +118,7 @@ impl Journal {
             return;
         }
         self.whole = false;
-        // One input in, one out: no push pays for the whole journal. The mark that some are missing is not counted.
+        // One input in, one out, so no push pays for the whole journal. The mark for missing inputs is not counted.
         let count = match inputs.pop_front() {
             Some(Input::Dropped { count }) if inputs.len() <= self.options.journal_limit.max(1) as usize => {
                 inputs.push_front(Input::Dropped { count });
@@ -133,7 +133,8 @@ impl Journal {
         inputs.push_front(Input::Dropped { count });
     }
 
-    /// Writes a `begin` down. Apart from [`Journal::write`], as is the next, because every call comes by here.
+    /// Records a `begin`. Separate from [`Journal::write`], like the next method, because every call runs through
+    /// here.
     #[inline(always)]
     pub fn begin(&mut self, route: RouteId, request: &Request, now: Time) {
         if self.inputs.is_some() {
@@ -148,7 +149,7 @@ impl Journal {
         }
     }
 
-    /// Writes an input down, where a journal is kept; else this is one branch.
+    /// Records an input if a journal is kept; otherwise this is one branch.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub fn write(&mut self, input: impl FnOnce() -> Input) {
@@ -157,17 +158,17 @@ impl Journal {
         }
     }
 
-    /// All inputs since the engine was made, where they are still here.
+    /// All inputs since the engine was made, if none is missing.
     pub fn all(&self) -> Option<impl Iterator<Item = &Input>> {
         self.inputs.as_ref().filter(|_| self.whole).map(|inputs| inputs.iter())
     }
 }
 
 impl Engine {
-    /// Moves the journal's inputs into `out`, those since the last time, oldest first. Only an engine made with
-    /// [`Options::journal`] keeps one. It grows by about 80 bytes an event until it is taken, and keeps at most
-    /// [`Options::journal_limit`] inputs: then each new one drops the oldest, and [`Input::Dropped`] stands in the place of
-    /// those that are missing. A journal from which something is missing replays nothing, so take it in time.
+    /// Moves the journal's inputs since the last time into `out`, oldest first. Only an engine made with
+    /// [`Options::journal`] keeps a journal. It grows by about 80 bytes an event until it is taken, and holds at most
+    /// [`Options::journal_limit`] inputs. Beyond that each new input drops the oldest, and [`Input::Dropped`]
+    /// replaces the missing ones. A journal with missing inputs cannot be replayed, so take it in time.
     ///
     /// ```
     /// use tidegate::{Answer, Engine, Options, Policy, Request, Time, Value};
@@ -192,14 +193,14 @@ impl Engine {
             self.journal.whole &= inputs.is_empty();
             let taken = core::mem::take(&mut **inputs);
             if out.is_empty() {
-                *out = taken.into(); // nothing is copied into another place, however many there are
+                *out = taken.into(); // moves the buffer without copying, whatever its size
             } else {
                 out.extend(taken);
             }
         }
     }
 
-    /// The journal's inputs since they were last taken, oldest first; empty where none is kept.
+    /// The journal's inputs since they were last taken, oldest first; empty without a journal.
     pub fn journal(&self) -> impl Iterator<Item = &Input> {
         self.journal.inputs.iter().flat_map(|inputs| inputs.iter())
     }

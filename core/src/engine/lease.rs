@@ -1,6 +1,6 @@
-//! What keeps a call's place, and what takes it back: nesting, lingering, and the reaper (R9).
+//! How a call keeps or loses its place: nesting, lingering, and the reaper (R9).
 //!
-//! A permit is a lease where core knows its end. A host that has not reported for 60 s beyond that end loses the
+//! A permit is a lease whenever core knows its end. A host that has not reported for 60 s beyond that end loses the
 //! call; its next event gets the verdict `lost`.
 
 use super::Engine;
@@ -13,12 +13,12 @@ use super::place::Slot;
 use crate::action::{CallId, Verdict};
 use crate::time::Time;
 
-/// Slots that each `begin`, and each look of a waiter, examines.
+/// Slots that each `begin`, and each check of a waiter, examines.
 const EXAMINED: u32 = 2;
 
 impl Desk {
-    /// Notes the call around a new one, if that still goes on: its permit is shared, its retries are not multiplied, and
-    /// its deadline holds.
+    /// Nests a new call in `parent`, if that has not ended: the calls share a permit, retries do not multiply, and
+    /// the parent's deadline applies.
     pub(super) fn nest(&mut self, slot: Slot, parent: CallId) {
         let Some(parent) = self.calls.find(parent).filter(|parent| *parent != slot) else { return };
         let around = &mut self.calls[parent];
@@ -27,7 +27,7 @@ impl Desk {
         }
         let retries = self.policies[usize::from(around.policy)].policy.retry.max_attempts > 1;
         let nested = if retries || around.has(flag::NESTED) { flag::NESTED } else { 0 };
-        // Beyond 65,535 nested calls at once the next ones ask for permits of their own.
+        // Beyond 65,535 nested calls at once, further ones ask for permits of their own.
         let adopted = around.children.checked_add(1);
         around.children = adopted.unwrap_or(around.children);
         let (deadline, route) = (around.deadline, around.route);
@@ -40,7 +40,7 @@ impl Desk {
         }
     }
 
-    /// The path that a call went to is one call less in use.
+    /// Releases the path of a call.
     #[inline]
     fn lower(&mut self, slot: Slot) {
         if let Some(extra) = self.calls.extra(slot) {
@@ -50,8 +50,8 @@ impl Desk {
 }
 
 impl Engine {
-    /// Frees a call that has ended, or lets it linger while attempts or nested calls are out. The permit goes with it,
-    /// so nothing that still runs under a permit runs without one.
+    /// Frees a call that has ended, or lets it linger while attempts or nested calls are running. The permit is
+    /// released with the call, so no work that started under a permit runs without one.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn settle(&mut self, slot: Slot, now: Time) {
         let mut slot = slot;
@@ -84,7 +84,7 @@ impl Engine {
         }
     }
 
-    /// Gives up on a call whose host is overdue: what it holds goes on, its next event is answered `Lost`.
+    /// Abandons a call whose host is overdue: releases everything it holds, and answers its next event with `Lost`.
     pub(super) fn lose(&mut self, slot: Slot, now: Time) {
         self.desk.note(move |it| it.reclaimed(slot, now));
         let of_event = core::mem::take(&mut self.pending_release);
@@ -103,19 +103,19 @@ impl Engine {
         call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_ATTEMPT | flag::RACING);
         (call.attempt_slots, call.stopped) = (0, 0);
         call.lose(now.after(GRACE));
-        self.pending_release = of_event; // of the call whose event this is
+        self.pending_release = of_event; // permits of the call whose event this is
         if permits > 0 {
             self.release(route, permits, now);
         }
     }
 
-    /// Goes on without the stopped attempts of a call whose host has not reported them for 60 s.
+    /// Abandons the stopped attempts of a call, which its host has not reported for 60 s.
     pub(super) fn give_up_attempts(&mut self, slot: Slot, now: Time) {
         self.desk.note(move |it| it.reclaimed(slot, now));
         self.free_attempt_slots(slot, u8::MAX, now);
     }
 
-    /// Examines the next slots for leases that have run out; never that of `but`, whose own event this is.
+    /// Examines the next slots for expired leases; skips `but`, whose own event this is.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn reap(&mut self, now: Time, but: Slot) {
         for _ in 0..EXAMINED {
@@ -138,7 +138,8 @@ impl Engine {
                 self.lose(slot, now);
             }
             State::Body if overdue(call.deadline) => self.lose(slot, now),
-            // The host's timer is set to when the stopped attempts are given up (R11), not to the delay's end.
+            // The host's timer is set to the time at which stopped attempts are abandoned (R11), not to the delay's
+            // end.
             State::Backoff if call.blocked() && !overdue(call.since().after(GRACE)) => {}
             State::Held | State::Paced | State::Backoff | State::Refused if overdue(call.moment) => {
                 self.lose(slot, now);

@@ -1,6 +1,6 @@
-//! Who paid what: the retry budget's charges and refunds, and the counts.
+//! Bookkeeping: the retry budget's charges and refunds, and the counters.
 //!
-//! A retry is charged when it is decided, and refunded once if it never starts (semantics 2.15).
+//! A retry is charged when it is decided. It is refunded once if it never starts (semantics 2.15).
 
 use super::arena::Call;
 use super::call_extra::RunningAttempt;
@@ -16,30 +16,30 @@ use crate::policy::HedgeBudget;
 use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
 
-/// What the budget said.
+/// Answer of a budget.
 pub(super) enum Charge {
-    /// The attempt is paid; what it cost.
+    /// The attempt is paid; its cost.
     Granted(u16),
-    /// There is nothing left.
+    /// The budget has nothing left.
     Refused,
 }
 
-/// What has happened under a policy since the engine was made.
+/// Counts under a policy since the engine was made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Counts {
     /// Attempts started.
     pub attempts: u64,
-    /// Those beyond the first of their call that are no hedges.
+    /// Regular attempts beyond the first of their call.
     pub retries: u64,
-    /// Hedges: those that started beside another.
+    /// Hedges: attempts that started while another was running.
     pub hedges: u64,
-    /// Decisions that an `on_loss` has made, because the fleet's store was gone or too slow.
+    /// Decisions made by `on_loss`, because the fleet's store was lost or too slow.
     pub store_fallbacks: u64,
     /// Calls ended, by verdict in the order of [`Verdict::ALL`].
     pub ends: [u64; Verdict::ALL.len()],
-    /// Errors that a host's fallback stood in for.
+    /// Errors that a host's fallback replaced.
     pub fallbacks: u64,
-    /// Those for which it was to, and failed itself.
+    /// Fallbacks that failed themselves.
     pub fallback_failures: u64,
 }
 
@@ -58,22 +58,23 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Calls ended with this verdict.
+    /// Number of calls that ended with this verdict.
     pub fn ended(&self, verdict: Verdict) -> u64 {
         self.ends[verdict as usize]
     }
 }
 
 impl Desk {
-    /// Pays for the next attempt of a call, after a failure of this class; `hedge` says that a hedge has failed.
+    /// Pays for the next attempt of a call, after a failure of this class; `hedge` means that a hedge has failed.
     ///
-    /// The class is the outcome's own: an opinion may have made it retryable, and the retry costs as much all the same.
+    /// The class is the outcome's own. If an opinion made the failure retryable, the retry costs as much all the
+    /// same.
     #[inline]
     pub(super) fn charge(&mut self, slot: Slot, class: Class, hedge: bool, now: Time) -> Charge {
         if self.lifted {
             return Charge::Granted(0);
         }
-        // As in `count_outcome`: a hedge that paid it takes nothing more when it fails.
+        // As in `count_outcome`: a hedge that paid takes nothing more when it fails.
         let counted = class.retryable() && !(hedge && self.policies.shares_budget(&self.calls[slot]));
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];
@@ -82,8 +83,9 @@ impl Desk {
         budget.try_charge(class, counted, calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
-    /// Decides about a retry or a hedge on a route without a budget. It is refused where the call began with a budget and a retune
-    /// to one attempt has removed it. A retune to `none` grants it, because the operator asked for no budget.
+    /// Decides about a retry or a hedge on a route without a budget. Refuses it if the call began with a budget and a
+    /// retune to one attempt has removed the budget. After a retune to `none` it is granted, because the operator
+    /// asked for no budget.
     #[cold]
     fn charge_without_budget(&self, slot: Slot) -> Charge {
         let route = self.calls[slot].route;
@@ -109,7 +111,7 @@ impl Desk {
         budget.try_charge_hedge(calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
-    /// The paid attempt of a call will not start; it was charged when the backoff began.
+    /// Refunds the paid attempt of a call, which will not start. It was charged when the backoff began.
     #[inline(never)]
     pub(super) fn refund(&mut self, slot: Slot, now: Time) {
         let call = &mut self.calls[slot];
@@ -122,7 +124,7 @@ impl Desk {
         call.charge = 0;
     }
 
-    /// An attempt's own ticket has been used, or has gone into a race with it.
+    /// Clears an attempt's own ticket, which has been used, or has moved into a race with the attempt.
     #[inline]
     pub(super) fn drop_attempt_ticket(&mut self, slot: Slot) {
         if self.policies.guards_attempts(self.calls[slot].policy) {
@@ -130,7 +132,7 @@ impl Desk {
         }
     }
 
-    /// Tells the budgets how an attempt ended; what is left of its charge.
+    /// Reports an attempt's end to the budgets; returns the remainder of its charge.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn count_outcome(
         &mut self,
@@ -139,7 +141,7 @@ impl Desk {
         class: Class,
     ) -> u16 {
         let own = running_attempt.hedge && !self.policies.shares_budget(&self.calls[slot]);
-        // A hedge has paid when it started; its failure takes nothing more.
+        // A hedge paid when it started; its failure takes nothing more.
         let paid = if running_attempt.hedge && class != Class::Ok { Class::Cancelled } else { class };
         let call = &self.calls[slot];
         let last = call.charge;
@@ -161,7 +163,7 @@ impl Desk {
         }
     }
 
-    /// A call has been decided by an attempt of this kind: an answer earns for its budgets, once per call.
+    /// Reports that an attempt of this kind has decided the call: an answer earns for its budgets, once per call.
     #[inline]
     pub(super) fn earn(&mut self, slot: Slot, kind: Kind, now: Time) {
         let class = kind.class().unwrap_or_else(|| self.policies.of(&self.calls[slot]).class_of(kind));
@@ -178,7 +180,7 @@ impl Desk {
         }
     }
 
-    /// Counts an attempt that starts; the first of a call is the call's one deposit in each budget (semantics 2.10).
+    /// Counts a starting attempt. The first of a call is the call's one deposit in each budget (semantics 2.10).
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn count_attempt(&mut self, slot: Slot, hedge: bool, now: Time) {
         let call = &self.calls[slot];
@@ -199,7 +201,7 @@ impl Desk {
         }
     }
 
-    /// What was paid to budgets that are gone is not refunded by those that are there now.
+    /// Forgets charges to budgets that are gone, so that their successors do not refund them.
     pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, PoolAt) -> bool) {
         let here = |call: &Call| {
             let home = self.routes[call.route].budget_at;
@@ -217,7 +219,7 @@ impl Desk {
 }
 
 impl Policies {
-    /// Do breaker or throttle of this policy count attempts?
+    /// Whether breaker or throttle of this policy count attempts.
     #[inline]
     pub(super) fn guards_attempts(&self, policy: u16) -> bool {
         self[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
@@ -229,8 +231,8 @@ impl Policies {
 }
 
 impl Routes {
-    /// Gives a route's budget, or a pool's, other settings; false if it is another budget now. Then what was paid to the
-    /// one before is to be forgotten ([`Engine::forget_charges_of`]).
+    /// Applies new settings to the budget of a route or a pool. Returns false if the budget was replaced; the caller
+    /// must then forget the charges to the previous one ([`Engine::forget_charges_of`]).
     pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {
         match (&mut self[route].budget, to) {
             (None, None) => true,
@@ -244,9 +246,10 @@ impl Routes {
 }
 
 impl Engine {
-    /// Grants every retry without asking its budget while `on`, for tests that want a number of attempts (semantics 2.21).
-    /// Such a retry costs nothing and is not refunded. Budgets still count calls, answers and failures,
-    /// and decide again afterwards. The budgets of hedges are not lifted. The journal records this switch; a saved state does not.
+    /// While `on`, grants every retry without asking its budget, for tests that need a fixed number of attempts
+    /// (semantics 2.21). Such a retry costs nothing and is not refunded. Budgets still count calls, answers and
+    /// failures, and decide again afterwards. The budgets of hedges are not lifted. The journal records this switch;
+    /// a saved state does not.
     pub fn lift_budgets(&mut self, on: bool) {
         self.journal.write(|| Input::LiftBudgets { on });
         self.desk.lifted = on;

@@ -1,4 +1,4 @@
-//! All policies of an engine: their settings, and what has happened under each.
+//! All policies of an engine: their settings, and their counts.
 
 use core::ops::{Deref, DerefMut};
 
@@ -11,31 +11,31 @@ use crate::action::{PolicyId, Verdict};
 use crate::full::Part;
 use crate::policy::Policy;
 
-/// A policy and what has happened under it.
+/// A policy and its counts.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub policy: Policy,
     pub counts: Counts,
-    /// The policy's number: its own place, or another's where these are old settings that calls in flight still have.
+    /// The policy's number: its own index, or another's for old settings that calls in flight still use.
     pub of: u16,
-    /// How many policies have had this number before.
+    /// Number of earlier policies with this number.
     pub generation: u16,
-    /// Callers of [`super::Engine::policy`] that have not released it.
+    /// Number of [`super::Engine::policy`] calls that have not been released.
     pub owners: u32,
-    /// Does its number name no policy?
+    /// Whether its number is free.
     pub vacant: bool,
-    /// The stages that a further attempt passes too: those whose unit is the attempt.
+    /// Stages that a further attempt passes too: those whose unit is the attempt.
     pub again: u8,
-    /// Where the pools are that it names.
+    /// Places of the pools that it names.
     pub shared_pools: SharedPools,
-    /// Is every call refused?
+    /// Whether every call is refused.
     pub forced: bool,
-    /// What an operator has changed for all its routes.
+    /// An operator's changes for all its routes.
     pub changes: Changes,
 }
 
 impl Entry {
-    /// A policy under which nothing has happened yet.
+    /// Creates a policy with empty counts.
     pub fn new(policy: Policy, of: u16, again: u8, shared_pools: SharedPools) -> Self {
         let (counts, changes) = (Counts::default(), Changes::default());
         let (generation, owners, vacant, forced) = (0, 0, false, false);
@@ -43,11 +43,11 @@ impl Entry {
     }
 }
 
-/// The policies by their numbers. The list only grows; the number of a policy that was removed goes to a later one.
+/// Policies by number. The list only grows; a later policy reuses the number of a removed one.
 #[derive(Debug, Default)]
 pub(super) struct Policies {
     list: Vec<Entry>,
-    /// Of those that nobody holds, once there have been some.
+    /// Policies without an owner, once there have been some.
     pub unowned: Option<Part<Unowned>>,
 }
 
@@ -64,15 +64,15 @@ impl Policies {
         (entry.generation == policy.generation() && !entry.vacant).then_some(&entry.policy)
     }
 
-    /// The number of a policy that was taken in; none for settings that only calls in flight still have.
+    /// Number of an added policy; `None` for old settings that only calls in flight still use.
     pub fn number_of(&self, policy: PolicyId) -> Option<u16> {
         let number = policy.number();
         let entry = self.list.get(usize::from(number))?;
         (entry.of == number && entry.generation == policy.generation() && !entry.vacant).then_some(number)
     }
 
-    /// The id of the policy that settings belong to: of old settings, which calls in flight still have, it is the retuned
-    /// policy's.
+    /// Id of the policy to which settings belong. For old settings, which calls in flight still use, it is the
+    /// retuned policy's.
     pub fn id_of(&self, number: u16) -> PolicyId {
         let of = self.list[usize::from(number)].of;
         PolicyId::new(of, self.list[usize::from(of)].generation)

@@ -107,7 +107,7 @@ pub(super) struct Pool {
     waiters: u32,
     pub granted: List,
     pub limiter: Limiter,
-    /// The queue's CoDel control, if it has one.
+    /// The queue's `CoDel` control, if it has one.
     pub codel: Option<Part<CoDel>>,
     shed: bool,
     lifo: bool,
@@ -237,7 +237,7 @@ impl Pool {
         self.waiting.iter().map(List::len).sum()
     }
 
-    /// Tells CoDel that the queue is empty.
+    /// Tells `CoDel` that the queue is empty.
     pub fn emptied(&mut self, now: Time) {
         if self.waiters == 0
             && let Some(codel) = &mut self.codel
@@ -247,7 +247,7 @@ impl Pool {
     }
 }
 
-/// The CoDel control of a queue.
+/// The `CoDel` control of a queue.
 fn codel(settings: Option<CodelSettings>, now: Time) -> Option<Part<CoDel>> {
     settings.zip(Full::here()).map(|(settings, full)| Part::new(CoDel::new(settings, now), full))
 }
@@ -352,7 +352,7 @@ impl Desk {
     }
 
     /// Grants all free permits (I3). Refuses waiters whose patience has ended, and waiters that have waited longer
-    /// than CoDel allows.
+    /// than `CoDel` allows.
     #[inline(never)]
     pub(super) fn hand_out(&mut self, home: PoolAt, now: Time) {
         loop {

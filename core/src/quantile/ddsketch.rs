@@ -1,42 +1,43 @@
-//! `DDSketch` (semantics 9.3; Masson, Rim and Lee, VLDB 2019): all quantiles within a relative accuracy, and sketches that
-//! can be merged without losing any of it.
+//! `DDSketch` (semantics 9.3; Masson, Rim and Lee, VLDB 2019): all quantiles within a relative accuracy, and sketches
+//! that can be merged without loss of accuracy.
 //!
 //! # The bins
 //!
-//! A value `(1 + s) · 2^e` belongs to bin `⌊m · (e + s(4 − s)/3)⌋`: the exponent and a quadratic stand for the logarithm.
-//! Per octave there are `m` bins, a whole number, so that no bin crosses a power of two, and the significand is a
+//! A value `(1 + s) · 2^e` belongs to bin `⌊m · (e + s(4 − s)/3)⌋`: the exponent and a quadratic approximate the
+//! logarithm. Each octave has `m` bins, a whole number, so no bin crosses a power of two, and the significand is a
 //! 52-bit integer. The whole mapping is therefore integer arithmetic without rounding, the same on every machine.
 //!
-//! Why the accuracy holds: where the logarithm has slope 1/ln 2 everywhere, this has between 4/3 (at both ends of an
-//! octave) and 3/2 per unit of ln x. A bin from L to U thus has `ln(U/L) ≤ 3/(4m)`. The value that stands for it,
-//! `2LU/(L + U)`, is as far from both ends: `(U − L)/(U + L) = tanh(ln(U/L)/2) < 3/(8m)`. So `m = ⌈3/(8α)⌉` bins an octave
-//! keep within α; the exact logarithm would need 8 % fewer, and would not be the same everywhere. What the cubic of
-//! `tanh` leaves free (3·10⁻¹⁰ of a value at the finest) is far more than the few 10⁻¹⁶ that rounding takes.
+//! Why the accuracy holds: the logarithm has slope 1/ln 2 everywhere; this function has a slope between 4/3 (at both
+//! ends of an octave) and 3/2 per unit of ln x. A bin from L to U thus has `ln(U/L) ≤ 3/(4m)`. Its representative
+//! value, `2LU/(L + U)`, has the same relative distance from both ends: `(U − L)/(U + L) = tanh(ln(U/L)/2) < 3/(8m)`.
+//! So `m = ⌈3/(8α)⌉` bins an octave keep within α. The exact logarithm would need 8 % fewer bins, and would not be
+//! the same everywhere. The cubic term of `tanh` leaves a margin (3·10⁻¹⁰ of a value at the finest) far above the few
+//! 10⁻¹⁶ that rounding costs.
 
 use core::fmt;
 use std::collections::VecDeque;
 
 use super::FULL;
 
-/// What is less counts as zero: down to here an `f64` has all its digits.
+/// Smaller values count as zero: down to here an `f64` has all its digits.
 pub(super) const LEAST: f64 = f64::MIN_POSITIVE;
 /// Bins at most, so 16 KiB.
 pub(super) const BINS: usize = 2_048;
-/// From the lowest of them to the highest.
+/// Distance from the lowest bin to the highest.
 pub(super) const SPAN: i32 = BINS as u16 as i32 - 1;
 /// Bins per octave at least (α = 0.25) and at most (α = 0.001).
 pub(super) const COARSEST: u16 = 2;
 pub(super) const FINEST: u16 = 375;
 
-/// A sketch of the values so far: how many fell into each bin of a nearly logarithmic scale.
+/// A sketch of the added values: the number of values in each bin of a nearly logarithmic scale.
 ///
 /// A quantile is within [`alpha`](Self::alpha) of the true one, relative to it, for every value from the least normal
-/// `f64` (2·10⁻³⁰⁸) to the greatest. Less than that counts as zero, and so does a negative value, which for a latency is
-/// a clock that ran back. NaN and the infinities are ignored.
+/// `f64` (2·10⁻³⁰⁸) to the greatest. Smaller values count as zero. So do negative values, which for a latency mean
+/// that a clock ran back. NaN and the infinities are ignored.
 ///
-/// There are at most 2,048 bins. Where values lie further apart, all that lie below the highest 2,048 bins share the
-/// lowest of them: high quantiles stay right. At α = 0.01 that happens only where the greatest value is more than 10¹⁶
-/// times another.
+/// There are at most 2,048 bins. If values lie further apart, all values below the highest 2,048 bins share the
+/// lowest of them, so high quantiles stay right. At α = 0.01 that happens only if the greatest value is more than
+/// 10¹⁶ times another.
 ///
 /// ```
 /// use tidegate::DDSketch;
@@ -50,7 +51,7 @@ pub(super) const FINEST: u16 = 375;
 /// ```
 #[derive(Clone, PartialEq, Debug)]
 pub struct DDSketch {
-    /// Bins per octave. It stands for γ and α, which follow from it.
+    /// Bins per octave. Determines γ and α.
     pub(super) m: u16,
     /// Values less than [`LEAST`].
     pub(super) zeros: u64,
@@ -58,20 +59,20 @@ pub struct DDSketch {
     pub(super) sum: f64,
     pub(super) min: f64,
     pub(super) max: f64,
-    /// The number of the first of `bins`; 0 while there is none.
+    /// Number of the first of `bins`; 0 while there are no bins.
     pub(super) first: i32,
-    /// Values in each bin, from the lowest that holds one to the highest that does.
+    /// Values in each bin, from the lowest nonempty bin to the highest.
     pub(super) bins: VecDeque<u64>,
 }
 
-/// Why two sketches cannot be merged. Neither has changed.
+/// Why two sketches cannot be merged. Both are left unchanged.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum MergeError {
     /// Their bins differ, because they were made with different α.
     Accuracy {
-        /// α of the sketch that was to take the other in.
+        /// α of the receiving sketch.
         ours: f64,
-        /// α of the other.
+        /// α of the other sketch.
         theirs: f64,
     },
     /// Together they would hold more than 2⁵³ − 1 values.
@@ -92,8 +93,8 @@ impl fmt::Display for MergeError {
 impl core::error::Error for MergeError {}
 
 impl DDSketch {
-    /// An empty sketch that keeps within the relative accuracy `alpha` or a little better ([`Self::alpha`] tells).
-    /// `alpha` is clamped into 0.001 to 0.25; NaN means 0.01.
+    /// Creates an empty sketch with the relative accuracy `alpha` or slightly better (see [`Self::alpha`]). `alpha`
+    /// is clamped into 0.001 to 0.25; NaN means 0.01.
     pub fn new(alpha: f64) -> Self {
         let alpha = if alpha.is_nan() { 0.01 } else { alpha.clamp(0.001, 0.25) };
         Self::empty((0.375 / alpha).ceil() as u16)
@@ -103,7 +104,7 @@ impl DDSketch {
         Self { m, zeros: 0, count: 0, sum: 0.0, min: 0.0, max: 0.0, first: 0, bins: VecDeque::new() }
     }
 
-    /// Takes in one value. NaN and the infinities are ignored, and so is anything after 2⁵³ − 1 values.
+    /// Adds one value. NaN and the infinities are ignored, and so is any value after 2⁵³ − 1 values.
     pub fn add(&mut self, x: f64) {
         if !x.is_finite() || self.count >= FULL {
             return;
@@ -118,7 +119,7 @@ impl DDSketch {
         }
     }
 
-    /// How many values have been taken in.
+    /// Number of values added.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -138,7 +139,7 @@ impl DDSketch {
         (self.count > 0).then_some(self.max)
     }
 
-    /// The relative accuracy that is kept: 3/(8m) for `m` bins an octave. At most what [`Self::new`] was asked for, and
+    /// The guaranteed relative accuracy: 3/(8m) for `m` bins an octave. At most the value given to [`Self::new`], and
     /// less than 3 % below it for α up to 0.01.
     pub fn alpha(&self) -> f64 {
         0.375 / f64::from(self.m)
@@ -149,10 +150,10 @@ impl DDSketch {
         (1.0 + self.alpha()) / (1.0 - self.alpha())
     }
 
-    /// What stands for the value of rank ⌊q · (count − 1)⌋, counted from 0 in ascending order: `quantile(0.0)` is the
+    /// Estimate of the value of rank ⌊q · (count − 1)⌋, counted from 0 in ascending order: `quantile(0.0)` is the
     /// least value and `quantile(1.0)` the greatest, both exactly. `q` is clamped into 0 to 1.
     ///
-    /// `None` of an empty sketch, and for NaN.
+    /// `None` for an empty sketch, and for NaN.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         if self.count == 0 || q.is_nan() {
             return None;
@@ -177,8 +178,8 @@ impl DDSketch {
         Some(found.clamp(self.min, self.max))
     }
 
-    /// Takes in all that another sketch holds, as if each of its values had been added here. Only `sum` may differ in
-    /// its last digits, because it is added up in another order.
+    /// Merges another sketch, as if each of its values had been added here. Only `sum` may differ in its last digits,
+    /// because the order of additions differs.
     pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         if self.m != other.m {
             return Err(MergeError::Accuracy { ours: self.alpha(), theirs: other.alpha() });
@@ -198,26 +199,27 @@ impl DDSketch {
         Ok(())
     }
 
-    /// Forgets all values and keeps the accuracy, and the memory.
+    /// Removes all values; keeps the accuracy and the memory.
     pub fn clear(&mut self) {
         let mut bins = core::mem::take(&mut self.bins);
         bins.clear();
         *self = Self { bins, ..Self::empty(self.m) };
     }
 
-    /// The figures beside the bins; before the count is.
+    /// Updates the summary figures; must run before the count is raised.
     fn take_in(&mut self, sum: f64, min: f64, max: f64) {
         self.sum = (self.sum + sum).min(f64::MAX);
         self.min = if self.count == 0 { min } else { self.min.min(min) };
         self.max = if self.count == 0 { max } else { self.max.max(max) };
     }
 
-    /// The number of the highest bin, where there is one.
+    /// Number of the highest bin, if there is one.
     pub(super) fn top(&self) -> i32 {
         self.first + i32::from(self.bins.len() as u16) - 1
     }
 
-    /// The bin of this number, made if absent. The caller puts something into it: the bins at both ends are never empty.
+    /// The bin of this number; creates a missing one. The caller must add to it, because the bins at both ends are
+    /// never empty.
     fn bin(&mut self, key: i32) -> &mut u64 {
         if self.bins.is_empty() {
             self.first = key;
@@ -227,7 +229,7 @@ impl DDSketch {
         if key > top {
             let lowest = key - SPAN;
             if self.first < lowest {
-                // What falls below the highest 2,048 bins goes into the lowest of them.
+                // Values below the highest 2,048 bins go into the lowest of them.
                 let gone = (lowest - self.first) as usize;
                 let collapsed: u64 = self.bins.drain(..gone.min(self.bins.len())).sum();
                 if self.bins.is_empty() {
@@ -246,19 +248,19 @@ impl DDSketch {
         &mut self.bins[(key - self.first) as usize]
     }
 
-    /// The value that stands for a bin, in a fixed order of operations.
+    /// Representative value of a bin, in a fixed order of operations.
     pub(super) fn middle(&self, key: i32) -> f64 {
         let m = i32::from(self.m);
         let (octave, place) = (key.div_euclid(m), key.rem_euclid(m));
         let edge = |place: i32| 3.0 - (4.0 - 3.0 * f64::from(place) / f64::from(m)).sqrt();
         let (lower, upper) = (edge(place), edge(place + 1));
-        // Bins are those of normal numbers, so the exponent is one, and multiplying by a power of two rounds nothing.
+        // Bins hold normal numbers, so the exponent is normal too, and multiplying by a power of two does not round.
         let power = f64::from_bits(((octave + 1_023).clamp(1, 2_046) as u64) << 52);
         2.0 * (lower * upper) / (lower + upper) * power
     }
 }
 
-/// The bin of a normal positive number, in integers throughout.
+/// The bin of a normal positive number, in integer arithmetic throughout.
 pub(super) fn key(m: u16, x: f64) -> i32 {
     let bits = x.to_bits();
     let exponent = (bits >> 52) as i32 - 1_023;
@@ -273,7 +275,7 @@ pub(super) fn key(m: u16, x: f64) -> i32 {
 mod tests {
     use super::*;
 
-    /// The significand with which a bin of the first octave begins, as the 52 bits of an `f64`.
+    /// Significand at which a bin of the first octave begins, as the 52 bits of an `f64`.
     fn begin(m: u16, place: i32) -> u64 {
         let (mut low, mut high) = (0, 1 << 52);
         while low < high {
@@ -287,7 +289,7 @@ mod tests {
         low
     }
 
-    /// Each value that a bin stands for lies between its first and its last, so the ends prove all that lies between.
+    /// Each value of a bin lies between its first and its last, so checking the ends proves all values between.
     #[test]
     fn both_ends_of_every_bin_are_within_the_accuracy() {
         let mut bins = 0;
@@ -366,7 +368,7 @@ mod tests {
             assert_eq!(sketch.quantile(0.2), Some(middles[952]), "what is lower has been collapsed");
             assert_eq!(sketch.quantile(0.0), Some(middles[0]));
         }
-        // A jump beyond all bins there are, and one that leaves some.
+        // A jump beyond all existing bins, and one that keeps some.
         up.add(f64::MAX);
         assert_eq!((up.bins.len(), up.bins[0], up.bins[BINS - 1]), (BINS, 3_000, 1));
         down.add(DDSketch::new(0.01).middle(3_100));

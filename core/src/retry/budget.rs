@@ -1,5 +1,5 @@
-//! Retry budgets: what bounds the load that retries add. Six kinds behind one interface, with honest names
-//! (semantics 2.10 to 2.15, 2.20); four of them are called "retry budget" elsewhere, and they are not the same thing.
+//! Retry budgets: bounds on the load that retries add. Six kinds behind one interface (semantics 2.10 to 2.15, 2.20).
+//! Each has a name of its own, because four of them are called "retry budget" elsewhere and are not the same thing.
 
 mod earned;
 mod quota;
@@ -27,22 +27,22 @@ use crate::time::{Duration, Time};
 /// The settings of a budget, by kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum BudgetSettings {
-    /// What answered calls earn; the default.
+    /// Retries are earned by answered calls; the default.
     Earned(EarnedSettings),
-    /// A share of recent calls, plus a floor.
+    /// Retries are a share of recent calls, plus a floor.
     Window(WindowSettings),
-    /// A part of all calls.
+    /// Retries are a part of all calls.
     Ratio(RatioSettings),
-    /// A part of the calls in flight.
+    /// Retries are a part of the calls in flight.
     Share(ShareSettings),
-    /// What successes earn.
+    /// Retries are earned by successes.
     Tokens(TokenSettings),
-    /// What retries cost.
+    /// Retries cost quota.
     Quota(QuotaSettings),
 }
 
 impl BudgetSettings {
-    /// The word for its kind.
+    /// Name of the kind.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Earned(_) => "earned",
@@ -54,7 +54,7 @@ impl BudgetSettings {
         }
     }
 
-    /// Are these of one kind, so that a budget keeps what it has counted?
+    /// Whether both are of one kind, so that a budget keeps its counts.
     pub(crate) fn same_kind(one: Option<&Self>, other: Option<&Self>) -> bool {
         one.map(core::mem::discriminant) == other.map(core::mem::discriminant)
     }
@@ -72,7 +72,7 @@ pub(crate) enum Budget {
 }
 
 impl Budget {
-    /// A budget of these settings; a small engine has `earned` and `window` alone.
+    /// Creates a budget; a small engine supports `earned` and `window` only.
     pub(crate) fn new(settings: &BudgetSettings) -> Option<Self> {
         match settings {
             BudgetSettings::Earned(settings) => return Some(Self::Earned(EarnedBudget::new(*settings))),
@@ -89,7 +89,7 @@ impl Budget {
         })
     }
 
-    /// A call starts its first attempt: its one deposit.
+    /// A call starts its first attempt: makes the call's one deposit.
     #[inline]
     pub(crate) fn on_call(&mut self, now: Time) {
         match self {
@@ -100,7 +100,7 @@ impl Budget {
         }
     }
 
-    /// A call ended with an answer, good or permanent.
+    /// A call ended with an answer, successful or permanent.
     #[inline]
     pub(crate) fn on_answer(&mut self, now: Time) {
         if let Self::Earned(budget) = self {
@@ -108,8 +108,8 @@ impl Budget {
         }
     }
 
-    /// An attempt ended with an outcome. `charge` is what this attempt cost, `last` what the call's last retry did, 0 if
-    /// there was none; what is left of the charge is returned.
+    /// Counts the outcome of an attempt. `charge` is what this attempt cost, `last` what the call's last retry cost,
+    /// 0 without one. Returns the remaining charge.
     #[inline]
     pub(crate) fn on_outcome(&mut self, class: Class, charge: u16, last: u16) -> u16 {
         match self {
@@ -137,10 +137,11 @@ impl Budget {
         }
     }
 
-    /// Pays for a retry after a failure of this class; `calls` are in flight. The charge, if there was enough.
+    /// Pays for a retry after a failure of this class; `calls` are in flight. Returns the charge, or `None` if the
+    /// budget refuses.
     ///
-    /// `counted` says that [`on_outcome`](Self::on_outcome) has just counted this failure as a retryable one: the token
-    /// that it took from `tokens` is then the retry's, else the retry takes its own.
+    /// `counted` means that [`on_outcome`](Self::on_outcome) has just counted this failure as a retryable one. The
+    /// token that it took from `tokens` then pays for the retry; otherwise the retry takes its own.
     pub(crate) fn try_charge(&mut self, class: Class, counted: bool, calls: u32, now: Time) -> Option<u16> {
         match self {
             Self::Earned(budget) => budget.try_withdraw(now).then_some(1),
@@ -156,7 +157,7 @@ impl Budget {
         }
     }
 
-    /// Pays for a hedge, as after a transient failure. Its own failure takes no further token from `tokens`.
+    /// Pays for a hedge, as after a transient failure. The hedge's own failure takes no further token from `tokens`.
     pub(crate) fn try_charge_hedge(&mut self, calls: u32, now: Time) -> Option<u16> {
         match self {
             Self::Tokens(budget) => budget.try_hedge().then_some(1),
@@ -164,7 +165,7 @@ impl Budget {
         }
     }
 
-    /// The retry charged at `charged` will not start.
+    /// Refunds the retry charged at `charged`, which will not start.
     pub(crate) fn refund(&mut self, charge: u16, charged: Time, now: Time) {
         match self {
             Self::Earned(budget) => budget.refund(now),
@@ -176,7 +177,7 @@ impl Budget {
         }
     }
 
-    /// Retries that could be taken now, for people to look at.
+    /// Number of retries available now, for display.
     pub(crate) fn balance(&mut self, calls: u32, now: Time) -> u64 {
         match self {
             Self::Earned(budget) => budget.balance(now),
@@ -188,9 +189,9 @@ impl Budget {
         }
     }
 
-    /// Goes on with other settings, and with all that it has counted. A budget of another kind starts without its burst:
-    /// counts do not translate, and what is owed must not be forgiven. False where what was paid so far was paid to a
-    /// budget that is gone.
+    /// Applies new settings and keeps the counts. A budget of another kind starts without its burst, because counts
+    /// do not translate and debts must not be forgiven. Returns false if the budget that took the earlier charges is
+    /// gone.
     pub(crate) fn retune(&mut self, to: &BudgetSettings, now: Time) -> bool {
         match (&mut *self, to) {
             (Self::Earned(budget), BudgetSettings::Earned(to)) => budget.retune(*to),
@@ -209,7 +210,7 @@ impl Budget {
         true
     }
 
-    /// A budget of these settings that has its burst behind it, so that every retry has to be earned.
+    /// Creates a budget whose burst is spent, so that every retry has to be earned.
     pub(crate) fn spent(settings: &BudgetSettings, now: Time) -> Option<Self> {
         match settings {
             BudgetSettings::Earned(settings) => return Some(Self::Earned(EarnedBudget::spent(*settings))),
@@ -227,7 +228,7 @@ impl Budget {
         })
     }
 
-    /// What its debts are counted in.
+    /// Unit of its debts.
     pub(crate) fn unit(&self) -> Option<Unit> {
         match self {
             Self::Earned(_) => Some(Unit::Budget("earned")),
@@ -239,8 +240,8 @@ impl Budget {
         }
     }
 
-    /// What it owes, to be remembered when the budget itself is not. A share owes nothing: its retries are in flight, and
-    /// so is their route.
+    /// Debt to remember when the budget itself is dropped. A share has no debts: its retries are in flight, which
+    /// keeps its route.
     pub(crate) fn debt(&mut self, now: Time) -> Debt {
         match self {
             Self::Earned(budget) => Debt::lasting(budget.debt(now)),
@@ -252,7 +253,7 @@ impl Budget {
         }
     }
 
-    /// Owes at least this much from here on: a debt of a budget of this kind, of the same key or of several.
+    /// Raises its debt to at least `debt`, which comes from a budget of this kind, of the same key or of several.
     pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
         if !debt.is_owed(now) {
             return;
@@ -275,7 +276,7 @@ impl Budget {
         }
     }
 
-    /// Writes down what survives: retries in flight do not, so a share has nothing to write.
+    /// Writes the state that survives. Retries in flight do not, so a share writes nothing.
     pub(crate) fn save(&self, to: &mut Saver) {
         match self {
             Self::Earned(budget) => budget.save(to),
@@ -287,8 +288,8 @@ impl Budget {
         }
     }
 
-    /// A budget of these settings with the state of a saved one, by the rules of a retune: one of another kind begins without
-    /// its burst.
+    /// Restores a budget from a saved one, by the rules of a retune: a budget of another kind begins without its
+    /// burst.
     pub(crate) fn load(from: &mut Loader<'_>, settings: &BudgetSettings) -> Result<Self, Damage> {
         let kind = from.text()?;
         let spent = Self::spent(settings, from.now());
@@ -310,7 +311,7 @@ impl Budget {
         })
     }
 
-    /// What a saved budget owes, of whatever kind, where the present settings have no place for it.
+    /// Debt of a saved budget of any kind, for settings that cannot take over its state.
     pub(crate) fn load_debt(from: &mut Loader<'_>) -> Result<Option<(Unit, Debt)>, Damage> {
         let Some(kind) = KINDS.into_iter().find(|kind| from.peek() == Some(kind)) else { return Ok(None) };
         from.text()?;
@@ -329,7 +330,7 @@ impl Budget {
         Ok(Some(from.dropped(owed)))
     }
 
-    /// After a fork: the parent's retries in flight are none of ours.
+    /// After a fork: retries in flight belong to the parent.
     pub(crate) fn forget_calls(&mut self) {
         if let Self::Share(budget) = self {
             budget.forget_calls();
@@ -337,5 +338,5 @@ impl Budget {
     }
 }
 
-/// The kinds that owe.
+/// Kinds that can have debts.
 const KINDS: [&str; 5] = ["earned", "window", "ratio", "tokens", "quota"];

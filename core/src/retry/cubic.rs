@@ -1,5 +1,5 @@
-//! The cubic send rate of the AWS SDKs' adaptive mode (semantics 2.14): after a throttle the rate is cut, and grows back
-//! along a cubic curve that is flat where the throttle came.
+//! The cubic send rate of the AWS SDKs' adaptive mode (semantics 2.14): a throttle cuts the rate, which then grows
+//! back along a cubic curve that is flat where the throttle came.
 
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
@@ -7,13 +7,13 @@ use crate::time::{Duration, Time};
 const BETA: f64 = 0.7;
 const SCALE: f64 = 0.4;
 const SMOOTH: f64 = 0.8;
-/// The rate is never less than this, in sends per second, and the bucket never smaller than one send.
+/// The rate is at least this, in sends per second, and the bucket holds at least one send.
 const MIN_RATE: f64 = 0.5;
 const MIN_CAPACITY: f64 = 1.0;
 /// The send rate is measured in half-second buckets.
 const BUCKET: u64 = 500_000;
-/// What rounding may leave missing from a token that was waited for: a loop of waits of a microsecond helps nobody, and a wait
-/// that is whole microseconds but for the rounding is not one longer.
+/// Shortfall of a token, due to rounding, that is ignored. It prevents a loop of waits of a microsecond, and keeps a
+/// wait that is whole microseconds except for rounding from growing by one.
 const HAIR: f64 = 1e-9;
 
 /// A token bucket whose rate follows the server's throttles. Off, and free, until the first one.
@@ -37,7 +37,7 @@ pub struct CubicRate {
     throttled: Time,
     /// Seconds from the throttle to the flat point of the curve.
     window: f64,
-    /// Sends counted in the present half second, and the smoothed rate of those before.
+    /// Sends in the present half second, and the smoothed rate of earlier ones.
     sends: u32,
     bucket: u64,
     measured: f64,
@@ -45,7 +45,7 @@ pub struct CubicRate {
 }
 
 impl CubicRate {
-    /// A rate without a limit, measured from `now` on.
+    /// Creates a rate without a limit, measured from `now` on.
     pub fn new(now: Time) -> Self {
         Self {
             enabled: false,
@@ -66,7 +66,7 @@ impl CubicRate {
     /// Takes one send.
     ///
     /// # Errors
-    /// How long until there is one, where there is none now.
+    /// Time until a send is available.
     pub fn acquire(&mut self, now: Time) -> Result<(), Duration> {
         if !self.enabled {
             return Ok(());
@@ -76,12 +76,12 @@ impl CubicRate {
             self.tokens = (self.tokens - 1.0).max(0.0);
             return Ok(());
         }
-        // Rounded up and never zero: a wait of nothing would come back for another.
+        // Rounded up and never zero: after a wait of zero the call would ask again at once.
         let micros = ((1.0 - HAIR - self.tokens) / self.fill * 1e6).ceil() as u64;
         Err(Duration::from_micros(micros.max(1)))
     }
 
-    /// How long until so many sends will have become free at the present rate, beyond what has been used.
+    /// Time until `sends` sends will be available at the present rate, beyond those already used.
     pub fn wait_for(&mut self, sends: u64, now: Time) -> Duration {
         if !self.enabled {
             return Duration::ZERO;
@@ -94,7 +94,7 @@ impl CubicRate {
         Duration::from_micros(((missing / self.fill * 1e6).ceil() as u64).max(1))
     }
 
-    /// Counts an answer and moves the rate: a throttled one cuts it, any other lets it grow.
+    /// Counts an answer and updates the rate: a throttled answer cuts it, any other lets it grow.
     pub fn on_response(&mut self, throttled: bool, now: Time) {
         self.measure(now);
         let grown = if throttled {
@@ -108,14 +108,14 @@ impl CubicRate {
         }
     }
 
-    /// Sends per second that are allowed, once there has been a throttle.
+    /// Allowed sends per second; `None` before the first throttle.
     pub fn rate(&self) -> Option<f64> {
         self.enabled.then_some(self.fill)
     }
 
-    /// Writes everything down; before the first throttle that is only what has been measured.
+    /// Writes all state; before the first throttle that is only the measured rate.
     pub(crate) fn save(&self, to: &mut Saver) {
-        // Whole buckets since it began change nothing but the bucket's number.
+        // Whole buckets since it began change only the bucket's number.
         to.moment(self.born.after(Duration::from_micros(self.bucket.saturating_mul(BUCKET))));
         to.count(self.sends);
         to.real(self.measured);
@@ -144,7 +144,7 @@ impl CubicRate {
         Ok(it)
     }
 
-    /// A throttle at this send rate: where the curve starts anew, and what is left of the rate.
+    /// Applies a throttle at this send rate: restarts the curve, and returns the reduced rate.
     fn cut(&mut self, reached: f64, now: Time) -> f64 {
         self.last_max = reached;
         self.throttled = now;
@@ -153,7 +153,7 @@ impl CubicRate {
         reached * BETA
     }
 
-    /// The cubic curve at this moment.
+    /// Value of the cubic curve at this moment.
     fn curve(&self, now: Time) -> f64 {
         let dt = now.since(self.throttled).as_micros() as f64 / 1e6 - self.window;
         SCALE * (dt * dt * dt) + self.last_max
@@ -172,7 +172,7 @@ impl CubicRate {
         self.refilled = now.max(self.refilled);
     }
 
-    /// `rate = sends / seconds`, smoothed, at each half second that has been completed.
+    /// Updates the smoothed `rate = sends / seconds` at the end of each half second.
     fn measure(&mut self, now: Time) {
         self.sends = self.sends.saturating_add(1);
         let bucket = now.since(self.born).as_micros() / BUCKET;
@@ -190,9 +190,9 @@ fn flat_after(last_max: f64) -> f64 {
     cube_root(last_max * (1.0 - BETA) / SCALE)
 }
 
-/// The float nearest to the cube root, by `+ − × ÷` alone, so that it is the same everywhere: Newton's method, a fixed number of
-/// steps from within a factor of two by the exponent, is off by one in the last place for a quarter of all numbers; one more step
-/// with the exact remainder is not.
+/// The float nearest to the cube root, by `+ − × ÷` alone, so that it is the same everywhere. Newton's method, with a
+/// fixed number of steps from a start within a factor of two by the exponent, is off by one in the last place for a
+/// quarter of all numbers. One more step with the exact remainder corrects that.
 fn cube_root(x: f64) -> f64 {
     if x <= 0.0 || !x.is_finite() {
         return 0.0;
@@ -206,7 +206,7 @@ fn cube_root(x: f64) -> f64 {
     y + ((x - cube) - (rest + beyond * y)) / (3.0 * square)
 }
 
-/// A product and what rounding took from it (Dekker 1971, by Veltkamp's halves).
+/// A product and its rounding error (Dekker 1971, by Veltkamp's splitting).
 fn product(a: f64, b: f64) -> (f64, f64) {
     let halves = |x: f64| {
         let wide = 134_217_729.0 * x; // 2^27 + 1
@@ -254,10 +254,10 @@ mod tests {
         fn the_cube_root_is_one(x in 1e-12f64..1e12) {
             let y = cube_root(x);
             prop_assert!((y * y * y / x - 1.0).abs() < 1e-14, "{y}");
-            // Nearest: the cubes of the midpoints to its neighbours lie on either side of `x`.
+            // Nearest: the cubes of the midpoints to the neighbours lie on either side of `x`.
             let ulp = |y: f64| f64::from_bits(y.to_bits() + 1) - y;
             let beside = |half: f64| {
-                // (y + half)³ − x, where half is tiny: exact but for terms far below it.
+                // (y + half)³ − x, where half is tiny: exact except for terms far below it.
                 let (square, beyond) = product(y, y);
                 let (cube, rest) = product(square, y);
                 (cube - x) + (rest + beyond * y) + 3.0 * square * half
@@ -265,7 +265,7 @@ mod tests {
             prop_assert!(beside(ulp(y) / 2.0) >= 0.0 && beside(-ulp(y) / 2.0) <= 0.0, "{y}");
         }
 
-        /// Whatever happens, the rate is finite, at least the minimum, and the wait that it reports is enough.
+        /// The rate is always finite and at least the minimum, and the reported wait is always enough.
         #[test]
         fn rates_are_sane_and_waits_suffice(steps in prop::collection::vec((0u64..3_000_000, any::<bool>()), 1..200)) {
             let (mut now, mut rate) = (0, CubicRate::new(Time::from_micros(0)));

@@ -14,7 +14,7 @@ use crate::engine::{Engine, view};
 use crate::outcome::Kind;
 use crate::time::Time;
 
-/// How things stand with a call, or how it ended. `Display` is the text for people.
+/// State of a call, or how it ended. `Display` is the text for people.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CallExplanation {
     /// The call.
@@ -25,28 +25,28 @@ pub struct CallExplanation {
     pub route: String,
     /// When it began, on the engine's clock.
     pub began: Time,
-    /// The moment that this is about: of a call that goes on, the last that the engine has seen.
+    /// The moment explained; for a live call, the last that the engine has seen.
     pub at: Time,
     /// Attempts started.
     pub attempts: u8,
-    /// How it stands, in words.
+    /// Its state, in words.
     pub standing: String,
     /// What it waits for.
     pub why: Option<Wait>,
-    /// Until when at most; absent where nothing bounds it.
+    /// The latest end of the wait; absent if unbounded.
     pub until: Option<Time>,
     /// Its deadline.
     pub deadline: Option<Time>,
     /// How it ended, or the verdict that its owner will get.
     pub verdict: Option<Verdict>,
-    /// The numbers of its route: of a call that has ended, just before the step that ended it.
+    /// The numbers of its route; for an ended call, just before the step that ended it.
     pub numbers: Vec<String>,
-    /// What was decided about it, of a call that has ended.
+    /// The decisions about it, for an ended call.
     pub story: Vec<Record>,
 }
 
 impl Desk {
-    /// What decisions on a route look at, now.
+    /// The present numbers on which decisions on a route depend.
     fn numbers(&self, slot: RouteAt, now: Time) -> Vec<String> {
         let route = &self.routes[slot];
         let mut numbers = Vec::new();
@@ -97,10 +97,11 @@ impl Desk {
 }
 
 impl Engine {
-    /// Why a call waits and until when; or, of one that has ended, why it ended as it did. `None` where this engine knows
-    /// nothing of it. An ended call is known from the journal, as long as nothing has been taken from it, by putting all
-    /// of it in twice; or from the history ([`crate::Options::history`]), if it did not just work. (To explain an ended call from a
-    /// journal that was taken, replay that into an engine with a journal.)
+    /// Explains why a call waits and until when, or why an ended call ended as it did. `None` if this engine has no
+    /// information about it. An ended call is explained from the journal, if nothing has been taken from it, by
+    /// replaying the whole journal twice; or from the history ([`crate::Options::history`]), which holds calls with
+    /// trouble. (To explain an ended call from a journal that was taken, replay the journal into an engine with a
+    /// journal.)
     ///
     /// ```
     /// use tidegate::{Engine, Options, Policy, Request, Time, Value, Verdict, Wait};
@@ -127,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// A call that goes on, or lingers.
+    /// Explains a call that is live or lingers.
     fn explain_live(&self, slot: Slot) -> CallExplanation {
         let call = &self.desk.calls[slot];
         let now = self.clock.now();
@@ -195,8 +196,8 @@ impl Engine {
         }
     }
 
-    /// A call that has ended, from the journal: once to find the input that ended it, once to see what was before it.
-    /// Without one from the history: its route is then as it stands now.
+    /// Explains an ended call from the journal: one replay to find the input that ended it, a second to see the state
+    /// before it. Without a journal, explains it from the history, with the present state of its route.
     fn explain_ended(&self, call: CallId) -> Option<CallExplanation> {
         let Some(mut inputs) = self.journal.all() else {
             let story = self.desk.notes.of_call(call);

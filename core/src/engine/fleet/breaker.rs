@@ -1,9 +1,10 @@
-//! A breaker that is the fleet's (semantics 10.1, 10.7): each process has its own, which decides; what one decides, all
-//! learn. An opening is written at once; otherwise traffic carries a look at the store's state now and then. Probes are each
-//! process's own, and the first whose probes close it closes it for all.
+//! A breaker of the fleet (semantics 10.1, 10.7). Each process has its own breaker, which decides; the processes
+//! exchange the decisions through the store. An opening is written at once. Otherwise traffic triggers a read of the
+//! store's state now and then. Each process sends its own probes, and the first process whose probes close its
+//! breaker closes it for all.
 //!
-//! A break has an epoch, which the store gives. What says which is what: `theirs` is a break that the fleet is in, and that
-//! ends where the fleet's ends; a break without it is the process's alone, because there was no quorum or no store.
+//! The store gives each break an epoch. `theirs` means that the present break is the fleet's, and ends when the
+//! fleet's ends. Without `theirs` the break is the process's alone, because there was no quorum or no store.
 
 mod stage;
 
@@ -18,7 +19,7 @@ use crate::full::Part;
 use crate::policy::{Breaker, FleetBreaker};
 use crate::time::{Duration, Time};
 
-/// What the script is asked to do.
+/// Operation of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::engine) enum Op {
     Read = 0,
@@ -26,30 +27,30 @@ pub(in crate::engine) enum Op {
     Close = 2,
 }
 
-/// What a route's breaker knows of the fleet's.
+/// What a route's breaker knows of the fleet's breaker.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::engine) struct Guard {
     settings: FleetBreaker,
-    /// The fleet's last break that this process knows of; 0 is none.
+    /// The fleet's last break that this process knows of; 0 means no break.
     epoch: u64,
-    /// Is the break that this breaker is in the fleet's?
+    /// Whether the present break of this breaker is the fleet's.
     theirs: bool,
-    /// Does the store know of the break that is this process's own?
+    /// Whether the store knows of this process's own break.
     reported: bool,
     /// The break that the probes of this process have closed.
     closed: u64,
-    /// Has a probe of this process failed, in a break of the fleet's?
+    /// Whether a probe of this process has failed in a break of the fleet.
     failed: bool,
-    /// When the state was last asked for.
+    /// When the state was last read.
     asked_at: Option<Time>,
-    /// Commands out.
+    /// Number of commands without an answer.
     out: u32,
-    /// The newest command that has been answered: older ones say nothing any more.
+    /// The newest answered command; answers to older ones are ignored.
     heard: CommandId,
 }
 
 impl Guard {
-    /// That of a breaker of the fleet's.
+    /// Creates the state for a breaker of the fleet; `None` for any other.
     pub fn of(breaker: Option<&Breaker>) -> Option<Part<Self>> {
         let settings = breaker?.fleet?;
         let it = Self {
@@ -66,7 +67,7 @@ impl Guard {
         Some(Part::new(it, settings.full()))
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     pub fn retune(it: &mut Option<Part<Self>>, to: Option<&Breaker>) {
         match (it.as_mut(), to.and_then(|to| to.fleet)) {
             (Some(guard), Some(settings)) => guard.settings = *settings,
@@ -78,12 +79,12 @@ impl Guard {
         self.epoch
     }
 
-    /// Takes note of a failed probe once.
+    /// Returns whether a probe has failed, and clears that.
     pub(super) fn take_failed(&mut self) -> bool {
         core::mem::take(&mut self.failed)
     }
 
-    /// After a fork: commands are the parent's.
+    /// After a fork: the commands belong to the parent.
     pub fn forget(&mut self) {
         self.out = 0;
     }
@@ -142,9 +143,9 @@ impl FleetDesk<'_> {
         );
     }
 
-    /// Takes the fleet's state from the reply to a command of `sent`. What is left of a break counts from the
-    /// question: however late the answer, no break is prolonged, and what is sent at the break's end arrives after it, as the
-    /// question arrived after it was sent.
+    /// Applies the fleet's state from the reply to a command sent at `sent`. The remaining time of a break counts
+    /// from `sent`. So a late answer never prolongs a break, and a command sent at the break's end reaches the store
+    /// after that end, because this command took time to reach the store too.
     pub(super) fn on_breaker_reply(
         &mut self,
         route: RouteAt,
@@ -155,7 +156,7 @@ impl FleetDesk<'_> {
         let &[state, remaining, epoch, _votes] = answer else {
             return missing("a number in the answer about a breaker");
         };
-        // No break is longer than the policy's longest, whatever the store says.
+        // Limit a break to the policy's longest, whatever the store answers.
         let longest =
             self.desk.routes[route].breaker.as_ref().map_or(Duration::ZERO, |it| it.longest_break());
         let remaining = remaining.min(longest.as_micros()).saturating_sub(now.since(sent).as_micros());
@@ -171,7 +172,7 @@ impl FleetDesk<'_> {
         guard.heard = command;
         guard.reported |= op == Op::Open;
         let own = breaker.state(now);
-        // A break of our own that the fleet has not heard of; one that is over by now is nobody's any more.
+        // Whether to report an own break that the fleet does not know. A break that is already over is not reported.
         let opens = own == BreakerState::Open && !guard.reported && breaker.refuses(now).is_some();
         let mut again = None;
         match state {
@@ -180,14 +181,14 @@ impl FleetDesk<'_> {
                 (guard.epoch, guard.theirs) = (epoch, true);
             }
             2 if epoch != guard.epoch || guard.theirs && own == BreakerState::Open => {
-                // The break is over, and nobody's probe has come back yet. Whoever is closed has not seen it: it probes too,
-                // and so does who took it for a longer one.
+                // The break is over, and no process's probe has succeeded yet. A closed breaker has not seen the
+                // break, so it probes too. So does a breaker that expected a longer break.
                 if own == BreakerState::Closed || guard.theirs && own == BreakerState::Open {
                     breaker.open_for(Duration::ZERO, now);
                 }
                 (guard.epoch, guard.theirs) = (epoch, true);
             }
-            // Not after a close: a store that knows of none by then would get it for ever.
+            // Not after a close: a store that by then knows of no break would get the command for ever.
             2 if own == BreakerState::Closed && guard.closed == epoch && op != Op::Close => {
                 again = Some(Op::Close);
             }

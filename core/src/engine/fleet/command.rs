@@ -1,4 +1,4 @@
-//! Commands as they are written, and replies as they are read.
+//! Writing commands and parsing replies.
 
 mod again;
 
@@ -13,16 +13,17 @@ use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, SLOTS, Script, StoreCommand};
 use crate::time::{Duration, Time};
 
-/// Integers in replies are below this: a double holds them exactly.
+/// Integers in replies must be below this: a double holds them exactly.
 const MOST: u64 = 1 << 53;
 
-/// Where the fences begin in the `tail` of a command about slots: behind the number of keys, the keys and six arguments.
+/// Index of the first fence in the `tail` of a command about slots: after the number of keys, the keys and six
+/// arguments.
 const FENCES: usize = 1 + SLOTS.keys.len() + 6;
 
-/// What a command is about.
+/// Subject of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Subject {
-    /// Tokens of a rate: `want`, but no fewer than `need`; for this call alone, where each asks for itself.
+    /// Tokens of a rate: `want`, but at least `need`. In strict mode for this call alone.
     Rate {
         want: u32,
         need: u32,
@@ -32,12 +33,12 @@ pub(super) enum Subject {
     Breaker {
         op: breaker::Op,
     },
-    /// So many slots of a bulkhead.
+    /// `count` slots of a bulkhead.
     Slots {
         op: slots::Op,
         count: u32,
     },
-    /// A rate, and a breaker, in a store without scripts.
+    /// A window of a rate, in a store without scripts; [`Subject::Mark`] is the same for a breaker.
     Window {
         link: plain::Link,
         wanted: plain::Wanted,
@@ -51,19 +52,19 @@ pub(super) enum Subject {
     Digest,
 }
 
-/// What of a route a command is about.
+/// Part of a route that a command is about.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::engine) enum Part {
     Rate,
     Breaker,
     Slots,
-    /// What nobody waits for.
+    /// Maintenance; no call waits for it.
     Upkeep,
     Digest,
 }
 
 impl Subject {
-    /// The integers of its answer; `None` of anything else.
+    /// The integers of an answer; `None` for any other answer.
     pub fn read(self, bytes: &[u8]) -> Option<Vec<u64>> {
         let (least, most) = match self {
             Self::Window { link, wanted } => {
@@ -79,8 +80,8 @@ impl Subject {
             Self::Slots { op: slots::Op::Release | slots::Op::Reap, .. } | Self::Digest => (2, 2),
         };
         let numbers = integers(bytes)?;
-        // Epochs and fences go back to the store, whose scripts take no number above this: one that did would be an error
-        // each time.
+        // Epochs and fences go back to the store, whose scripts accept no number above this: a larger one would cause
+        // an error each time.
         let returns = matches!(self, Self::Breaker { .. } | Self::Slots { .. });
         let known = !matches!(self, Self::Breaker { .. }) || numbers.first().is_some_and(|state| *state <= 2);
         let fits = known && (!returns || numbers.iter().all(|number| *number <= MOST / 2));
@@ -100,9 +101,9 @@ impl Subject {
     }
 }
 
-/// Whole numbers parted by single blanks.
+/// Integers separated by single blanks.
 fn integers(bytes: &[u8]) -> Option<Vec<u64>> {
-    // Longer than any answer of ours.
+    // Longer than any valid answer.
     if bytes.len() > 1 << 16 {
         return None;
     }
@@ -115,27 +116,27 @@ fn integer(word: &[u8]) -> Option<u64> {
     word.parse().ok().filter(|number| *number < MOST)
 }
 
-/// A command that has not been answered.
+/// A command without an answer yet.
 #[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub subject: Subject,
-    /// The route, or the pool, that it is about.
+    /// The route or the pool of the command.
     pub home: RouteId,
-    /// When it was given out, and when its answer is overdue.
+    /// When it was sent, and when its answer is overdue.
     pub sent: Time,
     pub due: Time,
-    /// Is it? Then the store has been given up on; what comes after all is still taken in.
+    /// Whether it is overdue. If so, the store was marked as lost; a late answer is still processed.
     pub overdue: bool,
-    /// Was the script named only, so that the store may not know it?
+    /// Whether the command only names the script, so that the store may not know it.
     pub by_name: bool,
-    /// None of a plain command.
+    /// `None` for a plain command.
     script: Option<&'static Script>,
     within: Duration,
-    /// The command without its first two words; a plain one whole.
+    /// The command without its first two words; all words of a plain command.
     tail: Vec<Vec<u8>>,
 }
 
-/// What a command is about: its route or pool, and the name of that in keys.
+/// Address of a command: its route or pool, and the name of that in keys.
 pub(super) struct Address {
     pub home: RouteId,
     pub entity: String,
@@ -146,13 +147,13 @@ impl Pending {
         self.within
     }
 
-    /// The fences that a command about slots names.
+    /// The fences named in a command about slots.
     pub fn fences(&self) -> Vec<u64> {
         let words = self.tail.iter().skip(FENCES);
         words.filter_map(|word| core::str::from_utf8(word).ok()?.parse().ok()).collect()
     }
 
-    /// How long the leases are that a command about slots asks for or renews.
+    /// Length of the leases that a command about slots requests or renews.
     pub fn lease(&self) -> Duration {
         let word = self.tail.get(FENCES - 3).and_then(|word| core::str::from_utf8(word).ok()?.parse().ok());
         Duration::from_micros(word.unwrap_or(0))
@@ -165,7 +166,7 @@ impl FleetStore {
         self.fleet.as_ref().map_or_else(Vec::new, |fleet| fleet.process.to_vec())
     }
 
-    /// Commands that no host will answer any more.
+    /// Forgets commands that the host will no longer answer.
     fn forget_commands(&mut self, now: Time) {
         while let Some(fleet) = self.fleet.as_mut()
             && let Some(oldest) = fleet.pending.first_entry()
@@ -176,7 +177,7 @@ impl FleetStore {
         }
     }
 
-    /// Gives back what a command has acquired, by the keys of that command: its route may be gone.
+    /// Releases slots that a command has acquired, by the keys of that command, because its route may be gone.
     pub(super) fn send_release(&mut self, of: &Pending, fences: Range<u64>, now: Time) {
         let Some(fleet) = self.fleet.as_mut() else {
             return missing("the store of a component of the fleet's");
@@ -196,8 +197,8 @@ impl FleetStore {
         self.commands.push(command);
     }
 
-    /// Sends a script, by name; its keys belong to the route or pool. What it is asked to do, where it does several
-    /// things, stands before the process.
+    /// Sends a script by name, with the keys of the route or pool. The operation, if the script has several, precedes
+    /// the process's name.
     pub(super) fn send(
         &mut self,
         script: &'static Script,
@@ -214,7 +215,7 @@ impl FleetStore {
         self.send_words(script, (to, subject), words, within, now);
     }
 
-    /// Sends a script, by name, with these arguments after its keys.
+    /// Sends a script by name, with these arguments after its keys.
     pub(super) fn send_words(
         &mut self,
         script: &'static Script,
@@ -249,7 +250,7 @@ impl FleetStore {
         self.forget_commands(now);
     }
 
-    /// Sends a plain command: its name, the end of its key, and what stands after the key.
+    /// Sends a plain command: its name, the suffix of its key, and the arguments after the key.
     pub(super) fn send_plain(
         &mut self,
         (to, subject): (Address, Subject),
@@ -281,7 +282,7 @@ impl FleetStore {
 }
 
 impl Fleet {
-    /// A command that goes out now.
+    /// Registers a command and returns it for the host.
     fn command(&mut self, pending: Pending) -> StoreCommand {
         self.last += 1;
         let id = CommandId::new(self.last);
@@ -299,7 +300,7 @@ impl Fleet {
         StoreCommand { id, words, key, within }
     }
 
-    /// Commands out about a part of a route.
+    /// Unanswered commands about a part of a route.
     fn about(&self, home: RouteId, part: Part) -> impl Iterator<Item = &Pending> {
         self.pending.values().filter(move |it| it.home == home && !it.overdue && it.subject.part() == part)
     }
@@ -309,14 +310,14 @@ impl Fleet {
         self.about(home, part).map(|it| it.due).min()
     }
 
-    /// How many they are.
+    /// Number of unanswered commands.
     pub(super) fn out(&self, home: RouteId, part: Part) -> usize {
         self.about(home, part).count()
     }
 }
 
-/// A name as a part of a key: what parts keys, braces (which say where a key lives) and control characters by their
-/// numbers.
+/// A name as a part of a key. Separators, braces (which select the key's place in a cluster) and control characters
+/// are replaced by their numbers.
 pub(super) fn escaped(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for c in name.chars() {

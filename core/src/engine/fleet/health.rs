@@ -1,11 +1,13 @@
-//! Is the store there (semantics 10.4)? For the engine as a whole, and for one key of it.
+//! Whether the store can be reached (semantics 10.4): for the engine as a whole, and for each part of a route.
 //!
-//! A key of a wrong type, or an answer that makes no sense, says something about that key. No answer, or an error of the
-//! server's, says something about the server; unless others have been answered meanwhile, as where a cluster has lost one
-//! shard of many. The first then takes only its own part of its own route to `on_loss`, the second all of them.
+//! A key of a wrong type, or an answer without sense, concerns that key: it takes only its own part of its own route
+//! to `on_loss`. No answer, or a server error, concerns the server and takes all parts to `on_loss`. The exception is
+//! a loss while other commands have been answered, as when a cluster has lost one shard of many: it counts as the
+//! first kind.
 //!
-//! What took all of them is a suspect until it has been answered itself: it tries the store on a schedule of its own, so that
-//! it cannot take the turn of those whose shard is there, and when they have brought the store back, its next loss is its own.
+//! The place whose loss took down all parts is a suspect until it has been answered itself. It probes the store on a
+//! schedule of its own, so that it does not use up the probes of places whose shard works. Once those have brought
+//! the store back, the suspect's next loss takes down only itself.
 
 mod loss;
 
@@ -22,43 +24,43 @@ use crate::action::RouteId;
 use crate::fleet::CommandId;
 use crate::time::{Duration, Time};
 
-/// While the store is down it is tried again after this, then twice that, at most [`RAREST`]; half more or less.
+/// First delay before a probe of a lost store. It doubles up to [`RAREST`]; each delay is jittered by half.
 const PROBED: Duration = Duration::from_secs(1);
-/// Often enough that a fleet is together again soon: until it is, all go by their own shares.
+/// Short enough that a fleet soon shares its state again; until then each process uses its own share.
 pub(super) const RAREST: Duration = Duration::from_secs(2);
 
-/// The map of keys is looked through for routes that are gone when it has grown to this, and then to twice what is left.
+/// Size of the map of keys at which routes that are gone are removed from it; afterwards at twice the remaining size.
 const LOOKED_THROUGH: usize = 16;
 
-/// A part of a route, or of a pool: what has a key of its own.
+/// A part of a route or of a pool, which has a key of its own.
 pub(super) type Place = (RouteId, Part);
 
-/// A store that is gone.
+/// State of a lost store.
 #[derive(Clone, Copy, Debug)]
 struct Down {
-    /// Answers to this command and those before it say nothing about now.
+    /// Answers to this command and earlier ones say nothing about the present.
     since: CommandId,
     probe_at: Time,
     interval: Duration,
 }
 
-/// A place that has lost the store.
+/// State of a place that has lost the store.
 #[derive(Clone, Copy, Debug)]
 struct Own {
     down: Down,
-    /// Is it gone for this place alone? Else the place is what took it down for all.
+    /// Whether only this place has lost the store. Otherwise the place's loss took it down for all.
     alone: bool,
 }
 
-/// What is known of the store's health.
+/// Known state of the store's health.
 #[derive(Debug)]
 pub(super) struct Health {
-    /// Gone for all.
+    /// The loss for all places, if there is one.
     all: Option<Down>,
-    /// Gone for some, and suspects.
+    /// Places with a loss of their own, and suspects.
     some: BTreeMap<Place, Own>,
     look_through: usize,
-    /// Whose command was answered last, and when; and the last of all others.
+    /// Route and time of the last answer, and of the last answer to any other route.
     heard: [Option<(RouteId, Time)>; 2],
 }
 
@@ -80,12 +82,12 @@ impl Health {
         self.heard[0] = Some((home, now));
     }
 
-    /// Has anybody else been answered since?
+    /// Whether a command of another route has been answered since.
     fn others_heard(&self, home: RouteId, since: Time) -> bool {
         self.heard.iter().flatten().any(|(other, at)| *other != home && *at > since)
     }
 
-    /// Until when nobody sends at this place; none where anybody may.
+    /// The loss that stops commands of this place, if there is one.
     fn closed(&mut self, place: Place) -> Option<&mut Down> {
         let everywhere = self.all.is_some();
         match self.some.get_mut(&place).filter(|own| own.alone || everywhere) {
@@ -95,7 +97,7 @@ impl Health {
     }
 }
 
-/// For whom an answer has brought the store back.
+/// The scope for which an answer has brought the store back.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Back {
     all: bool,
@@ -103,13 +105,13 @@ pub(super) struct Back {
 }
 
 impl FleetStore {
-    /// Is the store there for this part of a route?
+    /// Whether the store can be reached for this part of a route.
     #[inline]
     pub(in crate::engine) fn is_up(&self, routes: &Routes, home: PoolAt, part: Part) -> bool {
         self.fleet.as_ref().is_some_and(|fleet| fleet.is_up(routes, home, part))
     }
 
-    /// When a store that is down is tried again for it.
+    /// Time until the next probe of a lost store for this part.
     pub(super) fn back_in(
         &mut self,
         routes: &Routes,
@@ -121,7 +123,7 @@ impl FleetStore {
         self.fleet.as_mut()?.health.closed(place).map(|down| down.probe_at.since(now))
     }
 
-    /// May a command go out now? While the store is down, one that may is the probe.
+    /// Whether a command may be sent now. While the store is lost, the command that may is the probe.
     pub(super) fn may_send(&mut self, (home, part): Place, seed: u64, now: Time) -> bool {
         let place = (home, part);
         let Some(fleet) = self.fleet.as_deref_mut() else {
@@ -137,13 +139,13 @@ impl FleetStore {
         if let Some(it) = fleet.health.closed(place) {
             *it = Down { probe_at, interval, ..down };
         }
-        // A host that takes no commands: what is overdue need not be sent any more, and would else heap up.
+        // If the host takes no commands, drop overdue ones: they need not be sent any more, and would pile up.
         let pending = &fleet.pending;
         self.commands.retain(|command| pending.get(&command.id).is_some_and(|it| !it.overdue));
         true
     }
 
-    /// Places of routes that are gone, now and then.
+    /// Removes the places of evicted routes, now and then.
     fn forget_places(&mut self, routes: &Routes) {
         let Some(fleet) = self.fleet.as_deref_mut() else {
             return missing("the store of a component of the fleet's");
@@ -157,13 +159,13 @@ impl FleetStore {
 }
 
 impl Fleet {
-    /// The store, as people see it.
+    /// The store's state as shown to people.
     pub fn view(&self) -> StoreView {
         let commands = self.pending.values().filter(|it| !it.overdue).count() as u32;
         StoreView { up: self.health.all.is_none(), commands }
     }
 
-    /// Is the store there for this part of a route?
+    /// Whether the store can be reached for this part of a route.
     #[inline]
     pub(super) fn is_up(&self, routes: &Routes, home: PoolAt, part: Part) -> bool {
         self.health.is_up((routes.lasting_id(home.route()), part))

@@ -1,10 +1,10 @@
-//! A rate that is the fleet's (semantics 10.1, 10.4, 10.5): tokens are taken from the store by the lease, and calls take
-//! them from there with no I/O. A call that finds none waits for the store's answer, in the queue of its rate.
+//! A rate of the fleet (semantics 10.1, 10.4, 10.5): the process leases tokens from the store, and calls take leased
+//! tokens without I/O. A call that finds none waits for the store's answer, in the queue of its rate.
 //!
-//! How it stands with a queue follows from three things: is the store there; is a command out; has the store said that
-//! there is nothing before a certain moment. While the store is gone, the process's own share stands in: a bucket of one
-//! N-th of the rate, N the number of processes that the store last reported. It is charged by every token that is spent, also while
-//! the store is there, so that a loss gives nobody a new burst.
+//! Three facts determine the state of a queue: whether the store can be reached, whether a command is out, and until
+//! when the store has said that it has no tokens. While the store is lost, the process's own share applies: a bucket
+//! of one N-th of the rate, where N is the number of processes that the store last reported. Every spent token is
+//! charged to it, even while the store is up, so that a loss grants no process a new burst.
 
 mod ask;
 mod loss;
@@ -20,21 +20,21 @@ use crate::limit::{RateSettings, TokenBucket};
 use crate::policy::FleetRate;
 use crate::time::{Duration, Time};
 
-/// Leased tokens that are not spent within this are given back.
+/// Leased tokens not spent within this are returned.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// A process says this often that it is one of the fleet; the store forgets it after five such times.
+/// How often a process announces itself to the store, which forgets it after five such intervals.
 const SEEN: Duration = Duration::from_secs(1);
 
-/// No fleet has more processes: what a store says beyond that is an error, and would leave a process no share of its own.
+/// The largest fleet. A larger number is an error of the store, and would leave a process no share of its own.
 pub(super) const MOST_PROCESSES: u64 = 10_000;
 
-/// The shortest wait that a store's "not now" means.
+/// The shortest wait after the store has refused.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// The longest time that nobody asks a store that has less than was wanted.
+/// The longest pause before asking a store that had fewer tokens than wanted.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Leases that are kept apart; more than these expire together.
+/// Number of leases with separate expiry; further ones expire together.
 const MOST_LEASES: usize = 8;
 
 /// A process's part of a rate of the fleet.
@@ -42,31 +42,31 @@ const MOST_LEASES: usize = 8;
 pub(in crate::engine) struct Share {
     settings: RateSettings,
     fleet: FleetRate,
-    /// Tokens leased, oldest first, and when they expire.
+    /// Leased tokens, oldest first, and when they expire.
     leased: VecDeque<(u32, Time)>,
-    /// What the process may spend by itself while the store is gone.
+    /// The process's own share, for use while the store is lost.
     local: TokenBucket,
-    /// Processes that share the rate, as the store last said.
+    /// Processes that share the rate, by the store's last answer.
     processes: u32,
-    /// Commands out that ask for tokens.
+    /// Unanswered commands that ask for tokens.
     asked: u32,
-    /// Tokens to give back with the next command.
+    /// Tokens to return with the next command.
     back: u32,
-    /// The store has said that there are not so many tokens before this moment.
+    /// The store has said that it will not have this many tokens before this moment.
     empty: Option<(u32, Time)>,
-    /// Until then the own share is a bound too, because the store has just come back.
+    /// End of recovery: until then the own share is a bound too, because the store has just come back.
     recovery_until: Time,
-    /// Tokens spent while it was gone.
+    /// Tokens spent while the store was lost.
     alone: u32,
-    /// Tokens of calls that may not wait for an answer, which the store has yet to count.
+    /// Tokens of calls that may not wait for an answer, which the store has not counted yet.
     uncounted: u32,
-    /// The store had fewer tokens than were to be counted; it is asked again then.
+    /// When to report the rest of the debt, because the store had fewer tokens than that.
     count_at: Time,
-    /// When the store last got the name of this process.
+    /// When the store last got this process's name.
     seen: Option<Time>,
-    /// How long answers are waited for, as the last call's policy has it.
+    /// Timeout for answers, from the policy of the last call.
     within: Duration,
-    /// What it has had of the window, in a store without scripts.
+    /// This process's part of the window, in a store without scripts.
     part: plain::Part,
 }
 
@@ -107,7 +107,7 @@ impl Share {
         self.processes
     }
 
-    /// So many tokens have been counted, and these are now all of the window: how many processes share the rate.
+    /// Counts `wanted` tokens; `all` is the window's new total. Returns how many processes share the rate.
     pub(super) fn counted(&mut self, wanted: u64, all: u64) -> u32 {
         self.part.count(wanted, all).unwrap_or(self.processes)
     }
@@ -121,21 +121,21 @@ impl Share {
         &mut self.local
     }
 
-    /// Goes on with other settings; what is leased stays.
+    /// Applies new settings; keeps leased tokens.
     pub fn retune(&mut self, settings: RateSettings, fleet: FleetRate, now: Time) {
         (self.settings, self.fleet) = (settings, fleet);
         self.local.retune(share_of(settings, self.processes), now);
         self.empty = None;
     }
 
-    /// After a fork: leases and commands are the parent's.
+    /// After a fork: leases and commands belong to the parent.
     pub fn forget(&mut self) {
         self.leased.clear();
         (self.asked, self.back, self.empty, self.seen) = (0, 0, None, None);
         self.uncounted = 0;
     }
 
-    /// Does every call ask for itself?
+    /// Whether every call asks for itself.
     fn strict(&self) -> bool {
         self.fleet.lease == 1
     }
@@ -145,7 +145,7 @@ impl Share {
         self.leased.iter().filter(|it| now < it.1).fold(0, |sum, it| sum.saturating_add(it.0))
     }
 
-    /// Tokens that have not been spent in time go back with the next command.
+    /// Schedules unspent tokens whose lease is over for return with the next command.
     fn expire(&mut self, now: Time) {
         while let Some((tokens, _)) = self.leased.front().copied().filter(|it| it.1 <= now) {
             self.leased.pop_front();
@@ -157,7 +157,7 @@ impl Share {
         self.back = self.back.saturating_add(tokens).min(self.settings.burst);
     }
 
-    /// Is there something at hand for a call of this cost?
+    /// Whether leased tokens suffice for a call of this cost.
     pub fn has(&mut self, cost: u32, now: Time) -> bool {
         self.tokens(now) >= cost && self.allows(cost, now)
     }
@@ -191,8 +191,8 @@ impl Share {
         }
     }
 
-    /// How long nobody asks once the store has given less than was wanted: until the rate has brought a lease, at most
-    /// 50 ms. A fleet that wants more than its rate would else ask for every token by itself.
+    /// Pause before asking again after the store has given less than wanted: until the rate has produced a lease, at
+    /// most 50 ms. Otherwise a fleet that wants more than its rate would ask for every token separately.
     fn pause(&self) -> Duration {
         if self.strict() {
             return Duration::ZERO;
@@ -202,13 +202,14 @@ impl Share {
         Duration::from_micros(u64::try_from(lease).unwrap_or(u64::MAX)).min(PAUSE)
     }
 
-    /// How long until so many tokens more may be had, as far as the store has said, and the own share is a bound.
+    /// Time until `tokens` more tokens may be available, by the store's last answer and, where it is a bound, the own
+    /// share.
     pub fn turn(&mut self, tokens: u64, now: Time) -> Duration {
         let own = self.own_turn(tokens, 0, now);
         self.store_turn(tokens, now).max(own)
     }
 
-    /// How long until so many tokens can be taken.
+    /// Time until `tokens` tokens can be taken.
     pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
         if tokens <= u64::from(self.tokens(now)) {
             self.own_turn(tokens, 0, now)
@@ -225,13 +226,13 @@ impl Share {
         from.since(now).plus(Duration::from_micros(u64::try_from(flow).unwrap_or(u64::MAX)))
     }
 
-    /// The moment before which the store has nothing for a call of this cost.
+    /// Until when the store has no tokens for a call of this cost.
     fn empty_for(&self, cost: u32, now: Time) -> Option<Time> {
         self.empty.filter(|(need, until)| cost >= *need && now < *until).map(|it| it.1)
     }
 }
 
-/// One of so many equal parts of a rate: its permits in so many times the span.
+/// One of `processes` equal parts of a rate: its permits in `processes` times the span.
 fn share_of(settings: RateSettings, processes: u32) -> RateSettings {
     let processes = processes.max(1);
     RateSettings {

@@ -1,4 +1,4 @@
-//! Commands go out and answers come in: what hosts call.
+//! Interface for hosts: taking commands and returning answers.
 
 use crate::action::Flags;
 use crate::engine::fleet::command::{Pending, Subject, escaped};
@@ -22,21 +22,21 @@ impl FleetDesk<'_> {
                 None => Loss::GARBLED,
             },
             Reply::Error(text) if text.starts_with(b"NOSCRIPT") && pending.by_name => {
-                // Nothing has been done. Where it comes too late, whoever asked has gone on.
+                // The command had no effect. If its answer is overdue, the waiters have already moved on.
                 if !pending.overdue {
                     self.send_source(pending, now);
                 }
                 return;
             }
             Reply::Error(text) => Loss::of_error(text),
-            // Whoever gives up does so when the time is over; a client without a connection knows at once.
+            // A host gives up when the time is over; a client without a connection knows at once.
             Reply::Lost if pending.due <= now => Loss::TIMEOUT,
             Reply::Lost => Loss::CONNECTION,
         };
         self.store_objected(command, &pending, why, now);
     }
 
-    /// What a command asked for has been answered.
+    /// Applies the answer to a component's command.
     fn on_component_reply(&mut self, command: CommandId, pending: &Pending, answer: &[u64], now: Time) {
         let Some(home) = self.desk.routes.still_fleets(pending) else {
             if let Subject::Slots { op: slots::Op::Acquire, count } = pending.subject {
@@ -64,16 +64,17 @@ impl FleetDesk<'_> {
 }
 
 impl Engine {
-    /// Attaches the store through which a fleet shares its state, before the first policy that says `store = "fleet"`.
-    /// The engine itself talks to nobody: it hands its host commands ([`Engine::take_commands`]) and gets what came of
-    /// them ([`Engine::on_reply`]).
+    /// Attaches the store through which a fleet shares its state, before the first policy with `store = "fleet"`. The
+    /// engine does no I/O itself: its host takes commands ([`Engine::take_commands`]) and returns the results
+    /// ([`Engine::on_reply`]).
     ///
-    /// Keys begin with `namespace`, by default (where it is empty) `tidegate`: fleets that have nothing to do with each
-    /// other but share a server have different ones. Braces, bars and control characters in it are escaped, and it is cut
-    /// at 100 bytes. An engine has one store: attaching another changes nothing.
+    /// Keys begin with `namespace`; an empty one means `tidegate`. Unrelated fleets that share a server need
+    /// different namespaces. Braces, bars and control characters in it are escaped, and it is cut at 100 bytes. An
+    /// engine has one store: attaching another changes nothing.
     ///
-    /// `process` is 64 random bits from the platform, drawn for each call. They name the process in the store; two processes
-    /// of one name would be one, so the engine's seed, which tests and deployments may set, does not serve.
+    /// `process` is 64 random bits from the platform, drawn for each call of this method. They name the process in
+    /// the store, where two processes of the same name would count as one. The engine's seed cannot serve, because
+    /// tests and deployments may set it.
     ///
     /// ```
     /// use tidegate::fleet::{MemoryStore, Reply, StoreKind};
@@ -115,8 +116,8 @@ impl Engine {
         self.flags()
     }
 
-    /// Moves the commands for the store into `out`, oldest first. Take them under the same lock as the step that set the
-    /// flag, and run each detached from any call: no call may be cancelled or delayed with it.
+    /// Moves the commands for the store into `out`, oldest first. Take them under the same lock as the step that set
+    /// the flag. Run each detached from any call, so that no call is cancelled or delayed with it.
     pub fn take_commands(&mut self, out: &mut Vec<StoreCommand>) {
         if !self.store.commands.is_empty() {
             self.journal.write(|| Input::Commands);
@@ -124,8 +125,8 @@ impl Engine {
         out.append(&mut self.store.commands);
     }
 
-    /// Takes what came of a command. The first answer counts; later ones, and those to commands that this engine never
-    /// gave or that a fork has made its parent's, change nothing. Drain wakes and commands under the same lock.
+    /// Handles the result of a command. The first answer counts. Later ones, and answers to commands that this engine
+    /// never gave or that belong to a fork's parent, change nothing. Drain wakes and commands under the same lock.
     pub fn on_reply(&mut self, command: CommandId, reply: Reply<'_>, now: Time) -> Flags {
         self.journal.write(|| Input::Reply { command, reply: reply.into(), now });
         let now = self.clock.observe(now);

@@ -1,8 +1,8 @@
-//! What is remembered of evicted routes: their debts, in a sketch of constant size (ADR 0019).
+//! Debts of evicted routes, in a sketch of constant size (ADR 0019).
 //!
-//! A sketch has four rows of cells. A key has a cell in each row, and a debt is written into all four, where the greater
-//! debt stays. The least of a key's four cells is therefore at least what the key owes: no debt is ever forgotten, and a
-//! key that owes nothing inherits one only where other keys have written into all four of its cells.
+//! A sketch has four rows of cells. A key has one cell in each row. A debt is written into all four cells, and each
+//! keeps the greater debt. So the least of a key's four cells is at least the key's debt: no debt is ever forgotten.
+//! A key without debts inherits one only if other keys have written into all four of its cells.
 
 use crate::debt::{Debt, Unit};
 use crate::limit::{RateSettings, TokenBucket};
@@ -13,12 +13,12 @@ use std::collections::BTreeMap as Map;
 
 /// Rows of a sketch.
 pub(in crate::engine) const ROWS: usize = 4;
-/// The fewest and the most cells of a row; between them, as many as there may be routes.
+/// Smallest and largest number of cells in a row; between them, as many as the largest number of routes.
 pub(in crate::engine) const NARROWEST: u32 = 256;
 pub(in crate::engine) const WIDEST: u32 = 1 << 16;
 
-/// Whose debt it is. A budget has two sketches, since time pays a `window` and only successes pay the others: while one sort
-/// of budget is in force, what keys owe of the other is remembered as it is.
+/// Component that owns a debt. A budget has two sketches, because time pays the debts of a `window` and only
+/// successes pay those of other kinds. While one kind of budget is in force, debts to the other are kept unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(in crate::engine) enum Owner {
     Rate,
@@ -26,28 +26,31 @@ pub(in crate::engine) enum Owner {
     Window,
     HedgeBudget,
     HedgeWindow,
-    /// Not a debt: the key has shared the policy's overflow route.
+    /// Not a debt: notes that the key has shared the policy's overflow route.
     Overflow,
 }
 
-/// What a route owes: its rate limit, its retry budget, its hedges' own budget. Nothing where it has none that may owe.
+/// Debts of a route: of its rate limit, its retry budget and its hedge budget; `None` for a component that cannot
+/// have debts.
 pub(in crate::engine) type Owed = [Option<(Owner, Unit, Debt)>; 3];
 
 /// The debts of all evicted routes, by policy.
 #[derive(Debug)]
 pub(in crate::engine) struct Debts {
-    /// What keys are hashed with, so that nobody can choose keys that meet in their cells.
+    /// Secret of the keys' hash, so that no caller can choose keys whose cells collide.
     pub secret: u64,
     pub width: u32,
     pub sketches: Map<(u16, Owner), Sketch>,
-    /// Changes of meaning so far: what was read of a sketch before one does not go with what is read after it.
+    /// Number of changes of meaning so far. Values read from a sketch before and after a change do not belong
+    /// together.
     pub changes: u64,
 }
 
 #[derive(Debug)]
 pub(in crate::engine) struct Sketch {
     pub unit: Unit,
-    /// Amount and end of each cell, row after row. Plain numbers, because zeroed memory costs nothing until it is used.
+    /// Amount and end of each cell, row after row. Plain integers, because zeroed memory costs nothing until it is
+    /// used.
     pub cells: Vec<u64>,
 }
 
@@ -57,12 +60,12 @@ impl Debts {
         Self { secret, width, sketches: Map::new(), changes: 0 }
     }
 
-    /// Is nothing remembered of any key?
+    /// Whether no key has a remembered debt.
     pub fn is_empty(&self) -> bool {
         self.sketches.is_empty()
     }
 
-    /// The number of a key, by which its cells are found.
+    /// Hash of a key, which determines its cells.
     pub fn hash(&self, key: &str) -> u64 {
         let mut hash = rng::split_mix(self.secret ^ key.len() as u64);
         for bytes in key.as_bytes().chunks(8) {
@@ -72,7 +75,7 @@ impl Debts {
         hash
     }
 
-    /// The sketch of an owner; makes one if there is none.
+    /// The sketch of an owner; creates a missing one.
     #[allow(clippy::map_entry)] // a small engine's map has no entries
     pub fn sketch(&mut self, policy: u16, owner: Owner, unit: Unit) -> Option<&mut Sketch> {
         if !self.sketches.contains_key(&(policy, owner)) {
@@ -82,7 +85,7 @@ impl Debts {
         self.sketches.get_mut(&(policy, owner))
     }
 
-    /// Writes a debt of a key down.
+    /// Records a debt of a key.
     pub fn note(&mut self, policy: u16, (owner, unit): (Owner, Unit), hash: u64, debt: Debt, now: Time) {
         let places = places(hash, self.width);
         let Some(sketch) = self.sketch(policy, owner, unit) else { return };
@@ -91,7 +94,7 @@ impl Debts {
         }
     }
 
-    /// What a key owes at most: never less than was written for it.
+    /// Upper bound of a key's debt: never less than was recorded for it.
     pub fn of(&self, policy: u16, owner: Owner, hash: u64, now: Time) -> Debt {
         let Some(sketch) = self.sketches.get(&(policy, owner)) else { return Debt::NONE };
         let mut least: Option<Debt> = None;
@@ -107,19 +110,19 @@ impl Debts {
         least.unwrap_or(Debt::NONE)
     }
 
-    /// Forgets what has been written of all keys.
+    /// Forgets the debts of all keys to one owner.
     pub fn forget(&mut self, policy: u16, owner: Owner) {
         self.changes += u64::from(self.sketches.remove(&(policy, owner)).is_some());
     }
 
-    /// Forgets what has been written of all keys of a policy.
+    /// Forgets all debts of all keys of a policy.
     pub fn forget_policy(&mut self, policy: u16) {
         for owner in Owner::ALL {
             self.forget(policy, owner);
         }
     }
 
-    /// Gives a rate limit's debts other settings: as many tokens are missing as before.
+    /// Converts a rate limit's debts to other settings: the number of missing tokens stays the same.
     pub fn retune_rate(&mut self, policy: u16, to: RateSettings, now: Time) {
         let Some(sketch) = self.sketches.get_mut(&(policy, Owner::Rate)) else { return };
         let Unit::Rate(from) = core::mem::replace(&mut sketch.unit, Unit::Rate(to)) else { return };
@@ -129,8 +132,8 @@ impl Debts {
         }
     }
 
-    /// Gives a budget's debts other settings. Where its kind is another, a key that owes has spent the burst of the new one.
-    /// `other` says that the budget in force before was not one of the same sketch.
+    /// Converts a budget's debts to other settings. If the kind changes, a key with a debt has spent the burst of the
+    /// new budget. `other` means that the previous budget used the other sketch.
     pub fn retune_budget(
         &mut self,
         policy: u16,
@@ -145,7 +148,7 @@ impl Debts {
         if let Some(sketch) = self.sketches.get_mut(&(policy, owner)).filter(|sketch| sketch.unit != unit) {
             sketch.unit = unit;
             match unit {
-                // Retries leave the window when they would have; until then none of the floor is granted.
+                // Retries leave the window when they would have; until then the floor is not granted.
                 Unit::Window(_) => sketch.each(now, |debt| Debt { amount: WHOLE_FLOOR, ..debt }),
                 _ => sketch.each(now, |_| spent),
             }
@@ -170,7 +173,7 @@ impl Owner {
     const ALL: [Self; 6] =
         [Self::Rate, Self::Budget, Self::Window, Self::HedgeBudget, Self::HedgeWindow, Self::Overflow];
 
-    /// Whose the debts of a budget with this unit are.
+    /// The owner of the debts of a budget with this unit.
     pub fn of(unit: Unit, hedges: bool) -> Self {
         match unit {
             Unit::Window(_) if hedges => Self::HedgeWindow,
@@ -202,7 +205,7 @@ impl Sketch {
         (self.cells[cell], self.cells[cell + 1]) = (both.amount, both.until.as_micros());
     }
 
-    /// Gives each debt that is owed another meaning.
+    /// Converts each outstanding debt.
     fn each(&mut self, now: Time, mut to: impl FnMut(Debt) -> Debt) {
         for cell in (0..self.cells.len()).step_by(2) {
             let debt = self.read(cell);
@@ -214,7 +217,7 @@ impl Sketch {
     }
 }
 
-/// Where a key's cells begin, one in each row.
+/// Index of a key's cells, one in each row.
 fn places(hash: u64, width: u32) -> [usize; ROWS] {
     let (first, step) = (hash as u32, (hash >> 32) as u32 | 1);
     core::array::from_fn(|row| {

@@ -1,4 +1,4 @@
-//! The parts of one route or pool: each written under its name, and read by the settings that hold now.
+//! The parts of one route or pool: each is written under its name, and read under the present settings.
 
 use crate::breaker::CircuitBreaker;
 use crate::debt::Unit;
@@ -17,11 +17,11 @@ use crate::state::{Damage, Loader, Moments, Saver, Value};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
 
-/// The names of the parts.
+/// Names of the parts.
 const NAMES: [&str; 10] =
     ["forced", "budget", "rate", "send", "limit", "breaker", "throttle", "hedge", "hedge_budget", "holds"];
 
-/// The parts of a route or a pool that a saved state has.
+/// The saved parts of a route or a pool.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     forced: bool,
@@ -33,15 +33,15 @@ pub(super) struct Parts {
     throttle: Option<Part<AdaptiveThrottle>>,
     hedger: Option<Part<Hedger>>,
     holds: Option<Part<Holds>>,
-    /// What budgets owe that are of another sort by now.
+    /// Debts of saved budgets whose kind is no longer in use.
     pub lost: Owed,
-    /// Those that have started fresh because their settings are others now.
+    /// Names of the parts that began anew because their settings have changed.
     pub dropped: Vec<&'static str>,
 }
 
-/// Writes the parts of a route that have anything to remember; `whole` says that its whole policy is forced open.
+/// Writes the nonempty parts of a route; `whole` means that its whole policy is forced open.
 pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
-    // Where the whole policy is forced, that is all there is to know: clearing it clears every route.
+    // If the whole policy is forced, saving that is enough: clearing it clears every route.
     if route.forced && !whole {
         to.part("forced", |to| to.flag(true));
     }
@@ -52,11 +52,11 @@ pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
         match queue.map(|queue| &queue.bucket) {
             Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
             Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
-            // Leases are the process's, and what the fleet has spent is in the store.
+            // Leases belong to the process, and the store keeps what the fleet has spent.
             Some(Bucket::Fleet(_)) | None => {}
         }
     }
-    // A pool without a limit is what is left of a bulkhead that was taken away.
+    // A pool without a limit remains from a bulkhead that was removed.
     if let Some(pool) = route.pool.as_ref().filter(|pool| pool.limit != u32::MAX) {
         to.part("limit", |to| pool.limiter.save(to));
     }
@@ -78,7 +78,7 @@ pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
 }
 
 impl Parts {
-    /// Reads what was saved of a route of this policy, or of a pool. Where it is damaged: the part, and the rule.
+    /// Reads the saved parts of a route of this policy, or of a pool. Damage is reported as the part and the rule.
     pub fn load(
         saved: &Value,
         (policy, shared_pools): (&Policy, SharedPools),
@@ -160,7 +160,7 @@ impl Parts {
         Ok(())
     }
 
-    /// A saved budget under the present settings. What it owes is remembered where those are of another sort.
+    /// Restores a saved budget under the present settings. If its kind has changed, its debt is kept apart.
     fn budget_of(
         &mut self,
         hedges: bool,
@@ -184,7 +184,7 @@ impl Parts {
         }
     }
 
-    /// What a route of these parts owes.
+    /// Debts of a route with these parts.
     pub fn owed(&mut self, now: Time) -> Owed {
         let of = |budget: Option<&mut Budget>, hedges| {
             let budget = budget?;
@@ -200,14 +200,14 @@ impl Parts {
         ]
     }
 
-    /// Would an eviction spare a route of these parts?
+    /// Whether an eviction would spare a route with these parts.
     pub fn is_pinned(&self, now: Time) -> bool {
         self.forced || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
     }
 }
 
 impl Route {
-    /// Goes on from saved parts; no call is in it yet.
+    /// Applies saved parts to a route without calls.
     pub(super) fn go_on_from(&mut self, parts: Parts) {
         let Parts {
             forced,
@@ -227,7 +227,7 @@ impl Route {
             |(rate, full)| Some(Part::new(RateQueue::new(Bucket::Cubic(Rare::new(rate, full))), full));
         self.forced |= forced;
         self.budget = budget.or(self.budget.take());
-        // A rate that is the fleet's by now has its state in the store.
+        // The state of a rate that has joined the fleet is in the store.
         let is_local = self.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Tokens(_)));
         self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), queue);
         self.send = send.zip(Full::here()).map_or_else(|| self.send.take(), cubic);
@@ -235,7 +235,7 @@ impl Route {
         self.throttle = throttle.or(self.throttle.take());
         self.hedger = hedger.or(self.hedger.take());
         self.holds = holds.or(self.holds.take());
-        // Permits of the fleet's are those whose slots it leases.
+        // The permits of a bulkhead of the fleet are its leased slots.
         if let (Some(pool), Some(limiter), None) = (&mut self.pool, limiter, &self.slots) {
             pool.set_limit(limiter.limit());
             pool.limiter = limiter;

@@ -10,11 +10,11 @@ use crate::wide;
 pub struct WindowSettings {
     /// How long a deposit or a withdrawal counts; at least 10 µs.
     pub ttl: Duration,
-    /// Retries per second that are allowed whatever the number of calls.
+    /// Retries per second that are always allowed, independent of the number of calls.
     pub min_retries_per_sec: f64,
     /// Retries allowed per recent call, as a fraction.
     pub percent_can_retry: f64,
-    /// How the share of calls is rounded.
+    /// Rounding of the share of calls.
     pub rounding: Rounding,
 }
 
@@ -30,18 +30,18 @@ impl Default for WindowSettings {
     }
 }
 
-/// How `deposits · percent` becomes a whole number of retries.
+/// Rounding of `deposits · percent` to a whole number of retries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rounding {
-    /// Down, as the seed document has it.
+    /// Down, as in the seed document.
     Floor,
-    /// Up, as the released `httpware` has it.
+    /// Up, as in the released `httpware`.
     Ceil,
 }
 
 const SLICES: usize = 10;
 
-/// An amount that is the whole floor, however large that is.
+/// An amount that uses up the whole floor, however large the floor is.
 pub(crate) const WHOLE_FLOOR: u64 = u32::MAX as u64;
 
 /// A budget over a sliding window of ten slices: each call deposits, each retry withdraws, and a retry is refused when
@@ -66,12 +66,12 @@ pub struct RetryBudget {
     floor: u64,
     slices: [Slice; SLICES],
     totals: Slice,
-    /// The newest slice's number, counted from `anchor`, and the moment it ends.
+    /// Number of the newest slice, counted from `anchor`, and the moment it ends.
     current: u64,
     current_ends: Time,
-    /// The first moment seen: slices are counted from here, so that no decision depends on the clock's origin.
+    /// The first moment seen. Slices are counted from here, so that no decision depends on the clock's origin.
     anchor: Option<Time>,
-    /// What of the floor is used up until a moment, beside the withdrawals in the slices.
+    /// Part of the floor that is used up until a moment, besides the withdrawals in the slices.
     carried: Debt,
 }
 
@@ -109,14 +109,14 @@ impl RetryBudget {
     #[inline]
     pub fn deposit(&mut self, now: Time) {
         self.roll(now);
-        // A slice that is full stops counting: it then allows fewer retries, never more.
+        // A full slice stops counting: that allows fewer retries, never more.
         if self.totals.deposits < u32::MAX {
             self.slices[self.current as usize % SLICES].deposits += 1;
             self.totals.deposits += 1;
         }
     }
 
-    /// Takes one retry, if there is one to take.
+    /// Withdraws one retry if the budget allows it.
     pub fn try_withdraw(&mut self, now: Time) -> bool {
         if self.balance(now) == 0 || self.totals.withdrawals == u32::MAX {
             return false;
@@ -126,7 +126,7 @@ impl RetryBudget {
         true
     }
 
-    /// Gives a retry back that was withdrawn at `charged` and never started. Does nothing once it has left the window.
+    /// Refunds a retry that was withdrawn at `charged` and never started. Does nothing once it has left the window.
     pub fn refund(&mut self, charged: Time, now: Time) {
         self.roll(now);
         let number = self.slice_of(charged);
@@ -137,7 +137,7 @@ impl RetryBudget {
         }
     }
 
-    /// Retries that could be taken now.
+    /// Number of retries available now.
     pub fn balance(&mut self, now: Time) -> u64 {
         self.roll(now);
         let used = if self.carried.until > now { self.carried.amount } else { 0 };
@@ -145,7 +145,7 @@ impl RetryBudget {
         self.share().saturating_add(floor).saturating_sub(u64::from(self.totals.withdrawals))
     }
 
-    /// What the calls in the window allow.
+    /// Number of retries that the calls in the window allow.
     fn share(&self) -> u64 {
         let share = f64::from(self.totals.deposits) * self.settings.percent_can_retry;
         let share = match self.settings.rounding {
@@ -155,9 +155,9 @@ impl RetryBudget {
         share as u64
     }
 
-    /// Goes on with other settings. Where `ttl` is another, all that counts now counts for the whole new one, calls and
-    /// retries alike, and the floor is used up until all retries would have left the old window: so no two floors are granted
-    /// within the `ttl` of the first.
+    /// Applies new settings. If `ttl` changes, all calls and retries that count now count for one whole new `ttl`,
+    /// and the floor is used up until all retries would have left the old window. So no two floors are granted within
+    /// the `ttl` of the first.
     pub(crate) fn retune(&mut self, to: WindowSettings, now: Time) {
         let mut new = Self::new(to);
         if self.settings.ttl == to.ttl {
@@ -175,11 +175,11 @@ impl RetryBudget {
         *self = new;
     }
 
-    /// The withdrawals in the window, until the newest of them leaves it, with what else is used of the floor. Deposits are
-    /// no debt: without them fewer retries are allowed, never more.
+    /// The withdrawals in the window, until the newest of them leaves it, and the used part of the floor. Deposits
+    /// are not a debt: without them fewer retries are allowed, never more.
     pub(crate) fn debt(&mut self, now: Time) -> Debt {
         if self.anchor.is_none() {
-            return Debt::NONE; // a look is no first use
+            return Debt::NONE; // reading does not start the window
         }
         self.roll(now);
         let recent = (self.current.saturating_sub(SLICES as u64 - 1)..=self.current).rev();
@@ -192,18 +192,19 @@ impl RetryBudget {
         }
     }
 
-    /// Counts withdrawals until at least so many stay in the window until then.
+    /// Adds withdrawals until at least `debt.amount` of them stay in the window until `debt.until`.
     pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
         let owed = u32::try_from(debt.amount).unwrap_or(u32::MAX);
         if self.anchor.is_none() && debt.amount < WHOLE_FLOOR {
-            // They stand in the first slice, which ends with the debt: being evicted again does not prolong it.
+            // The withdrawals go into the first slice, which ends with the debt, so another eviction does not prolong
+            // it.
             let begin = debt.until.as_micros().saturating_sub(self.settings.ttl.as_micros());
             self.anchor = Some(Time::from_micros(begin));
             (self.slices[0].withdrawals, self.totals.withdrawals) = (owed, owed);
         }
         self.roll(now);
         if debt.amount >= WHOLE_FLOOR || self.forgotten(self.current) < debt.until {
-            // No slice keeps them for so long.
+            // No slice lasts that long.
             self.carried = self.carried.with(debt, now);
             return;
         }
@@ -224,7 +225,7 @@ impl RetryBudget {
         self.slices[number as usize % SLICES]
     }
 
-    /// When what is in a slice leaves the window.
+    /// When a slice leaves the window.
     fn forgotten(&self, number: u64) -> Time {
         let ttl = u128::from(self.settings.ttl.as_micros());
         let span = wide::div_ceil((u128::from(number) + SLICES as u128) * ttl, SLICES as u128);
@@ -232,13 +233,13 @@ impl RetryBudget {
         Time::from_micros(u64::try_from(end).unwrap_or(u64::MAX))
     }
 
-    /// Writes its length, where its slices begin, and what is in them, if anything. Once a moment has been seen, slices
-    /// are counted from there for good, so that is kept even where the window is empty.
+    /// Writes the window's length, the origin of its slices, and their contents, if any. Slices are counted from the
+    /// first moment seen for good, so the origin is saved even if the window is empty.
     pub(crate) fn save(&self, to: &mut Saver) {
         let mut it = self.clone();
         let Some(anchor) = it.anchor else { return };
         it.roll(to.now());
-        // Whole windows since then change nothing but the slices' numbers.
+        // Whole windows since then change only the slices' numbers.
         let windows = it.current / SLICES as u64;
         let span = it.settings.ttl.as_micros().saturating_mul(windows);
         to.text("window");
@@ -255,7 +256,7 @@ impl RetryBudget {
         }
     }
 
-    /// The window goes on where it is as long; else one whose floor is used up.
+    /// Continues the window if its length is unchanged; otherwise begins with a used-up floor.
     pub(crate) fn load(from: &mut Loader<'_>, settings: WindowSettings) -> Result<Self, Damage> {
         let mut it = Self::new(settings);
         if from.whole()? != settings.ttl.as_micros() {
@@ -356,7 +357,8 @@ mod tests {
         assert!(!budget.try_withdraw(at(1)));
         budget.refund(at(0), at(2_000_000));
         assert!(budget.try_withdraw(at(2_000_000)));
-        // The first charge's slice is gone, and the newest stands in its place: that charge must not be undone.
+        // The first charge's slice is gone, and the newest has taken its place: the newer charge must not be
+        // refunded.
         budget.refund(at(2_000_000), at(2_000_000));
         assert!(budget.try_withdraw(at(10_500_000)));
         budget.refund(at(0), at(10_600_000));
@@ -383,7 +385,7 @@ mod tests {
         assert_eq!(budget.balance(at(15_000_000)), 10);
     }
 
-    /// The slow model: every entry with the number of its slice, the rule as it is written.
+    /// The slow model: every entry with the number of its slice, and the rule as written in the semantics.
     struct Model {
         settings: WindowSettings,
         anchor: Option<u64>,

@@ -1,4 +1,4 @@
-//! The store is lost, or back: for all, or for one part of one route; and what its parts make of that.
+//! Loss and return of the store, for all or for one part of one route, and the effects on components.
 
 use crate::engine::fleet::command::{Part, Pending, Subject};
 use crate::engine::fleet::health::{Back, Down, Own, PROBED, Place};
@@ -11,18 +11,18 @@ use crate::fleet::{CommandId, Loss};
 use crate::time::Time;
 
 impl Routes {
-    /// The routes and pools whose slots are the fleet's.
+    /// Routes and pools whose slots are the fleet's.
     fn fleet_slots(&self) -> Vec<PoolAt> {
         self.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot.own()).collect()
     }
 
-    /// What waits for the store: rates first, then slots. Breakers and latencies wait for nothing.
+    /// Components with calls that wait for the store: rates first, then slots. Breakers and latencies never wait.
     fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
         let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
         rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
     }
 
-    /// A command has been answered, or its answer is overdue: it is out no more.
+    /// Counts a command as no longer out: it has been answered, or its answer is overdue.
     pub(in crate::engine::fleet) fn settled(&mut self, pending: &Pending) {
         let Some(home) = self.still_fleets(pending) else { return };
         match pending.subject {
@@ -37,7 +37,8 @@ impl Routes {
 }
 
 impl FleetDesk<'_> {
-    /// A command has not been answered, or with an error: nobody waits for the store from now on, or nobody there.
+    /// Marks the store as lost, for all places or for this one, after a command without an answer or with an error.
+    /// From now on no call waits for it there.
     pub(super) fn store_lost(&mut self, pending: &Pending, why: Loss, now: Time) {
         let (seed, place) = (self.desk.seed, (pending.home, pending.subject.part()));
         let there = self.desk.routes.find_lasting(pending.home);
@@ -49,7 +50,7 @@ impl FleetDesk<'_> {
             return;
         }
         let alone = why.is_of_key() || known.is_some() || fleet.health.others_heard(place.0, pending.sent);
-        // Nobody waits for upkeep.
+        // No call waits for upkeep.
         let there = there.filter(|_| place.1 != Part::Upkeep);
         if alone && there.is_none() {
             return;
@@ -79,7 +80,8 @@ impl FleetDesk<'_> {
         self.store.forget_places(&self.desk.routes);
     }
 
-    /// A command has been answered. For whom is the store back? Not by an answer to what was sent before it was lost.
+    /// Handles an answer; returns for which scope it brings the store back. An answer to a command sent before the
+    /// loss does not.
     pub(in crate::engine::fleet) fn store_answered(
         &mut self,
         command: CommandId,
@@ -108,7 +110,7 @@ impl FleetDesk<'_> {
         Back { all, alone }
     }
 
-    /// The server has answered, if only to say that a key is of a wrong type: is it back by that?
+    /// Handles any answer of the server, even an error about a key's type. Returns whether it brings the server back.
     fn server_answered(&mut self, command: CommandId, now: Time) -> bool {
         let Some(fleet) = self.store.fleet.as_deref_mut() else {
             missing("the store of a component of the fleet's");
@@ -127,7 +129,7 @@ impl FleetDesk<'_> {
         true
     }
 
-    /// A key is of a wrong type: that says that its server is there.
+    /// Handles an error about a key's type, which also shows that its server works.
     pub(in crate::engine::fleet) fn store_objected(
         &mut self,
         command: CommandId,
@@ -137,7 +139,7 @@ impl FleetDesk<'_> {
     ) {
         if why.is_of_server_there() {
             let all = self.server_answered(command, now);
-            // First its own, so that it does not wait for what it will not get.
+            // The key's own loss first, so that its part does not wait in vain.
             self.store_lost(pending, why, now);
             self.store_is_back(Back { all, alone: false }, pending, now);
         } else if !pending.overdue {
@@ -145,7 +147,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// The store is back, and what it said first has been read.
+    /// Restarts the components when the store is back and its first answer has been read.
     pub(in crate::engine::fleet) fn store_is_back(&mut self, back: Back, pending: &Pending, now: Time) {
         if back.all {
             for (home, part) in self.desk.routes.fleet_parts() {
@@ -177,8 +179,8 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// Looks whether an answer is overdue. Every event that has to do with the store comes by here, so no call waits for
-    /// longer than its timer says, whatever the host does.
+    /// Checks for overdue answers. Every event that involves the store runs this, so no call waits longer than its
+    /// timer says, whatever the host does.
     pub(in crate::engine) fn watch_store(&mut self, now: Time) {
         let Some(fleet) = self.store.fleet.as_deref_mut() else { return }; // no store is attached
         if now < fleet.first_due {
