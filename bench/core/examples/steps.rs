@@ -1,4 +1,4 @@
-//! How long the longest steps take (ADR 0022): `steps` prints microseconds; `steps NAME` carries out one of them, for
+//! The duration of the longest steps (ADR 0022): `steps` prints microseconds; `steps NAME` carries out one of them, for
 //! callgrind (`--toggle-collect='steps::measured*'`).
 
 use std::hint::black_box;
@@ -16,7 +16,7 @@ fn at(micros: u64) -> Time {
     Time::from_micros(micros)
 }
 
-/// The step that is measured, and nothing else.
+/// Runs the measured step and nothing else.
 #[inline(never)]
 fn measured<T>(step: impl FnOnce() -> T) -> T {
     step()
@@ -39,7 +39,7 @@ fn api(limit: f64) -> Vec<(&'static str, Value<'static>)> {
     ]
 }
 
-/// So many routes, each with a call that has ended.
+/// An engine with many routes, each with a call that has ended.
 fn routes() -> (Engine, PolicyId) {
     let (mut engine, policy) = engine(&api(10.0), MANY);
     for n in 0..MANY {
@@ -51,7 +51,7 @@ fn routes() -> (Engine, PolicyId) {
     (engine, policy)
 }
 
-/// So many calls that wait for one permit, and the one that has it.
+/// An engine with many calls that wait for one permit, and the call that holds it.
 fn waiters() -> (Engine, PolicyId, CallId) {
     let pairs = [
         ("bulkhead.max_concurrency", Number(1.0)),
@@ -68,7 +68,7 @@ fn waiters() -> (Engine, PolicyId, CallId) {
     (engine, policy, holder)
 }
 
-/// Sends events that name no call until no work is left. The time of each of these steps, in microseconds.
+/// Sends events that name no call until no work is left. Returns the time of each step, in microseconds.
 fn rest(engine: &mut Engine, now: u64) -> Vec<f64> {
     let mut spans = Vec::new();
     while engine.has_chores() {
@@ -86,7 +86,7 @@ fn timed<T>(step: impl FnOnce() -> T) -> f64 {
     start.elapsed().as_secs_f64() * 1e6
 }
 
-/// One of the longest steps, and the steps that finish its work.
+/// Runs one of the longest steps, and the steps that finish its work.
 fn run(name: &str) -> Vec<f64> {
     match name {
         "expired" => {

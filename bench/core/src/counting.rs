@@ -1,4 +1,4 @@
-//! An allocator that counts, for one thread at a time.
+//! An allocator that counts allocations, for each thread separately.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,17 +7,17 @@ use std::cell::Cell;
 /// `#[global_allocator] static COUNTING: Counting = Counting;`.
 pub struct Counting;
 
-/// What this thread has allocated since it started.
+/// Allocations of this thread since it started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Allocations and reallocations.
+    /// Number of allocations and reallocations.
     pub times: u64,
-    /// Bytes that are allocated and have not been freed; below 0 where others' memory was freed.
+    /// Bytes that are allocated and not yet freed; negative if the thread freed memory of other threads.
     pub bytes: i64,
 }
 
 impl Tally {
-    /// What has come since an earlier one.
+    /// The difference from an earlier tally.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self { times: self.times - earlier.times, bytes: self.bytes - earlier.bytes }
@@ -34,7 +34,7 @@ pub fn tally() -> Tally {
 }
 
 fn count(times: u64, bytes: i64) {
-    // A thread that ends frees after its tally has gone.
+    // A thread that ends may free memory after its tally is gone.
     let _ = TALLY.try_with(|tally| {
         let so_far = tally.get();
         tally.set(Tally { times: so_far.times + times, bytes: so_far.bytes + bytes });
@@ -45,29 +45,30 @@ fn signed(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting touches no memory of theirs and allocates none.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches none of its memory and
+// allocates none.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(1, signed(layout.size()));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count(1, signed(layout.size()));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, old: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(1, signed(size) - signed(layout.size()));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.realloc(old, layout, size) }
     }
 
     unsafe fn dealloc(&self, old: *mut u8, layout: Layout) {
         count(0, -signed(layout.size()));
-        // SAFETY: the caller's promises are passed on.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(old, layout) }
     }
 }

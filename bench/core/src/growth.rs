@@ -1,25 +1,25 @@
-//! What a call costs beside how many others: the same call, with 10 to 10⁶ calls, routes or waiters already there.
+//! The cost of a call beside many others: the same call with 10 to 10⁶ calls, routes or waiters present.
 
 use crate::scenarios::{World, at, finished};
 use Value::{Number, Text};
 use tidegate::{CallId, Class, Criticality, Event, Request, RouteId, Value};
 
-/// What there is many of.
+/// The kind of thing that is present in large numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Many {
     /// Calls whose attempts run.
     Calls,
-    /// Routes, which the calls go by in turn.
+    /// Routes, which the measured calls use in turn.
     Routes,
     /// Calls in a queue.
     Queue,
-    /// Calls in a queue that knows criticality.
+    /// Calls in a queue that orders by criticality.
     Prioritized,
-    /// Calls that wait for a rate's tokens.
+    /// Calls that wait for tokens of a rate limit.
     Paced,
 }
 
-/// Each with its name on the command line.
+/// Each kind with its name on the command line.
 pub const KINDS: [(&str, Many); 5] = [
     ("calls", Many::Calls),
     ("routes", Many::Routes),
@@ -28,22 +28,22 @@ pub const KINDS: [(&str, Many); 5] = [
     ("paced", Many::Paced),
 ];
 
-/// An engine that is full of something.
+/// An engine with a large number of calls, routes or waiters.
 pub struct Crowd {
     world: World,
     many: Many,
     routes: Vec<RouteId>,
-    /// The one whose permit the queue waits for.
+    /// The call that holds the permit for which the queue waits.
     holder: Option<CallId>,
     wakes: Vec<CallId>,
     turn: usize,
 }
 
 impl Crowd {
-    /// With so many of them. Routes stop at 524,288, the most that an engine has.
+    /// An engine with `count` of them. Routes stop at 524,288, the most that an engine has.
     ///
     /// # Panics
-    /// Never: the policies are good ones.
+    /// Never: the policies are valid.
     pub fn new(many: Many, count: usize) -> Self {
         let mut pairs = vec![("deadline", Number(3_600e6)), ("attempt_timeout", Number(600e6))];
         pairs.extend(match many {
@@ -83,8 +83,8 @@ impl Crowd {
         Self { world, many, routes: Vec::new(), holder, wakes: Vec::with_capacity(16), turn: 0 }
     }
 
-    /// One call more, from its begin to its end; in a queue: one that joins at the end, and the end of the one that
-    /// holds the permit. As many are there afterwards as were before.
+    /// One more call, from begin to end. For a queue: one call that joins at the end, and the end of the call that
+    /// holds the permit. The number present is the same afterwards.
     pub fn step(&mut self) {
         self.turn += 1;
         match self.many {
@@ -119,13 +119,13 @@ impl Crowd {
         self.world.engine.take_wakes(&mut self.wakes);
     }
 
-    /// Calls that live.
+    /// Number of live calls.
     pub fn live(&self) -> u32 {
         self.world.engine.snapshot(at(1)).live
     }
 }
 
-/// Every criticality in turn.
+/// A request; its criticality cycles with `n`.
 fn request(n: usize) -> Request {
     let criticality =
         [Criticality::BestEffort, Criticality::Degraded, Criticality::Normal, Criticality::Critical];

@@ -1,4 +1,4 @@
-//! What the benches and the asserting tests of core share: the scenarios, and an allocator that counts.
+//! The common part of core's benches and its allocation tests: the scenarios, and an allocator that counts.
 
 pub mod counting;
 pub mod growth;

@@ -1,9 +1,9 @@
-//! What a call costs in core: `begin` and `on`, packed as a binding packs them.
+//! The cost of a call in core: `begin` and `on`, packed as a binding packs them.
 //!
-//! Without arguments it prints wall-clock figures, memory, and how the cost grows. For `cargo xtask test`, which counts
-//! instructions under callgrind (two counts, one difference, no start-up):
+//! Without arguments it prints wall-clock figures, memory, and how the cost grows. `cargo xtask test` counts
+//! instructions under callgrind with two runs of different counts, whose difference excludes start-up:
 //!
-//! - `instructions NAME COUNT` makes COUNT rounds of one scenario and nothing else;
+//! - `instructions NAME COUNT` runs COUNT rounds of one scenario and nothing else;
 //! - `growth KIND SIZE COUNT` makes COUNT calls beside SIZE others.
 
 use std::env::args;
@@ -33,7 +33,7 @@ fn main() {
             let Some(scenario) = scenario(name) else { panic!("no scenario {name}") };
             let count: u64 = count.parse().expect("a count");
             let mut world = World::new(scenario.pairs);
-            // The choice of the round is none of the call's cost.
+            // Choosing the round is not part of a call's cost, so it happens outside the loop.
             if let Round::Call { failures } = scenario.round {
                 for n in 0..count {
                     black_box(world.call(failures, || Time::from_micros(n * scenario.every)));
@@ -98,7 +98,7 @@ fn wall_clock() {
     }
 }
 
-/// Nanoseconds of one of `count`: the median, and the least, of 61 runs.
+/// Nanoseconds per call over `count` calls: the median and the least of 61 runs.
 fn timed(count: u64, run: &mut dyn FnMut()) -> [f64; 2] {
     let mut figures: Vec<f64> = (0..61)
         .map(|_| {
@@ -111,7 +111,7 @@ fn timed(count: u64, run: &mut dyn FnMut()) -> [f64; 2] {
     [figures[figures.len() / 2], figures[0]]
 }
 
-/// Calls through the one lock, with the clock read before each crossing, as a binding makes them.
+/// Makes calls behind one lock, reading the clock before each call of the engine, as a binding does.
 fn locked(world: &Mutex<World>, calls: u64, failures: u8) {
     let origin = Instant::now();
     let now = || Time::from_micros(origin.elapsed().as_micros() as u64);
@@ -134,7 +134,7 @@ fn locked(world: &Mutex<World>, calls: u64, failures: u8) {
     }
 }
 
-/// How the cost of a call grows; beside instructions, which do not grow, it is the cache that shows here.
+/// Prints how the cost of a call grows. Instruction counts do not grow, so this shows the effect of the cache.
 fn growth() {
     const SIZES: [usize; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
     const STEPS: u64 = 20_000;

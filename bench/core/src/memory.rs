@@ -1,5 +1,5 @@
-//! Bytes: of a call, of one that races, of a route by the shape of its policy. Counted, where the counting allocator is
-//! the global one.
+//! Memory in bytes: of a call, of a call with a hedge, of a route by the shape of its policy. Needs the counting
+//! allocator as the global one.
 
 use std::fmt::Write as _;
 
@@ -8,10 +8,10 @@ use crate::scenarios::{World, at};
 use Value::{Number, Text};
 use tidegate::{Event, Request, Value};
 
-/// Powers of two, so that no spare room of a vector is counted for a call.
+/// A power of two, so that no spare capacity of a vector is counted as a call's.
 const MANY: usize = 1 << 16;
 
-/// Policies by shape.
+/// Policies that differ in their components.
 const SHAPES: &[(&str, &[(&str, Value<'static>)])] = &[
     ("deadline", &[]),
     ("retry with a budget", &[("preset", Text("http"))]),
@@ -57,10 +57,10 @@ const SHAPES: &[(&str, &[(&str, Value<'static>)])] = &[
     ("full", crate::scenarios::FULL),
 ];
 
-/// Bytes per live call, where one attempt runs; and where two do.
+/// Bytes per live call with one running attempt, and with two.
 ///
 /// # Panics
-/// Never: the policy is a good one.
+/// Never: the policy is valid.
 pub fn per_call() -> (f64, f64) {
     let pairs =
         [("deadline", Number(30e6)), ("hedge.delay", Number(1e3)), ("hedge.budget.kind", Text("none"))];
@@ -81,10 +81,10 @@ pub fn per_call() -> (f64, f64) {
     (each(alone), each(racing))
 }
 
-/// Bytes per route, by shape; a key of 32 bytes among them.
+/// Bytes per route by the shape of its policy, including a key of 32 bytes.
 pub fn per_route() -> Vec<(&'static str, f64)> {
     let measured = |(name, pairs): &(&'static str, &[(&'static str, Value<'static>)])| {
-        // A preset has a deadline of its own.
+        // A preset sets a deadline by itself.
         let bare =
             [("deadline", Number(30e6))].into_iter().filter(|_| !pairs.iter().any(|pair| pair.0 == "preset"));
         let pairs: Vec<_> = bare.chain(pairs.iter().copied()).collect();
@@ -103,7 +103,7 @@ fn one_shape(pairs: &[(&str, Value<'_>)]) -> f64 {
     tally().since(before).bytes as f64 / MANY as f64
 }
 
-/// All of it as text.
+/// All figures as text.
 pub fn table() -> String {
     let (alone, racing) = per_call();
     let mut text = String::from("\nbytes\n");

@@ -1,4 +1,4 @@
-//! Calls of every kind, each with what it is expected to do: a scenario that does something else stops.
+//! Scenarios: calls of every kind with their expected course. A scenario that takes another course panics.
 
 use Value::{Number, Text};
 use tidegate::{
@@ -12,47 +12,48 @@ pub type Pairs = &'static [(&'static str, Value<'static>)];
 /// One round of a scenario.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Round {
-    /// A call whose first attempts fail, so many.
+    /// A call whose first `failures` attempts fail.
     Call {
         /// Attempts that fail before one works.
         failures: u8,
     },
     /// A call whose hedge starts and wins.
     HedgeWon,
-    /// Two calls, the second of which waits for its tokens.
+    /// Two calls; the second waits for its tokens.
     RateWait,
-    /// Two calls, the second of which waits for the first one's permit.
+    /// Two calls; the second waits for the permit of the first.
     HandOff,
-    /// A call that a full queue refuses, beside one that runs and one that waits.
+    /// A call that a full queue refuses, beside a running and a waiting call.
     Refused,
-    /// Two failures that open a breaker, a call that it refuses, and the probe that closes it.
+    /// Two failures that open a breaker, a call that the breaker refuses, and the probe that closes it.
     Trip,
-    /// A call whose attempt runs out of its time, and whose second works.
+    /// A call whose first attempt times out and whose second succeeds.
     TimedOut,
 }
 
 /// A scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Its name, on the command line and in `instructions.txt`.
+    /// The scenario's name, on the command line and in `instructions.txt`.
     pub name: &'static str,
-    /// Its policy.
+    /// The scenario's policy.
     pub pairs: Pairs,
-    /// What happens in it, again and again.
+    /// The round that is repeated.
     pub round: Round,
-    /// Calls of a round.
+    /// Number of calls in a round.
     pub calls: u32,
-    /// How much time passes from round to round, in microseconds.
+    /// Time between two rounds, in microseconds.
     pub every: u64,
 }
 
-/// Rate, bulkhead, breaker, retry with a budget, attempt timeout and deadline: what peers are stacked up to.
+/// Rate limit, bulkhead, breaker, retry with a budget, attempt timeout and deadline: the components that the peers'
+/// stacks have.
 pub const FULL: Pairs = &[
     ("preset", Text("http")),
     ("attempt_timeout", Number(1e6)),
     ("retry.backoff.base", Number(0.0)),
     ("retry.budget.percent_can_retry", Number(2.0)),
-    // More than any bench can take, by a real clock too.
+    // More than any bench can use up, also by a real clock.
     ("rate_limit.permits", Number(1e9)),
     ("rate_limit.per", Number(1e6)),
     ("bulkhead.max_concurrency", Number(100.0)),
@@ -63,7 +64,7 @@ pub const FULL: Pairs = &[
     ("breaker.break_duration", Number(5e6)),
 ];
 
-/// The same with a hedge after 50 ms.
+/// The full policy with a hedge after 50 ms.
 const HEDGED: Pairs = &[
     ("preset", Text("http")),
     ("attempt_timeout", Number(1e6)),
@@ -72,7 +73,7 @@ const HEDGED: Pairs = &[
     ("hedge.budget.kind", Text("none")),
 ];
 
-/// Every scenario; the first three are as old as the engine.
+/// All scenarios. The first three have existed as long as the engine.
 #[rustfmt::skip]
 pub const SCENARIOS: &[Scenario] = &[
     Scenario { name: "bare", pairs: &[("deadline", Number(30e6))], round: Round::Call { failures: 0 }, calls: 1, every: 10 },
@@ -196,7 +197,7 @@ pub struct World {
     /// The engine.
     pub engine: Engine,
     policy: PolicyId,
-    /// Its route.
+    /// The engine's route.
     pub route: RouteId,
     wakes: Vec<CallId>,
 }
@@ -205,15 +206,15 @@ impl World {
     /// An engine with this policy.
     ///
     /// # Panics
-    /// The pairs are no policy.
+    /// If the pairs are not a valid policy.
     pub fn new(pairs: &[(&str, Value<'_>)]) -> Self {
         Self::within(Engine::new(7, Options::default().max_routes(1 << 19)), pairs)
     }
 
-    /// The same in an engine that has been made.
+    /// The given engine with this policy.
     ///
     /// # Panics
-    /// The pairs are no policy.
+    /// If the pairs are not a valid policy.
     pub fn within(mut engine: Engine, pairs: &[(&str, Value<'_>)]) -> Self {
         let policy =
             engine.policy(Policy::from_pairs("p", pairs).expect("a good policy")).expect("the only one");
@@ -221,12 +222,13 @@ impl World {
         Self { engine, policy, route, wakes: Vec::with_capacity(16) }
     }
 
-    /// A further route.
+    /// Adds a route.
     pub fn new_route(&mut self, key: &str) -> RouteId {
         self.engine.route(self.policy, key, at(0))
     }
 
-    /// One round that starts at a moment. The words are what a binding would hand over; their mix keeps the work alive.
+    /// Runs one round that starts at `now`. Returns a mix of the words that a binding would pass on, so that the
+    /// compiler cannot remove the work.
     #[inline]
     pub fn round(&mut self, round: Round, now: u64) -> u64 {
         match round {

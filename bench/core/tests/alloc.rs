@@ -8,7 +8,7 @@ use tidegate_bench_core::scenarios::{SCENARIOS, World};
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Rounds until all there is has its room, and rounds that are counted.
+/// Rounds until all memory has been reserved, and rounds that are counted.
 const WARM: u64 = 1_000;
 const COUNTED: u64 = 10_000;
 
@@ -55,6 +55,6 @@ fn what_allocates_is_seen() {
 fn a_call_takes_64_bytes_and_a_racing_one_a_block_more() {
     let (alone, racing) = memory::per_call();
     assert!((63.9..=64.1).contains(&alone), "{alone} bytes per call");
-    // The block, and 4 bytes to find it by.
+    // The block of 64 bytes, and 4 bytes for its index.
     assert!((racing - alone - 68.0).abs() < 0.1, "{} bytes per race", racing - alone);
 }

@@ -1,7 +1,7 @@
-//! One process of the fleet's bench, in Rust: decisions of one contender, as fast as it makes them.
+//! One process of the fleet's bench, in Rust: makes decisions of one contender as fast as it can.
 //!
-//! Takes the arguments that every worker takes, and answers in the lines that `README.md` describes. One thread runs everything, as in
-//! the other languages; it turns to input and output where the clock is looked at.
+//! It takes the arguments that every worker takes, and prints the lines that `README.md` describes. One thread runs
+//! everything, as in the other languages; it yields to I/O whenever it reads the clock.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -17,13 +17,13 @@ use tidegate_tokio::settings::{RateLimit, StateOf};
 use tidegate_tokio::{Caller, Code, Engine, Policy};
 use tokio::task::{JoinSet, spawn_blocking, yield_now};
 
-/// What was admitted is told in such slices.
+/// Admitted decisions are reported per slice of this length.
 const BIN: Duration = Duration::from_millis(100);
-/// Between two looks at the clock, about.
+/// Approximate time between two readings of the clock.
 const LONG: Duration = Duration::from_millis(1);
-/// Decisions before any are counted.
+/// Time for warm-up decisions, which are not counted.
 const WARM: Duration = Duration::from_millis(200);
-/// Latencies that are kept.
+/// The largest number of latencies that are kept.
 const MOST: usize = 200_000;
 
 const LOCAL: &str = "rust: tidegate, a local rate";
@@ -31,11 +31,11 @@ const LEASED: &str = "rust: tidegate, leased";
 const STRICT: &str = "rust: tidegate, strict";
 const BARE: &str = "rust: a bare INCR";
 
-/// Who decides.
+/// The contender that decides.
 enum Contender {
-    /// A policy of ours, and its engine's.
+    /// A policy of Tidegate's and its engine.
     Ours(Caller, Engine),
-    /// The least that asking a server can cost.
+    /// A bare `INCR`: the lowest possible cost of asking a server.
     Bare(MultiplexedConnection),
 }
 
@@ -46,13 +46,13 @@ impl Contender {
         if name == BARE {
             return Self::Bare(connection);
         }
-        // The seed makes the process's place in the fleet.
+        // The seed identifies the process in the fleet.
         let engine = Engine::new(u64::from(process::id()));
         let mut policy = Policy::builder("bench").engine(&engine);
         let mut limit = RateLimit::new(given.number("rate"), Duration::from_secs(1));
         if name != LOCAL {
             engine.attach_store(RedisStore::new(connection), StoreKind::Lua, "tidegate");
-            // The peers wait as long as it takes; where sixteen processes want two cores, 50 ms are soon gone.
+            // The peers wait without limit. Where sixteen processes share two cores, 50 ms would often be exceeded.
             limit = limit.store(StateOf::Fleet);
             policy = policy.store_timeout(Duration::from_secs(1));
         }
@@ -63,7 +63,7 @@ impl Contender {
         Self::Ours(policy.caller().route("eu"), engine)
     }
 
-    /// Is one more admitted?
+    /// Makes one decision: whether it is admitted.
     async fn decide(&self) -> bool {
         match self {
             Self::Ours(caller, _) => match caller.run(|_| ready(Ok::<_, io::Error>(()))).await {
@@ -85,7 +85,8 @@ impl Contender {
         }
     }
 
-    /// Decisions without the store's answer: figures of a run with any are of something else.
+    /// Decisions that were made without the store's reply. The figures of a run with any of them measure something
+    /// else.
     fn lost(&self) -> u64 {
         match self {
             Self::Ours(_, engine) => {
@@ -96,7 +97,7 @@ impl Contender {
     }
 }
 
-/// The arguments.
+/// The command line's arguments.
 struct Given(HashMap<String, String>);
 
 impl Given {
@@ -114,7 +115,7 @@ impl Given {
     }
 }
 
-/// What all loops of the process have counted.
+/// Counts of all loops of the process.
 struct Tally {
     start: Instant,
     seconds: Duration,
@@ -124,7 +125,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Decisions until the time is up.
+    /// Makes decisions until the time is up.
     async fn count(&self, who: &Contender) {
         let (mut now, mut length) = (self.start, 1_u32);
         while now - self.start < self.seconds {
@@ -151,7 +152,7 @@ impl Tally {
     }
 }
 
-/// Nanoseconds of each of a number of decisions, sorted.
+/// Latencies of single decisions in nanoseconds, sorted.
 async fn sample(who: &Contender, seconds: Duration) -> Vec<u128> {
     let mut taken = Vec::new();
     let mut now = Instant::now();
@@ -169,13 +170,13 @@ async fn sample(who: &Contender, seconds: Duration) -> Vec<u128> {
     taken
 }
 
-/// CPU time of the one thread that runs everything, in seconds; Linux tells it.
+/// CPU time of the process's only thread, in seconds; known on Linux only.
 fn cpu() -> Option<f64> {
     let told = fs::read_to_string("/proc/self/schedstat").ok()?;
     Some(told.split(' ').next()?.parse::<f64>().ok()? / 1e9)
 }
 
-/// A line from whoever has started this, without holding the runtime up.
+/// Reads a line from the parent process without blocking the runtime.
 async fn hear() -> String {
     let line = spawn_blocking(|| {
         let mut line = String::new();
@@ -184,7 +185,7 @@ async fn hear() -> String {
     line.await.expect("a thread").expect("a line")
 }
 
-/// The version of a dependency, as it is locked.
+/// The version of a dependency in the lock file.
 fn locked(name: &str) -> &'static str {
     let mut lines = include_str!("../../../Cargo.lock").lines();
     lines.find(|line| *line == format!("name = \"{name}\""));

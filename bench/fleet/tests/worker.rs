@@ -1,5 +1,5 @@
-//! The worker says what it can run. With a test, `cargo test` of the workspace builds the program too, on crates that it has
-//! compiled anyway; `cargo xtask test` takes that one for the bench's check.
+//! The worker lists its contenders. Because of this test `cargo test` of the workspace builds the program too, from
+//! crates that it has compiled anyway; `cargo xtask test` uses that build for the bench's check.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! A crew: worker programs of any language, started together, and what they have told at their ends.
+//! A crew: worker programs of any language, started together, and the lines that they print at their ends.
 
 use serde_json::Value as Json;
 use std::net::SocketAddr;
@@ -6,36 +6,36 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// What all workers are told.
+/// The settings that all workers get.
 #[derive(Clone, Copy, Debug)]
 pub struct Work {
-    /// Tokens a second of the whole fleet.
+    /// Tokens per second of the whole fleet.
     pub rate: u32,
-    /// Its burst.
+    /// Burst of the fleet's rate limit.
     pub burst: u32,
-    /// Tokens a worker takes at a time; 1 asks for each call.
+    /// Tokens that a worker leases at a time; with 1 it asks the store for each call.
     pub lease: u32,
-    /// Calls a second of each worker.
+    /// Calls per second of each worker.
     pub load: u32,
-    /// How long.
+    /// Duration in seconds.
     pub seconds: u32,
-    /// Is there a breaker, too?
+    /// Whether there is a breaker, too.
     pub breaker: bool,
-    /// The first worker's upstream fails at this moment, in milliseconds.
+    /// The moment at which the first worker's upstream fails, in milliseconds.
     pub failing: Option<u32>,
 }
 
-/// Workers that run.
+/// Running workers.
 #[derive(Debug)]
 pub struct Crew {
     children: Vec<Child>,
-    /// When they all begin.
+    /// The moment at which all workers begin.
     pub zero: Instant,
     work: Work,
 }
 
 impl Crew {
-    /// Starts them; they begin together after `setup`, which has to be enough for the slowest to be ready.
+    /// Starts the workers. They begin together after `setup`, which has to be long enough for the slowest to be ready.
     pub fn start(commands: &[Vec<String>], redis: SocketAddr, work: Work, setup: Duration) -> Self {
         let zero = Instant::now() + setup;
         let start = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970") + setup;
@@ -66,12 +66,12 @@ impl Crew {
         Self { children: commands.iter().enumerate().map(child).collect(), zero, work }
     }
 
-    /// Sleeps until so much after the beginning.
+    /// Sleeps until this long after the beginning.
     pub fn until(&self, moment: Duration) {
         sleep((self.zero + moment).saturating_duration_since(Instant::now()));
     }
 
-    /// Waits for all, and returns the line of each.
+    /// Waits for all workers, and returns the line of each.
     pub fn join(mut self) -> Vec<Json> {
         let limit = Duration::from_secs(u64::from(self.work.seconds) + 20);
         let until = self.zero + limit;

@@ -1,4 +1,4 @@
-//! What tests of the fleet need: servers that can be stopped, paused and lost, and a plain connection to them.
+//! Helpers for tests of the fleet: servers that can be stopped, paused and lost, and a plain connection to them.
 //!
 //! Nothing here outlives its test: a server ends with its handle, and every wait is bounded.
 
@@ -25,17 +25,17 @@ pub fn documented(row: &str) -> std::collections::BTreeSet<String> {
     cell.split_whitespace().map(ToString::to_string).collect()
 }
 
-/// A command from words parted by blanks.
+/// Splits a command at blanks.
 pub fn words(command: &str) -> Vec<Vec<u8>> {
     command.split(' ').map(|word| word.as_bytes().to_vec()).collect()
 }
 
-/// A generator for random tests (`SplitMix64`). Its seed is printed by whoever fails.
+/// A generator for random tests (`SplitMix64`). A test that fails prints its seed.
 #[derive(Clone, Debug)]
 pub struct Draw(pub u64);
 
 impl Draw {
-    /// A number below `end`, or 0.
+    /// A random number below `end`; 0 if `end` is 0.
     pub fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -44,7 +44,7 @@ impl Draw {
         (bits ^ (bits >> 31)) % end.max(1)
     }
 
-    /// One of a list.
+    /// A random element of a list.
     pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }

@@ -1,8 +1,9 @@
-//! A network of our own, with a wall in it: three network namespaces of Linux in a row, workers, a router, the store.
+//! A private network that can be partitioned: three Linux network namespaces in a row for the workers, a router and the
+//! store.
 //!
-//! Nothing of it touches the machine's own network: both cables are laid between namespaces, and what the router drops is
-//! dropped for these alone. Namespaces are named after the process that made them; those of a process that was killed are
-//! removed by the next one.
+//! It does not touch the machine's own network: both cables connect namespaces, and the router's drop rules apply to
+//! these alone. Namespaces are named after the process that made them; the next process removes those of a process that
+//! was killed.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -11,22 +12,22 @@ use std::process::{self, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const PREFIX: &str = "tidegate-fleet-";
-/// Where the store listens, and where the workers are.
+/// The addresses of the store and of the workers.
 const STORE: &str = "10.77.2.2";
 const WORKERS: &str = "10.77.1.2";
 
-/// What the network does not carry.
+/// A partition: packets that the network does not carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wall {
-    /// Nothing on the way to the store arrives, and nothing says so.
+    /// Packets to the store are dropped silently.
     ToStore,
-    /// What comes from the store does not arrive, and nothing says so: what was sent to it is carried out.
+    /// Packets from the store are dropped silently: the store still carries out the commands that it gets.
     FromStore,
-    /// The cable is pulled: packets are lost both ways, and the router says that there is no way.
+    /// The cable is pulled: packets are lost both ways, and the router reports the destination as unreachable.
     Cable,
 }
 
-/// The namespaces, gone with this value.
+/// The namespaces, removed when this value is dropped.
 #[derive(Debug)]
 pub struct Network {
     workers: String,
@@ -35,10 +36,10 @@ pub struct Network {
 }
 
 impl Network {
-    /// Lays it.
+    /// Makes the network.
     ///
     /// # Panics
-    /// Without the right to make namespaces: `cargo xtask test` looks before it runs a test that makes one.
+    /// Without permission to make namespaces: `cargo xtask test` checks that before it runs such a test.
     pub fn lay() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         remove_leftovers();
@@ -65,27 +66,27 @@ impl Network {
         it
     }
 
-    /// The words that start a program among the workers.
+    /// The command prefix that starts a program in the workers' namespace.
     pub fn among_workers(&self) -> Vec<String> {
         inside(&self.workers)
     }
 
-    /// The words that start a program where the store is.
+    /// The command prefix that starts a program in the store's namespace.
     pub fn at_store(&self) -> Vec<String> {
         inside(&self.store)
     }
 
-    /// Where the store is to listen.
+    /// The address at which the store has to listen.
     pub fn address(&self) -> SocketAddr {
         SocketAddr::new(STORE.parse().expect("an address"), 6_379)
     }
 
-    /// Puts up a wall.
+    /// Begins a partition.
     pub fn raise(&self, wall: Wall) {
         self.set(wall, true);
     }
 
-    /// Takes it down.
+    /// Ends it.
     pub fn lower(&self, wall: Wall) {
         self.set(wall, false);
     }
@@ -125,13 +126,13 @@ fn ip(words: &[&str]) {
     assert!(output.status.success(), "ip {}: {}: {}", words.join(" "), output.status, said.trim());
 }
 
-/// What a command prints; nothing where it fails.
+/// The output of a command; empty if the command fails.
 fn told(words: &[&str]) -> String {
     let output = Command::new("ip").args(words).stdin(Stdio::null()).output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
-/// Ends what runs in a namespace of ours, and removes it. Fails in silence: it is called while tests fail.
+/// Ends the processes in one of our namespaces and removes it. Ignores errors, because it runs while tests fail.
 fn remove(name: &str) {
     let mut processes = String::new();
     for id in told(&["netns", "pids", name]).split_whitespace().filter(|id| id.parse::<u32>().is_ok()) {
@@ -143,7 +144,7 @@ fn remove(name: &str) {
     drop(Command::new("ip").args(["netns", "del", name]).stderr(Stdio::null()).status());
 }
 
-/// Namespaces of processes that live no more.
+/// Removes namespaces whose processes no longer exist.
 fn remove_leftovers() {
     for line in told(&["netns", "list"]).lines() {
         let Some(name) = line.split_whitespace().next().filter(|name| name.starts_with(PREFIX)) else {

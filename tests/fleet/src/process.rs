@@ -1,4 +1,4 @@
-//! A process of a fleet: an engine, the client that Rust programs use for Redis, and a host as small as one can be.
+//! A process of a fleet: an engine, the Redis client that Rust programs use, and a minimal host.
 
 use redis::aio::MultiplexedConnection;
 use redis::{Client, Cmd, Value as Answer};
@@ -13,18 +13,18 @@ use tidegate::{
 };
 use tokio::sync::Notify;
 
-/// What a process has seen.
+/// Observations of a process.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// When attempts started, in microseconds of the process's clock.
+    /// Start times of attempts, in microseconds of the process's clock.
     pub starts: Vec<u64>,
-    /// How long each call waited for its decision, with the moment it began.
+    /// For each call the moment at which it began and its wait for a decision.
     pub waits: Vec<(u64, Span)>,
-    /// How calls ended.
+    /// Number of calls by verdict.
     pub ends: BTreeMap<Verdict, u64>,
-    /// Calls begun.
+    /// Number of calls begun.
     pub begun: u64,
-    /// Commands given to the store.
+    /// Number of commands given to the store's client.
     pub commands: u64,
     /// All records.
     pub records: Vec<Record>,
@@ -36,7 +36,7 @@ impl Seen {
         self.records.iter().filter(|record| record.what == what).map(|record| record.at.as_micros()).collect()
     }
 
-    /// The longest and the 99th percentile of the waits of calls that began within these moments.
+    /// The waits of calls that began within these moments, sorted.
     pub fn waits_within(&self, from: u64, to: u64) -> Vec<Span> {
         let mut waits: Vec<Span> =
             self.waits.iter().filter(|(at, _)| (from..to).contains(at)).map(|(_, wait)| *wait).collect();
@@ -45,7 +45,7 @@ impl Seen {
     }
 }
 
-/// One process: cheap to clone, because a call in another task has a clone.
+/// One process. It is cheap to clone, so that each task has its own handle.
 #[derive(Clone)]
 pub struct Process(Arc<Inner>);
 
@@ -84,17 +84,17 @@ impl Process {
         }))
     }
 
-    /// What it has seen so far.
+    /// Reads the observations so far.
     pub fn seen<T>(&self, look: impl FnOnce(&Seen) -> T) -> T {
         look(&lock(&self.0.seen))
     }
 
-    /// Microseconds of its clock.
+    /// The process's clock in microseconds.
     pub fn now(&self) -> u64 {
         u64::try_from(self.0.zero.elapsed().as_micros()).expect("a short test")
     }
 
-    /// One call of one attempt, which takes `takes` and ends so.
+    /// Makes one call with one attempt, which takes `takes` and ends with `class`.
     pub async fn call(&self, class: Class, takes: Span) -> Verdict {
         let begun = self.now();
         lock(&self.0.seen).begun += 1;
@@ -157,7 +157,7 @@ impl Process {
         seen.waits.push((begun, Span::from_micros(now - begun)));
     }
 
-    /// Calls at a steady rate until `until`, each in a task of its own; returns when all have ended.
+    /// Makes calls at a steady rate until `until`, each in its own task; returns when all have ended.
     pub async fn load(&self, per_second: u32, until: u64, class: impl Fn(u64) -> Class) {
         let mut calls = tokio::task::JoinSet::new();
         let gap = 1_000_000 / u64::from(per_second);
@@ -177,7 +177,7 @@ impl Process {
         tokio::time::timeout(Span::from_secs(5), all).await.expect("every call ends (R1)");
     }
 
-    /// After a step: the wakes, the commands and the records, under the lock of that step.
+    /// Handles the wakes, commands and records of a step, under the lock of that step.
     fn drain(&self, engine: &mut Engine) {
         let it = &self.0;
         let (mut wakes, mut commands) = (Vec::new(), Vec::new());
@@ -205,7 +205,7 @@ impl Process {
         self.drain(&mut engine);
     }
 
-    /// A host's whole part in it: carry the command, within its time, and say what came of it.
+    /// The host's part of the fleet: carry out the command within its time, and report the reply.
     async fn execute(&self, command: &StoreCommand) -> KeptReply {
         let within = Span::from_micros(command.within.as_micros());
         match tokio::time::timeout(within, self.send(&command.words)).await {
@@ -214,7 +214,7 @@ impl Process {
             Ok(Ok(Answer::Okay)) => KeptReply::Bytes((*b"OK").into()),
             Ok(Ok(Answer::Int(number))) => KeptReply::Bytes(number.to_string().into_bytes().into()),
             Ok(Ok(Answer::Nil)) => KeptReply::Bytes((*b"").into()),
-            // The client gives an error as a value where a command is sent as it is.
+            // redis-rs returns an error as a value for a command sent unchanged.
             Ok(Ok(Answer::ServerError(error))) => {
                 let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
                 KeptReply::Error(text.into_bytes().into())
@@ -226,7 +226,7 @@ impl Process {
                 KeptReply::Error(text.into_bytes().into())
             }
             Ok(Err(_)) | Err(_) => {
-                // A connection that has not answered may never answer: the next command makes another.
+                // A connection that has not replied may never reply: the next command opens a new one.
                 *self.0.connection.lock().await = None;
                 KeptReply::Lost
             }

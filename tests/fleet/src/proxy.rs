@@ -1,4 +1,4 @@
-//! What lies between a process and its store: a way that can be slow, swallow, or break.
+//! A proxy between a process and its store that can delay, swallow or break their traffic.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,20 +7,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// How the way is.
+/// The state of the connection between process and store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// As if it were not there.
+    /// Passes everything on unchanged.
     Clear,
-    /// Each packet comes so much later.
+    /// Delays each packet by this much.
     Slow(Duration),
-    /// Commands arrive and are carried out; their answers are swallowed.
+    /// Commands arrive and are carried out; their replies are dropped.
     NoAnswers,
-    /// Nothing arrives, and nothing says so: a partition.
+    /// A partition: everything is dropped silently.
     Silent,
     /// Connections are closed at once.
     Closed,
-    /// Answers are no protocol.
+    /// Replies are bytes that are no protocol.
     Garbage,
 }
 
@@ -33,7 +33,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens on a free port of this machine.
+    /// Starts to listen on a free port of this machine.
     pub async fn start(to: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("its address");
@@ -41,7 +41,7 @@ impl Proxy {
         let to = Arc::new(Mutex::new(to));
         let target = Arc::clone(&to);
         tokio::spawn(async move {
-            // Ends with its runtime.
+            // The task ends with its runtime.
             while let Ok((client, _)) = listener.accept().await {
                 let to = *target.lock().unwrap_or_else(PoisonError::into_inner);
                 tokio::spawn(connect(client, to, seen.clone()));
@@ -50,17 +50,17 @@ impl Proxy {
         Self { address, way, to }
     }
 
-    /// Where it listens.
+    /// The address at which the proxy listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// How the way is from now on, also for connections that stand.
+    /// Sets the state from now on, also for open connections.
     pub fn set(&self, way: Way) {
         self.way.send_replace(way);
     }
 
-    /// Leads new connections to another server, as a failover does, and ends those that stand.
+    /// Directs new connections to another server, as a failover does, and closes open ones.
     pub async fn lead_to(&self, to: SocketAddr) {
         *self.to.lock().unwrap_or_else(PoisonError::into_inner) = to;
         self.set(Way::Closed);

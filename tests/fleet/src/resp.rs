@@ -1,4 +1,4 @@
-//! The protocol of Redis (RESP2), as much of it as tests need, over one blocking socket.
+//! The part of the Redis protocol (RESP2) that tests need, over one blocking socket.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a test waits for an answer that has to come.
+/// How long a test waits for a reply that must come.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// An answer.
+/// A reply.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Word {
     /// A bulk or simple string.
@@ -34,7 +34,7 @@ impl Word {
         }
     }
 
-    /// The answer as a host hands it to the engine.
+    /// The reply in the form in which a host gives it to the engine.
     pub fn into_reply(self) -> Result<Vec<u8>, String> {
         match self {
             Self::Text(bytes) => Ok(bytes),
@@ -93,7 +93,7 @@ impl Connection {
         Ok(Self { stream: BufReader::new(Stream::Tcp(stream)) })
     }
 
-    /// Connects by a file: no network is between, not even that of another namespace.
+    /// Connects by a socket file, so no network is involved, not even that of another namespace.
     pub fn open_file(at: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(at)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -101,12 +101,12 @@ impl Connection {
         Ok(Self { stream: BufReader::new(Stream::Unix(stream)) })
     }
 
-    /// One command and its answer.
+    /// Sends one command and reads its reply.
     pub fn run(&mut self, words: &[Vec<u8>]) -> io::Result<Word> {
         Ok(self.pipeline(&[words.to_vec()])?.remove(0))
     }
 
-    /// Commands in one write, and their answers.
+    /// Sends commands in one write, and reads their replies.
     pub fn pipeline(&mut self, commands: &[Vec<Vec<u8>>]) -> io::Result<Vec<Word>> {
         let mut bytes = Vec::new();
         for words in commands {
@@ -121,7 +121,7 @@ impl Connection {
         commands.iter().map(|_| self.read()).collect()
     }
 
-    /// A command as text that has to succeed.
+    /// Sends a command given as text; an error reply fails the test.
     pub fn ok(&mut self, command: &str) -> Word {
         match self.run(&crate::words(command)) {
             Ok(Word::Error(text)) => panic!("{command}: {text}"),

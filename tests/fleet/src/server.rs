@@ -1,4 +1,4 @@
-//! Servers of our own: on a free port of this machine, with a folder of their own, and gone with their handles.
+//! Private servers: on a free port of this machine, with their own folder, ended when their handles are dropped.
 
 use crate::resp::{Connection, Word};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-/// How long a server may take to answer its first command, or a cluster to agree.
+/// The longest time for a server to answer its first command, or for a cluster to agree.
 const START: Duration = Duration::from_secs(20);
-/// Names the program; `cargo xtask test` sets it.
+/// Environment variable with the program's path; `cargo xtask test` sets it.
 const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
 
 /// A `redis-server` or `valkey-server`.
@@ -20,18 +20,19 @@ pub struct Server {
     address: SocketAddr,
     folder: PathBuf,
     options: Vec<String>,
-    /// What the program is started by, where it runs elsewhere than the test: that has a file to reach it by.
+    /// The command prefix if the server runs in another namespace than the test; the test then connects by a socket
+    /// file.
     inside: Vec<String>,
 }
 
 impl Server {
-    /// Starts a server that keeps nothing on disk. Further options go before the port.
+    /// Starts a server that stores nothing on disk. Further options are placed before the port.
     pub fn start(options: &[&str]) -> Self {
         Self::begin(options, free_port(), Vec::new())
     }
 
-    /// The same in a network of its own, by the words that start a program there. What the test itself says to it goes by a
-    /// file, so it works however that network is.
+    /// Starts a server in another namespace with this command prefix. The test itself talks to it by a socket file, so
+    /// it works whatever the state of that network.
     pub fn start_inside(inside: Vec<String>, address: SocketAddr) -> Self {
         Self::begin(&["--protected-mode", "no"], address, inside)
     }
@@ -47,7 +48,7 @@ impl Server {
         server
     }
 
-    /// Starts it where it was, empty, after [`kill`](Self::kill).
+    /// Starts the server at the same address, empty, after [`kill`](Self::kill).
     pub fn start_again(&mut self) {
         assert!(self.child.is_none(), "it runs");
         let program = env::var_os(PROGRAM).unwrap_or_else(|| "redis-server".into());
@@ -83,12 +84,12 @@ impl Server {
         }
     }
 
-    /// Where it listens.
+    /// The address at which the server listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// A connection of its own.
+    /// A new connection.
     pub fn connect(&self) -> Connection {
         self.reach().unwrap_or_else(|error| panic!("{}: {error}", self.address))
     }
@@ -105,7 +106,7 @@ impl Server {
         self.folder.join("door")
     }
 
-    /// How many scripts it has run since it was started.
+    /// Number of scripts run since the server started.
     pub fn scripts_run(&self) -> u64 {
         let stats = self.connect().ok("INFO commandstats").text();
         let calls = |name: &str| -> u64 {
@@ -116,7 +117,7 @@ impl Server {
         calls("cmdstat_evalsha:") + calls("cmdstat_eval:")
     }
 
-    /// Keys of ours that would stay for ever.
+    /// Keys with our prefix that never expire.
     pub fn keys_without_end(&self) -> Vec<String> {
         let mut connection = self.connect();
         let Word::List(keys) = connection.ok("KEYS tidegate:*") else { panic!("a list") };
@@ -126,7 +127,7 @@ impl Server {
         keys.iter().map(Word::text).filter(stays).collect()
     }
 
-    /// `kill -9`: whatever it held is lost.
+    /// `kill -9`: all data is lost.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             drop(child.kill());
@@ -134,12 +135,12 @@ impl Server {
         }
     }
 
-    /// `SIGSTOP`: connections stay, and nothing answers.
+    /// `SIGSTOP`: connections stay open, and nothing answers.
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// `SIGCONT`: what was sent meanwhile is answered.
+    /// `SIGCONT`: commands sent meanwhile are answered.
     pub fn resume(&self) {
         self.signal("-CONT");
     }
@@ -180,7 +181,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts three nodes, and waits until they agree.
+    /// Starts three nodes, and waits until they agree on the cluster's state.
     pub fn start() -> Self {
         let options = [
             "--cluster-enabled",
@@ -194,7 +195,7 @@ impl Cluster {
         for (place, node) in nodes.iter().enumerate() {
             let mut it = node.connect();
             let (first, last) = (place * 5_462, ((place + 1) * 5_462 - 1).min(16_383));
-            // `ADDSLOTSRANGE` is of Redis 7.
+            // `ADDSLOTSRANGE` exists only since Redis 7.
             let slots: Vec<String> = (first..=last).map(|slot| slot.to_string()).collect();
             it.ok(&format!("CLUSTER ADDSLOTS {}", slots.join(" ")));
             it.ok(&format!("CLUSTER SET-CONFIG-EPOCH {}", place + 1));
@@ -217,13 +218,13 @@ impl Cluster {
         Self { nodes }
     }
 
-    /// The node that a key lies on.
+    /// The index of the node that holds a key.
     pub fn node_of(&self, key: &[u8]) -> usize {
         usize::from(slot(key)) / 5_462
     }
 }
 
-/// The slot of a key: CRC-16 (XMODEM) of its hash tag, or of all of it where it has none.
+/// The slot of a key: CRC-16 (XMODEM) of its hash tag, or of the whole key if it has none.
 pub fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -237,7 +238,7 @@ pub fn slot(key: &[u8]) -> u16 {
     crc % 16_384
 }
 
-/// A port that was free a moment ago. A cluster's bus has the port above by 10,000, so low ones are taken.
+/// A port that was free a moment ago. A cluster's bus uses the port 10,000 above, so only low ports are used.
 fn free_port() -> SocketAddr {
     loop {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");

@@ -1,4 +1,4 @@
-//! The commands that `docs/fleet.md` lists for a user's ACL are those that the scripts call: no fewer, and no more.
+//! The commands that `docs/fleet.md` lists for a user's ACL are exactly those that the scripts call.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,14 +7,14 @@ use serde_json::Value as Json;
 use tidegate::fleet::{PROLOGUE, SCRIPTS};
 use tidegate_fleet_tests::{Connection, Server, documented};
 
-/// What stands in the place of the line that reads the server's clock, so that a vector's moment is an argument.
+/// Replaces the line that reads the server's clock, so that the time of a vector is an argument.
 const CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
 
 /// The rows of the table, by script.
 const ROWS: [(&str, &str); 4] =
     [("rate", "rate"), ("breaker", "breaker"), ("slots", "bulkhead"), ("digest", "latencies")];
 
-/// A user who may call these commands and no others, and who is this connection from now on.
+/// Makes a user that may call only these commands, and authenticates this connection as that user.
 fn limited(server: &Server, commands: &BTreeSet<String>) -> Connection {
     let allowed: Vec<String> = commands.iter().map(|name| format!("+{name}")).collect();
     let mut admin = server.connect();
@@ -25,7 +25,7 @@ fn limited(server: &Server, commands: &BTreeSet<String>) -> Connection {
     connection
 }
 
-/// The commands that the server has run since the statistics began, but for the tests' own.
+/// The commands that the server has run since the statistics were reset, without the tests' own.
 fn run_since(server: &Server) -> BTreeSet<String> {
     let stats = server.connect().ok("INFO commandstats").text();
     let names = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split(':').next());
@@ -70,7 +70,7 @@ fn a_user_with_the_documented_commands_runs_every_script_and_needs_all_of_them()
             for step in case["steps"].as_array().unwrap().iter().filter(|step| step.get("args").is_some()) {
                 let here = format!("{}: {}: {step}", script.name, case["name"]);
                 let (mut args, now) = (bytes(&step["args"]), step["at"].to_string());
-                // As it is sent, with the server's clock.
+                // The script as it is sent, which reads the server's clock.
                 let plain = words("EVAL", script.source, &keys, &args);
                 allowed(user.run(&plain).unwrap().into_reply(), &here);
                 let named = words("EVALSHA", script.sha, &keys, &args);
@@ -81,7 +81,7 @@ fn a_user_with_the_documented_commands_runs_every_script_and_needs_all_of_them()
             }
         }
         let ran = run_since(&server);
-        // What every script may call, this one need not.
+        // A command that all scripts may call need not be called by this one.
         let spare: BTreeSet<String> = documented("all with scripts");
         let (more, fewer) = (ran.difference(&commands), commands.difference(&ran));
         assert_eq!(more.collect::<Vec<_>>(), Vec::<&String>::new(), "{} calls more", script.name);

@@ -1,8 +1,10 @@
-//! Engines on a real Redis that is lost, paused, slow, full, demoted or gone: what holds meanwhile, and that it comes back.
+//! Engines on a real Redis that is lost, paused, slow, full, demoted or replaced: invariants that hold meanwhile, and
+//! recovery.
 //!
-//! What each fault is held to, beside an end of every call, waits within `store_timeout`, one record a change, and the rate again
-//! at the end. Noticed: by all within 600 ms, with a p99 of the waits below 5 ms from then on. Share: about the rate on local
-//! shares, and at most a burst more. Loss: so many times a burst and the leases that were out (10.6).
+//! Every test also checks that each call ends, that waits stay within `store_timeout`, that each transition writes one
+//! record, and that the rate is normal again at the end. Noticed: every process notices within 600 ms, and from then on
+//! the p99 of waits is below 5 ms. Share: on local shares the fleet makes about its rate, and at most a burst more.
+//! Loss: how many bursts and sets of outstanding leases may be granted again (10.6).
 //!
 //! | Fault | noticed | share | loss | charged once | keys end |
 //! |---|---|---|---|---|---|
@@ -17,7 +19,7 @@
 //! | READONLY, with a resync | yes | yes | 2 | yes | yes |
 //! | failover | yes | yes | 2 | yes | yes |
 //!
-//! That a script decides whole or not at all is in `whole.rs` and in the vectors; slots are in `chaos_slots.rs`.
+//! `whole.rs` and the vectors check that a script is atomic; `chaos_slots.rs` checks slots.
 
 use std::time::{Duration, Instant};
 
@@ -30,10 +32,10 @@ const RATE: u32 = 200;
 const BURST: u32 = 40;
 const LEASE: u32 = 10;
 const PROCESSES: u32 = 4;
-/// Calls a second of each process: twice the fleet's rate in all.
+/// Calls per second of each process: twice the fleet's rate in total.
 const LOAD: u32 = 100;
 const SECOND: u64 = 1_000_000;
-/// `store_timeout`. Longer than its default, so that a busy machine is no fault.
+/// `store_timeout`. Longer than its default, so that a busy machine does not count as a fault.
 const TIMEOUT: Duration = Duration::from_millis(200);
 
 fn pairs(on_loss: &'static str) -> Vec<(&'static str, Value<'static>)> {
@@ -56,7 +58,7 @@ struct World {
     zero: Instant,
 }
 
-/// The fault begins here, and ends there; the load ends at `END`.
+/// Beginning and end of the fault; the load ends at `END`.
 const FAULT: u64 = SECOND;
 const HEALED: u64 = 2 * SECOND + 200_000;
 const END: u64 = 6 * SECOND;
@@ -74,7 +76,7 @@ impl World {
         Self { server, proxy, fleet, zero }
     }
 
-    /// The load, from now to the end.
+    /// Starts the load, from now to the end.
     fn load(&self) -> JoinSet<()> {
         let run = |process: &Process| {
             let process = process.clone();
@@ -100,17 +102,19 @@ impl World {
         self.total(|seen| seen.ends.get(&verdict).copied().unwrap_or(0))
     }
 
-    /// What holds after every story, whatever the fault was. `events`: how many times the data was lost, or the store gone.
+    /// Checks the invariants that hold after every test, whatever the fault was. `events` counts losses of data or of
+    /// the store.
     fn check(&self, events: u64, faulty: (u64, u64)) {
         let (begun, ended) = (self.total(|seen| seen.begun), self.total(|seen| seen.ends.values().sum()));
         assert_eq!(begun, ended, "every call ends, once (R1)");
         let known = [Verdict::Ok, Verdict::RateLimited, Verdict::StoreUnavailable];
         assert_eq!(known.map(|verdict| self.ended(verdict)).iter().sum::<u64>(), ended, "nothing else");
 
-        // 10.6: beyond the declared rate, one burst at first, and for each event one burst and the leases that were out.
+        // 10.6: beyond the declared rate, one burst at first, and for each event one burst and the outstanding leases.
         let (rate, burst) = (u64::from(RATE), u64::from(BURST));
         let leases = u64::from(PROCESSES * LEASE);
-        // Whoever has not found yet that the store is back goes on with its share, beside those who have the whole rate.
+        // A process that has not yet noticed that the store is back uses its local share, while the others use the
+        // whole rate.
         let late: u64 = self.fleet.iter().map(|process| late(process, faulty.1)).sum();
         let mixed = late * rate / u64::from(PROCESSES) / SECOND;
         let most = rate * END / SECOND + burst + events * (burst + leases) + mixed;
@@ -131,31 +135,31 @@ impl World {
             let longest = process.seen(|seen| seen.waits.iter().map(|it| it.1).max());
             assert!(longest < Some(TIMEOUT + SLACK), "a call has waited for {longest:?}");
         }
-        // The rate again, once it is back.
+        // The rate is normal again once the store is back.
         let (from, to) = (END - SECOND, END);
         let after = self.started(from, to);
         assert!((rate * 8 / 10..=rate * 12 / 10).contains(&after), "{after} in the last second, of {rate}");
     }
 
-    /// It was noticed, by every process: once, within a timeout, and calls were decided at once from then on.
+    /// Checks that every process noticed the loss within the timeout, and that calls were decided at once from then on.
     fn check_noticed(&self, (from, to): (u64, u64)) {
         for process in &self.fleet {
             let down = process.seen(|seen| seen.told(RecordType::StoreDegraded));
             let first = *down.first().unwrap_or_else(|| panic!("a process has not noticed"));
-            // The lease, and the command that was out, may last a little.
+            // A lease and the pending command may delay it.
             assert!((from..from + 600_000).contains(&first), "noticed at {first}");
             let waits = process.seen(|seen| seen.waits_within(first, to));
             let p99 = waits[waits.len() * 99 / 100];
             println!("noticed after {} ms; p99 of the waits {p99:?}", (first - from) / 1_000);
             assert!(
-                p99 < TIMEOUT / 4, // nobody waits for the store
+                p99 < TIMEOUT / 4, // calls do not wait for the store
                 "p99 of the added latency is {p99:?} among {}",
                 waits.len()
             );
         }
     }
 
-    /// Under `local` the fleet goes on at about its rate; never above it.
+    /// Checks that under `local` the fleet makes about its rate, and never more.
     fn check_local_share(&self, (from, to): (u64, u64)) {
         let (from, rate) = (from + 600_000, u64::from(RATE));
         let (found, due) = (self.started(from, to), rate * (to - from) / SECOND);
@@ -163,8 +167,8 @@ impl World {
         assert!((due / 2..=due + u64::from(BURST)).contains(&found), "{found} attempts, of {due}");
     }
 
-    /// No command was carried out twice: the servers have run no more of them than were given to the clients. `before` is what
-    /// was run by one that has been killed since.
+    /// Checks that no command was carried out twice: the servers have run no more commands than were given to the
+    /// clients. `before` is the count of a server that has been killed since.
     fn check_charged_once(&self, server: &Server, before: u64) {
         let run = server.scripts_run() + before;
         let given = self.total(|seen| seen.commands);
@@ -173,13 +177,13 @@ impl World {
     }
 }
 
-/// For how long a process has gone on alone after the store was back, in microseconds.
+/// For how long after the store was back a process still used its local share, in microseconds.
 fn late(process: &Process, healed: u64) -> u64 {
     let up = process.seen(|seen| seen.told(RecordType::StoreRecovered));
     up.last().map_or(0, |up| up.saturating_sub(healed))
 }
 
-/// What a busy machine may add to a wait.
+/// Time that a busy machine may add to a wait.
 const SLACK: Duration = Duration::from_millis(800);
 const FAULTY: (u64, u64) = (FAULT, HEALED);
 
@@ -239,7 +243,7 @@ fn paused_and_resumed() {
     });
 }
 
-/// The same way for a while: slow beyond the timeout, without answers, silent, closed, garbage.
+/// One state of the proxy for a while: slow beyond the timeout, without replies, silent, closed, garbage.
 fn bad_way(way: Way) {
     fleet_test(async move {
         let world = World::new("local").await;
@@ -282,7 +286,7 @@ fn answers_that_are_garbage() {
     bad_way(Way::Garbage);
 }
 
-/// Slower, but within the timeout: nothing is lost, and calls wait no longer than the way takes.
+/// Slower, but within the timeout: the store does not count as lost, and calls wait no longer than the delay.
 #[test]
 fn slow_but_within_the_timeout() {
     fleet_test(async {
@@ -299,7 +303,7 @@ fn slow_but_within_the_timeout() {
     });
 }
 
-/// Data and scripts are lost again and again: each time one burst at most, and no call notices.
+/// Data and scripts are lost repeatedly: each time at most one more burst is granted, and no call fails.
 #[test]
 fn data_and_scripts_are_lost() {
     fleet_test(async {
@@ -322,7 +326,7 @@ fn data_and_scripts_are_lost() {
     });
 }
 
-/// What a command answers that is an error and not NOSCRIPT, and how that ends.
+/// Commands get an error reply other than NOSCRIPT. `begin` and `end` are the commands that cause and end it.
 fn bad_answers(begin: &'static [&'static str], end: &'static [&'static str], events: u64) {
     fleet_test(async move {
         let world = World::new("local").await;
@@ -373,14 +377,14 @@ fn a_replica_that_takes_no_writes() {
         load.join_all().await;
         world.check_noticed(FAULTY);
         world.check_local_share(FAULTY);
-        // It has taken over the empty data of the other: two events.
+        // The server has replicated the other one's empty data, which makes two events.
         world.check(2, FAULTY);
         world.check_charged_once(&world.server, 0);
         assert_eq!(world.server.keys_without_end(), [""; 0]);
     });
 }
 
-/// The primary dies, and a replica that lags behind takes its place.
+/// The primary dies, and a replica that lags behind is promoted.
 #[test]
 fn a_failover_to_a_replica() {
     fleet_test(async {

@@ -1,5 +1,5 @@
-//! A bulkhead of the fleet's on a real Redis that is killed, paused, or not heard: how many run meanwhile, and that no slot
-//! stays with nobody.
+//! A fleet's bulkhead on a real Redis that is killed, paused, or unreachable: how many calls run meanwhile, and that no
+//! slot stays allocated without a holder.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,19 +11,19 @@ use tokio::time::sleep;
 
 const LIMIT: u32 = 8;
 const PROCESSES: u32 = 4;
-/// Calls a second of each process, and how long each takes: twice what the slots allow.
+/// Calls per second of each process, and the duration of a call: together twice what the slots allow.
 const LOAD: u32 = 100;
 const TAKES: Duration = Duration::from_millis(40);
 const SECOND: u64 = 1_000_000;
 const TIMEOUT: Duration = Duration::from_millis(200);
-/// Long enough for a queue to be short of it on a busy machine too.
+/// Long enough that calls in a queue rarely time out on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// What a machine adds that is four times slower: a wait without bound would be far beyond.
+/// Time that a machine four times slower adds. A wait without bound would be far longer.
 const SLACK: Duration = Duration::from_millis(900);
 const LEASE: u64 = SECOND;
 
-/// The fault begins here, and ends there; by `WELL` the last process has found the store (a probe at most 3 s after that) and
-/// leases of nobody have ended. The load ends at `END`.
+/// Beginning and end of the fault. By `WELL` the last process has found the store (a probe at most 3 s after the fault)
+/// and leases without a holder have ended. The load ends at `END`.
 const FAULT: u64 = SECOND;
 const HEALED: u64 = 2 * SECOND + 200_000;
 const WELL: u64 = HEALED + 3_200_000 + LEASE;
@@ -58,7 +58,7 @@ impl World {
         Self { server, proxy, fleet, zero }
     }
 
-    /// The load to its end; every call ends.
+    /// Runs the load to its end, and checks that every call ends.
     fn load(&self) -> JoinSet<()> {
         let run = |process: &Process| {
             let process = process.clone();
@@ -84,7 +84,8 @@ impl World {
         sleep(Duration::from_micros(moment).saturating_sub(self.zero.elapsed())).await;
     }
 
-    /// The most attempts that ran at once within these moments, in the whole fleet: each runs at least as long as it takes.
+    /// The most attempts that ran at once within these moments in the whole fleet, counting each attempt for its
+    /// minimum duration.
     fn peak(&self, from: u64, to: u64) -> i64 {
         let takes = u64::try_from(TAKES.as_micros()).unwrap();
         let starts = self.fleet.iter().flat_map(|process| process.seen(|seen| seen.starts.clone()));
@@ -125,12 +126,12 @@ impl World {
         );
         let (limit, processes) = (i64::from(LIMIT), i64::from(PROCESSES));
         assert!((limit - 1..=limit).contains(&before), "{before} at once of {limit}");
-        // What was held at the loss, and one of each process that held none.
+        // Slots that were held when the store was lost, and one for each process that held none.
         assert!((1..=limit + processes).contains(&gone), "{gone} at once without the store");
-        // Beside those who have found it, and have all slots, others go on with what they held.
+        // Processes that have found the store may use all slots, while the others keep using those that they held.
         assert!((1..=2 * limit + processes).contains(&back), "{back} at once while the store is found again");
         assert!((limit - 1..=limit).contains(&after), "{after} at once of {limit}, when all is well");
-        // Whoever has a slot gives it back; the lease of one that was granted to nobody ends.
+        // Holders release their slots. A slot that was granted in a lost reply becomes free when its lease ends.
         sleep(Duration::from_micros(LEASE + 200_000)).await;
         let mut connection = self.server.connect();
         let now: f64 = match connection.ok("TIME") {
@@ -142,7 +143,7 @@ impl World {
     }
 }
 
-/// One at a time: they measure waits.
+/// The tests run one at a time, because they measure waits.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn fleet_test<F: Future<Output = ()>>(story: F) {
@@ -153,7 +154,7 @@ fn fleet_test<F: Future<Output = ()>>(story: F) {
     });
 }
 
-/// The store comes back empty: those who hold slots keep them until they renew.
+/// The store comes back empty: processes that hold slots keep them until they renew.
 #[test]
 fn killed_and_started_again_empty() {
     fleet_test(async {
@@ -168,7 +169,7 @@ fn killed_and_started_again_empty() {
     });
 }
 
-/// Each goes on with what it held, and one that held nothing with one.
+/// Each process keeps using the slots that it held; one that held none may use one.
 #[test]
 fn paused_and_resumed() {
     fleet_test(async {
@@ -183,7 +184,7 @@ fn paused_and_resumed() {
     });
 }
 
-/// Slots are given and nobody hears of it: they come free when their leases end.
+/// Slots are granted but the replies are lost: the slots become free when their leases end.
 #[test]
 fn commands_are_carried_out_and_their_answers_lost() {
     fleet_test(async {

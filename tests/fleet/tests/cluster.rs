@@ -1,11 +1,11 @@
-//! The scripts on a cluster of three nodes: one slot a decision, scripts that a node has lost, keys that end by themselves.
+//! The scripts on a cluster of three nodes: each decision in one slot, scripts that a node has lost, keys that expire.
 
 use tidegate::fleet::{SCRIPTS, Script};
 use tidegate_fleet_tests::{Cluster, Connection, Server, slot};
 
 const PID: &str = "00000000000000aa";
 
-/// Arguments that do what the script is for.
+/// Arguments with which the script does its normal work.
 fn arguments(script: Script) -> Vec<&'static str> {
     match script.name {
         "rate" => vec!["10 1000000 20 5 1 0", PID],
@@ -67,7 +67,7 @@ fn every_decision_is_in_one_slot_and_a_node_that_lost_the_scripts_is_sent_them_a
             assert!(run(&mut nodes[home], &by_name).is_ok());
             fails(run(&mut nodes[(home + 1) % 3], &by_source), "MOVED");
         }
-        // Two entities are two slots: the server itself would refuse a script that joined them.
+        // Two entities are in two slots: the server itself would refuse a script that uses both.
         let two = [keys(script, 0)[0].clone(), keys(script, 1)[1].clone()];
         fails(
             run(&mut nodes[cluster.node_of(two[0].as_bytes())], &command("EVAL", script, &two)),
@@ -106,7 +106,7 @@ fn every_decision_is_in_one_slot_and_a_node_that_lost_the_scripts_is_sent_them_a
     assert!(found > 200, "{found} keys");
 }
 
-/// Every key of a server has a time to live, in a minute's range of what it was given; how many there are.
+/// Checks that every key of a server expires, within 71 s. Returns the number of keys.
 fn no_key_stays(node: &mut Connection) -> usize {
     let tidegate_fleet_tests::Word::List(keys) = node.ok("KEYS *") else { panic!("a list") };
     for key in &keys {
@@ -117,17 +117,18 @@ fn no_key_stays(node: &mut Connection) -> usize {
     keys.len()
 }
 
-/// On the server's own clock, and over again: what a script has written goes by itself.
+/// On the server's own clock, and repeatedly: everything that a script writes expires.
 #[test]
 fn keys_end_by_themselves() {
     let server = Server::start(&[]);
     let mut connection = server.connect();
     for (script, args) in [
-        // Full again after 10 ms; gone a second later. The processes stay for ten seconds.
+        // The bucket is full again after 10 ms, and the key expires a second later. The processes' keys last ten
+        // seconds.
         (SCRIPTS[0], ["100 1000000 5 1 1 0", PID].as_slice()),
-        // A lease of a millisecond.
+        // A lease of 1 ms.
         (SCRIPTS[2], &["0", PID, "9", "1000", "12", "0"]),
-        // Two slices of a millisecond.
+        // Two slices of 1 ms.
         (SCRIPTS[3], &[PID, "1000", "900000", "-7", "3"]),
     ] {
         let mut words = command("EVAL", script, &keys(script, 1));

@@ -1,4 +1,4 @@
-//! The bulkhead of a fleet on a real server: each of several processes that want more slots than there are gets its part.
+//! The fleet's bulkhead on a real server: several processes that want more slots than there are get equal shares.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use tidegate_fleet_tests::{Process, Server};
 
 use Value::{Number, Text};
 
-/// Calls that each process has started in `seconds`, where each wants twice the limit all the time. The first one has all
-/// slots when the others come.
+/// Calls that each process has started in `seconds`, where each wants twice the limit all the time. The first one has
+/// all slots when the others come.
 async fn started(limit: u32, processes: usize, seconds: u64) -> Vec<u64> {
     let server = Server::start(&[]);
     let zero = Instant::now();
@@ -17,7 +17,7 @@ async fn started(limit: u32, processes: usize, seconds: u64) -> Vec<u64> {
         ("bulkhead.max_queue", Number(f64::from(2 * limit))),
         ("bulkhead.acquire_timeout", Number(60e6)),
         ("bulkhead.store", Text("fleet")),
-        // This is not about loss: a machine that is busy for 50 ms is none here.
+        // This test is not about a lost store, so a machine that is busy for 50 ms must not cause one.
         ("store_timeout", Number(2e6)),
     ];
     let all: Vec<Process> =
@@ -51,12 +51,12 @@ async fn started(limit: u32, processes: usize, seconds: u64) -> Vec<u64> {
 
 #[tokio::test]
 async fn processes_on_a_real_server_get_even_parts() {
-    // By today's hand-off alone the first one would have had them all: 707 calls against 10.
+    // Hand-off alone would leave all slots with the first process: 707 calls against 10.
     for (limit, processes) in [(4, 2), (20, 2), (4, 3)] {
         let counts = started(limit, processes, 5).await;
         let (least, most) = (*counts.iter().min().unwrap() as f64, *counts.iter().max().unwrap() as f64);
         println!("limit {limit}: {counts:?}");
-        // Parts that stay even on a busy machine: one that runs slower runs slower for all.
+        // The shares stay even on a busy machine, because a slow machine slows all processes alike.
         assert!(most <= 1.2 * least, "limit {limit}: {counts:?}");
     }
 }

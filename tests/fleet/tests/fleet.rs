@@ -1,4 +1,4 @@
-//! Eight processes of their own, one store: the declared rate, and one breaker.
+//! Eight separate processes and one store: the declared rate, and one breaker.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const SETUP: Duration = Duration::from_secs(2);
 
 fn run(work: Work) -> Vec<serde_json::Value> {
     let server = Server::start(&[]);
-    // These are not about loss: a machine that is busy for 50 ms is none here.
+    // These tests are not about a lost store, so a machine that is busy for 50 ms must not cause one.
     let worker = [env!("CARGO_BIN_EXE_fleet-worker"), "--store-timeout", "2000"].map(str::to_owned).to_vec();
     let lines = Crew::start(&vec![worker; 8], server.address(), work, SETUP).join();
     let Word::List(keys) = server.connect().ok("KEYS *") else { panic!("a list") };
@@ -34,7 +34,8 @@ fn eight_processes_are_granted_the_declared_rate() {
             lines.iter().all(|line| numbers(line, "degraded").is_empty()),
             "the store was there all the time"
         );
-        // Upwards the bound is the promise; downwards a busy machine may not ask in time for what flows in.
+        // The upper bound is the promise. The lower one has slack, because a busy machine may ask too late for tokens
+        // that flow in.
         let slack = due / 10 + 8 * u64::from(lease);
         assert!((due - slack..=due + due / 100).contains(&granted), "lease {lease}: {granted} of {due}");
     }
@@ -42,12 +43,13 @@ fn eight_processes_are_granted_the_declared_rate() {
 
 #[test]
 fn few_calls_touch_the_store_by_default() {
-    // 5 % at 420/s: a lease of what 50 ms bring.
+    // 5 % at 420/s: a lease of the tokens that flow in within 50 ms.
     let work = Work { rate: 420, burst: 420, lease: 21, load: 50, seconds: 5, breaker: false, failing: None };
     let lines = run(work);
     let (calls, commands) = (sum(&lines, "begun"), sum(&lines, "commands"));
     println!("{commands} commands for {calls} calls");
-    // Beside them the first two of each process: its name is not known to the server yet, then its source.
+    // Each process sends two more commands at first: the server does not know its script's name yet, so it sends the
+    // source.
     assert!(commands <= calls * 5 / 100 + 8 * 2, "{commands} commands for {calls} calls");
 }
 
@@ -73,8 +75,8 @@ fn one_process_that_trips_opens_the_breaker_of_all() {
     let last = *opened.iter().max().unwrap();
     println!("open at {opened:?} µs: the last {} ms after the first", (last - first) / 1_000);
     assert!((1_000_000..2_000_000).contains(&first), "the one whose upstream fails trips: {first}");
-    // One exchange (250 ms), one round trip, and what a machine adds that is four times slower. The break ends after a second
-    // and more, so each has learned of it from the store and not of the next.
+    // One exchange (250 ms), one round trip, and the delay of a machine four times slower. The break lasts more than a
+    // second, so each process has learned of this break from the store and not of the next.
     assert!(last - first < 250_000 + 750_000, "{opened:?}");
     for line in &lines {
         assert_eq!(breaker(line).last().map(|(_, to)| *to), Some(0), "closed again: {line}");

@@ -1,6 +1,6 @@
-//! Processes on one side of a wall and their store on the other: real namespaces, real packets that do not arrive.
+//! Processes that are partitioned from their store: real namespaces, real packets that do not arrive.
 //!
-//! `cargo xtask test` runs these where it may make network namespaces, and says that they were not run where it may not.
+//! `cargo xtask test` runs these if it may make network namespaces, and reports them as not run otherwise.
 
 use serde_json::Value as Json;
 use std::sync::{Mutex, PoisonError};
@@ -13,28 +13,28 @@ use tidegate_fleet_tests::partition::{Network, Wall};
 const PROCESSES: u32 = 4;
 const WORK: Work =
     Work { rate: 200, burst: 40, lease: 10, load: 100, seconds: 6, breaker: false, failing: None };
-/// `store_timeout`. Longer than its default, so that a busy machine is no fault.
+/// `store_timeout`. Longer than its default, so that a busy machine does not count as a fault.
 const TIMEOUT: u64 = 200_000;
-/// What a busy machine may add to a wait.
+/// Time that a busy machine may add to a wait.
 const SLACK: u64 = 100_000;
 const SECOND: u64 = 1_000_000;
-/// The wall stands from here to there, in microseconds after the start.
+/// Beginning and end of the partition, in microseconds after the start.
 const FROM: u64 = SECOND;
 const TO: u64 = 2_200_000;
-/// A lease, and the command that was out, may last so long into it.
+/// The partition may go unnoticed for this long, because of a lease and the pending command.
 const NOTICED: u64 = 600_000;
-/// Lists of attempts have one number for so many microseconds.
+/// Length in microseconds of one bucket in lists of attempts.
 const BUCKET: u64 = 50_000;
 
-/// One at a time: they measure waits.
+/// The tests run one at a time, because they measure waits.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What became of it.
+/// Observations of one test.
 struct Story {
     lines: Vec<Json>,
-    /// Commands that the store carried out while the wall stood, after those that were on their way.
+    /// Commands that the store carried out during the partition, without those sent just before.
     carried_out: u64,
-    /// All that it did.
+    /// All commands that the store carried out.
     all: u64,
 }
 
@@ -71,7 +71,7 @@ impl Story {
         self.lines.iter().map(|line| number(line, name)).sum()
     }
 
-    /// Attempts of all within these moments.
+    /// Attempts of the whole fleet within these moments.
     fn started(&self, from: u64, to: u64) -> u64 {
         starts(&self.lines)[(from / BUCKET) as usize..(to / BUCKET) as usize].iter().sum()
     }
@@ -85,7 +85,7 @@ impl Story {
             let (down, up) = (numbers(line, "degraded"), numbers(line, "recovered"));
             let ([down], [up]) = (&down[..], &up[..]) else { panic!("gone at {down:?}, back at {up:?}") };
             assert!((FROM..FROM + NOTICED).contains(down), "noticed at {down}");
-            // A probe after at most 1.5 s, and where that was in vain after at most 3 s more.
+            // The first probe comes after at most 1.5 s, and if it fails another one at most 3 s later.
             assert!((TO..TO + 3_200_000).contains(up), "back at {up}");
             late += up - TO;
             let (calls, p99) = (number(line, "alone"), number(line, "alone_wait_p99_us"));
@@ -96,12 +96,12 @@ impl Story {
                 "gone at {down}, back at {up}; p99 of {calls} calls meanwhile {p99} µs, longest wait {longest} µs"
             );
         }
-        // On the local shares: about the rate, and never more than that and a burst.
+        // On local shares the fleet makes about its rate, and at most a burst more.
         let (from, to) = (FROM + NOTICED, TO);
         let (found, due) = (self.started(from, to), rate * (to - from) / SECOND);
         println!("{found} attempts on the local shares, of {due}");
         assert!((due / 2..=due + burst).contains(&found), "{found} attempts on the local shares, of {due}");
-        // 10.6, and the shares of those that had not found the store again.
+        // The bound of 10.6, plus the local shares of processes that had not yet found the store again.
         let most = rate * end / SECOND + burst + burst + leases + late * rate / u64::from(PROCESSES) / SECOND;
         let all = self.started(0, end);
         println!("{all} attempts, of {most} at most");

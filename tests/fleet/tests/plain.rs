@@ -1,4 +1,4 @@
-//! Engines on a real server that forbids scripts: rates in windows, and breaks as keys with an end.
+//! Engines on a real server that forbids scripts: rates in windows, and breaks as keys that expire.
 
 use std::thread;
 use std::time::{Duration as Span, Instant};
@@ -10,7 +10,7 @@ use tidegate::{
 };
 use tidegate_fleet_tests::{Connection, Server, documented};
 
-/// A process: it carries out each command at once, and calls end as they are told to.
+/// A process that carries out each command at once.
 struct Process {
     engine: Engine,
     route: RouteId,
@@ -26,7 +26,7 @@ impl Process {
         let _ = engine.attach_store(StoreKind::Plain, "shop", seed, now);
         let policy = engine.policy(Policy::from_pairs("api", pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", now);
-        // As a user who may run what docs/fleet.md lists, and nothing else.
+        // Authenticates as a user that may call only the commands listed in docs/fleet.md.
         let allowed: Vec<String> =
             documented("without scripts").iter().map(|name| format!("+{name}")).collect();
         let mut connection = server.connect();
@@ -62,7 +62,7 @@ impl Process {
         }
     }
 
-    /// One call, which ends so if it is let through.
+    /// Makes one call, which ends with `class` if it is admitted.
     fn call(&mut self, class: Class) -> Verdict {
         let now = self.now();
         let (call, mut step) = self.engine.begin(self.route, &Request::default(), now);
@@ -107,7 +107,7 @@ fn two_processes_share_a_rate_that_is_kept_by_windows() {
         }
         thread::sleep(Span::from_millis(1));
     }
-    // A window is 300 ms; a span of so much touches this many.
+    // A window is 300 ms, so the elapsed time touches at most this many.
     let windows = begun.elapsed().as_millis() / 300 + 2;
     let all = ok[0] + ok[1];
     assert!((90..=30 * windows).contains(&all), "{ok:?} in {windows} windows, {refused} refused");
@@ -138,13 +138,13 @@ fn a_break_is_everybodys_until_a_probe_closes_it() {
     let opened = Instant::now();
     assert_eq!(one.call(Class::Ok), Verdict::BreakerOpen);
     thread::sleep(Span::from_millis(25));
-    // This call carries the question; the next one knows.
+    // This call only starts the query; the next call uses its reply.
     other.call(Class::Ok);
     assert_eq!(other.call(Class::Ok), Verdict::BreakerOpen, "it has seen no failure itself");
     let mut connection = server.connect();
     let left: i64 = connection.ok("PTTL shop:{r|api|eu}:bm").text().parse().unwrap();
     assert!((60_000..=60_401).contains(&left), "{left}");
-    // The break ends for both; the first good probe takes the key away, and the other follows.
+    // The break ends for both; the first successful probe deletes the key, and the other process follows.
     while other.call(Class::Ok) == Verdict::BreakerOpen {
         assert!(opened.elapsed() < Span::from_secs(5), "open for ever");
         thread::sleep(Span::from_millis(10));

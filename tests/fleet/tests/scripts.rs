@@ -1,4 +1,4 @@
-//! The Lua on a real server: the vectors, and a random comparison with the store in memory.
+//! The Lua scripts on a real server: the vectors, and a random comparison with the in-memory store.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use serde_json::Value as Json;
 use tidegate::fleet::{MemoryStore, PROLOGUE, SCRIPTS, Script, reason};
 use tidegate_fleet_tests::{Connection, Draw, Server, Word};
 
-/// What stands in the place of the line that reads the server's clock: `now` is the last argument.
+/// Replaces the line that reads the server's clock: `now` is the last argument.
 const CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
 
-/// All keys as `MemoryStore::describe` writes them. Then they are made to stay: the clock of a test is an argument, and
-/// the server's must not end a key's life before that.
+/// Dumps all keys as `MemoryStore::describe` writes them. Then makes them persistent: the test's clock is an argument,
+/// so the server's clock must not expire them earlier.
 const DUMP: &str = "
 local found = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -45,8 +45,8 @@ impl Timed {
         Self { connection, until: BTreeMap::new() }
     }
 
-    /// A command at a moment, and what is stored afterwards. `expected` has the times to live that are to be found:
-    /// just under, where a command has set one, and none where it has not.
+    /// Runs a command at a moment and checks the stored data. `expected` lists the times to live: just below the value
+    /// if a command has set one, and none otherwise.
     fn run(&mut self, words: &[Vec<u8>], now: u64, expected: &[String]) -> Result<Vec<u8>, String> {
         let now_ms = i64::try_from(now / 1_000).unwrap();
         let over: Vec<String> =
@@ -78,7 +78,7 @@ impl Timed {
             let until = (wanted >= 0).then_some(now_ms + wanted);
             let old = before.remove(&key);
             let unchanged = until.is_some() && until == old && ttl == -1;
-            // The server's clock goes on between the two commands; it may be a busy machine's.
+            // The server's clock advances between the two commands, by more on a busy machine.
             let fits = if wanted == -1 { ttl == -1 } else { (wanted - 2_000..=wanted).contains(&ttl) };
             assert!(unchanged || fits, "{found} lives {ttl} ms, not {wanted} ms");
             if let Some(until) = until {
@@ -88,7 +88,7 @@ impl Timed {
     }
 }
 
-/// The script with its clock as an argument, and that argument.
+/// The command for a script whose clock is an argument, with that argument.
 fn timed(script: Script, keys: &[Vec<u8>], args: &[Vec<u8>], now: u64) -> Vec<Vec<u8>> {
     let source = script.source.replacen(PROLOGUE, CLOCK, 1);
     assert_ne!(source, script.source, "the prologue is where it was");
@@ -145,7 +145,7 @@ fn the_scripts_do_what_the_model_says() {
     }
 }
 
-/// The names that the scripts are sent under are those that the server gives them.
+/// The SHA-1 names under which the scripts are sent are those that the server computes.
 #[test]
 fn the_server_names_the_scripts_as_we_do() {
     let server = Server::start(&[]);
@@ -156,8 +156,8 @@ fn the_server_names_the_scripts_as_we_do() {
     }
 }
 
-/// Thirty thousand commands (`cargo xtask deep`: a million), one after the other, to the Lua and to its twin. The clock runs
-/// back, data is lost, keys have other types and contents, arguments are none.
+/// Runs thirty thousand commands (`cargo xtask deep`: a million) in sequence on the Lua scripts and on the in-memory
+/// twin. The clock runs backwards, data is lost, keys have other types and contents, arguments are invalid.
 #[test]
 fn the_twin_in_memory_answers_and_keeps_what_the_scripts_do() {
     let number = |name: &str, default: u64| {
@@ -221,10 +221,10 @@ fn the_twin_in_memory_answers_and_keeps_what_the_scripts_do() {
     assert!(answers > count / 2 && errors > count / 500, "{answers} answers, {errors} errors");
 }
 
-/// What is no number, or is one at the border.
+/// Words that are not numbers, or numbers at a limit.
 const NO_NUMBERS: [&str; 7] = ["", "x", "-1", "4503599627370496", "4503599627370497", "1.5", "0"];
 
-/// Arguments as core would send them; now and then, any.
+/// Arguments as core would send them; occasionally arbitrary ones.
 fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec<Vec<u8>> {
     let mut args: Vec<String> = vec![];
     let pid = draw.one(&["a", "b", "c", "d"]).to_string();
@@ -283,7 +283,7 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
     args.into_iter().map(String::into_bytes).collect()
 }
 
-/// What others do to our keys.
+/// Commands with which other programs damage our keys.
 fn mischief(draw: &mut Draw, keys: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let (key, value) = (
         keys[draw.below(keys.len() as u64) as usize].clone(),

@@ -1,4 +1,5 @@
-//! The Rust host on a real server, by redis-rs: two processes' engines share a rate; the server is killed, and comes back.
+//! The Rust host on a real server, with redis-rs: engines of two processes share a rate; the server is killed and comes
+//! back.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ async fn process(seed: u64, server: &Server) -> (Engine, Policy) {
     (engine, policy)
 }
 
-/// Calls for a while: how many were let through, and the longest.
+/// Makes calls for a while. Returns how many were admitted, and the longest call.
 async fn calls(policy: Policy, span: Duration) -> (u32, Duration) {
     let (until, mut good, mut longest) = (Instant::now() + span, 0, Duration::ZERO);
     while Instant::now() < until {
@@ -62,7 +63,7 @@ async fn two_engines_share_a_rate_while_the_server_is_killed_and_comes_back() {
     server.kill();
     let (granted, longest) = both(Duration::from_secs(2)).await;
     assert!(granted > 50, "its share goes on: {granted}");
-    // Twenty times store_timeout: nobody waits for a client that tries again and again.
+    // Twenty times `store_timeout`: no call waits for a client that keeps reconnecting.
     assert!(longest < Duration::from_secs(2), "{longest:?}");
     assert_eq!(events.try_next().expect("an event").what, RecordType::StoreDegraded);
     server.start_again();
@@ -78,7 +79,7 @@ async fn two_engines_share_a_rate_while_the_server_is_killed_and_comes_back() {
     one.0.check().expect("the books");
 }
 
-/// An engine whose connection is made when it is needed, and one of its policies. Attaching waits for nothing.
+/// An engine that connects at its first command, and a policy. Attaching the store does not wait.
 fn lazy(url: String) -> (Engine, Policy) {
     let client = redis::Client::open(url).expect("an address");
     let store = LazyRedisStore::new(move || {
@@ -95,7 +96,7 @@ fn lazy(url: String) -> (Engine, Policy) {
 
 async fn code(policy: &Policy) -> Option<Code> {
     let call = policy.run(|_| async { Ok::<_, io::Error>(()) });
-    // Much longer than store_timeout, and much shorter than a client that keeps trying.
+    // Much longer than `store_timeout`, and much shorter than a client that keeps trying.
     let ended = tokio::time::timeout(Duration::from_secs(5), call).await.expect("store_timeout holds");
     ended.err().map(|error| error.stopped().expect("ours").code)
 }
@@ -120,7 +121,7 @@ async fn a_wrong_password_is_a_store_that_is_gone_and_a_right_one_brings_it_back
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_never_answers_holds_nobody_up() {
-    // It takes connections, and says nothing.
+    // A server that accepts connections and never replies.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let (engine, policy) = lazy(format!("redis://{}", silent.local_addr().expect("its address")));
     for _ in 0..3 {

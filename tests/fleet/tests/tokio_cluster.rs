@@ -1,4 +1,4 @@
-//! The Rust host on a cluster of three nodes, by redis-rs's own cluster connection, with scripts and without.
+//! The Rust host on a cluster of three nodes, with redis-rs's own cluster connection, with and without scripts.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ async fn connected(cluster: &Cluster) -> Connection {
     client.get_async_connection().await.expect("a cluster")
 }
 
-/// A process with a rate of the fleet's; what it grants is strict where there are scripts.
+/// A process with a rate limit shared by the fleet. With scripts the limit is strict.
 fn process(seed: u64, connection: &Connection, kind: StoreKind, namespace: &str) -> (Engine, Policy) {
     let engine = Engine::new(seed);
     engine.attach_store(RedisStore::new(connection.clone()), kind, namespace);
@@ -30,7 +30,7 @@ fn process(seed: u64, connection: &Connection, kind: StoreKind, namespace: &str)
     (engine, policy)
 }
 
-/// How many of these calls are let through, by turns.
+/// Makes this many calls, alternating between the policies. Returns how many were admitted.
 async fn passed(policies: [&Policy; 2], route: &str, calls: usize) -> u32 {
     let mut passed = 0;
     for number in 0..calls {

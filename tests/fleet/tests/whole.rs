@@ -1,9 +1,10 @@
-//! A decision is made whole or not at all: whatever the server refuses in a script, nothing of it is half done.
+//! A decision is atomic: whatever the server refuses within a script, no part of the script takes effect.
 
 use tidegate::fleet::{BREAKER, DIGEST, RATE, SLOTS, Script};
 use tidegate_fleet_tests::{Connection, Server, Word, words};
 
-/// What a script is asked, by the first of all keys and the second. Each word is an argument, or each part between bars.
+/// Runs a script on its first and second key. Each word of `args` is an argument; if it contains bars, each part
+/// between them is.
 fn ask(connection: &mut Connection, script: Script, args: &str) -> Word {
     let mut command = vec![b"EVAL".to_vec(), script.source.into(), script.keys.len().to_string().into()];
     command.extend(script.keys.iter().map(|end| key(script, end)));
@@ -19,7 +20,7 @@ fn key(script: Script, end: &str) -> Vec<u8> {
     format!("t:{{{}}}{end}", script.name).into_bytes()
 }
 
-/// All that is stored, but for how long it lives.
+/// All stored data, without the times to live.
 fn stored(connection: &mut Connection) -> Vec<String> {
     let Word::List(keys) = connection.ok("KEYS *") else { panic!("a list") };
     let mut found: Vec<String> = keys
@@ -38,12 +39,12 @@ fn stored(connection: &mut Connection) -> Vec<String> {
     found
 }
 
-/// Every question that writes, of a script that has been used before.
+/// For each script that writes: calls that prepare its data, and the call under test.
 fn questions() -> Vec<(Script, Vec<&'static str>, &'static str)> {
     vec![
         (RATE, vec!["10 1000000 20 5 1 0|a"], "10 1000000 20 3 1 2|b"),
         (RATE, vec!["10 1000000 20 20 1 0|a"], "10 1000000 20 3 1 0|b"),
-        // A vote, and an opening.
+        // A vote, and a vote that opens the breaker.
         (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 3 60000000"),
         (BREAKER, vec!["1 a 0 1000000 3 60000000"], "1 b 0 1000000 1 60000000"),
         (SLOTS, vec!["0 a 3 30000000 2 0", "0 c 3 30000000 2 0"], "0 b 3 30000000 5 0"),
@@ -52,8 +53,9 @@ fn questions() -> Vec<(Script, Vec<&'static str>, &'static str)> {
     ]
 }
 
-/// The server is made so by these commands, and refuses with this word. Redis asks for memory before a script's first write
-/// only, and not where that takes none: what goes on then is carried out whole.
+/// Checks that a refused script changes nothing: `make` brings the server into the state, `unmake` out of it, and
+/// `word` is in the error. Redis checks memory only before a script's first write, and not for a write that needs none,
+/// so a script that passes the check runs completely.
 fn refused(make: &[&str], unmake: &[&str], word: &str) {
     let server = Server::start(&[]);
     let mut connection = server.connect();
@@ -75,7 +77,7 @@ fn refused(make: &[&str], unmake: &[&str], word: &str) {
         if let (Word::Text(reply), "OOM") = (&answer, word) {
             let all = match script.name {
                 "slots" => connection.ok("ZCARD t:{slots}:bh").text(),
-                "digest" => "9".into(), // 3 of before, and 6
+                "digest" => "9".into(), // 3 from before, and 6 new
                 other => panic!("{other}: {answer:?}"),
             };
             let told = String::from_utf8_lossy(reply).into_owned();
@@ -112,7 +114,7 @@ fn a_replica_does_nothing_by_halves() {
     refused(&["REPLICAOF 127.0.0.1 1"], &["REPLICAOF NO ONE"], "READONLY");
 }
 
-/// Either of a script's keys is somebody else's: the other stays as it is.
+/// If one of a script's keys has a type of someone else's data, the other key stays unchanged.
 #[test]
 fn another_type_under_one_key_leaves_the_other_alone() {
     let server = Server::start(&[]);

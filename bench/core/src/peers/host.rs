@@ -1,5 +1,6 @@
-//! The Rust host beside its peers: `Policy::run` and the tower layer, where everything works at once, with one retry, and where an
-//! attempt is pending once, as every real one is; then timers have to be armed.
+//! The Rust host beside its peers: `Policy::run` and the tower layer with attempts that succeed at once, with one
+//! retry, and with an attempt that is pending once. Every real attempt is pending at least once, which makes the host
+//! arm its timers.
 
 use std::future::{Future, Ready};
 use std::hint::black_box;
@@ -30,7 +31,7 @@ fn policy() -> Policy {
     Policy::new_in(&Engine::new(7), settings).expect("the only one")
 }
 
-/// Pending once, and woken at once.
+/// A future that is pending once and wakes itself at once.
 struct Once(bool);
 
 impl Future for Once {
@@ -45,7 +46,7 @@ impl Future for Once {
     }
 }
 
-/// Rows that stand in groups of `stacks.rs`.
+/// Rows that belong to groups of `stacks.rs`.
 pub fn beside(group: &'static str) -> Vec<Row> {
     let failures = match group {
         ASYNC => 0,
@@ -79,7 +80,7 @@ fn layer_row(group: &'static str, failures: u32) -> Row {
     })
 }
 
-/// A group of its own.
+/// Rows that are a group by themselves.
 pub fn rows() -> Vec<Row> {
     let mut rows = vec![run_row(PENDING, || Once(false))];
     let (ours, policy) = (runtime(), policy());

@@ -1,7 +1,7 @@
-//! Each part of core beside its peers, in one run: what a call costs in ns, in allocations, and as a ratio to ours.
+//! Each part of core beside its peers, in one run: the cost of a call in ns, in allocations, and as a ratio to core's.
 //!
-//! Without arguments it prints the tables; `together` prints the last one, in which two threads share an object. `instructions NAME COUNT` makes COUNT calls of one row and nothing else, for
-//! callgrind; `rows` prints the names.
+//! Without arguments it prints the tables; `together` prints the last one, in which two threads share an object.
+//! `instructions NAME COUNT` makes COUNT calls of one row and nothing else, for callgrind; `rows` prints the names.
 
 mod host;
 mod parts;
@@ -22,7 +22,7 @@ use tidegate_bench_core::counting::{Counting, tally};
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// The peers, whose versions are printed.
+/// The peers whose versions are printed.
 const PEERS: [&str; 9] = [
     "governor",
     "failsafe",
@@ -35,19 +35,20 @@ const PEERS: [&str; 9] = [
     "parking_lot",
 ];
 
-/// How often each row runs, in turn with the others.
+/// How often each row runs, alternating with the others.
 const RUNS: usize = 61;
-/// How long a row runs at a time: short, so that on a shared machine the least is of a run that nobody cut in two.
+/// Duration of one run of a row, in seconds. It is short, so that on a shared machine the least figure is of a run
+/// without a context switch.
 const SLICE: f64 = 2e-3;
 
-/// A row: it makes so many calls.
+/// A row of a table. `run` makes the given number of calls.
 struct Row {
     group: &'static str,
     name: &'static str,
     run: Box<dyn FnMut(u64)>,
 }
 
-/// A row whose object two threads share.
+/// A row whose object is shared by two threads.
 struct Shared {
     name: &'static str,
     run: Box<dyn Fn(u64) + Sync>,
@@ -92,7 +93,7 @@ fn versions() {
             .split("[[package]]")
             .filter(|package| package.lines().any(|line| line == format!("name = \"{peer}\"")))
             .filter_map(|package| package.lines().find_map(|line| line.strip_prefix("version = ")));
-        // Of two in the lock file the newest is ours.
+        // If the lock file has two versions, the newest is the one used here.
         print!("; {peer} {}", version.max().unwrap_or("?").trim_matches('"'));
     }
     println!(
@@ -123,17 +124,17 @@ fn alone(rows: &mut [Row]) {
     }
 }
 
-/// Two threads on one object: the time in which both have made their calls, per call of one.
+/// Measures two threads on one object: the time until both have made their calls, per call of one thread.
 fn together(rows: &[Shared]) {
-    // Short, and often: on a shared machine few turns have both cores to themselves.
+    // Short turns and many of them: on a shared machine few turns have both cores to themselves.
     const CALLS: u64 = 2_000;
     const TURNS: usize = 400;
     println!("\n{:<52} {:>9} {:>9} {:>9} {:>7}", "one object", "1 thread", "median of 2", "least", "ratio");
     let mut ours = None;
     for row in rows {
         let mut one: Vec<f64> = (0..TURNS).map(|_| nanoseconds(CALLS, || (row.run)(CALLS))).collect();
-        // The second thread begins its turns with the first, and tells when it began and ended. Only turns count in which both ran
-        // all the time: beside nobody, what is contended is cheap.
+        // The second thread starts each turn with the first and reports when it began and ended. Only turns in which
+        // both ran for most of the time count: without contention the object is cheap.
         let (turn, origin) = (AtomicUsize::new(0), Instant::now());
         let spans = Mutex::new((0.0, 0.0));
         let mut two = Vec::with_capacity(TURNS);
@@ -183,7 +184,7 @@ fn nanoseconds(count: u64, run: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / count as f64
 }
 
-/// How many calls fill a slice, after some that warm up.
+/// Number of calls that fill a slice, measured after a warm-up.
 fn calls_in_a_slice(run: &mut dyn FnMut(u64)) -> u64 {
     run(500);
     let each = nanoseconds(500, || run(500));

@@ -1,5 +1,5 @@
-//! Single parts: rates, breakers, permits, sketches. A clock that the bench sets (or none) against the same, and each one's
-//! own clock against a clock that is read.
+//! Single parts: rate limits, breakers, permits, sketches. Parts whose clock the bench sets (or that need none) are
+//! compared with each other, and parts that read a clock are compared with each other.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -22,7 +22,7 @@ const MILLION: NonZeroU32 = NonZeroU32::new(1_000_000_000).unwrap();
 const RATE: RateSettings =
     RateSettings { permits: 1_000_000_000, per: Duration::from_secs(1), burst: 1_000_000_000 };
 
-/// A breaker by ratio, as failsafe and recloser count.
+/// A breaker that trips by ratio, as failsafe and recloser do.
 pub fn breaker() -> CircuitBreaker {
     CircuitBreaker::new(BreakerSettings {
         failure_ratio: Some(0.9),
@@ -32,7 +32,7 @@ pub fn breaker() -> CircuitBreaker {
     })
 }
 
-/// Failsafe's breaker by ratio.
+/// Failsafe's breaker that trips by ratio.
 pub fn failsafe() -> impl failsafe::CircuitBreaker {
     let backoff = failsafe::backoff::constant(Span::from_secs(30));
     let policy =
@@ -150,7 +150,7 @@ fn breakers() -> Vec<Row> {
     ]
 }
 
-/// The engine with one component behind a lock; it is a whole call, so it does more than a permit.
+/// An engine with one component behind a lock. It makes a whole call, so it does more than a permit alone.
 fn engine(pairs: Pairs) -> impl FnMut(u64) {
     let (world, now) = (Mutex::new(World::new(pairs)), Clock::new());
     move |calls| {

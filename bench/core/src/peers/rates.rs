@@ -1,5 +1,5 @@
-//! A rate limit alone in front of a service: our layer beside tower's, tower-resilience's, and governor in a layer that people write
-//! around it. What a full pipeline costs hides the difference.
+//! A rate limit alone in front of a service: Tidegate's layer beside tower's, tower-resilience's, and governor in a
+//! layer as users write it. In a full pipeline the other costs hide the difference.
 
 use std::future::{Ready, ready};
 use std::hint::black_box;
@@ -17,7 +17,7 @@ fn answer((): ()) -> Ready<Result<(), Fault>> {
     ready(black_box(Ok(())))
 }
 
-/// A service that governor lets through.
+/// A service behind governor.
 #[derive(Clone)]
 struct Governed<S> {
     inner: S,

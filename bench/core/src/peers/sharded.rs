@@ -1,5 +1,5 @@
-//! Two threads, an engine each, and one store in the process that both lease from: what the fleet is between processes,
-//! between threads. No lock is shared but the store's, and that is taken once in many calls.
+//! Two threads with an engine each that lease from one store in the process, as processes of a fleet lease from a
+//! shared store. They share only the store's lock, which is taken once in many calls.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use tidegate::fleet::{MemoryStore, Reply, StoreCommand, StoreKind};
 use tidegate::{Action, CallId, Class, Engine, Event, Options, Request, Step, Time, Value, Verdict};
 use tidegate_bench_core::scenarios::{FULL, World, finished};
 
-/// The keys that make components of the full pipeline the fleet's.
+/// The settings that move the full pipeline's components to the store.
 pub const RATE: (&str, Value<'static>) = ("rate_limit.store", Value::Text("fleet"));
 pub const SLOTS: (&str, Value<'static>) = ("bulkhead.store", Value::Text("fleet"));
 pub const BREAKER: (&str, Value<'static>) = ("breaker.store", Value::Text("fleet"));
 
-/// An engine, and the way to the store.
+/// An engine and its connection to the store.
 struct Shard {
     world: World,
     commands: Vec<StoreCommand>,
     store: Arc<Mutex<MemoryStore>>,
-    /// How often the store was asked.
+    /// Number of commands sent to the store.
     asked: u64,
 }
 
@@ -33,7 +33,7 @@ impl Shard {
         Self { world, commands: Vec::new(), store: Arc::clone(store), asked: 0 }
     }
 
-    /// Carries what the last step has written, until nothing is.
+    /// Carries out the engine's commands until it has no more.
     #[cold]
     fn carry(&mut self, now: Time) {
         loop {
@@ -78,12 +78,13 @@ impl Shard {
     }
 }
 
-/// Calls of the full pipeline, whoever calls on a shard of its own; these keys make components the fleet's.
+/// Makes calls of the full pipeline, each thread on its own shard; `shared` are the settings that move components to
+/// the store.
 pub fn calls(shared: &[(&'static str, Value<'static>)], now: Clock) -> impl Fn(u64) + Sync + use<> {
     let store = Arc::new(Mutex::new(MemoryStore::new()));
     let mut pairs = FULL.to_vec();
     pairs.extend_from_slice(shared);
-    // On cache lines of their own.
+    // Each shard on its own cache line.
     let shards: [Box<Mutex<Shard>>; 2] =
         std::array::from_fn(|n| Box::new(Mutex::new(Shard::new(n as u64, &store, &pairs))));
     let next = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! One object, one and two threads: everything here is shared, and reads its clock.
+//! One object with one and with two threads. Each of these objects can be shared, and reads its own clock.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;

@@ -1,7 +1,7 @@
-//! Whole pipelines: a good call through rate, bulkhead, breaker, retry, timeout and deadline.
+//! Whole pipelines: a successful call through rate limit, bulkhead, breaker, retry, timeout and deadline.
 //!
-//! tower has no breaker: its stack is its four layers and a deadline. The stack by hand is what people compose from single
-//! crates: governor, tokio's Semaphore, recloser, backon, and tokio's timeout.
+//! tower has no breaker: its stack is its four layers and a deadline. The stack by hand is a composition of single
+//! crates as users write it: governor, tokio's Semaphore, recloser, backon, and tokio's timeout.
 
 use std::future::{Future, Ready, ready};
 use std::hint::black_box;
@@ -26,7 +26,7 @@ pub const ASYNC: &str = "the full pipeline, async";
 pub const RETRY: &str = "the full pipeline, async, one retry without a wait";
 pub const RATE: &str = "rate limit alone, async";
 
-/// What fails.
+/// The error of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct Fault;
 
@@ -54,7 +54,7 @@ pub fn runtime() -> Runtime {
     Builder::new_current_thread().enable_time().build().expect("a runtime")
 }
 
-/// A call as a sync host makes it: a lock and a clock reading for each crossing.
+/// A call as a synchronous host makes it: a lock and a clock reading for each call of the engine.
 pub fn sync_call(world: &Mutex<World>, now: Clock, mut body: impl FnMut() -> bool) -> u64 {
     let at = now.now();
     let (call, mut step) = {
@@ -70,13 +70,13 @@ pub fn sync_call(world: &Mutex<World>, now: Clock, mut body: impl FnMut() -> boo
     well(step)
 }
 
-/// The word of the last step; a call that did not end well would be compared with ones that do more.
+/// The word of the last step. Panics if the call did not succeed, because its cost would not be comparable.
 fn well(step: Step) -> u64 {
     assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
     wire::pack_step(step)
 }
 
-/// A call as an async host makes it: the attempt is polled before any timer is made for it.
+/// A call as an asynchronous host makes it: the attempt is polled before any timer is made for it.
 async fn async_call<F: Future<Output = Result<(), Fault>>>(
     world: &Mutex<World>,
     now: Clock,
@@ -128,7 +128,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// A body whose first so many of every call's attempts fail.
+/// A body whose first `failures` attempts of every call fail.
 pub fn body(failures: u32) -> impl FnMut() -> Ready<Result<(), Fault>> + Clone + Send {
     let mut made = 0;
     move || {
@@ -205,7 +205,7 @@ fn by_hand_async(group: &'static str, failures: u32) -> Row {
     })
 }
 
-/// Retries so often.
+/// A policy that retries this many times.
 #[derive(Clone)]
 pub struct Attempts(pub u32);
 

@@ -1,8 +1,9 @@
 //! One process of a fleet, in Rust: a steady load under a fleet-wide rate limit and breaker; at its end one line of JSON.
 //!
 //! `fleet-worker --redis 127.0.0.1:6379 --start <Unix ms> --seconds 10 --load 100 --rate 400 --burst 100 --lease 20
-//! --breaker 1 [--store-timeout <ms>] [--failing <ms>]`: its calls fail for 300 ms from that moment after the start on. Every language of `cargo xtask demo
-//! fleet` has a worker that takes these arguments and prints such a line (`examples/fleet`).
+//! --breaker 1 [--store-timeout <ms>] [--failing <ms>]`: with `--failing` its calls fail for 300 ms, from that many
+//! milliseconds after the start. Every language of `cargo xtask demo fleet` has a worker with these arguments that
+//! prints such a line (`examples/fleet`).
 
 use serde_json::json;
 use std::collections::HashMap;
@@ -11,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate::{Class, RecordType, Value, Verdict};
 use tidegate_fleet_tests::Process;
 
-/// How long an upstream that has failed stays so, in microseconds.
+/// How long a failing upstream fails, in microseconds.
 const FAILING: u64 = 300_000;
 
 /// The 99th percentile, in microseconds.
@@ -53,7 +54,7 @@ async fn main() {
     let zero = Instant::now() + wait;
     let redis = given.get("redis").expect("--redis is missing").parse().expect("an address");
     tokio::time::sleep(wait).await;
-    // A process of its own in the fleet: its name is made of what differs.
+    // Each process needs its own name in the fleet, so the seed combines the process id and the start.
     let seed = u64::from(std::process::id()) << 32 | number("start") & 0xffff_ffff;
     let process = Process::new(seed, &pairs, redis, zero);
     let until = number("seconds") * 1_000_000;
