@@ -6,8 +6,8 @@ export default defineConfig({
     setupFiles: ["tests/support/setup.ts"],
     globalSetup: ["tests/support/origin.ts"],
     execArgv: ["--expose-gc"],
-    testTimeout: 60_000, // a machine may be slow; what must be quick is said in events, or on a clock of the test's own
+    testTimeout: 60_000, // for slow machines; tests of short times count events, or use a clock of their own
     hookTimeout: 60_000,
-    fileParallelism: false, // they share one origin, and each test gives it a script of its own
+    fileParallelism: false, // test files share one origin, and each test gives it a script of its own
   },
 });

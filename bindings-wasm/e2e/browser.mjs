@@ -1,5 +1,6 @@
-// The package in Chromium: a page without a bundler under a strict Content-Security-Policy, a worker, builds by Vite,
-// webpack, Rollup and esbuild, and Vite's server for development. `CHROMIUM` names the program; by default Debian's. node e2e/browser.mjs
+// Tests the package in Chromium: a page without a bundler under a strict Content-Security-Policy, a worker, builds by Vite,
+// webpack, Rollup and esbuild, and Vite's development server. `CHROMIUM` names the program; Debian's by default. node
+// e2e/browser.mjs
 
 import { createHash } from "node:crypto";
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
@@ -25,7 +26,7 @@ const TYPES = {
 const EXAMPLE = fileURLToPath(new URL("../../examples/browser", import.meta.url));
 const program = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
-/** Serves a folder under this policy of security: its address, and how to end it. `types` are those of content. */
+/** Serves a folder under this security policy. Returns its address and a function that stops it. `types` are content types. */
 async function served(folder, csp, types = TYPES) {
   const server = createServer((request, response) => {
     const path = normalize(decodeURIComponent(new URL(request.url, "http://x").pathname));
@@ -71,7 +72,7 @@ const origin = await Origin.start();
 let browser;
 const profile = mkdtempSync(join(tmpdir(), "tidegate-chromium-"));
 
-/** Opens a page of the folder; what it is asked, and what its console says. */
+/** Opens a page of the folder. Returns its answer and its console output. */
 async function opened(folder, path, csp, ask, types) {
   const server = await served(folder, csp, types);
   try {
@@ -81,7 +82,7 @@ async function opened(folder, path, csp, ask, types) {
   }
 }
 
-/** Opens an address in a tab of its own. */
+/** Opens an address in a new tab. */
 async function inTab(url, ask) {
   if (browser === undefined) {
     if (!existsSync(program)) throw new NotRun(`there is no ${program} (Debian: apt-get install chromium)`);
@@ -93,7 +94,7 @@ async function inTab(url, ask) {
       "--disable-component-update",
       "--disable-sync",
     ];
-    // Debian's runs as root in a container only without its sandbox.
+    // In a container, Debian's Chromium runs as root only without its sandbox.
     const args = process.getuid?.() === 0 ? [...quiet, "--no-sandbox"] : quiet;
     browser = await chromium.launchPersistentContext(profile, {
       executablePath: program,
@@ -113,7 +114,7 @@ async function inTab(url, ask) {
   }
 }
 
-/** The scenario, asked of a function of the page. */
+/** Runs the scenario through a function of the page. */
 async function holds(folder, path, name, csp = strict(WASM, hash(MAP)), types = TYPES) {
   await opened(folder, path, csp, (tab, said) => scenarioHolds(tab, said, name), types);
 }
@@ -132,7 +133,7 @@ async function scenarioHolds(tab, said, name) {
   }
 }
 
-/** The modules of the package, beside what a bundler that knows of no assets has written. */
+/** Adds the package's modules to the output of a bundler that does not handle assets. */
 function modulesBeside(folder) {
   for (const name of ["small.wasm", "tidegate.wasm"])
     cpSync(join(fresh.folder, "node_modules/tidegate/dist/esm", name), join(fresh.folder, folder, name));
@@ -142,7 +143,7 @@ const CHECKS = {
   "a page without a bundler, under a strict policy of security": async () => {
     fresh.copy("scenario.mjs");
     fresh.write("main.js", MAIN + IN_WORKER('new Worker("/worker.js", { type: "module" })'));
-    fresh.write("worker.js", WORKER("/node_modules/tidegate/dist/esm/index.js")); // import maps are not for workers
+    fresh.write("worker.js", WORKER("/node_modules/tidegate/dist/esm/index.js")); // workers do not support import maps
     fresh.write("index.html", page(`<script type="importmap">${MAP}</script>`, "/main.js"));
     await holds(fresh.folder, "/", "scenario");
   },
@@ -281,7 +282,7 @@ const CHECKS = {
   "examples/browser, built by Vite": async () => {
     cpSync(EXAMPLE, join(fresh.folder, "example"), { recursive: true });
     const page = join(fresh.folder, "example/index.html");
-    // With a bundler there is no import map.
+    // Bundled pages have no import map.
     writeFileSync(page, readFileSync(page, "utf8").replace(/<script type="importmap">.*?<\/script>/, ""));
     const root = join(fresh.folder, "example");
     await vite({ root, configFile: false, logLevel: "error", build: { outDir: "dist", target: "es2022" } });
@@ -297,7 +298,10 @@ const CHECKS = {
   },
 };
 
-/** The example under load: its goodput with four workers, with one, and with four again. `SCREENSHOT` names a file for a picture. */
+/**
+ * Runs the example under load: its goodput with four workers, with one, and with four again. `SCREENSHOT` names a file for a
+ * picture.
+ */
 async function watched(options) {
   const server = await start(options);
   try {
@@ -320,7 +324,7 @@ async function watched(options) {
       const ill = await points(9);
       await workers(4);
       const again = await points(9);
-      // The other choice has no limit to draw, and goes on drawing.
+      // The other choice draws no limit, and keeps drawing.
       await tab.locator('[value="naive"]').check();
       const naive = await points(3);
       if (process.env.SCREENSHOT) await tab.screenshot({ path: process.env.SCREENSHOT, type: "png" });

@@ -1,5 +1,5 @@
-// What the scripts of this folder share: the tarball installed in a new folder outside the tree, the origin, and a runner
-// whose closing line `cargo xtask test` reads.
+// Shared by the scripts of this folder: the tarball installed in a new folder outside the tree, the origin, and a runner whose last
+// line `cargo xtask test` reads.
 
 import { execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ const here = dirname(fileURLToPath(import.meta.url));
 const pack = join(here, "..");
 const executing = promisify(execFile);
 
-/** The tarball that `npm run build` has left, installed in a new folder. */
+/** The tarball made by `npm run build`, installed in a new folder. */
 export class Fresh {
   constructor() {
     this.folder = mkdtempSync(join(tmpdir(), "tidegate-e2e-"));
@@ -28,7 +28,7 @@ export class Fresh {
     execFileSync("npm", installing, { cwd: this.folder, stdio: ["ignore", "ignore", "pipe"] });
   }
 
-  /** Writes a file; where it is. */
+  /** Writes a file and returns its path. */
   write(name, text) {
     const path = join(this.folder, name);
     mkdirSync(dirname(path), { recursive: true });
@@ -44,7 +44,7 @@ export class Fresh {
     return path;
   }
 
-  /** Runs a program there, at most a minute long: what it prints. */
+  /** Runs a program in the folder, for at most a minute, and returns its output. */
   async run(program, args, env = {}) {
     const options = { cwd: this.folder, timeout: 60_000, env: { ...process.env, NO_COLOR: "1", ...env } };
     const { stdout } = await executing(program, args, options);
@@ -61,7 +61,7 @@ export function tool(name) {
   return join(here, "node_modules/.bin", name);
 }
 
-/** The faulty server of tests/origin: `TIDEGATE_ORIGIN` names its program. */
+/** The faulty server of tests/origin; `TIDEGATE_ORIGIN` names its program. */
 export class Origin {
   static async start() {
     const program = process.env.TIDEGATE_ORIGIN;
@@ -93,10 +93,10 @@ export class Origin {
   }
 }
 
-/** A check that could not run here, and why. */
+/** A check that cannot run on this machine, and why. */
 export class NotRun extends Error {}
 
-/** Runs the checks in their order and prints the closing line. What could not run is ignored, never passed. */
+/** Runs the checks in order and prints the last line. A check that cannot run counts as ignored, never as passed. */
 export async function runAll(checks) {
   let [passed, failed, ignored] = [0, 0, 0];
   for (const [name, check] of Object.entries(checks)) {

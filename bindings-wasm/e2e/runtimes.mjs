@@ -1,5 +1,5 @@
-// The tarball on Node, Deno, Bun and workerd, against the origin: node e2e/runtimes.mjs. A runtime that is not there is
-// "not run". All come as packages of npm.
+// Tests the tarball on Node, Deno, Bun and workerd, against the origin: node e2e/runtimes.mjs. A missing runtime counts as "not
+// run". All runtimes are npm packages.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -13,7 +13,7 @@ import { script, sent } from "./pages/scenario.mjs";
 const fresh = new Fresh();
 const origin = await Origin.start();
 
-/** What a program says: the list of what does not hold, as the last line. */
+/** The last line of a program's output: the list of failed expectations. */
 async function holds(told) {
   const wrong = JSON.parse(told.trim().split("\n").at(-1));
   wrong.push(...sent(await origin.log(), { browser: false }));
@@ -120,7 +120,7 @@ const CHECKS = {
     fresh.write("worker/in.js", WORKER);
     fresh.copy("scenario.mjs", "worker/scenario.mjs");
     const folder = join(fresh.folder, "worker");
-    // What wrangler does: its bundler leaves WebAssembly as a module of its own.
+    // Like wrangler, whose bundler leaves WebAssembly as a separate module.
     const wasm = {
       name: "wasm",
       setup({ onResolve }) {
@@ -147,7 +147,8 @@ const CHECKS = {
     const child = spawn(tool("workerd"), ["serve", config], { stdio: ["ignore", "inherit", "inherit"] });
     try {
       await holds(await answered(`http://127.0.0.1:${port}/`, child));
-      // A request's timer wakes nobody else's call, and ends with it: calls at the same time each have their own.
+      // A timer belongs to its request: it ends with it and cannot wake calls of others. So concurrent calls each have their own
+      // timer.
       const calls = [0, 2, 0, 2, 2, 1, 0, 2, 1, 2].map(async (fails, place) => {
         await new Promise((turn) => setTimeout(turn, place * 17));
         const response = await fetch(`http://127.0.0.1:${port}/?fails=${fails}`);

@@ -1,5 +1,5 @@
-// How long a page's main thread is busy from the import until the first call's request has left, and how long that takes:
-// node e2e/start.mjs [rounds]. Of each the best and the median. `CHROMIUM` names the program.
+// Measures how long a page's main thread is busy from the import until the first call's request is sent, and how much time passes:
+// node e2e/start.mjs [rounds]. Prints the best and the median of each. `CHROMIUM` names the program.
 
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createServer } from "node:http";

@@ -1,5 +1,4 @@
-// What the linters of packages say of the tarball, and whether what it is bundled with can leave out what is not used:
-// node e2e/tools.mjs
+// Runs package linters on the tarball, and checks that bundlers can leave out unused code: node e2e/tools.mjs
 
 import { spawnSync } from "node:child_process";
 import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
@@ -22,10 +21,10 @@ const CHECKS = {
       throw new Error(messages.map((message) => formatMessage(message, pkg)).join("\n"));
   },
   "are the types wrong? (attw)": async () => {
-    // The modules are no code.
+    // The linters must skip the WebAssembly modules.
     const modules = ["tidegate.wasm", "small.wasm", "parts.wasm"];
     const args = [fresh.tarball, "--format", "json", "--exclude-entrypoints", ...modules];
-    // It exits before a pipe has taken all that it says; a file has.
+    // The linter exits before a pipe has received its whole output, so the output goes to a file.
     const report = join(fresh.folder, "attw.json");
     const out = openSync(report, "w");
     spawnSync(tool("attw"), args, { stdio: ["ignore", out, "inherit"] });
@@ -40,7 +39,7 @@ const CHECKS = {
     const told = Object.entries(problems ?? {}).flatMap(([kind, of]) =>
       of.map((problem) => ({ kind, ...problem })),
     );
-    // What node10 does not know (subpaths) TypeScript no longer resolves either.
+    // Resolution `node10` does not know subpaths; TypeScript no longer supports it either.
     const real = told.filter(({ resolutionKind }) => resolutionKind !== "node10");
     if (real.length > 0) throw new Error(JSON.stringify(real, null, 1));
     return names.join(", ");

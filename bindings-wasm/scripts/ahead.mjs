@@ -1,8 +1,9 @@
-// Is a call ahead of cockatiel's wrap? node scripts/ahead.mjs; `cargo xtask test` runs it. Looks at what the build has left.
+// Checks that a call is faster than cockatiel's wrap: node scripts/ahead.mjs. `cargo xtask test` runs it. It uses the output of the
+// build.
 //
-// A bulkhead, a breaker and retries around a function that works, ours (with nesting, which costs every promise of the process)
-// beside theirs, each in a process of its own. They take turns, and the best of each counts: a machine that is busy makes
-// single turns slow, and the best of three hundred hardly. On a quiet machine the ratio is above 1.6; below 1.2 it fails.
+// Runs a bulkhead, a breaker and retries around a function that succeeds: ours (with nesting, which costs every promise of the
+// process) and theirs, each in a process of its own. The two alternate and the best of 300 rounds counts, because load on the
+// machine slows down single rounds but hardly the best one. On a quiet machine the ratio is above 1.6; below 1.2 the check fails.
 
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -34,7 +35,7 @@ const CONTENDERS = {
   },
 };
 
-/** Nanoseconds above a bare call. */
+/** Nanoseconds on top of a bare call. */
 async function measure(name) {
   const call = await CONTENDERS[name]();
   const time = async (some, count) => {
@@ -53,7 +54,7 @@ async function measure(name) {
 
 if (process.argv[2] !== undefined) {
   console.log(await measure(process.argv[2]));
-  process.exit(0); // a peer's timers are not to be waited for
+  process.exit(0); // does not wait for timers of a peer
 }
 const best = {};
 for (let round = 0; round < ROUNDS; round += 1) {
@@ -67,7 +68,7 @@ const figures = Object.entries(best).map(([name, ns]) => `${name} ${ns.toFixed(0
 console.log(
   `   ${figures.join(", ")} above a bare call: ${ratio.toFixed(2)} times as fast, ${LEAST} at least`,
 );
-const ahead = ratio >= LEAST; // and not where one is no number
+const ahead = ratio >= LEAST; // false if a ratio is not a number
 console.log(
   `test result: ${ahead ? "ok" : "FAILED"}. ${ahead ? 1 : 0} passed; ${ahead ? 0 : 1} failed; 0 ignored`,
 );

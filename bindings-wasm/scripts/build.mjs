@@ -1,11 +1,12 @@
 // Builds the package: node scripts/build.mjs [--wasm-only]. `cargo xtask test` runs it; so does `npm run build`.
 //
-// 1. The engine as WebAssembly, by cargo. Its standard library is built with it, for size and without the words of panics:
-//    that takes a sixth off. It needs the source of the standard library (`rustup component add rust-src`) and leave to
-//    use what is not stable yet, which is harmless here because rust-toolchain.toml names one exact compiler.
-//    Three modules: the whole engine, a small one that pages begin with (docs/adr/0025-one-import.md), and the parts on their own.
-// 2. wasm-bindgen (glue/), which makes the types of what crosses. Then wasm-opt (npm's binaryen). Not with all features: Node 20 does not read what that writes.
-// 3. Beside the code (dist/esm/*.wasm), and once more in base 64 for hosts that need one file (ts/*_gen.ts).
+// 1. The engine as WebAssembly, by cargo. Cargo also builds the standard library, for size and without panic messages, which saves
+// a sixth. This needs the source of the standard library (`rustup component add rust-src`) and permission to use unstable features,
+// which is harmless because rust-toolchain.toml names one exact compiler.
+// Three modules: the whole engine, a small one with which pages start (docs/adr/0025-one-import.md), and the parts on their own.
+// 2. wasm-bindgen (glue/), which generates the types of the exports. Then wasm-opt (npm's binaryen), without all features, because
+// Node 20 cannot read that output.
+// 3. The modules as files beside the code (dist/esm/*.wasm), and in base 64 for hosts that need a single file (ts/*_gen.ts).
 // 4. TypeScript: ESM with types, and CommonJS.
 
 import { execFileSync } from "node:child_process";
@@ -38,10 +39,10 @@ const FEATURES = [
   "multivalue",
 ];
 
-/** Builds a module into `dist/esm`; its code. */
+/** Builds a module into `dist/esm` and returns its code. */
 function module(crate, name, flags, level, passes, bindgen = true) {
   const folder = join(here, "dist/esm");
-  const target = join(built, flags === "" ? "wasm-std" : "wasm-small"); // flags make another standard library
+  const target = join(built, flags === "" ? "wasm-std" : "wasm-small"); // other flags need another build of the standard library
   run(
     "cargo",
     [
@@ -81,7 +82,7 @@ function module(crate, name, flags, level, passes, bindgen = true) {
   return code;
 }
 
-/** What wasm-opt makes of a module. It takes most of a build's time, so what it has made of the same bytes is kept. */
+/** Optimizes a module with wasm-opt. That takes most of a build's time, so the result is cached by the input bytes. */
 function optimised(module, passes) {
   const folder = join(built, "wasm-opt");
   const hash = createHash("sha256").update(binaryen).update(passes.join(" ")).update(readFileSync(module));
@@ -95,8 +96,9 @@ function optimised(module, passes) {
 }
 
 /**
- * Runs wasm-bindgen, which reads the module's surface from it: the module that is left. The types of the full one are what the source
- * is checked against (ts/surface_gen.ts). Numbers alone cross, so that exports are called as they are, without the glue.
+ * Runs wasm-bindgen, which reads and removes the description of the module's exports, and returns the module's path. The source is checked
+ * against the types of the full module (ts/surface_gen.ts). Only numbers cross, so the exports are called directly, without the
+ * glue.
  */
 function surface(from, name) {
   const folder = join(built, "wasm-bindgen");
@@ -117,7 +119,7 @@ function surface(from, name) {
   return join(folder, `${name}_bg.wasm`);
 }
 
-/** Writes a file of the source. */
+/** Writes a source file. */
 function write(file, lines) {
   const place = join(here, "ts", file);
   writeFileSync(
@@ -138,9 +140,9 @@ function inline(file, code) {
 function wasm() {
   const speed = [level === "3" ? "-O3" : "-Oz"];
   inline("full_gen.ts", module("tidegate-wasm", "tidegate", "", level, speed));
-  // Flattened first, which takes one part in a hundred off. Rust leaves the lowest kilobyte to the end of the stack.
+  // `--flatten` first saves 1 %. Rust leaves the lowest kilobyte to the end of the stack.
   const passes = ["--flatten", "--rereloop", "-Oz", "-Oz", "--low-memory-unused"];
-  // A stack of a megabyte would make all addresses longer. What does not fit traps: nothing lies before it.
+  // A stack of 1 MB would make all addresses longer. An overflow traps, because nothing lies below the stack.
   const flags = "--cfg tidegate_small -Clink-arg=-zstack-size=65536";
   inline("small_gen.ts", module("tidegate-wasm", "small", flags, "z", passes));
   inline("parts/inline_gen.ts", module("tidegate-wasm-parts", "parts", "", level, speed, false));

@@ -1,5 +1,5 @@
 /**
- * The most bytes that a page loads to begin with: code of core and fetch, minified, and the small module, each with brotli: today's
- * and one part in fifty (docs/performance.md; why it is no less: docs/adr/0025-one-import.md).
+ * The most bytes that a page loads at first: minified code of core and fetch, and the small module, each compressed with brotli.
+ * The limit is today's size plus 2 % (docs/performance.md; docs/adr/0025-one-import.md says why it is not less).
  */
 export const LARGEST = 67_500;

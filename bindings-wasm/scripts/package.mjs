@@ -1,5 +1,5 @@
-// What a user gets: node scripts/package.mjs. Packs the tarball that a build has left, installs it in a new folder outside the
-// tree, and looks at it from there: import, require, the module in hand, types, bundles and their size.
+// Checks the package as a user gets it: node scripts/package.mjs. Packs the tarball from the output of the build, installs it in a
+// new folder outside the tree, and checks it there: import, require, an explicit module, types, bundles and their size.
 
 import { execFileSync } from "node:child_process";
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-//! Policy documents: texts in, numbered policies out. Core reads and checks them; conversions and nothing else.
+//! Policy documents: texts in, numbered policies out. Core reads and checks them; this file only converts.
 
 use tidegate::{Document, PolicyError, Value};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -8,7 +8,8 @@ use crate::json::Json;
 use crate::output::{self, mistakes};
 use crate::{answer, time};
 
-/// Reads the document in the input, in JSON: its number. Or −1, and the output tells the mistakes. TOML would be a quarter of the module.
+/// Reads the JSON document in the input and returns its number, or −1 with the mistakes in the output. A TOML reader would be a
+/// quarter of the module's size, so there is none.
 #[wasm_bindgen]
 pub fn document() -> f64 {
     let text = host(|host| host.text(0, usize::MAX));
@@ -34,8 +35,8 @@ pub fn forget_document(document: u32) {
     });
 }
 
-/// Takes the pools and policies of a document into an engine: 0, and the output has as JSON its digest, its pools (name, kind,
-/// pairs) and its policies (name, number, pairs). Or −1, and the output tells the mistakes.
+/// Takes the pools and policies of a document into an engine. Returns 0, with JSON in the output: the document's digest, its pools
+/// (name, kind, pairs) and its policies (name, number, pairs). Or returns −1, with the mistakes in the output.
 #[wasm_bindgen]
 pub fn take_document(engine: u32, document: u32, now: f64) -> f64 {
     let Some(document) = document_of(document) else { return -1.0 };
@@ -45,8 +46,8 @@ pub fn take_document(engine: u32, document: u32, now: f64) -> f64 {
     }))
 }
 
-/// Takes an engine over from one document to another, as a whole or not at all: 0, and who can go on now is among the woken. Or
-/// −1, and the output tells why not.
+/// Changes an engine from one document to another, as a whole or not at all. Returns 0, and `wakes` lists the calls that can
+/// continue. Or returns −1, with the reason in the output.
 #[wasm_bindgen]
 pub fn reload(engine: u32, from: u32, to: u32, now: f64) -> f64 {
     let (Some(from), Some(to)) = (document_of(from), document_of(to)) else { return -1.0 };
@@ -109,7 +110,7 @@ fn listed(json: &mut Json, pairs: &[(&str, Value<'_>)]) {
     });
 }
 
-/// Mistakes with the lines that they stand in.
+/// Mistakes with their lines in the document.
 fn lined(errors: &[PolicyError]) -> String {
     let lined: Vec<_> = errors
         .iter()

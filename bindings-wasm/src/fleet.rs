@@ -1,4 +1,4 @@
-//! The fleet's store: commands out, replies in. Conversions and nothing else; whoever attaches no store does not need it.
+//! The fleet's store: commands out, replies in. This file only converts; the small module goes without it.
 
 use tidegate::Time;
 use tidegate::fleet::{CommandId, Reply, StoreKind};
@@ -7,12 +7,12 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::host::{host, with};
 use crate::json::Json;
 
-/// What a reply's number says: the bytes in the input are an answer, or an error; or there is none.
+/// The kinds of replies: an answer or an error, whose bytes are in the input, or no reply.
 const ANSWER: u32 = 0;
 const ERROR: u32 = 1;
 
-/// Attaches a store of this kind (its place among all) to an engine; the input is the namespace of its keys. `high` and `low`
-/// are random bits that name this process.
+/// Attaches a store of this kind (its index among all kinds) to an engine; the input is the namespace of its keys. `high` and `low`
+/// are random bits that identify this process.
 #[wasm_bindgen]
 pub fn attach_store(engine: u32, kind: u32, high: u32, low: u32, now: f64) {
     let namespace = host(|host| host.text(0, usize::MAX));
@@ -21,8 +21,8 @@ pub fn attach_store(engine: u32, kind: u32, high: u32, low: u32, now: f64) {
     with(engine, |it| it.core.attach_store(kind, &namespace, process, Time::from_micros(now as u64)));
 }
 
-/// Takes the commands for the store, as JSON in the output, oldest first: id, milliseconds that its answer may take, the place
-/// of the word that routes it, and the words. All words are UTF-8: names, numbers, and the text of scripts.
+/// Takes the commands for the store, oldest first, as JSON in the output: id, milliseconds to wait for a reply, index of the word
+/// that routes the command, and the words. All words are UTF-8: names, numbers, and the text of scripts.
 #[wasm_bindgen]
 pub fn commands(engine: u32) {
     let mut commands = Vec::new();
@@ -43,8 +43,8 @@ pub fn commands(engine: u32) {
     host(|host| host.output = json.text);
 }
 
-/// Takes what came of a command: 0, the answer in the input; 1, the error whose text it is; another number, nothing. The
-/// flags as a step has them.
+/// Takes the result of a command: 0, the answer in the input; 1, the error whose text is in the input; any other number, no reply.
+/// Returns flags as in a step.
 #[wasm_bindgen]
 pub fn reply(engine: u32, command: f64, what: u32, now: f64) -> u32 {
     let bytes = host(|host| std::mem::take(&mut host.input));

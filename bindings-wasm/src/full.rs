@@ -1,4 +1,4 @@
-//! What only the full module exports.
+//! Exports that only the full module has.
 
 use tidegate::{Duration, Policy, PolicyId, Pool, PoolKind, RouteId};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -8,13 +8,14 @@ use crate::json::{self, listed};
 use crate::output::{self, mistakes, pieces};
 use crate::{NO_WORD, answer, meter, staged, time};
 
-/// One owner of a policy less. `keep` keeps what it has counted for whoever takes it in again.
+/// Removes an owner of a policy. `keep` keeps the policy's counts, for a later policy of the same name.
 #[wasm_bindgen]
 pub fn release(engine: u32, policy: u32, keep: u32, now: f64) {
     with(engine, |it| it.core.release_policy(PolicyId::from_word(policy), keep != 0, time(now)));
 }
 
-/// Gives a policy the staged pairs as its settings: 0, and who can go on now is among the woken. Or −1, as for `policy`.
+/// Gives a policy the staged pairs as its settings. Returns 0, and `wakes` lists the calls that can continue; or −1, as for
+/// `policy`.
 #[wasm_bindgen]
 pub fn retune(engine: u32, policy: u32, now: f64) -> f64 {
     let retuned = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|to| {
@@ -24,8 +25,8 @@ pub fn retune(engine: u32, policy: u32, now: f64) -> f64 {
     answer(retuned.map(|_| 0.0))
 }
 
-/// Takes in the staged pairs as a pool, or gives it other settings: 0, or −1, as for `policy`. Kinds are in the order of
-/// `PoolKind::ALL`.
+/// Takes in the staged pairs as a pool, or gives them to an existing pool as its settings. Returns 0, or −1 as for `policy`. Kinds
+/// are in the order of `PoolKind::ALL`.
 #[wasm_bindgen]
 pub fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
     let Some(kind) = PoolKind::ALL.get(kind as usize) else { return NO_WORD };
@@ -40,14 +41,14 @@ pub fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
     answer(taken.map(|()| 0.0))
 }
 
-/// The name of the path in the input, for `begin`; 0 where its policy holds nothing.
+/// The number of the path in the input, for `begin`; 0 if the policy holds no retries.
 #[wasm_bindgen]
 pub fn target(engine: u32, route: f64, now: f64) -> f64 {
     let path = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.target(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
 }
 
-/// Refuses all calls of a policy (of the route, where that is not 0), or lets them through again. Then ask `wakes`.
+/// Refuses all calls of a policy (or only of the route, if that is not 0), or admits them again. Then call `wakes`.
 #[wasm_bindgen]
 pub fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
     let route = (route > 0.0).then(|| RouteId::from_word(route as u64));
@@ -56,29 +57,30 @@ pub fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
     });
 }
 
-/// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class, each with a NUL behind it.
+/// The kinds of failure that a policy declares, in the order of their numbers, which start at 9: name and base class, each
+/// terminated by NUL.
 #[wasm_bindgen]
 pub fn kinds(engine: u32, policy: u32) {
     let text = with(engine, |it| kinds_of(it.core.policy_of(PolicyId::from_word(policy))));
     host(|host| host.output = text);
 }
 
-/// The state of everything, as JSON.
+/// The state of the engine, as JSON.
 #[wasm_bindgen]
 pub fn snapshot(engine: u32, now: f64) {
     let view = with(engine, |it| it.core.snapshot(time(now)));
     host(|host| host.output = json::snapshot(&view));
 }
 
-/// What the engine has learned, as JSON for `restore`.
+/// The learned state of the engine, as JSON for `restore`.
 #[wasm_bindgen]
 pub fn save(engine: u32, now: f64) {
     let saved = with(engine, |it| it.core.save(time(now)));
     host(|host| host.output = saved);
 }
 
-/// Goes on from what `save` gave (the input), which is this old: 0, and the output tells what became of it. Or −1, and
-/// why not.
+/// Restores the result of `save` in the input, which has this age. Returns 0, with a report in the output, or −1, with the reason
+/// in the output.
 #[wasm_bindgen]
 pub fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
     let saved = host(|host| host.text(0, usize::MAX));
@@ -101,8 +103,8 @@ pub fn subscribe(engine: u32, on: u32) {
     });
 }
 
-/// The records since the last time are counted, and where somebody listens, put into the output as a list in JSON; how many
-/// have been dropped so far.
+/// Counts the new records for metrics and, if there is a listener, writes them to the output as a JSON list. Returns the number of
+/// records dropped so far.
 #[wasm_bindgen]
 pub fn records(engine: u32) -> f64 {
     with(engine, |it| {
@@ -121,7 +123,7 @@ pub fn records(engine: u32) -> f64 {
     })
 }
 
-/// The key of a route, for a record: in the output, empty for one that has been evicted.
+/// Writes the key of a route to the output, for a record; an evicted route has an empty key.
 #[wasm_bindgen]
 pub fn key_of(engine: u32, route: f64) {
     let key = with(engine, |it| it.core.key_of(RouteId::from_word(route as u64)).map(str::to_owned));
@@ -134,7 +136,7 @@ fn kinds_of(policy: Option<&Policy>) -> String {
     pieces(policy.iter().flat_map(|policy| policy.kinds().flat_map(|name| [name, base(policy, name)])))
 }
 
-/// A caller got something in the place of an error of a call on this route, or did not.
+/// Records that a caller got the value of a fallback instead of an error on this route, or that the fallback failed.
 #[wasm_bindgen]
 pub fn note_fallback(engine: u32, route: f64, ok: u32, now: f64) {
     with(engine, |it| it.core.note_fallback(RouteId::from_word(route as u64), ok != 0, time(now)));

@@ -1,4 +1,4 @@
-//! What is kept on this side of the border: engines by handle, and the texts that come in and go out.
+//! State on this side of the border: engines by handle, and the input and output texts.
 
 use std::cell::RefCell;
 
@@ -6,20 +6,20 @@ use tidegate::{CallId, Engine as Core};
 #[cfg(not(tidegate_small))]
 use {crate::pages::Reader, tidegate::Meter};
 
-/// An engine, and what a crossing has left to be asked for.
+/// An engine, and results of a crossing that the host can still ask for.
 pub struct Engine {
     pub core: Core,
     /// The call that has begun last.
     pub begun: CallId,
-    /// The calls that `wakes` has counted.
+    /// The calls counted by `wakes`.
     pub woken: Vec<CallId>,
-    /// Counts records, once somebody has asked for metrics.
+    /// Counts records; present once the host has asked for metrics.
     #[cfg(not(tidegate_small))]
     pub meter: Option<Meter>,
-    /// Does anybody listen to records?
+    /// Whether the host listens to records.
     #[cfg(not(tidegate_small))]
     pub heard: bool,
-    /// What is being read page by page, by number.
+    /// Page-by-page readers, by number.
     #[cfg(not(tidegate_small))]
     pub readers: Vec<Option<Reader>>,
 }
@@ -41,20 +41,20 @@ pub struct Host {
 }
 
 impl Host {
-    /// A part of the input, as text: what is no UTF-8 is replaced, which no key and no name has.
+    /// A part of the input as text. Invalid UTF-8 is replaced by U+FFFD, which no key and no name contains.
     pub fn text(&self, from: usize, to: usize) -> String {
         let to = to.min(self.input.len());
         let bytes = &self.input[from.min(to)..to];
         #[cfg(not(tidegate_small))]
         return String::from_utf8_lossy(bytes).into_owned();
-        // SAFETY: `say` in ts/engine/native.ts alone writes the input, from a `TextEncoder`, which writes UTF-8 whatever it is given.
+        // SAFETY: only `say` in ts/engine/native.ts writes the input, with a `TextEncoder`, which always writes UTF-8.
         #[cfg(tidegate_small)]
         unsafe {
             String::from_utf8_unchecked(bytes.to_vec())
         }
     }
 
-    /// Takes an engine in: its handle.
+    /// Stores an engine and returns its handle.
     #[allow(clippy::unused_self)] // handles are the host's
     pub fn add(&mut self, engine: Engine) -> u32 {
         ENGINES.with_borrow_mut(|engines| {
@@ -78,15 +78,15 @@ thread_local! {
     static ENGINES: RefCell<Vec<Option<Box<Engine>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Works with the texts.
+/// Runs work with the texts.
 pub fn host<T>(work: impl FnOnce(&mut Host) -> T) -> T {
     HOST.with_borrow_mut(work)
 }
 
-/// Works with an engine.
+/// Runs work with an engine.
 ///
 /// # Panics
-/// A handle that names none is a mistake of the JavaScript half, and traps.
+/// An unknown handle is a bug of the JavaScript half, and traps.
 #[inline]
 pub fn with<T>(engine: u32, work: impl FnOnce(&mut Engine) -> T) -> T {
     ENGINES.with_borrow_mut(|engines| match engines.get_mut(engine as usize) {

@@ -1,4 +1,4 @@
-//! What an engine says when it is asked: explanations and journals, as JSON. Conversions and nothing else.
+//! Explanations and journals, as JSON. This file only converts.
 
 use tidegate::{
     Answer, CallExplanation, CallId, Clash, Duration, Flags, Input, PolicyExplanation, PolicyId, Time, wire,
@@ -16,7 +16,7 @@ fn moment(at: Time) -> f64 {
     at.as_micros() as f64 / 1e3
 }
 
-/// What a policy does, as JSON.
+/// Writes the explanation of a policy to the output, as JSON.
 #[wasm_bindgen]
 pub fn explain(engine: u32, policy: u32) {
     let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
@@ -64,7 +64,7 @@ fn of_policy(of: &PolicyExplanation) -> String {
     json.text
 }
 
-/// How things stand with a call, or how it ended, as JSON; `null` where nothing is known of it.
+/// Writes the explanation of a call to the output, as JSON; `null` if the engine does not know the call.
 #[wasm_bindgen]
 pub fn explain_call(engine: u32, call: f64) {
     let told = with(engine, |it| it.core.explain_call(CallId::from_word(call as u64)));
@@ -100,7 +100,7 @@ fn of_call(of: &CallExplanation) -> String {
     json.text
 }
 
-/// The journal's lines since they were last taken; they are taken where `take` is not 0.
+/// Writes the lines of the journal since they were last taken to the output; if `take` is not 0, they are taken.
 #[wasm_bindgen]
 pub fn journal(engine: u32, take: u32) {
     let text = with(engine, |it| {
@@ -114,8 +114,8 @@ pub fn journal(engine: u32, take: u32) {
     host(|host| host.output = text);
 }
 
-/// Puts the lines in the input in: where the engine's clock stands then, and what it said to each as a list in JSON. Or the
-/// negative number of the line that is none, and in the output why not.
+/// Replays the lines in the input. Returns the engine's clock at the end, with the engine's answer to each line as a JSON list in
+/// the output. If a line is not a journal line, returns its negative number, with the reason in the output.
 #[wasm_bindgen]
 pub fn replay(engine: u32) -> f64 {
     let text = host(|host| host.text(0, usize::MAX));
@@ -141,7 +141,7 @@ pub fn replay(engine: u32) -> f64 {
     })
 }
 
-/// What an engine said to an input, in words and numbers: this module is built without those of `Debug`.
+/// The engine's answer to an input, in words and numbers. It avoids `Debug`, because this module is built without its texts.
 fn said(answer: &Answer) -> String {
     let clash = |Clash { name, rule }: &Clash| format!("clash {name}: {rule}");
     let flags = |flags: &Flags| format!("flags {} {}", u8::from(flags.wakes), u8::from(flags.commands));

@@ -1,5 +1,4 @@
-//! Answers that are longer than a number, as JSON. Names of fields are JavaScript's; spans are milliseconds where people
-//! read them.
+//! Answers longer than a number, as JSON. Fields have JavaScript's names; spans that people read are in milliseconds.
 
 use std::fmt::Write;
 
@@ -7,14 +6,14 @@ use tidegate::{
     BreakerState, Counts, Duration, PoolView, RateView, Restored, RouteView, SharedView, Snapshot, Verdict,
 };
 
-/// JSON in the making.
+/// A JSON text under construction.
 #[derive(Default)]
 pub struct Json {
     pub text: String,
 }
 
 impl Json {
-    /// A comma, unless something has just been opened.
+    /// Writes a comma, unless a list or object has just been opened.
     fn next(&mut self) {
         if !matches!(self.text.as_bytes().last(), None | Some(b'{' | b'[' | b':')) {
             self.text.push(',');
@@ -73,13 +72,13 @@ impl Json {
         self.within('[', ']', work);
     }
 
-    /// A field whose value is a count.
+    /// A field with a count.
     pub fn count(&mut self, name: &str, number: impl Into<u64>) {
         self.key(name);
         self.whole(number.into());
     }
 
-    /// A field that has no value where there is none.
+    /// A field that is null if there is no value.
     pub fn maybe<T>(&mut self, name: &str, value: Option<T>, work: impl FnOnce(&mut Self, T)) {
         self.key(name);
         match value {
@@ -200,7 +199,7 @@ fn list(work: impl FnOnce(&mut Json)) -> String {
     json.text
 }
 
-/// Texts that are JSON, as a list.
+/// JSON texts, as a list.
 pub fn listed(texts: impl Iterator<Item = String>) -> String {
     list(|json| texts.for_each(|text| json.literal(&text)))
 }

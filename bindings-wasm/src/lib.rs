@@ -1,9 +1,9 @@
-//! The engine as WebAssembly, for JavaScript: conversions and nothing else. No logic here.
+//! The engine as WebAssembly, for JavaScript. The crate only converts; it has no logic of its own.
 //!
-//! Words are those of `core/src/wire.rs`; as `f64` each is exact, because they are below 2^53. What happens to every call
-//! (`begin`, `begun`, `on`) crosses as numbers alone. Texts are rare: the host writes them into `input`, and reads what is
-//! longer than a number from `output`. `wasm-bindgen` makes the types of it all for TypeScript
-//! (`docs/adr/0025-one-import.md`). What only the full engine has is in `full.rs`, `meter.rs` and `documents.rs`.
+//! Words are those of `core/src/wire.rs`. Each is exact as `f64`, because it is below 2^53. The functions of every call (`begin`,
+//! `begun`, `on`) exchange only numbers. Texts are rare: the host writes them into `input`, and reads results longer than a number
+//! from `output`. `wasm-bindgen` generates the TypeScript types (`docs/adr/0025-one-import.md`). Exports that only the full engine
+//! has are in `full.rs`, `meter.rs` and `documents.rs`.
 
 #[cfg(not(tidegate_small))]
 mod documents;
@@ -31,14 +31,14 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use host::{Engine, Staged, host, with};
 use output::{mistakes, plain};
 
-/// What a call could not be made with: the host has put together a word that nothing has. No step has this word.
+/// The result for a malformed word: the host composed one that has no meaning. No step has this value.
 const NO_WORD: f64 = -1.0;
 
 fn time(us: f64) -> Time {
     Time::from_micros(us as u64)
 }
 
-/// Makes room for texts of this length together; where they are to be written.
+/// Makes room for texts of this total length, and returns where to write them.
 #[wasm_bindgen]
 pub fn input(length: u32) -> *mut u8 {
     host(|host| {
@@ -48,19 +48,19 @@ pub fn input(length: u32) -> *mut u8 {
     })
 }
 
-/// Where the last answer that is no number lies.
+/// The address of the last result that is not a number.
 #[wasm_bindgen]
 pub fn output() -> *const u8 {
     host(|host| host.output.as_ptr())
 }
 
-/// How long it is, in bytes.
+/// Its length, in bytes.
 #[wasm_bindgen]
 pub fn output_length() -> u32 {
     host(|host| host.output.len() as u32)
 }
 
-/// A new engine of this seed (64 bits in two halves): its handle.
+/// Makes an engine with this seed (64 bits in two halves) and returns its handle.
 #[wasm_bindgen]
 pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32) -> u32 {
     let options = Options::default().max_routes(max_routes).journal(journal != 0);
@@ -81,13 +81,13 @@ pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32) -> u
     })
 }
 
-/// Forgets an engine. Its handle is never given again.
+/// Drops an engine. Its handle is not reused.
 #[wasm_bindgen]
 pub fn forget_engine(engine: u32) {
     host(|host| host.remove(engine));
 }
 
-/// Stages a pair whose value is a number; the input is its key.
+/// Stages a pair with a number; the input is its key.
 #[wasm_bindgen]
 pub fn number(value: f64) {
     host(|host| {
@@ -96,7 +96,7 @@ pub fn number(value: f64) {
     });
 }
 
-/// Stages a pair whose value is a word; the input is its key, of this length, and the word.
+/// Stages a pair with a word; the input is its key, of this length, followed by the word.
 #[wasm_bindgen]
 pub fn word(key: u32) {
     host(|host| {
@@ -112,20 +112,20 @@ pub fn about() -> u32 {
     wire::about(&host(|host| host.text(0, usize::MAX)))
 }
 
-/// The staged pairs, as core takes them.
+/// Runs work with the staged pairs, in core's form.
 fn staged<T>(work: impl FnOnce(&str, &[(&str, Value<'_>)]) -> T) -> T {
     let (name, pairs) = host(|host| (host.text(0, usize::MAX), std::mem::take(&mut host.staged)));
     let pairs: Vec<_> = pairs.iter().map(|(key, value)| (key.as_str(), plain(value))).collect();
     work(&name, &pairs)
 }
 
-/// Grants every retry without asking its budget where `on` is not 0, for tests.
+/// Makes every retry pass without asking its budget, if `on` is not 0; for tests.
 #[wasm_bindgen]
 pub fn lift_budgets(engine: u32, on: u32) {
     with(engine, |it| it.core.lift_budgets(on != 0));
 }
 
-/// Takes in the staged pairs as a policy whose name is the input: its number. Or −1, and the output tells the mistakes.
+/// Takes in the staged pairs as a policy, named by the input. Returns its number, or −1 with the mistakes in the output.
 #[wasm_bindgen]
 pub fn policy(engine: u32) -> f64 {
     let taken = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|policy| {
@@ -134,7 +134,7 @@ pub fn policy(engine: u32) -> f64 {
     answer(taken.map(|number| f64::from(number.to_word())))
 }
 
-/// A number, or −1 and what is wrong in the output.
+/// The number, or −1 with the error in the output.
 fn answer(result: Result<f64, String>) -> f64 {
     result.unwrap_or_else(|wrong| {
         host(|host| host.output = wrong);
@@ -142,14 +142,14 @@ fn answer(result: Result<f64, String>) -> f64 {
     })
 }
 
-/// The route of the key in the input, under a policy.
+/// The route of a policy with the key in the input.
 #[wasm_bindgen]
 pub fn route(engine: u32, policy: u32, now: f64) -> f64 {
     let key = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.route(PolicyId::from_word(policy), &key, time(now)).to_word()) as f64
 }
 
-/// Begins a call: its first step, or −1 for a request that there is none of. Its id is what `begun` tells.
+/// Begins a call. Returns its first step, or −1 for a malformed request. `begun` returns the call's id.
 #[wasm_bindgen]
 pub fn begin(engine: u32, route: f64, flags: u32, remaining: f64, parent: f64, target: f64, now: f64) -> f64 {
     let request: Option<Request> =
@@ -168,14 +168,14 @@ pub fn begun(engine: u32) -> f64 {
     with(engine, |it| it.begun.to_word() as f64)
 }
 
-/// Tells a call what happened: its next step, or −1 for an event that there is none of.
+/// Reports an event of a call. Returns its next step, or −1 for a malformed event.
 #[wasm_bindgen]
 pub fn on(engine: u32, call: f64, event: f64, now: f64) -> f64 {
     let Some(event) = wire::unpack_event(event as u64) else { return NO_WORD };
     with(engine, |it| wire::pack_step(it.core.on(CallId::from_word(call as u64), event, time(now))) as f64)
 }
 
-/// How many calls can go on now because of what happened since the last time; `woken` tells which.
+/// The number of calls that can continue because of events since the last time; `woken` returns their ids.
 #[wasm_bindgen]
 pub fn wakes(engine: u32) -> u32 {
     with(engine, |it| {
@@ -185,14 +185,14 @@ pub fn wakes(engine: u32) -> u32 {
     })
 }
 
-/// One of those.
+/// The id of a call counted by `wakes`.
 #[wasm_bindgen]
 pub fn woken(engine: u32, place: u32) -> f64 {
     with(engine, |it| it.woken.get(place as usize).map_or(0.0, |call| call.to_word() as f64))
 }
 
-/// The outcome of an HTTP answer, at its place in the word of a Finished event. The input has its headers: name, NUL,
-/// value, NUL, and so on.
+/// The outcome of an HTTP response, at its position in the word of a Finished event. The input has its headers: name, NUL, value,
+/// NUL, and so on.
 #[wasm_bindgen]
 pub fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
     let input = host(|host| std::mem::take(&mut host.input));
@@ -208,15 +208,15 @@ pub fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
     })
 }
 
-/// May a request of the method in the input be repeated without an idempotency key?
+/// Whether a request with the method in the input may be repeated without an idempotency key.
 #[wasm_bindgen]
 pub fn retries_method(engine: u32, policy: u32) -> u32 {
     let method = host(|host| host.text(0, usize::MAX));
     with(engine, |it| it.core.retries_method(PolicyId::from_word(policy), &method)).into()
 }
 
-/// Does a fallback stand in for this end: a verdict's number, and a failure's kind (from 32 on: there is none), judged by
-/// the policy's classifier or not?
+/// Whether the fallback applies to this end: the number of its verdict, the kind of its failure (from 32 on: no failure), and
+/// whether the policy's classifier judged it.
 #[wasm_bindgen]
 pub fn falls_back(engine: u32, policy: u32, verdict: u32, failure: u32, judged: u32) -> u32 {
     let Some(verdict) = Verdict::ALL.get(verdict as usize) else { return 0 };
@@ -224,14 +224,14 @@ pub fn falls_back(engine: u32, policy: u32, verdict: u32, failure: u32, judged: 
     with(engine, |it| it.core.falls_back(PolicyId::from_word(policy), *verdict, failure, judged != 0)).into()
 }
 
-/// May what a call does be done twice under a policy?
+/// Whether a policy may repeat a call after an ambiguous failure, so that its effect may happen twice.
 #[wasm_bindgen]
 pub fn may_do_twice(engine: u32, policy: u32) -> u32 {
     with(engine, |it| it.core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::may_do_twice)).into()
 }
 
-/// The value of a policy's key (the input) that is in force: a number, spans in microseconds. Where it is none, it is not a
-/// number, and the output has the word, or nothing.
+/// The value in force of a policy's key (the input): a number, spans in microseconds. If the value is a word, returns NaN with the
+/// word in the output; without a value, returns NaN with an empty output.
 #[wasm_bindgen]
 pub fn setting(engine: u32, policy: u32) -> f64 {
     let key = host(|host| host.text(0, usize::MAX));

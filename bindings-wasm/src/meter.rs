@@ -1,4 +1,4 @@
-//! Metrics: core's meter, and its series as JSON. Conversions and nothing else.
+//! Metrics: core's meter, and its series as JSON. This file only converts.
 
 use tidegate::{Family, Meter, PolicyId, Reading, Series};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -6,7 +6,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::host::{Engine, host, with};
 use crate::json::Json;
 
-/// Which records core is to make, for those who listen and for the meter between them.
+/// Selects the records that core makes: those for the listeners and those for the meter.
 pub fn subscribe(engine: &mut Engine) {
     match (engine.heard, &engine.meter) {
         (true, _) => engine.core.subscribe(true),
@@ -15,7 +15,7 @@ pub fn subscribe(engine: &mut Engine) {
     }
 }
 
-/// Starts to count for metrics, if nobody has: `max_routes` routes of each policy have series of their own.
+/// Starts to count for metrics, unless already started: `max_routes` routes of each policy have series of their own.
 #[wasm_bindgen]
 pub fn measure(engine: u32, max_routes: u32) {
     with(engine, |it| {
@@ -24,7 +24,7 @@ pub fn measure(engine: u32, max_routes: u32) {
     });
 }
 
-/// Series as a list in JSON: the family's place, policy, route, labels, and a number or counts and their sum.
+/// Series as a JSON list: index of the family, policy, route, labels, and a number or counts and their sum.
 pub fn listed(series: &[Series]) -> String {
     let mut json = Json::default();
     json.list(|json| series.iter().for_each(|one| written(json, one)));
@@ -47,7 +47,7 @@ fn written(json: &mut Json, of: &Series) {
     });
 }
 
-/// What the route of the key in the input is called in labels: in the output.
+/// Writes the label of the route with the key in the input to the output.
 #[wasm_bindgen]
 pub fn label(engine: u32, policy: u32) {
     let key = host(|host| host.text(0, usize::MAX));
@@ -58,8 +58,8 @@ pub fn label(engine: u32, policy: u32) {
     host(|host| host.output = label);
 }
 
-/// The families of metrics as JSON in the output: name, instrument, labels beside `policy` and `route`, and what it says;
-/// and after them the upper bounds of histograms, in seconds.
+/// Writes the families of metrics to the output, as JSON: name, instrument, labels besides `policy` and `route`, and meaning; then
+/// the upper bounds of histograms, in seconds.
 #[wasm_bindgen]
 pub fn families() {
     let mut json = Json::default();

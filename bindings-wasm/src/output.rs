@@ -1,4 +1,4 @@
-//! Answers that are texts, in pieces that are read without a parser, and values on their way to core.
+//! Results that are texts, in pieces that need no parser, and values on their way to core.
 
 use tidegate::{Clash, PolicyError, Value};
 
@@ -12,7 +12,7 @@ pub fn plain(value: &Staged) -> Value<'_> {
     }
 }
 
-/// Texts that are read without a parser: behind each stands a NUL.
+/// Texts in pieces that need no parser: each is terminated by NUL.
 pub fn pieces<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     let mut out = String::new();
     for text in texts {
@@ -26,7 +26,7 @@ pub fn mistakes(errors: &[PolicyError]) -> String {
     pieces(errors.iter().flat_map(|it| [&*it.key, &*it.value, &*it.rule]))
 }
 
-/// What an engine does not take in, in the same form.
+/// A clash with the state of an engine, in the form of a mistake.
 pub fn clash(what: &str, clash: &Clash) -> String {
     pieces([what, &clash.name, clash.rule])
 }

@@ -1,4 +1,4 @@
-//! What is read page by page, so that the event loop can go on between two pages (ADR 0022).
+//! Page-by-page reading, so that the event loop can run between two pages (ADR 0022).
 
 use tidegate::{Engine as Core, Meter, ReadPages, RouteView, SavePages, SavedPart, SnapshotPages};
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -6,20 +6,20 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use crate::host::{Engine, host, with};
 use crate::{json, meter, time};
 
-/// Routes of a snapshot, and series, that one page writes as JSON, at some ten microseconds each.
+/// The number of routes of a snapshot, or series, that one page writes as JSON; each takes about 10 µs.
 const WRITTEN: usize = 16;
 
-/// What is being read.
+/// A reading in progress.
 pub enum Reader {
-    /// With routes that have been read and not yet written.
+    /// With the routes that have been read and not yet written.
     Snapshot(SnapshotPages, Vec<RouteView>),
-    /// Have all pages been saved?
+    /// With whether all pages have been saved.
     Save(SavePages, bool),
-    /// Have all pages been read?
+    /// With whether all pages have been read.
     Series(ReadPages, bool),
 }
 
-/// Begins to read the snapshot (0), the state to be saved (1) or the series (2): the reader's number, for `page`.
+/// Begins to read the snapshot (0), the state to be saved (1) or the series (2). Returns the reader's number, for `page`.
 #[wasm_bindgen]
 pub fn pages(engine: u32, what: u32) -> u32 {
     let reader = match what {
@@ -37,8 +37,8 @@ pub fn pages(engine: u32, what: u32) -> u32 {
     })
 }
 
-/// Reads or writes the next page: whether there is another. The output has its JSON: a list of routes or of series, at last (but for
-/// series) an object with everything else, or nothing. After its last page a reader is gone.
+/// Reads or writes the next page, and returns whether there is another. The output has the page's JSON, or nothing: a list of
+/// routes or of series, and at the end (except for series) an object with everything else. The last page removes the reader.
 #[wasm_bindgen]
 pub fn page(engine: u32, reader: u32, now: f64) -> u32 {
     let (text, more) = with(engine, |it| {

@@ -1,7 +1,7 @@
-// What is asked of the package on every platform: in a page, in a worker of one, on Node, Deno, Bun and workerd. Who asks
-// hands the package in, because not every platform finds it under its name.
+// The scenario that runs on every platform: in a page, in a worker, on Node, Deno, Bun and workerd. The caller passes the package,
+// because not every platform resolves it by name.
 
-/** Runs everything against the origin at `url`; a list of what does not hold, empty where all does. */
+/** Runs all checks against the origin at `url`. Returns a list of failed expectations, empty if there are none. */
 export async function scenario(tidegate, url, { browser, queues = true }) {
   const { AttemptTimeout, BreakerOpen, BulkheadFull, Engine, policy, PolicyError, reportOf, within } =
     tidegate;
@@ -29,7 +29,7 @@ export async function scenario(tidegate, url, { browser, queues = true }) {
   });
   same("a function is repeated", worked, 3);
 
-  // A bound function, because SDKs call it as a function of their own.
+  // A bound function, because SDKs call it as a method of their own.
   const { fetch } = http();
   const answer = await fetch(`${url}/flaky`);
   same("a fetch is repeated", [answer.status, await answer.text()], [200, "there"]);
@@ -86,7 +86,7 @@ export async function scenario(tidegate, url, { browser, queues = true }) {
   await failureOf(fragile.run(() => Promise.reject(Object.assign(new Error(), { code: "EPIPE" }))));
   same("a breaker opens", (await failureOf(fragile.run(() => 1))) instanceof BreakerOpen, true);
 
-  // More than a page begins with: the whole engine comes, and what is under way goes on in it.
+  // Uses a feature that the small module lacks: the full one is loaded, and calls in flight continue in it.
   const before = policy({ engine, retry: {} });
   let end;
   const under = before.run(
@@ -120,7 +120,7 @@ export async function scenario(tidegate, url, { browser, queues = true }) {
   return wrong;
 }
 
-/** What the origin is to do for it. `*` lets pages of other origins read the answers. */
+/** The origin's script for the scenario. `*` lets pages of other origins read the responses. */
 export function script() {
   const headers = { "access-control-allow-origin": "*" };
   const fine = (body) => ({ status: 200, body, headers });
@@ -135,7 +135,7 @@ export function script() {
   };
 }
 
-/** What the origin has logged is what was sent: a list of what does not hold. */
+/** Compares the origin's log with the requests. Returns a list of failed expectations. */
 export function sent(log, { browser }) {
   const wrong = [];
   const preflights = log.filter(({ method }) => method === "OPTIONS").length;

@@ -1,5 +1,5 @@
-//! Runs wasm-bindgen on a module that cargo has built: `tidegate-wasm-glue <module.wasm> <folder> <name>` writes the module,
-//! its types and its glue. The version is that of the lock file, so there is nothing to install beside it.
+//! Runs wasm-bindgen on a module built by cargo: `tidegate-wasm-glue <module.wasm> <folder> <name>` writes the module, its types
+//! and its glue. The lock file pins the version of wasm-bindgen, so nothing else needs to be installed.
 
 use std::error::Error;
 

@@ -1,4 +1,4 @@
-//! Where the parts are, by handle.
+//! The storage of parts, by handle.
 
 use std::cell::RefCell;
 
@@ -10,7 +10,7 @@ use tidegate::{
     TokenBudget, WindowedP2Quantile,
 };
 
-/// A part with the draws that it makes: the seed, and the number of the next one.
+/// A part that draws random numbers: with its seed, and the number of the next draw.
 #[derive(Clone)]
 pub struct Drawn<P> {
     pub part: P,
@@ -23,19 +23,19 @@ impl<P> Drawn<P> {
         Self { part, seed, next: 0 }
     }
 
-    /// The number of a draw.
+    /// The number of the next draw.
     pub fn draw(&mut self) -> u64 {
         self.next = self.next.wrapping_add(1);
         self.next.wrapping_sub(1)
     }
 
-    /// The bits of a draw: the caller's own, or the next of the seed's.
+    /// The bits of a draw: the caller's own, or the next of the seed.
     pub fn bits(&mut self, own: u32, bits: u64, purpose: Purpose) -> u64 {
         if own != 0 { bits } else { rng::bits(self.seed, self.draw(), purpose, 0) }
     }
 }
 
-/// What is in a place of the slab. A part of another kind is never asked for: handles belong to classes of the host.
+/// The kinds of values in the slab. The host never asks for a part of another kind, because its classes own the handles.
 pub trait Part: Sized + Clone {
     fn of(kept: &mut Kept) -> Option<&mut Self>;
     fn kept(self) -> Kept;
@@ -88,7 +88,7 @@ thread_local! {
     static SLAB: RefCell<Slab> = RefCell::default();
 }
 
-/// Takes a part in: its handle.
+/// Stores a part and returns its handle.
 pub fn keep(part: impl Part) -> u32 {
     add(part.kept())
 }
@@ -104,10 +104,10 @@ fn add(part: Kept) -> u32 {
     })
 }
 
-/// Works with a part.
+/// Runs work with a part.
 ///
 /// # Panics
-/// A handle that names none is a mistake of the JavaScript half, and traps.
+/// An unknown handle is a bug of the JavaScript half, and traps.
 #[inline]
 pub fn with<P: Part, T>(handle: u32, work: impl FnOnce(&mut P) -> T) -> T {
     SLAB.with_borrow_mut(|slab| match slab.places.get_mut(handle as usize) {
@@ -119,7 +119,7 @@ pub fn with<P: Part, T>(handle: u32, work: impl FnOnce(&mut P) -> T) -> T {
     })
 }
 
-/// Another part of the same state: its handle.
+/// Copies a part and returns the handle of the copy.
 #[unsafe(no_mangle)]
 pub extern "C" fn part_copy(handle: u32) -> u32 {
     let copy = SLAB.with_borrow(|slab| slab.places.get(handle as usize).cloned().flatten());
@@ -129,7 +129,7 @@ pub extern "C" fn part_copy(handle: u32) -> u32 {
     }
 }
 
-/// Forgets a part. Its handle is given again.
+/// Drops a part. Its handle is reused.
 #[unsafe(no_mangle)]
 pub extern "C" fn part_free(handle: u32) {
     SLAB.with_borrow_mut(|slab| {
@@ -139,7 +139,7 @@ pub extern "C" fn part_free(handle: u32) {
     });
 }
 
-/// How many parts there are, for tests.
+/// The number of parts stored, for tests.
 #[unsafe(no_mangle)]
 pub extern "C" fn part_count() -> u32 {
     SLAB.with_borrow(|slab| (slab.places.len() - slab.free.len()) as u32)

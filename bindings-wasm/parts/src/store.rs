@@ -1,4 +1,4 @@
-//! The store in memory.
+//! The in-memory store.
 
 use tidegate::fleet::MemoryStore;
 
@@ -10,8 +10,8 @@ pub extern "C" fn store() -> u32 {
     keep(MemoryStore::new())
 }
 
-/// Carries out the command in the input, whose words have NUL behind them: 0 and the answer in the output, or 1 and the
-/// error.
+/// Executes the command in the input, whose words are each terminated by NUL. Returns 0 with the answer in the output, or 1 with
+/// the error.
 #[unsafe(no_mangle)]
 pub extern "C" fn store_execute(part: u32, now_us: f64) -> u32 {
     let input = texts(|it| std::mem::take(&mut it.input));

@@ -6,7 +6,7 @@ use crate::slab::{Drawn, keep, with};
 use crate::texts::texts;
 use crate::{checked, maybe, millis, span, whole};
 
-/// A strategy with this backoff and quotas like this one; −1 for none.
+/// Makes a strategy with this backoff and with copies of this quota; −1 for no quota.
 #[unsafe(no_mangle)]
 pub extern "C" fn strategy(seed: u64, backoff: u32, quota: i32, retry_unknown: u32) -> f64 {
     checked(&|policy| {
@@ -20,15 +20,16 @@ pub extern "C" fn strategy(seed: u64, backoff: u32, quota: i32, retry_unknown: u
     })
 }
 
-/// The token of a call's first attempt; the input is its scope.
+/// Makes the token of a call's first attempt; the input is its scope.
 #[unsafe(no_mangle)]
 pub extern "C" fn strategy_acquire(part: u32) -> u32 {
     let scope = texts(|it| it.text(0, usize::MAX));
     keep(with(part, |it: &mut RetryStrategy| it.acquire_initial(&scope)))
 }
 
-/// The token of the next attempt, as a handle. Or why there is none: −1 attempts, −2 not safe; −3 − d where the quota is
-/// spent, d the wait that there would have been. `safe`: 0 no, 1 yes, 2 not said; `retry_after`: NaN for none.
+/// Makes the token of the next attempt and returns its handle, or a negative number: −1 if the attempts are used up, −2 if a retry
+/// is not safe, −3 − d if the quota is spent, where d is the wait that the retry would have had. `safe`: 0 no, 1 yes, 2 unknown;
+/// `retry_after`: NaN for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn strategy_refresh(
     part: u32,
@@ -59,7 +60,7 @@ pub extern "C" fn strategy_success(part: u32, token: u32) {
     with(part, |it: &mut RetryStrategy| it.record_success(token));
 }
 
-/// Tokens left in the quota of the scope in the input; NaN without quotas.
+/// Tokens left in the quota of the scope in the input; NaN without a quota.
 #[unsafe(no_mangle)]
 pub extern "C" fn strategy_available(part: u32) -> f64 {
     let scope = texts(|it| it.text(0, usize::MAX));

@@ -1,4 +1,4 @@
-//! The texts that come in and go out, and the settings that are put together before a part is made of them.
+//! The input and output texts, and the staged settings of the next part.
 
 use std::cell::RefCell;
 
@@ -13,13 +13,13 @@ enum Staged {
 pub struct Texts {
     pub input: Vec<u8>,
     pub output: String,
-    /// Words of 64 bits, on their way in or out.
+    /// 64-bit words, on their way in or out.
     pub words: Vec<u64>,
     staged: Vec<(String, Staged)>,
 }
 
 impl Texts {
-    /// A part of the input, as text: what is no UTF-8 is replaced, which no key and no name has.
+    /// A part of the input as text. Invalid UTF-8 is replaced by U+FFFD, which no key and no name contains.
     pub fn text(&self, from: usize, to: usize) -> String {
         let to = to.min(self.input.len());
         String::from_utf8_lossy(&self.input[from.min(to)..to]).into_owned()
@@ -34,7 +34,7 @@ pub fn texts<T>(work: impl FnOnce(&mut Texts) -> T) -> T {
     TEXTS.with_borrow_mut(work)
 }
 
-/// The staged pairs, as core takes them.
+/// Runs work with the staged pairs, in core's form.
 pub fn staged<T>(work: impl FnOnce(&[(&str, Value<'_>)]) -> T) -> T {
     let pairs = texts(|it| std::mem::take(&mut it.staged));
     let pairs: Vec<(&str, Value<'_>)> = pairs
@@ -47,7 +47,7 @@ pub fn staged<T>(work: impl FnOnce(&[(&str, Value<'_>)]) -> T) -> T {
     work(&pairs)
 }
 
-/// Mistakes as key, value and rule, each with NUL behind it.
+/// Mistakes as key, value and rule, each terminated by NUL.
 pub fn mistakes(errors: &[PolicyError]) -> String {
     let mut text = String::new();
     for error in errors {
@@ -59,7 +59,7 @@ pub fn mistakes(errors: &[PolicyError]) -> String {
     text
 }
 
-/// Makes room for texts of this length together; where they are to be written.
+/// Makes room for texts of this total length, and returns where to write them.
 #[unsafe(no_mangle)]
 pub extern "C" fn input(length: u32) -> *mut u8 {
     texts(|it| {
@@ -69,19 +69,19 @@ pub extern "C" fn input(length: u32) -> *mut u8 {
     })
 }
 
-/// Where the last answer that is no number lies.
+/// The address of the last result that is not a number.
 #[unsafe(no_mangle)]
 pub extern "C" fn output() -> *const u8 {
     texts(|it| it.output.as_ptr())
 }
 
-/// How long it is, in bytes.
+/// Its length, in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn output_length() -> u32 {
     texts(|it| it.output.len() as u32)
 }
 
-/// Stages a pair whose value is a number; the input is its key.
+/// Stages a pair with a number; the input is its key.
 #[unsafe(no_mangle)]
 pub extern "C" fn number(value: f64) {
     texts(|it| {
@@ -90,7 +90,7 @@ pub extern "C" fn number(value: f64) {
     });
 }
 
-/// Stages a pair whose value is a word; the input is its key, of this length, and the word.
+/// Stages a pair with a word; the input is its key, of this length, followed by the word.
 #[unsafe(no_mangle)]
 pub extern "C" fn word(key: u32) {
     texts(|it| {
@@ -106,7 +106,7 @@ pub extern "C" fn about() -> u32 {
     wire::about(&texts(|it| it.text(0, usize::MAX)))
 }
 
-/// Makes room for so many words of 64 bits; where they are to be written.
+/// Makes room for this many 64-bit words, and returns where to write them.
 #[unsafe(no_mangle)]
 pub extern "C" fn words(count: u32) -> *mut u64 {
     texts(|it| {
