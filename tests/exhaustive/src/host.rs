@@ -1,4 +1,4 @@
-//! The host of a small world: it replays actions, knows what they may lead to, and counts.
+//! The host of a small world: replays actions, lists the possible next ones, and counts.
 
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
@@ -15,12 +15,12 @@ struct Call {
     id: u64,
     route: u8,
     within: Option<u8>,
-    /// Started and not reported, oldest first.
+    /// Attempts that were started and not yet reported, oldest first.
     running: Vec<u8>,
     started: u8,
     next: Option<u64>,
     waits: Option<u8>,
-    /// Told that it can go on, and not yet polled.
+    /// The call was woken and has not been polled yet.
     woken: bool,
     done: bool,
 }
@@ -32,13 +32,13 @@ pub struct Host<'a> {
     policy: PolicyId,
     calls: Vec<Call>,
     now: u64,
-    /// Which settings are in force, and how often they and the process changed.
+    /// The settings in force, and how often the settings and the process changed.
     other: bool,
     retunes: u8,
     restarts: u8,
     forced: bool,
     silences: u8,
-    /// Attempts and calls that started one, by route.
+    /// Attempts, and calls that started an attempt, by route.
     attempts: Vec<u64>,
     begun: Vec<u64>,
     load: Load,
@@ -71,12 +71,12 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What can happen next; what would change nothing is left out.
+    /// The actions that are possible next, without those that would change nothing.
     pub fn choices(&self) -> Vec<Act> {
         let mut all = Vec::new();
         let begun = self.calls.len() as u8;
         if begun < self.world.calls {
-            // Routes are alike: the first call takes the first, and none takes one beyond the next unused.
+            // Routes are interchangeable: the first call takes the first one, and no call skips an unused route.
             let used = self.calls.iter().map(|call| call.route + 1).max().unwrap_or(0);
             for route in 0..self.world.routes.min(used + 1) {
                 all.push(Act::Begin { route, within: None });
@@ -256,28 +256,28 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// What holds after every action.
+    /// Checks the invariants that hold after every action.
     pub fn rules(&self) -> Result<(), String> {
         self.engine.check()?;
         let now = Time::from_micros(self.now);
         for route in self.engine.snapshot(now).routes {
             let Some(pool) = route.pool else { continue };
-            // A limit that shrinks evicts nobody.
+            // A limit that shrinks takes no permit away.
             if self.retunes == 0 && pool.in_flight > pool.limit {
                 return Err(format!("{} permits of {} are out", pool.in_flight, pool.limit));
             }
-            // R2: a permit that is free belongs to the first who waits.
+            // R2: a free permit belongs to the first waiter.
             if pool.in_flight < pool.limit && pool.waiting > 0 {
                 return Err(format!("a permit is free beside {} waiters", pool.waiting));
             }
         }
-        // The printed bound, per route; routes that have no room share one budget more.
+        // The printed bound, per route; routes without room share one additional budget.
         let seconds = (self.now - ORIGIN) as f64 / 1e6;
         let more = self.world.max_routes < self.world.routes.into();
         for (attempts, calls) in self.attempts.iter().zip(&self.begun) {
             let once = self.load.per_second * seconds + self.load.burst;
             let bound = self.load.per_call * *calls as f64 + once * (1.0 + f64::from(u8::from(more)));
-            // What others deposited in a shared budget is theirs.
+            // In a shared budget, deposits of other routes' calls count too.
             let all: u64 = if more { self.begun.iter().sum() } else { *calls };
             let bound = bound + (self.load.per_call - 1.0) * (all - calls) as f64;
             if *attempts as f64 > bound + 1e-9 {
@@ -287,7 +287,7 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    /// A host that behaves from here on: everything is reported, every timer fires, nobody begins.
+    /// Behaves correctly from here on: every attempt is reported, every timer fires, no call begins.
     pub fn drain(&mut self) -> Result<(), String> {
         for _ in 0..400 {
             if self.calls.iter().all(|call| call.done && call.running.is_empty()) {
@@ -308,7 +308,7 @@ impl<'a> Host<'a> {
                 }
                 self.take_wakes()?;
             }
-            // Nobody can move: the earliest timer fires.
+            // No call can proceed: the earliest timer fires.
             let waits = |call: &Call| !call.done && call.running.is_empty();
             let due = self.calls.iter().enumerate().filter(|(_, call)| waits(call));
             let due = due.filter_map(|(n, call)| Some((call.next?, n))).min();
@@ -323,7 +323,7 @@ impl<'a> Host<'a> {
         Err("a call has no end within 400 rounds".into())
     }
 
-    /// A digest of everything that decides what can follow.
+    /// A digest of everything that determines the next actions.
     pub fn print(&self) -> u64 {
         let mut print = Print(0xcbf2_9ce4_8422_2325);
         let _ = write!(print, "{:?}", self.engine); // never fails

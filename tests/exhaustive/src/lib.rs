@@ -1,6 +1,6 @@
-//! Small worlds, explored whole: two or three calls, one or two routes, limits and budgets of one or two, and every
-//! interleaving of what their host, server and operator can do, up to a depth. On the real engine: it is replayed from
-//! the path, and two paths meet where engine and host are the same in all their parts.
+//! Exhaustively explored small worlds: two or three calls, one or two routes, limits and budgets of one or two, and
+//! every interleaving of actions by host, server and operator, up to a depth. They use the real engine: it is replayed
+//! from the path, and two paths meet if engine and host are equal in all their parts.
 
 #![allow(missing_docs)] // test support
 

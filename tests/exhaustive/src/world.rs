@@ -1,4 +1,4 @@
-//! A world as stateright sees it: states, actions, and what must always hold.
+//! A small world as a stateright model: states, actions, and invariants.
 
 use std::hash::{Hash, Hasher};
 
@@ -7,26 +7,26 @@ use tidegate::{Engine, Load, Options, Policy, Value};
 
 use crate::host::Host;
 
-/// What can happen next. Calls are numbered in the order in which they begin.
+/// The possible actions. Calls are numbered in the order in which they begin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Act {
-    /// The next call begins, on this route, within that call.
+    /// The next call begins, on this route, nested in the call `within`.
     Begin { route: u8, within: Option<u8> },
     /// The oldest or the newest running attempt of a call ends.
     End { call: u8, newest: bool, how: How },
-    /// Its caller gives up.
+    /// The caller cancels the call.
     Cancel(u8),
-    /// Its owner looks; where it was woken, that is when it hears of it.
+    /// The call's owner polls; a woken owner learns by that poll that the call can proceed.
     Poll(u8),
-    /// The clock goes on to its timer, which fires; timers before it are late then.
+    /// The clock advances to the call's timer, which fires; earlier timers are late then.
     Due(u8),
-    /// A minute and a second in which nobody reports.
+    /// 61 seconds pass without a report.
     Silence,
-    /// The settings of the other half are in force from now on.
+    /// The other of the two settings comes into force.
     Retune,
-    /// An operator refuses all calls, or stops that.
+    /// An operator forces the breaker open, or ends that.
     Force(bool),
-    /// The process ends; another goes on from what was saved.
+    /// The process ends; another one starts from the saved state.
     Restart,
 }
 
@@ -35,46 +35,46 @@ pub enum Act {
 pub enum How {
     Ok,
     Failure,
-    /// A permanent failure whose server says: try again.
+    /// A permanent failure whose server says that the call may be tried again.
     Again,
 }
 
 /// The settings of a policy.
 pub type Pairs = &'static [(&'static str, Value<'static>)];
 
-/// A world: its settings, and what can happen in it.
+/// A world: its settings, and the actions that are possible in it.
 #[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // independent of each other
 pub struct World {
     pub name: &'static str,
     pub pairs: Pairs,
-    /// What a retune changes to, and back.
+    /// The settings to which a retune changes, and back.
     pub other: Option<Pairs>,
     pub calls: u8,
     pub routes: u8,
     pub max_routes: u32,
     pub hows: &'static [How],
-    /// Calls may be made within calls.
+    /// Whether calls may be nested.
     pub nests: bool,
-    /// Can the host stop an attempt at once?
+    /// Whether the host can abort an attempt at once.
     pub abortable: bool,
     pub forces: bool,
     pub restarts: bool,
 }
 
-/// A world whose policies are made, which takes longer than to replay a path.
+/// A world with its policies built, because building them takes longer than replaying a path.
 #[derive(Debug)]
 pub struct Small {
     pub world: World,
     /// The two settings of its policy.
     pub(crate) policies: [Policy; 2],
-    /// The most that either allows.
+    /// The larger load bound of the two settings.
     pub(crate) load: Load,
 }
 
 impl World {
     /// # Panics
-    /// Where its settings are no policy.
+    /// If the settings are not a valid policy.
     pub fn prepare(self) -> Small {
         let policies = [self.pairs, self.other.unwrap_or(self.pairs)].map(|pairs| {
             Policy::from_pairs("p", pairs).unwrap_or_else(|why| panic!("{}: {why:?}", self.name))
@@ -94,21 +94,21 @@ impl World {
     }
 }
 
-/// Where a world stands.
+/// The state of a world after a path.
 #[derive(Clone, Debug)]
 pub struct State {
     path: Vec<Act>,
-    /// A digest of the whole engine, and of what its host knows.
+    /// A digest of the whole engine and of its host's state.
     print: u64,
     /// The rule that the last action broke.
     pub broken: Option<String>,
-    /// What can happen next.
+    /// The actions that are possible next.
     next: Vec<Act>,
-    /// What has been seen on the way: a retry, a waiter, a refusal of the budget.
+    /// Whether the path contains a retry, a waiter, and a refusal by the budget.
     pub seen: [bool; 3],
 }
 
-// The path is how to come here, not where this is.
+// Two paths that lead to the same state are equal, so the path is not compared.
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
         self.print == other.print && self.broken.is_some() == other.broken.is_some()
@@ -123,7 +123,7 @@ impl Hash for State {
 }
 
 impl Small {
-    /// Replays a path; the state that it leads to.
+    /// Replays a path and returns the state that it leads to.
     pub fn at(&self, path: Vec<Act>) -> State {
         let mut host = Host::new(self);
         let mut broken = None;
@@ -137,10 +137,11 @@ impl Small {
         State { print: host.print(), broken, next, seen: host.seen, path }
     }
 
-    /// From this state a host that behaves brings every call to its end, and nothing is left behind.
+    /// Checks that a host that behaves correctly from this state brings every call to its end, and that nothing is left
+    /// behind.
     ///
     /// # Errors
-    /// What is left, or the rule that is broken.
+    /// The remaining calls or permits, or the broken rule.
     pub fn drains(&self, state: &State) -> Result<(), String> {
         let mut host = Host::new(self);
         for act in &state.path {

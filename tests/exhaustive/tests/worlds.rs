@@ -1,4 +1,4 @@
-//! Every world, whole, to a depth; states and time are printed.
+//! Explores every world completely, up to a depth, and prints the number of states and the time.
 //!
 //! ```text
 //! cargo test -p tidegate-exhaustive                                                    a few actions deep, on every change
@@ -26,7 +26,8 @@ const PLAIN: World = World {
     restarts: false,
 };
 
-/// Explores a world, and `TIDEGATE_DEEPER` actions more; some hundred states are met, so that no world is empty by mistake.
+/// Explores a world, `TIDEGATE_DEEPER` actions deeper. At least some hundred states are required, so that no world is
+/// empty by mistake.
 fn explore(world: World, depth: usize) {
     let begun = Instant::now();
     let deeper = std::env::var("TIDEGATE_DEEPER").ok().and_then(|text| text.parse().ok());
@@ -43,7 +44,7 @@ fn explore(world: World, depth: usize) {
     assert!(unique >= 100, "{name}: only {unique} states");
 }
 
-/// One permit, a queue of one, retries that only a budget of one token bounds.
+/// One permit, a queue of one, retries bounded only by a budget of one token.
 #[test]
 fn a_bulkhead_of_one_with_a_queue() {
     let pairs = &[
@@ -61,7 +62,7 @@ fn a_bulkhead_of_one_with_a_queue() {
     explore(World { name: "bulkhead", pairs, calls: 3, ..PLAIN }, 8);
 }
 
-/// The same with permits by attempt, hosts that cannot stop an attempt, and answers that say: try again.
+/// The same with permits by attempt, hosts that cannot abort an attempt, and servers that ask for another try.
 #[test]
 fn permits_by_attempt_and_attempts_that_cannot_be_stopped() {
     let pairs = &[
@@ -97,7 +98,7 @@ fn hedges_and_retries_on_one_quota() {
     explore(World { name: "hedges", pairs, ..PLAIN }, 8);
 }
 
-/// Calls within calls, on one permit.
+/// Nested calls that share one permit.
 #[test]
 fn calls_within_calls_on_one_permit() {
     let pairs = &[
@@ -160,7 +161,7 @@ fn retunes_and_a_restart() {
     explore(world, 6);
 }
 
-/// Two routes where there is room for one: what an evicted route owes is remembered.
+/// Two routes with room for one: the debt of an evicted route is remembered.
 #[test]
 fn two_routes_where_there_is_room_for_one() {
     let pairs = &[

@@ -1,4 +1,5 @@
-//! Explores without a fuzzer: random inputs and mutations of the corpus, from a seed; prints the first that fails.
+//! Explores without a fuzzer: tries random inputs and mutations of the corpus, from a seed, and prints the first that
+//! fails.
 //!
 //! ```text
 //! cargo run --release -p tidegate-fuzz --example explore -- engine --seconds 60 --seed 7 [--keep <folder>]
@@ -92,7 +93,7 @@ fn main() {
     println!("{name}: {runs} runs in {seconds} s, no failure");
 }
 
-/// Smaller and smaller, while it still fails.
+/// Shrinks the input while it still fails.
 fn shrink(input: &mut Vec<u8>, fails: impl Fn(&[u8]) -> bool) {
     let mut size = input.len();
     while size > 0 {

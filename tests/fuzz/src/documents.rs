@@ -1,4 +1,5 @@
-//! Policy documents: any text gets an answer at a bounded cost, and what is read prints and reads back as the same (I25).
+//! Policy documents: any text gets an answer at a bounded cost, and a document that was read prints and reads back as
+//! the same (I25).
 
 use tidegate::{Document, Domain, PolicyError, TABLE};
 
@@ -7,7 +8,7 @@ use crate::input::Input;
 /// The longest document, in bytes (semantics 0.8).
 const LARGEST: usize = 256 * 1024;
 
-/// Lines of documents that a mutation can start from: most are legal, some together are not.
+/// Lines of documents from which a mutation can start: most are legal, some are illegal together.
 const LINES: &[&str] = &[
     "[policy.a]",
     "[policy.\"b c\"]",
@@ -28,7 +29,7 @@ const LINES: &[&str] = &[
     "policy.p.retry.statuses = [503, 429, 200]",
 ];
 
-/// A text as it is; or a printed document with some damage; or a large one.
+/// Takes a text unchanged, or a printed document with some damage, or a large one.
 pub fn documents(data: &[u8]) {
     let mut input = Input::new(data);
     match input.below(8) {
@@ -41,7 +42,7 @@ pub fn documents(data: &[u8]) {
     }
 }
 
-/// A line of a document: one of ours, or any key of the table with a value that it may or may not take.
+/// A line of a document: one of `LINES`, or any key of the table with a value that it may or may not accept.
 fn line(input: &mut Input<'_>) -> String {
     if input.chance(110) {
         return input.of(LINES).to_owned();
@@ -67,7 +68,7 @@ fn line(input: &mut Input<'_>) -> String {
 fn damaged(input: &mut Input<'_>, mut text: String) {
     answered(&text);
     if input.chance(160) {
-        // Start from what is printed, which is legal throughout.
+        // Starts from a printed document, all of whose lines are legal.
         let legal = Document::from_toml(&text).or_else(|_| Document::from_toml(&LINES[..5].join("\n")));
         let legal = legal.unwrap_or_default();
         text = if input.chance(128) { legal.to_json() } else { legal.to_toml() };
@@ -87,12 +88,12 @@ fn damaged(input: &mut Input<'_>, mut text: String) {
     answered(&text);
 }
 
-/// A long document: deep, wide, or with one long value. What it costs is bounded by its length, which is bounded; a harness
-/// that times its inputs notices where that is not so.
+/// A long document: deep, wide, or with one long value. The cost is bounded by the length, which is bounded; a harness
+/// that times its inputs notices violations.
 fn large(input: &mut Input<'_>) {
     let times = [10, 100, 1_000, 5_000][input.below(4)];
     if input.chance(30) {
-        // Many policies, each with a mistake of its own.
+        // Many policies with one mistake each.
         let many = (0..times.min(1_200)).map(|n| format!("policy.p{n}.retyr.max = 1\n"));
         return answered(&many.collect::<String>());
     }
@@ -110,7 +111,7 @@ fn large(input: &mut Input<'_>) {
     answered(&text);
 }
 
-/// Every text is read, or told what is wrong with it; what is read, prints, and that reads as the same.
+/// Every text is read or refused with reasons; a document that was read prints, and the print reads as the same.
 fn answered(text: &str) {
     for read in [Document::from_toml, Document::from_json] {
         match read(text) {

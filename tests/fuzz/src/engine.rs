@@ -1,5 +1,5 @@
-//! A whole engine under any policies and any script of events: its own books, and every rule that a host can see
-//! (architecture, R1 to R12; semantics).
+//! A whole engine under any policies and any script of events: checks the engine's invariants, and every rule that a
+//! host can observe (architecture, R1 to R12; semantics).
 
 #[path = "../../../core/tests/clock/mod.rs"]
 mod clock;
@@ -13,7 +13,7 @@ use tidegate::{
 use crate::input::Input;
 use host::Host;
 
-/// Policies and pools, then events; at the end a host that behaves, and nothing may be left behind.
+/// Makes policies and pools, then sends events. At the end the host behaves correctly, and nothing may be left behind.
 pub fn engine(data: &[u8]) {
     let mut input = Input::new(data);
     let mut host = Host::new(&mut input);
@@ -55,7 +55,7 @@ fn act(host: &mut Host, input: &mut Input<'_>) {
             }
         }
         29 => {
-            // An id and a word that somebody made up.
+            // An invented id and an invented word.
             let id =
                 CallId::from_word(if input.chance(128) { input.word() } else { input.word() & 0x1f00_000f });
             let event = wire::unpack_event(input.word() >> 15).unwrap_or(Event::Cancel);
@@ -90,7 +90,7 @@ fn act(host: &mut Host, input: &mut Input<'_>) {
     }
 }
 
-/// One of the calls, the youngest most often; ended ones too, because hosts make mistakes.
+/// One of the calls, most often the youngest. Ended calls are included, because hosts make mistakes.
 fn call(host: &Host, input: &mut Input<'_>) -> Option<usize> {
     let ago = input.below(12);
     host.calls.len().checked_sub(ago + 1)
@@ -126,7 +126,7 @@ fn begin(host: &mut Host, input: &mut Input<'_>) {
     let parent = (more & 3 == 3).then(|| call(host, input)).flatten();
     let classes =
         [Criticality::Normal, Criticality::BestEffort, Criticality::Degraded, Criticality::Critical];
-    // Most requests may do everything; a set bit takes something away.
+    // Most requests may do everything; each bit that is set takes a permission away.
     let request = Request {
         remaining: (more >> 2 & 3 == 3).then(|| Duration::from_micros(input.micros())),
         parent: parent.map(|n| host.calls[n].id),

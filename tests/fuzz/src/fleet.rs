@@ -1,6 +1,7 @@
-//! An engine whose components are the fleet's, and a host that reports whatever it likes: answers that the store would
-//! give, garbage, errors, silence, answers twice and to commands that never were. After every event the engine's books
-//! hold; in the end every call ends, and the journal, by way of its text, replays to the same.
+//! An engine whose components use the fleet's store, and a host that reports anything: replies that the store would
+//! give, garbage, errors, no reply, replies that come twice, and replies to commands that never existed. After every
+//! event the engine's invariants hold; in the end every call ends, and the journal, written as text and read back,
+//! replays to the same result.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +14,7 @@ use tidegate::{
 
 use crate::input::Input;
 
-/// Of every policy here; and the longest break: ten times a second, and a tenth by chance.
+/// The burst of every policy here; and the longest break: ten times a second, and up to a tenth of jitter.
 const BURST: u32 = 20;
 const LONGEST_BREAK: Duration = Duration::from_micros(11_000_000);
 
@@ -79,7 +80,7 @@ fn policy(input: &mut Input<'_>, kind: StoreKind) -> Policy {
         pairs.extend([("retry.max_attempts", Number(2.0)), ("hedge.delay", Number(1e4))]);
     }
     if kind == StoreKind::Plain {
-        // These need scripts.
+        // These components need scripts.
         pairs.retain(|pair| !pair.0.starts_with("bulkhead.") && pair.0 != "breaker.quorum");
     }
     let fleet = pairs.iter().any(|pair| pair.1 == Text("fleet"));
@@ -154,7 +155,7 @@ impl Host {
         self.drain();
     }
 
-    /// Tokens at hand, by route.
+    /// Available tokens by route.
     fn leased(&self, now: Time) -> Vec<u32> {
         self.engine
             .snapshot(now)
@@ -164,7 +165,7 @@ impl Host {
             .collect()
     }
 
-    /// What a store has said leaves the policy's own numbers as they are (semantics 10.11).
+    /// Replies of the store do not change the policy's own numbers (semantics 10.11).
     fn bounded(&self, now: Time) {
         for route in &self.engine.snapshot(now).routes {
             let processes = route.rate.and_then(|rate| rate.fleet).map_or(1, |fleet| fleet.processes);
@@ -211,7 +212,7 @@ impl Host {
     }
 }
 
-/// Any bytes: settings, and what happens.
+/// Takes any bytes: settings, then events.
 pub fn fleet(data: &[u8]) {
     let mut input = Input::new(data);
     let seed = input.word();

@@ -1,5 +1,5 @@
-//! Bytes as a source of choices. Where they are used up, every choice is the first one, so that any prefix of an input is
-//! an input too and shrinks well.
+//! Bytes as a source of choices. When they are used up, every choice is the first one, so any prefix of an input is an
+//! input too and shrinks well.
 
 use arbitrary::Unstructured;
 use tidegate::{Duration, Time};
@@ -7,7 +7,7 @@ use tidegate::{Duration, Time};
 /// Choices that a fuzzer makes.
 pub struct Input<'a>(Unstructured<'a>);
 
-/// Spans that meet each other often.
+/// Spans that are often equal to each other or multiples of each other.
 const SPANS: [u64; 14] = [
     0,
     1,
@@ -25,7 +25,7 @@ const SPANS: [u64; 14] = [
     u64::MAX,
 ];
 
-/// Numbers at the borders of what a part takes.
+/// Numbers at the limits of what a part accepts.
 const REALS: [f64; 20] = [
     0.0,
     -0.0,
@@ -75,12 +75,12 @@ impl<'a> Input<'a> {
         from[self.below(from.len())]
     }
 
-    /// Yes in about this many of 256 cases; no when the bytes are used up.
+    /// True in about this many of 256 cases; false when the bytes are used up.
     pub fn chance(&mut self, of_256: u8) -> bool {
         !self.is_empty() && self.byte() < of_256
     }
 
-    /// Microseconds: mostly spans that meet, sometimes any.
+    /// Microseconds: mostly one of `SPANS`, sometimes any number.
     pub fn micros(&mut self) -> u64 {
         match self.byte() {
             place @ 0..=223 => SPANS[usize::from(place) % SPANS.len()],
@@ -97,7 +97,7 @@ impl<'a> Input<'a> {
         Time::from_micros(self.micros())
     }
 
-    /// Any number, those that are none included.
+    /// Any number, including NaN and infinities.
     pub fn real(&mut self) -> f64 {
         match self.byte() {
             place @ 0..=199 => REALS[usize::from(place) % REALS.len()],
@@ -116,13 +116,13 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// At most this many of the bytes that are left.
+    /// At most this many of the remaining bytes.
     pub fn bytes(&mut self, most: usize) -> &'a [u8] {
         let asked = self.below(most + 1);
         self.0.bytes(asked.min(self.0.len())).unwrap_or_default()
     }
 
-    /// All bytes that are left.
+    /// All remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         self.0.bytes(self.0.len()).unwrap_or_default()
     }

@@ -1,7 +1,7 @@
-//! Fuzz targets of core: each takes any bytes, and panics where core breaks a rule.
+//! Fuzz targets of core: each accepts any bytes, and panics if core breaks a rule.
 //!
-//! `corpus/<target>/` holds inputs that reach far, and every one that ever failed. `tests/replay.rs` runs them all on
-//! stable, with seeded random ones beside them; `cargo xtask deep` explores on nightly with libFuzzer (`fuzz/`).
+//! `corpus/<target>/` holds inputs with high coverage, and every input that ever failed. `tests/replay.rs` runs them
+//! all on stable, together with seeded random ones; `cargo xtask deep` explores on nightly with libFuzzer (`fuzz/`).
 
 #![forbid(unsafe_code)]
 #![allow(clippy::pedantic, reason = "a test crate: a panic is its verdict")]

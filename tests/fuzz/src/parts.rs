@@ -1,4 +1,5 @@
-//! The other parts on their own, with any settings, any samples and any clock: finite, in range, no panic (I13–I15, I22).
+//! Core's other parts on their own, with any settings, samples and clock: results are finite and in range, and nothing
+//! panics (I13–I15, I22).
 
 use tidegate::{
     AdaptiveThrottle, Aimd, AimdSettings, BreakerSettings, BreakerState, CircuitBreaker, CoDel, CodelLaw,
@@ -8,7 +9,7 @@ use tidegate::{
 
 use crate::input::Input;
 
-/// One of the parts, and what is left of the bytes as operations on it.
+/// Chooses one of the parts; the remaining bytes are operations on it.
 pub fn parts(data: &[u8]) {
     let mut input = Input::new(data);
     match input.below(9) {
@@ -24,14 +25,14 @@ pub fn parts(data: &[u8]) {
     }
 }
 
-/// A clock that mostly goes on, and sometimes is anywhere.
+/// A clock that mostly advances and sometimes jumps anywhere.
 struct Clock(u64, u64);
 
-/// No clock runs on for more than 285 years. What a bucket does with readings that are farther apart has tests of its own.
+/// 2^53 µs, or 285 years: no clock advances further. Buckets have separate tests for readings that are farther apart.
 const LONGEST: u64 = 1 << 53;
 
 impl Clock {
-    /// One that never says more than this.
+    /// A clock that never exceeds `end`.
     fn new(input: &mut Input<'_>, end: u64) -> Self {
         Self(input.micros().min(end), end)
     }
@@ -56,7 +57,7 @@ fn bucket(input: &mut Input<'_>) {
     let mut settings = rate_settings(input);
     let mut clock = Clock::new(input, LONGEST);
     let mut bucket = TokenBucket::new(settings, Time::from_micros(clock.0));
-    // I13: however the clock goes, no more than the burst and what flows in up to the latest moment seen.
+    // I13: however the clock moves, at most the burst is granted and the tokens that flow in until the latest reading.
     let (first, mut latest, mut granted, mut retuned) = (clock.0, clock.0, 0_u128, false);
     while !input.is_empty() {
         let now = clock.next(input);
@@ -80,7 +81,7 @@ fn bucket(input: &mut Input<'_>) {
                     assert!(cost > level && wait > Duration::ZERO, "{cost} of {level}: {wait}");
                     assert!(cost <= settings.burst || wait == Duration::MAX);
                     let then = now.after(wait);
-                    // A wait says when: not before, and then it is so.
+                    // A refusal's wait is exact: the tokens are available after it, and not a microsecond before.
                     let mut later = bucket.clone();
                     if cost <= settings.burst && then < Time::NEVER && wait.as_micros() <= LONGEST {
                         assert!(later.try_take(cost, then).is_ok(), "{settings:?}: not after {wait}");
@@ -150,7 +151,7 @@ fn aimd_settings(input: &mut Input<'_>) -> AimdSettings {
     }
 }
 
-/// A limit lies between its bounds, whatever they are, is at least 1 and never "no number".
+/// A limit lies within its bounds, whatever they are, is at least 1, and is never NaN.
 fn in_range(limit: u32, exact: f64, min: u32, max: u32) {
     let max = max.max(1);
     let min = min.clamp(1, max);
@@ -213,7 +214,7 @@ fn codel(input: &mut Input<'_>) {
                 let (sojourn, in_force) = (input.span(), codel.settings());
                 let scale = input.of(&[0.25, 0.5, 1.0, 2.0]);
                 let shed = codel.should_shed(sojourn, scale, now);
-                // Who has not waited is never shed, and who has waited for the target or less neither.
+                // A call that has not waited is never shed, nor one that has waited for the target or less.
                 let patient = sojourn.as_micros() as f64 <= 0.25 * in_force.target.as_micros() as f64
                     && sojourn.as_micros() as f64 <= 0.25 * in_force.interval.as_micros() as f64;
                 let instant = in_force.target == Duration::ZERO && in_force.law == CodelLaw::Rfc8289;
@@ -244,7 +245,7 @@ fn breaker_settings(input: &mut Input<'_>) -> BreakerSettings {
     }
 }
 
-/// Legal transitions, one at a time; probes bounded; old tickets change nothing (I18, I19, I21).
+/// Legal transitions one at a time; a bounded number of probes; old tickets change nothing (I18, I19, I21).
 fn breaker(input: &mut Input<'_>) {
     use BreakerState::{Closed, HalfOpen, Open};
     let mut settings = breaker_settings(input);
@@ -300,7 +301,7 @@ fn breaker(input: &mut Input<'_>) {
         if let (Open, Some(wait)) = (breaker.state(now), breaker.refuses(now)) {
             let longest =
                 settings.max_break_duration.max(settings.break_duration).max(Duration::from_micros(1));
-            // Up to a tenth more is jitter (5.5).
+            // Jitter adds up to a tenth (5.5).
             let longest = longest.plus(Duration::from_micros(longest.as_micros() / 10 + 1));
             assert!(wait <= longest, "{wait} of {settings:?}");
         }

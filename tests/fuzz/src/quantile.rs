@@ -1,10 +1,10 @@
-//! Words of a sketch from anywhere: an error, or a sketch whose every answer is in range (semantics 9.4, I22).
+//! Words of a sketch from anywhere: an error, or a sketch whose every quantile is in range (semantics 9.4, I22).
 
 use tidegate::DDSketch;
 
 use crate::input::Input;
 
-/// Words that are nearly a sketch: a real one's, damaged; or any.
+/// Words that are almost a sketch (a real sketch's words, damaged), or any words.
 pub fn quantile_words(data: &[u8]) {
     let mut input = Input::new(data);
     let mut words = if input.chance(60) {
@@ -33,7 +33,7 @@ pub fn quantile_words(data: &[u8]) {
     }
     let Ok(mut sketch) = DDSketch::from_words(&words) else { return };
     holds(&sketch);
-    // What was taken in is what is given out.
+    // A sketch read from words gives back the same words.
     assert_eq!(sketch.to_words(), words);
     let mut other = DDSketch::new(sketch.alpha());
     other.add(1.0);
@@ -62,7 +62,7 @@ fn holds(sketch: &DDSketch) {
     assert!(sketch.sum().is_finite() && sketch.sum() >= 0.0, "{}", sketch.sum());
     let values: Vec<f64> = quantiles.into_iter().map(|value| value.expect("values")).collect();
     assert!(values.is_sorted(), "{values:?}");
-    // Within the accuracy: a bin's middle may lie a little beyond the values in it.
+    // Within the accuracy: the middle of a bin may lie a little beyond its values.
     assert!(values.iter().all(|value| (min..=max).contains(value)), "{values:?} of {min} to {max}");
     assert!(sketch.quantile(f64::NAN).is_none_or(f64::is_finite));
 }

@@ -21,7 +21,7 @@ const NAMES: [&[u8]; 11] = [
     b"content-length",
 ];
 
-/// Values that the headers know, so that no mutation has to invent a date.
+/// Values that the headers may have, so that no mutation has to invent a date.
 const VALUES: [&[u8]; 10] = [
     b"120",
     b"-1",
@@ -35,7 +35,7 @@ const VALUES: [&[u8]; 10] = [
     b"99999999999999999999",
 ];
 
-/// Some headers and a wall clock; then a value on its own, which is all the bytes that are left.
+/// Takes some headers and a wall clock; then a single value from all remaining bytes.
 pub fn retry_after(data: &[u8]) {
     let mut input = Input::new(data);
     let wall = match input.below(4) {
@@ -63,12 +63,12 @@ fn headers_say_a_span_or_nothing(headers: &[(&[u8], &[u8])], status: u16, wall: 
             .iter()
             .all(|(name, _)| !NAMES[..NAMES.len() - 1].iter().any(|known| known.eq_ignore_ascii_case(name)));
         assert!(!silent || hints == Hints::default(), "{hints:?} of headers that say nothing");
-        // No header that is added makes "do not" unsaid.
+        // A further header never revokes "do not retry".
         if hints.opinion == Opinion::DoNot {
             let more: Vec<_> = headers.iter().copied().chain([(NAMES[9], VALUES[2])]).collect();
             assert_eq!(Hints::read(&more, throttled, wall).opinion, Opinion::DoNot);
         }
-        // The longest of equal headers counts, so their order says nothing.
+        // The longest of equal headers counts, so their order does not matter.
         let turned: Vec<_> = headers.iter().rev().copied().collect();
         assert_eq!(Hints::read(&turned, throttled, wall), hints);
     }
@@ -83,7 +83,7 @@ fn headers_say_a_span_or_nothing(headers: &[(&[u8], &[u8])], status: u16, wall: 
 fn value_is_a_span_or_absent(value: &[u8], wall: WallTime) {
     let span = parse_retry_after(value, wall);
     assert!(span.is_none_or(|span| span <= LONGEST), "{span:?}");
-    // Blanks around it mean nothing, and where it is given twice it is given.
+    // Blanks around a value do not matter, and neither does repeating it.
     let blank = [b" \t", value, b"\t "].concat();
     assert_eq!(parse_retry_after(&blank, wall), span);
     let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
@@ -93,7 +93,7 @@ fn value_is_a_span_or_absent(value: &[u8], wall: WallTime) {
         assert_eq!(span, Some(Duration::from_secs(number)));
     }
     if span.is_some() && !digits && !value.contains(&b'-') {
-        // A date: it is as far away as the wall clock is short of it, and a later clock never waits longer.
+        // A date: the wait is the difference to the wall clock, and a later clock never waits longer.
         let later = WallTime::from_unix_micros(wall.as_unix_micros().saturating_add(1_000_000));
         assert!(parse_retry_after(value, later) <= span);
     }

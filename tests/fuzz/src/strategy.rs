@@ -8,7 +8,7 @@ use tidegate::{
 
 use crate::input::Input;
 
-/// One of the parts, and what is left of the bytes as operations on it.
+/// Chooses one of the parts; the remaining bytes are operations on it.
 pub fn strategy(data: &[u8]) {
     let mut input = Input::new(data);
     match input.below(7) {
@@ -40,7 +40,8 @@ fn backoff(input: &mut Input<'_>) -> Backoff {
     Backoff { growth, base: input.span(), max: input.span(), jitter }
 }
 
-/// The number of a retry. Delays of which each follows from the one before, and products, cost a step for each: those stay
+/// The number of a retry. Chained delays and products cost one step per retry, so their numbers stay small, though far
+/// above what a policy can ask for.
 /// below what a policy can ask for by far.
 fn number(input: &mut Input<'_>, backoff: &Backoff) -> u32 {
     let n = input.count();
@@ -54,7 +55,7 @@ fn delays(input: &mut Input<'_>) {
         let (n, bits) = (number(input, &backoff), input.word());
         let (ceiling, after) = (backoff.ceiling(n), backoff.ceiling(n.saturating_add(1)));
         assert!(ceiling <= backoff.max, "{backoff:?}: {ceiling} before retry {n}");
-        // Without jitter it never shrinks from one retry to the next, but for multipliers below 1, which grow nothing.
+        // Without jitter a delay never shrinks from one retry to the next, except with a multiplier below 1.
         assert!(ceiling <= after, "{backoff:?}: {ceiling}, then {after}");
         let delay = backoff.delay(n, input.span(), bits);
         let most = match backoff.jitter {
@@ -156,8 +157,7 @@ fn ratio(input: &mut Input<'_>) {
                 refunds += 1;
             }
         }
-        // I9: never more than the ratio of the calls, rounded down, and what was given back.
-        // A millionth is the unit that it counts in.
+        // I9: never more than the ratio of the calls, rounded down, and the refunds. The budget counts in millionths.
         let ratio = settings.ratio.clamp(0.0, 1e9).max(0.0) + 1e-6;
         let most = (f64::from(calls) * ratio).floor() + f64::from(refunds);
         let within = f64::from(retries) <= most;

@@ -1,4 +1,5 @@
-//! Words of the border: any number is refused, or is read as what packs to a stable word (architecture, "Words").
+//! Words of the numeric border: any number is refused, or is read as something that packs to a stable word
+//! (architecture, "Words").
 
 use tidegate::{
     Action, CallId, Duration, Engine, Event, Options, Policy, PolicyId, Request, RouteId, Step, TargetId,
@@ -9,7 +10,7 @@ use crate::input::Input;
 
 const SPAN: u64 = (1 << 31) - 1;
 
-/// Words as steps, events and requests; then all of them at an engine.
+/// Reads words as steps, events and requests; then gives all of them to an engine.
 pub fn wire_words(data: &[u8]) {
     let mut input = Input::new(data);
     let mut engine = Engine::new(input.word(), Options::default());
@@ -62,13 +63,13 @@ fn input_call(calls: &[u64], word: u64) -> u64 {
     calls[word as usize % calls.len()]
 }
 
-/// Any word, often one with few bits.
+/// Any word, often one with few bits set.
 fn masked(input: &mut Input<'_>) -> u64 {
     let bits = input.of(&[64, 53, 49, 23, 22, 12, 5, 3]);
     input.word() & (u64::MAX >> (64 - bits))
 }
 
-/// The engine answers nothing that does not pack, and what it packs to says the same, spans apart from their units.
+/// Every step of the engine packs, and its word unpacks to the same step, apart from the units of spans.
 fn words_agree(step: Step) {
     let word = wire::pack_step(step);
     assert!(word < 1 << 53, "{step:?}");
@@ -92,7 +93,7 @@ fn words_read_back_or_are_refused(word: u64, other: u64) {
         let again = wire::pack_step(step);
         assert_eq!(wire::unpack_step(again), Some(step));
         assert_eq!(wire::pack_step(step), again);
-        // Only a Done's lane bits say "none" in more than one way, and a word of 53 bits has no others.
+        // Only a Done's slot bits express "none" in more than one way, and a word has at most 53 bits.
         assert!(word < 1 << 53);
         assert_eq!(again, word, "{step:?}");
     }

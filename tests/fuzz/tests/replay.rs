@@ -1,6 +1,6 @@
-//! Every input of the corpus, and as many seeded random ones as a second or two allows: fuzzing as an ordinary test.
+//! Fuzzing as an ordinary test: every input of the corpus, and as many seeded random ones as fit into a second or two.
 //!
-//! `TIDEGATE_FUZZ_RUNS=1000000 cargo test --release -p tidegate-fuzz` looks harder.
+//! `TIDEGATE_FUZZ_RUNS=1000000 cargo test --release -p tidegate-fuzz` tries more inputs.
 #![allow(clippy::disallowed_methods, reason = "tests read the corpus and how hard to look")]
 
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{env, fs, panic};
 use tidegate::rng;
 use tidegate_fuzz::{TARGETS, Target};
 
-/// Runs a target, and on a panic says which input it was.
+/// Runs a target. If it panics, prints the input.
 fn run(name: &str, target: Target, what: &str, input: &[u8]) {
     if panic::catch_unwind(|| target(input)).is_err() {
         let kept = env::temp_dir().join(format!("{name}-failed"));
@@ -46,7 +46,7 @@ fn replay(name: &str) {
     }
 }
 
-/// Random bytes, or an input of the corpus with some of its bytes changed and its end another's.
+/// Random bytes, or an input of the corpus with some bytes changed and its end replaced by another input's.
 fn random(inputs: &[Vec<u8>], number: u64) -> Vec<u8> {
     let mut drawn = 0;
     let mut below = |n: usize| {

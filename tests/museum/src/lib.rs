@@ -1,6 +1,6 @@
-//! The museum of other libraries' bugs: `README.md` names each of 98 and the test that keeps it out of ours.
+//! The museum of other libraries' bugs: `README.md` lists 98 bugs, each with the test that keeps it out of Tidegate.
 //!
-//! `tests/engine.rs` has the tests that belong to no other place, `tests/table.rs` checks that every named test exists.
+//! `tests/engine.rs` has the tests that fit in no other file; `tests/table.rs` checks that every named test exists.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

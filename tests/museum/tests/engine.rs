@@ -1,4 +1,5 @@
-//! Bugs of other libraries that no test of ours named. Each test begins with the bug's number in `README.md`.
+//! Bugs of other libraries that no other test of Tidegate covers. Each test's name begins with the bug's number in
+//! `README.md`.
 
 use Value::{Number, Text};
 use tidegate::{
@@ -44,7 +45,7 @@ impl Host {
         let _ended = self.finish(call, 1, Class::Ok, now);
     }
 
-    /// A call that fails once; is it retried? The retry succeeds.
+    /// Makes a call that fails once, and returns whether it was retried. The retry succeeds.
     fn is_retried(&mut self, now: u64) -> bool {
         let (call, step) = self.begin(now);
         assert!(starts(step), "{step:?}");
@@ -83,7 +84,7 @@ fn budgets() -> Vec<(&'static str, Pairs)> {
     ]
 }
 
-/// 10,000 waiters were the most that copas's semaphore could wake; later ones waited for ever.
+/// copas's semaphore could wake at most 10,000 waiters; later ones waited for ever.
 #[test]
 fn bug_15_a_hundred_thousand_waiters_are_all_served_in_order() {
     const WAITERS: usize = 100_000;
@@ -126,7 +127,7 @@ fn bug_38_after_an_outage_successes_make_retries_possible_again() {
             attempt == 2 && verdict(step) == Some(Verdict::Budget)
         });
         assert!(emptied, "{kind}: an outage empties the budget");
-        // The window forgets in its time to live, the others earn by successes.
+        // The window's entries expire; the other budgets earn tokens by successes.
         now += 11 * SECOND;
         (0..100).for_each(|_| host.success(now));
         assert!(host.is_retried(now), "{kind}: 100 successes later there is a retry again");
@@ -140,7 +141,7 @@ fn bug_43_an_idle_time_of_any_length_leaves_the_budget_alive() {
         for gap in [SECOND, 3_600 * SECOND, 365 * 24 * 3_600 * SECOND, 1 << 52] {
             let mut host = Host::new(&pairs);
             (0..100).for_each(|_| host.success(0));
-            // Until nothing is left.
+            // Spends the budget until it is empty.
             let left = (0..1_000).take_while(|_| host.is_retried(0)).count();
             assert!(left < 1_000 || kind == "quota", "{kind}: the budget is bounded");
             (0..100).for_each(|_| host.success(gap));
@@ -149,7 +150,7 @@ fn bug_43_an_idle_time_of_any_length_leaves_the_budget_alive() {
     }
 }
 
-/// Envoy Mobile counted a request that waits for its retry as none: of 6 allowed retries, 3 were left.
+/// Envoy Mobile did not count a request that waits for its retry: of 6 allowed retries, 3 were left.
 #[test]
 fn bug_41_calls_that_turn_into_retries_still_count_as_calls() {
     let mut host = Host::new(&vec![
@@ -166,7 +167,8 @@ fn bug_41_calls_that_turn_into_retries_still_count_as_calls() {
     assert_eq!(verdict(steps[6]), Some(Verdict::Budget));
 }
 
-/// go-zero's throttle counted a call when it ended: with calls longer than its window it refused long after a recovery.
+/// go-zero's throttle counted a call when it ended: with calls longer than its window it still refused long after a
+/// recovery.
 #[test]
 fn bug_53_a_throttle_copes_with_calls_that_are_longer_than_its_window() {
     const WINDOW: u64 = 10 * SECOND;
@@ -177,7 +179,7 @@ fn bug_53_a_throttle_copes_with_calls_that_are_longer_than_its_window() {
         ("throttle.k", Number(2.0)),
         ("throttle.window", Number(WINDOW as f64)),
     ]);
-    // Three minutes of slow calls, the second of them an outage; from the third on, answers are quick.
+    // Three minutes of slow calls with an outage in the second minute; from the third minute on, answers are quick.
     let (down, up) = (60 * SECOND, 120 * SECOND);
     let mut running: std::collections::VecDeque<(u64, CallId)> = std::collections::VecDeque::new();
     let (mut while_slow, mut while_down, mut late) = (0, 0, 0);
@@ -204,7 +206,7 @@ fn bug_53_a_throttle_copes_with_calls_that_are_longer_than_its_window() {
     assert_eq!(late, 0, "a window after the last failure nothing is refused");
 }
 
-/// A monotonic clock counts a suspended machine's sleep on some systems and not on others.
+/// On some systems a monotonic clock counts the time for which a machine was suspended, on others not.
 #[test]
 fn bug_74_eight_hours_of_suspend_mint_nothing_whether_the_clock_counts_them_or_not() {
     const NIGHT: u64 = 8 * 3_600 * SECOND;
@@ -234,7 +236,7 @@ fn bug_74_eight_hours_of_suspend_mint_nothing_whether_the_clock_counts_them_or_n
         assert!((1..=10).contains(&granted), "one burst of 10 at most, not 8 hours of tokens: {granted}");
         assert_eq!(host.engine.check(), Ok(()));
     }
-    // An open breaker that slept lets one probe through, and no more.
+    // After the suspension an open breaker admits one probe and no more.
     let mut host = Host::new(&vec![
         ("retry.max_attempts", Number(1.0)),
         ("breaker.consecutive", Number(1.0)),
@@ -247,7 +249,7 @@ fn bug_74_eight_hours_of_suspend_mint_nothing_whether_the_clock_counts_them_or_n
     assert_eq!(probes, 1);
 }
 
-/// immich-folio refused everybody once an attacker had filled its map of clients.
+/// immich-folio refused all clients once an attacker had filled its map of clients.
 #[test]
 fn bug_91_a_flood_of_keys_takes_nothing_from_honest_ones() {
     const HONEST: usize = 10;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use tidegate_museum::TABLE;
 
-/// The rows: number, and what is in the last column.
+/// The rows: the bug's number, and the last column.
 fn rows() -> Vec<(u32, &'static str)> {
     let cells = TABLE.lines().filter_map(|line| {
         let cells: Vec<_> = line.trim_matches('|').split(" | ").map(str::trim).collect();
@@ -33,7 +33,7 @@ fn every_test_that_is_named_exists() {
             missing.push(format!("{number}: {test:?} names no test"));
             continue;
         };
-        // A function is followed by its parameters; the words of another test stand between quotation marks.
+        // The name of a function is followed by its parameters; the name of any other test is in quotation marks.
         let text = fs::read_to_string(root.join(file)).unwrap_or_default();
         let is_function = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
         let found = if is_function {

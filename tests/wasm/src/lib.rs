@@ -1,5 +1,5 @@
-//! Parts of core behind a border of plain numbers, so that `run.mjs` can put the shared vectors to core as WebAssembly
-//! and compare the answers bit for bit. Not a binding, and never published.
+//! Parts of core behind an interface of plain numbers. `run.mjs` runs the shared vectors on core as WebAssembly through
+//! it, and compares the results bit for bit. It is not a binding, and never published.
 //!
 //! To add a part: implement [`Part`] for it, give it a number in [`made`], and write its runner in `run.mjs`.
 
@@ -7,20 +7,20 @@ mod quantile;
 
 use std::cell::RefCell;
 
-/// Something that takes in numbers and answers with numbers. What a part has no answer to, it leaves out.
+/// A part that takes numbers and answers with numbers. Methods that a part does not support keep their default.
 pub trait Part {
-    /// Takes in one number.
+    /// Gives the part one number.
     fn feed(&mut self, x: f64);
 
-    /// The answer to question number `what`, about `with`. NaN stands for none.
+    /// The answer to question number `what` with the argument `with`; NaN if there is none.
     fn ask(&self, what: u32, with: f64) -> f64;
 
-    /// What it is, as words, where it has such a form.
+    /// The part's state as words, if it has such a form.
     fn words(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// Takes in another one of its kind, given as words: 0, or the number of the rule that was broken, from 1.
+    /// Merges another part of the same kind, given as words. Returns 0, or the number of the broken rule, from 1.
     fn join(&mut self, words: &[u64]) -> u32 {
         let _ = words;
         u32::MAX
@@ -42,12 +42,12 @@ thread_local! {
     static WORDS: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Works with a part. A number that names none is a mistake in `run.mjs`, and traps.
+/// Runs `work` on a part. A number without a part is a mistake in `run.mjs`, and traps.
 fn with<T>(part: u32, work: impl FnOnce(&mut dyn Part) -> T) -> T {
     PARTS.with_borrow_mut(|parts| work(&mut *parts[part as usize]))
 }
 
-/// Makes a part; its number.
+/// Makes a part and returns its number.
 ///
 /// # Panics
 /// An unknown kind is a mistake in `run.mjs`, and traps.
@@ -60,19 +60,19 @@ pub extern "C" fn make(kind: u32, a: f64, b: f64) -> u32 {
     })
 }
 
-/// Tells a part one number.
+/// Gives a part one number.
 #[unsafe(no_mangle)]
 pub extern "C" fn feed(part: u32, x: f64) {
     with(part, |part| part.feed(x));
 }
 
-/// Asks a part.
+/// Asks a part a question.
 #[unsafe(no_mangle)]
 pub extern "C" fn ask(part: u32, what: u32, about: f64) -> f64 {
     with(part, |part| part.ask(what, about))
 }
 
-/// Lays a part's words ready for [`word`] and [`join`]; how many there are.
+/// Stores a part's words for [`word`] and [`join`]. Returns their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn words(part: u32) -> u32 {
     let words = with(part, |part| part.words());
@@ -82,31 +82,31 @@ pub extern "C" fn words(part: u32) -> u32 {
     })
 }
 
-/// One of the words that lie ready.
+/// One of the stored words.
 #[unsafe(no_mangle)]
 pub extern "C" fn word(place: u32) -> u64 {
     WORDS.with_borrow(|ready| ready[place as usize])
 }
 
-/// Takes away the words that lie ready.
+/// Removes the stored words.
 #[unsafe(no_mangle)]
 pub extern "C" fn no_words() {
     WORDS.with_borrow_mut(Vec::clear);
 }
 
-/// Lays one more word ready.
+/// Stores one more word.
 #[unsafe(no_mangle)]
 pub extern "C" fn add_word(word: u64) {
     WORDS.with_borrow_mut(|ready| ready.push(word));
 }
 
-/// A part takes in the words that lie ready: 0, or the number of the rule that they break.
+/// Merges the stored words into a part. Returns 0, or the number of the rule that they break.
 #[unsafe(no_mangle)]
 pub extern "C" fn join(part: u32) -> u32 {
     WORDS.with_borrow(|ready| with(part, |part| part.join(ready)))
 }
 
-/// Forgets all parts.
+/// Removes all parts.
 #[unsafe(no_mangle)]
 pub extern "C" fn forget() {
     PARTS.with_borrow_mut(Vec::clear);

@@ -1,5 +1,5 @@
-//! The estimators of quantiles. Questions: 0 the estimate (of a sketch: the quantile asked about), 1 the count; the rest as
-//! they stand.
+//! The quantile estimators. Question 0 is the estimate (for a sketch: the quantile `with`), question 1 the count; the
+//! others are documented at each part.
 
 use crate::Part;
 use tidegate::{DDSketch, P2Quantile, WindowedP2Quantile, WordsError};

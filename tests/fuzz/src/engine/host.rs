@@ -1,4 +1,4 @@
-//! The host: it does what steps say, and checks what they may say. It knows the rules, and nothing of the engine's books.
+//! The host: carries out steps and checks them. It knows the rules, but not the engine's internal state.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use super::clock::Clock;
 use super::settings;
 use crate::input::Input;
 
-/// What a host knows of a call.
+/// The host's record of a call.
 pub struct Known {
     pub id: CallId,
     pub attempts: u8,
-    /// Started and not reported.
+    /// Attempts that were started and not yet reported.
     pub running: Vec<u8>,
     stopped: Vec<u8>,
     place: (usize, usize),
     request: Request,
     deadline: Option<u64>,
-    /// Attempts of it, at most.
+    /// The most attempts that the call may make.
     most: u64,
     timed: bool,
     done: bool,
@@ -30,7 +30,7 @@ pub struct Known {
     heard: u64,
 }
 
-/// A limit that a host can count itself: what is out, or what was ever granted.
+/// A limit that the host can check itself: permits in use, or tokens ever granted.
 #[derive(Default)]
 struct Bound {
     permits: Option<(usize, bool)>,
@@ -50,13 +50,13 @@ pub struct Host {
     time: u64,
     clock: Clock,
     born: u64,
-    /// Attempts, hedges and ends as seen from here.
+    /// Attempts, hedges and ends that the host has counted.
     seen: (u64, u64, u64),
-    /// Tokens of a rate limit by policy and key that calls began with.
+    /// Tokens of a rate limit that calls began with, by policy and key.
     taken: BTreeMap<(usize, usize), u128>,
     few_routes: bool,
     forked: bool,
-    /// The end of the clock is near: spans are cut by it.
+    /// The clock is near its end, where spans are cut short.
     edge: bool,
 }
 
@@ -110,13 +110,13 @@ impl Host {
         Time::from_micros(self.reading)
     }
 
-    /// The clock goes on.
+    /// Advances the clock.
     pub fn pass(&mut self, span: u64) {
         self.reading = self.reading.saturating_add(span);
         self.look();
     }
 
-    /// The clock goes on until so much of the engine's time has passed.
+    /// Advances the clock until this much of the engine's time has passed.
     fn sleep(&mut self, span: u64) {
         let until = self.time + span;
         while self.time < until && !self.edge {
@@ -124,7 +124,7 @@ impl Host {
         }
     }
 
-    /// Shows the engine the clock, and works out what its time is now (R10).
+    /// Shows the clock to the engine, and computes the engine's time (R10).
     pub fn look(&mut self) {
         let step = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
         assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
@@ -146,13 +146,13 @@ impl Host {
         let spans = [own, request.remaining.map(Duration::as_micros)];
         let deadline = spans.into_iter().flatten().min().map(|span| self.time.saturating_add(span));
         let around = parent.filter(|n| !self.calls[*n].done).and_then(|n| self.calls[n].deadline);
-        // A parent that the engine has given up on bounds nothing, and the host may not know yet: a grant lasts 5 s.
+        // A parent that the engine has abandoned sets no deadline, and the host may not know yet: a grant lasts 5 s.
         let sure = parent.is_none_or(|n| self.time - self.calls[n].heard < 5_000_000);
         let deadline = if sure { deadline.into_iter().chain(around).min() } else { deadline };
-        // 8.1: with retry its `max_attempts` counts hedges too; without, the hedge's is the bound.
+        // 8.1: with retry, `retry.max_attempts` counts hedges too; without it, `hedge.max_attempts` is the bound.
         let tries = micros(policy, "retry.max_attempts").unwrap_or(1);
         let most = if tries > 1 { tries } else { micros(policy, "hedge.max_attempts").unwrap_or(1) };
-        // A deadline beyond the end of the clock is none.
+        // A deadline beyond the end of the clock does not count.
         let deadline = deadline.filter(|deadline| *deadline < u64::MAX);
         let timed = micros(policy, "attempt_timeout").is_some();
         let (id, step) = self.engine.begin(route, &request, self.now());
@@ -182,7 +182,7 @@ impl Host {
         }
     }
 
-    /// An event of a call; hosts that go on after the end are told so (R1).
+    /// Sends an event of a call. After the call's end the engine must answer that the call is stale (R1).
     pub fn send(&mut self, n: usize, event: Event) {
         let call = &mut self.calls[n];
         if let Event::Finished { attempt, .. } = event {
@@ -200,7 +200,8 @@ impl Host {
         }
     }
 
-    /// An id that was made up names nothing, or a call that is there; then it is that call's event.
+    /// Sends an event with an invented id. If the id is that of a call, it is that call's event; otherwise it must be
+    /// stale.
     pub fn forged(&mut self, id: CallId, event: Event) {
         match self.by_id.get(&id) {
             Some(n) => self.send(*n, event),
@@ -220,7 +221,7 @@ impl Host {
     pub fn retune(&mut self, policy: usize, input: &mut Input<'_>) {
         let n = policy % self.policies.len();
         let to = settings::policy(input, &format!("p{n}"), &self.named[n]);
-        // Refused where the pools that are in use differ: one without retries uses no budget.
+        // Refused if the pools in use would differ: a policy without retries uses no budget.
         if self.engine.retune(self.policies[n], to, self.now()).is_ok() {
             self.bounds[n] = Bound::default();
         }
@@ -235,7 +236,7 @@ impl Host {
         self.engine.retune_pool(to, self.now()).expect("a pool of this kind is there");
     }
 
-    /// All calls are the parent's; the child begins anew.
+    /// Forks the process: all calls belong to the parent, and the child begins with none.
     pub fn fork(&mut self, seed: u64) {
         let _ = self.engine.after_fork(seed, self.now());
         self.forked = true;
@@ -250,8 +251,8 @@ impl Host {
         let before = self.calls[n].last;
         let again = self.engine.on(self.calls[n].id, Event::Poll, self.now());
         let started = matches!(before.action, Action::Attempt { .. });
-        // What is due at once is left to the owner's Poll; and a waiter's own poll may take back what others have not
-        // claimed, or find that it has been let through, or that its turn comes sooner.
+        // Exceptions: steps that are due at once wait for the owner's Poll. A waiter's own Poll may also take back a
+        // grant that was not claimed, or find that it was admitted, or that its turn comes sooner.
         let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
         let parked = matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold });
         if due || parked && (again.action != before.action || again.next < before.next) {
@@ -262,7 +263,7 @@ impl Host {
         assert_eq!(Step { flags: before.flags, ..again }, Step { stop: 0, action, ..before }, "R3");
     }
 
-    /// Does what a step says.
+    /// Carries out a step.
     fn follow(&mut self, n: usize, step: Step) {
         let word = wire::pack_step(step);
         assert!(word < 1 << 53 && wire::unpack_step(word).is_some(), "{step:?}");
@@ -296,7 +297,7 @@ impl Host {
             }
             Action::Done { verdict, result, .. } => {
                 match verdict {
-                    // R9: a grant is a lease of 5 s, everything else lasts 60 s beyond its end.
+                    // R9: a grant is a lease of 5 s; anything else lasts 60 s beyond its end.
                     Verdict::Lost => assert!(silence >= 5_000_000, "lost after {silence} µs"),
                     Verdict::Stale => assert!(silence >= 60_000_000, "forgotten after {silence} µs"),
                     Verdict::Ok => assert!(result.is_some(), "an answer has an attempt"),
@@ -338,7 +339,7 @@ impl Host {
         self.permits_are_kept(place);
     }
 
-    /// Who has a deadline has a timer, and no timer goes beyond it (R4, R8).
+    /// A call with a deadline has a timer, and no timer is later than the deadline (R4, R8).
     fn timer(&self, n: usize, why: Wait) {
         let call = &self.calls[n];
         let Some(deadline) = call.deadline.filter(|_| !self.edge) else { return };
@@ -347,8 +348,8 @@ impl Host {
         assert!(why != Wait::Backoff || until < deadline || self.time == until, "R8");
     }
 
-    /// I2, counted here: no more calls, or attempts, at once than a fixed bulkhead has permits. A call within another may
-    /// share its permit, and one that was silent for long may have lost its own.
+    /// I2, as the host counts: at most as many calls, or attempts, at once as a fixed bulkhead has permits. A nested
+    /// call may share its parent's permit, and a call that was silent for long may have lost its permit.
     fn permits_are_kept(&self, place: (usize, usize)) {
         let Some((limit, by_attempt)) =
             self.bounds[place.0].permits.filter(|_| !self.few_routes && self.time < u64::MAX)
@@ -359,7 +360,8 @@ impl Host {
             call.place == place
                 && !call.done
                 && call.request.parent.is_none()
-                // What was stopped, and cannot be, may have been given up (R11) and still run at the host.
+                // The engine may have given up a stopped attempt that the host cannot abort (R11), while the host still
+                // runs it.
                 && call.stopped.is_empty()
                 && self.time - call.heard < 60_000_000
         });
@@ -371,7 +373,7 @@ impl Host {
         assert!(out <= limit, "I2: {out} out of {limit}");
     }
 
-    /// Tokens taken are at most the burst and what has flowed in, however the clock went.
+    /// Tokens taken are at most the burst and the tokens that flowed in, however the clock moved.
     fn rate_is_kept(&self, place: (usize, usize)) {
         let Some((permits, per, burst)) = self.bounds[place.0].rate.filter(|_| !self.few_routes) else {
             return;
@@ -381,7 +383,7 @@ impl Host {
         assert!(taken <= burst + flowed, "{taken} tokens taken of {burst} and {flowed}");
     }
 
-    /// After every step: the engine's own books, and the wakes.
+    /// Run after every step: checks the engine's invariants and the wakes.
     pub fn check(&mut self) {
         let mut wakes = Vec::new();
         self.engine.take_wakes(&mut wakes);
@@ -393,9 +395,10 @@ impl Host {
         }
     }
 
-    /// A host that now behaves brings every call to its one end, and nothing is left behind (R1, R9, I1, I7).
+    /// Behaves correctly from here on: every call must come to its one end, and nothing may be left behind (R1, R9, I1,
+    /// I7).
     pub fn drain(&mut self) {
-        // A clock that stands below its highest reading catches up before any wait ends.
+        // A clock below its highest reading has to catch up before any wait ends.
         self.reading = self.reading.max(self.clock.reading_at(self.time));
         self.look();
         if self.edge {
@@ -413,7 +416,8 @@ impl Host {
                 }
                 if !self.calls[n].done && self.calls[n].running.is_empty() {
                     let at = self.calls[n].next_at.expect("a wait without running attempts has a timer");
-                    // A turn may be years away, and a parked call looks every second: the host sleeps in.
+                    // A turn may be years away, and a parked call polls every second, so the host sleeps longer and
+                    // longer.
                     let late = if round < 500 { 0 } else { 1 << (round / 50).min(46) };
                     self.sleep(at.saturating_sub(self.time).max(1) + late);
                     self.send(n, Event::Timer);
@@ -438,7 +442,7 @@ impl Host {
     }
 
     fn nothing_is_left(&mut self) {
-        // What was forgotten, or lost and never told, is recycled by those that come later.
+        // Later calls recycle the places of calls that were forgotten, or abandoned without a report.
         let late = Request { remaining: Some(Duration::ZERO), ..Request::default() };
         for _ in 0..4 {
             self.sleep(61_000_000);
@@ -479,7 +483,7 @@ fn micros(policy: &Policy, key: &str) -> Option<u64> {
     }
 }
 
-/// What a host can count of a policy that shares nothing and is never retuned.
+/// The limits that the host can check for a policy that shares no pool and is never retuned.
 fn bound(policy: &Policy, pools: &[PoolKind]) -> Bound {
     let number = |key: &str| micros(policy, key);
     let text = |key: &str, is: &str| policy.value(key) == Some(Value::Text(is));

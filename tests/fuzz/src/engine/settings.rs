@@ -1,10 +1,11 @@
-//! Policies over the whole table of keys, from bytes: what rules across keys forbid is dropped, what they need is added.
+//! Policies over the whole table of keys, from bytes: keys that rules across keys forbid are removed, and keys that
+//! they require are added.
 
 use tidegate::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, Value};
 
 use crate::input::Input;
 
-/// A value that owns nothing: texts are those of the table, or of the declared kinds.
+/// Borrowed values: texts are those of the table, or of the declared kinds.
 type Pairs = Vec<(&'static str, Value<'static>)>;
 
 const KINDS: [&str; 2] = ["quota=throttled", "noise=ignored"];
@@ -13,7 +14,7 @@ const KINDS: [&str; 2] = ["quota=throttled", "noise=ignored"];
 const COMPONENTS: [(&str, u8); 6] =
     [("retry", 190), ("rate_limit", 90), ("bulkhead", 140), ("breaker", 90), ("throttle", 70), ("hedge", 90)];
 
-/// A valid policy of this name. `pools` are those that it names.
+/// A valid policy of this name that names these `pools`.
 pub fn policy(input: &mut Input<'_>, name: &str, pools: &[PoolKind]) -> Policy {
     let mut pairs: Pairs = Vec::new();
     for (key, often) in [("deadline", 110), ("attempt_timeout", 130), ("slot_until", 20)] {
@@ -77,7 +78,8 @@ fn find(path: &str) -> &'static Key {
     TABLE.iter().find(|key| key.path == path).expect("a key of the table")
 }
 
-/// Some of the keys below a table, with values: not those of a store, for this engine has none (the target `fleet` has).
+/// Some of a table's keys with values. Keys that need a store are left out, because this engine has none (the target
+/// `fleet` has one).
 fn keys(input: &mut Input<'_>, table: &str, pairs: &mut Pairs) {
     let below = |key: &&Key| key.path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
     let here = |key: &&Key| !matches!(key.domain, Domain::Name) && !key.path.ends_with("store");
@@ -88,7 +90,7 @@ fn keys(input: &mut Input<'_>, table: &str, pairs: &mut Pairs) {
     }
 }
 
-/// A value that the key takes: small ones most often, and its bounds.
+/// A value that the key accepts: most often a small one, or a bound.
 fn value(input: &mut Input<'_>, key: &'static Key) -> Option<(&'static str, Value<'static>)> {
     let or_none = |input: &mut Input<'_>, none: bool, number: f64| {
         if none && input.chance(40) { Value::Text("none") } else { Value::Number(number) }
@@ -118,7 +120,7 @@ fn value(input: &mut Input<'_>, key: &'static Key) -> Option<(&'static str, Valu
     Some((key.path, value))
 }
 
-/// What these pairs build, once the rules across keys are kept.
+/// Builds the pairs after making them follow the rules across keys.
 fn built<T>(
     mut pairs: Pairs,
     build: impl Fn(&[(&str, Value<'_>)]) -> Result<T, Vec<PolicyError>>,
@@ -130,7 +132,7 @@ fn built<T>(
         };
         for error in errors {
             if error.value == "(absent)" {
-                // A pool's keys stand without their table.
+                // A pool's keys are written without their table.
                 let known = |key: &&Key| {
                     key.path == error.key || key.path.ends_with(&format!("bulkhead.{}", error.key))
                 };
@@ -150,7 +152,7 @@ fn built<T>(
     None
 }
 
-/// A plain value for a key that another one requires.
+/// A plain value for a key that another key requires.
 fn needed(key: &'static Key) -> Option<Value<'static>> {
     Some(match key.domain {
         Domain::Span { min, max, .. } => {
