@@ -5,47 +5,47 @@ import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
 import kotlin.time.toJavaDuration
 
-/** What a function is told of the attempt that it is to make. */
+/** The attempt that the protected function is about to make. */
 public class Attempt internal constructor(
-    /** Its number, from 1 on. */
+    /** Number of the attempt, from 1. */
     public val number: Int,
-    /** Its time in microseconds, from [started] on; below 0 where it has none. */
+    /** Time limit in microseconds, counted from [started]; negative if there is none. */
     internal val us: Long = -1,
     internal val started: Long = 0,
 ) {
     /**
-     * Its time, from its start on: what is left of the attempt timeout and of the deadline; null where there is neither. A
-     * blocking call cannot be stopped from outside, so that is what its own timeouts should be.
+     * Time limit of the attempt, counted from its start: what is left of the attempt timeout and of the deadline. Null if there is neither.
+     * A blocking call cannot be stopped from outside, so use this limit for the function's own timeouts.
      */
     public val time: Duration? get() = if (us < 0) null else us.microseconds
 
     /** [time] for Java. */
     public fun getTime(): java.time.Duration? = time?.toJavaDuration()
 
-    /** What it runs as, where it can be stopped. */
+    /** Job that runs the attempt, where it can be stopped. */
     internal var job: Job? = null
 
-    /** Has the engine told us to stop it? */
+    /** Whether the engine has ordered this attempt to stop. */
     internal var stopped = false
 
-    /** What it was, at its place in a word, once it has been judged. */
+    /** Judged outcome, at its bit position in an event word. */
     internal var outcome = 0L
 
-    /** Did no step of the rule for errors say anything of its failure, and nobody else? */
+    /** Whether the failure is unknown: neither the rule for errors nor the policy has judged it. */
     internal var unknown = false
 
-    /** Has its end been told to the engine? */
+    /** Whether the end of the attempt has been reported to the engine. */
     internal var told = false
 
-    /** Is there a result, good or bad, for a caller? */
+    /** Whether [value] holds a result or an exception for the caller. */
     internal var held = false
 
-    /** Has it returned? Then [value] is what, or the exception. */
+    /** Whether the attempt has returned; [value] is then its result or its exception. */
     @Volatile internal var returned = false
     internal var ok = false
     internal var value: Any? = null
 
-    /** Keeps a result for the caller. */
+    /** Keeps a result or an exception for the caller. */
     @Synchronized
     internal fun hold(ok: Boolean, value: Any?) {
         held = true
@@ -53,7 +53,10 @@ public class Attempt internal constructor(
         this.value = value
     }
 
-    /** It is to stop, unless it has returned; what the caller gets of it, if it is the last, is that its time was up. */
+    /**
+     * Marks the attempt as stopped; false if it has returned already. The caller gets [error], if there is one, should this be the last
+     * attempt.
+     */
     @Synchronized
     internal fun stop(error: Throwable?): Boolean {
         if (returned) return false
@@ -62,7 +65,7 @@ public class Attempt internal constructor(
         return true
     }
 
-    /** It has come to its end. A failure after it was stopped is that it was. */
+    /** Records the end of the attempt. A failure after a stop does not replace the error of the stop. */
     @Synchronized
     internal fun returned(ok: Boolean, value: Any?) {
         if (ok || !held) {
@@ -73,7 +76,7 @@ public class Attempt internal constructor(
     }
 
     internal companion object {
-        /** What a function is told of a first attempt that has all the time there is: nothing of it is this call's alone. */
+        /** First attempt without a time limit. All such calls share this object, because it holds nothing of a single call. */
         val FIRST = Attempt(1)
     }
 

@@ -6,7 +6,7 @@ import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
 
-/** A policy as the engine knows it, for shells and adapters. What they ask is asked once for each set of settings. */
+/** A policy as the engine knows it, for shells and adapters. It reads each setting from the engine once, and again after a change. */
 internal class Core(val engine: Engine, val name: String, val number: UInt, val classify: Classify?, val on: List<Class<out Throwable>> = emptyList()) {
     private class Known(val tunings: Int) {
         val settings = ConcurrentHashMap<String, Any>()
@@ -40,17 +40,17 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
 
     fun flag(key: String): Boolean = setting(key) == 1.0
 
-    /** The numbers of the names that `classify` may answer. */
+    /** Numbers of the kinds that `classify` may return, by name. */
     val kinds: Map<String, Int>
         get() = known().let { known ->
             known.kinds ?: (Outcome.classes + engine.native.engine.kinds(number).map { it.name })
                 .withIndex().associate { it.value to it.index }.also { known.kinds = it }
         }
 
-    /** May what a call does be done twice? */
+    /** Whether the policy may make another attempt although an earlier one may have been carried out. */
     fun mayDoTwice(): Boolean = engine.native.engine.mayDoTwice(number)
 
-    /** Does a fallback stand in for this end of a call, where its caller has not said for which? */
+    /** Whether a fallback replaces this error, if the caller has not selected the errors itself. */
     fun fallsBack(error: Throwable): Boolean {
         if (error is TidegateException && error !is AttemptTimeout) {
             return error.reason?.let { engine.native.engine.fallsBack(number, it.ordinal.toUByte(), null, false) } ?: false
@@ -60,7 +60,7 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
         return engine.native.engine.fallsBack(number, Verdict.ATTEMPTS.ordinal.toUByte(), kind.toUByte(), judged >= 0)
     }
 
-    /** The class of a kind, or the class that a kind which the policy declares is based on. */
+    /** Class of a kind; for a kind that the policy declares, the class that it is based on. */
     fun classOf(kind: Int): Int {
         if (kind < Outcome.classes.size) return kind
         val declared = engine.native.engine.kinds(number).getOrNull(kind - Outcome.classes.size)
@@ -70,7 +70,7 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
     fun retriesMethod(method: String): Boolean =
         known().methods.getOrPut(method) { engine.native.engine.retriesMethod(number, method) }
 
-    /** The outcome of an HTTP answer, at its place in a word. */
+    /** Outcome of an HTTP response, at its bit position in an event word. */
     fun classify(status: Int, headers: Iterable<Pair<String, String>>): Long {
         val text = StringBuilder()
         for ((name, value) in headers) text.append(name).append('\u0000').append(value).append('\u0000')
@@ -79,14 +79,14 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
         return native.classify(native.handle, number.toInt(), status, text.toString().encodeToByteArray(), wall)
     }
 
-    /** The route of a key; asked for anew once it has been evicted. */
+    /** Route of a key. It is cached until the engine has evicted it ([forget]). */
     fun route(key: String): Long {
         routes[key]?.let { return it }
         if (routes.size >= MOST_ROUTES) routes.clear()
         return engine.native.engine.route(number, key, engine.now().toULong()).toLong().also { routes[key] = it }
     }
 
-    /** Forgets a route that has been evicted. */
+    /** Drops a route that the engine has evicted. */
     fun forget(key: String) {
         routes.remove(key)
     }
@@ -94,7 +94,7 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
     fun target(route: Long, path: String): Long =
         engine.native.engine.target(route.toULong(), path, engine.now().toULong()).toLong()
 
-    /** The error of a call that has no result of its own. */
+    /** Error of a call that has no result of its own. */
     fun refusal(verdict: Verdict, route: String, retryIn: Duration?, cause: Throwable?): TidegateException =
         verdict.error(Refused(verdict, this, route, retryIn, cause))
 

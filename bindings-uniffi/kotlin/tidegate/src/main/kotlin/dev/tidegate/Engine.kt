@@ -32,31 +32,31 @@ import java.util.logging.Logger
 import kotlin.time.TimeSource
 import dev.tidegate.ffi.Pair as Setting
 
-/** Told of events. What it throws goes to the thread's handler of uncaught exceptions (on Android to the log) and breaks nothing. */
+/** Receives events. An exception from it goes to the thread's handler of uncaught exceptions (on Android to the log) and breaks nothing. */
 public fun interface EventListener {
-    /** Something has happened. */
+    /** Handles one event. */
     public fun on(event: TidegateEvent)
 }
 
-/** What [Engine.save] gives: to be kept, and given to [Engine.restore]. */
+/** State that [Engine.save] returns. Keep it, and pass it to [Engine.restore]. */
 public class SavedState(
-    /** When it was saved, in milliseconds of the epoch. */
+    /** Time of saving, in milliseconds since the epoch. */
     public val at: Long,
-    /** What the engine has learned, as JSON. */
+    /** Learned state of the engine, as JSON. */
     public val state: String,
 )
 
 /**
- * Holds everything that policies share: routes, slots, budgets. A process has one by default, [Engine.default].
+ * State that policies share: routes, slots, budgets. A process has one engine by default, [Engine.default].
  *
- * Its memory is freed some time after nothing refers to it and its policies any more. [close] is for what must stop before: an application
- * that a server unloads, a test.
+ * Its memory is freed some time after the last reference to it and its policies is gone. Call [close] where its work must stop earlier: in
+ * an application that a server unloads, or in a test.
  *
- * @param seed All the randomness there is; drawn where it is null.
- * @param timeSource Where the engine's time comes from: the platform's monotonic clock where it is null (on Android the one
- * that goes on while the device sleeps), `testTimeSource` within `runTest`, a [FakeTime] in blocking tests.
- * @param maxRoutes How many routes it keeps state for, 1 to 524,288.
- * @param journal Does it keep a journal, for [takeJournal]? It grows with every call until it is taken, up to 100,000 inputs.
+ * @param seed Source of all randomness; a random seed if null.
+ * @param timeSource Source of the engine's time: the platform's monotonic clock if null (on Android the one that counts the time that the
+ * device sleeps), `testTimeSource` in `runTest`, a [FakeTime] in blocking tests.
+ * @param maxRoutes Routes that the engine keeps state for, 1 to 524,288.
+ * @param journal Whether to record a journal, for [takeJournal]. It grows with every call until it is taken, up to 100,000 inputs.
  */
 public class Engine
 @JvmOverloads
@@ -71,22 +71,22 @@ constructor(
     private val ticks: Boolean
     internal val waiters = ConcurrentHashMap<Long, Waiter>()
 
-    /** What a thread knows it by while a call of it runs there. */
+    /** Id by which a thread refers to the engine while a call of it runs there. */
     internal val id = ids.incrementAndGet()
 
-    /** Does anybody listen or measure? */
+    /** Whether there are listeners or metrics. */
     @Volatile internal var watched = false
 
     @Volatile private var listening = false
 
-    /** How many times settings have changed. */
+    /** Number of changes of settings so far. */
     @Volatile internal var tunings = 0
 
     private val origin = if (timeSource == null) null else this.timeSource.markNow()
     private val fake = timeSource as? FakeTime
     private val listeners = CopyOnWriteArrayList<Listening>()
 
-    /** Held while a policy is taken in, and while the engine is closed. */
+    /** Lock for adding policies and for closing. */
     private val policies = Any()
     private val timings = Timings(this)
 
@@ -94,7 +94,7 @@ constructor(
     private val names = ConcurrentHashMap<Long, String>()
     private val flows = CopyOnWriteArrayList<SendChannel<*>>()
 
-    /** Is it closed? Then every call is refused. */
+    /** Whether the engine is closed. A closed engine refuses every call. */
     @Volatile public var isClosed: Boolean = false
         private set
     private val publishing = AtomicInteger()
@@ -107,17 +107,20 @@ constructor(
         ticks = shareClock()
     }
 
-    /** Does it go by the platform's clock? */
+    /** Whether the engine uses the platform's clock. */
     internal val isReal: Boolean get() = origin == null
 
-    /** Microseconds on its clock. */
+    /** Microseconds on the engine's clock. */
     internal fun now(): Long =
         if (origin == null) PlatformTime.micros() else origin.elapsedNow().inWholeMicroseconds.coerceAtLeast(0)
 
-    /** What a step is told of the time: [Native.NOW] where the engine reads the clock for us, which is quicker. */
+    /** Time to pass with a step: [Native.NOW] if the engine reads the clock itself, which is faster. */
     internal val moment: Long get() = if (ticks) Native.NOW else now()
 
-    /** Has the engine this clock? Not where we are interrupted each time that we tell it the time. */
+    /**
+     * Lets the engine read the platform's clock itself; false if that fails. Each of 10 tries must take less than 20 µs, because an
+     * interruption in between would offset the engine's clock.
+     */
     private fun shareClock(): Boolean {
         if (origin != null || !PlatformTime.isPlain) return false
         repeat(10) {
@@ -128,26 +131,26 @@ constructor(
         return false
     }
 
-    /** Waits on the thread, at most this long; wakes early for no reason at times. */
+    /** Parks the thread for at most [us] microseconds; may return early. */
     internal fun park(us: Long, blocker: Any) {
         if (fake != null) fake.park(us) else LockSupport.parkNanos(blocker, us * 1000)
     }
 
-    /** Tells a call what happened: its next step. Whoever can go on because of it is woken. */
+    /** Reports an event to a call and returns its next step. Wakes the calls that can continue because of it. */
     internal fun tell(call: Long, event: Long): Long {
         val step = native.on(native.handle, call, event, moment)
         after(step)
         return step
     }
 
-    /** What a step has left to be done for others. */
+    /** Carries out the part of a step that concerns others: wakes, store commands, events. */
     internal fun after(step: Long) {
         if (step and Wire.WAKES != 0L) wake()
         if (step and Wire.COMMANDS != 0L) carrier?.send()
         if (watched) tell()
     }
 
-    /** The store has answered a command, or has not. */
+    /** Passes the store's reply to a command, or its loss, to the engine. */
     internal fun answered(command: ULong, reply: StoreReply) {
         val more = native.engine.onReply(command, reply, now().toULong())
         wake()
@@ -156,17 +159,17 @@ constructor(
     }
 
     /**
-     * Shares state with a fleet from now on, for the policies and pools that say `store = FLEET` (`docs/kotlin.md`). To be called before the
-     * first of these is made, once for each engine.
+     * Shares state with a fleet from now on, for the policies and pools with `store = FLEET` (`docs/kotlin.md`). Call it once for each
+     * engine, before the first of these is made.
      *
-     * What the store does runs in coroutines of its own, never on a call's thread; calls wait for it at most `store_timeout`, and do
-     * without it while it is gone.
+     * Commands run in coroutines of their own, never on the thread of a call. Calls wait for the store at most `store_timeout`, and
+     * continue without it while it is unreachable.
      *
-     * @param store What carries commands to Redis or Valkey: [dev.tidegate.fleet.RedisStore], or one of yours.
-     * @param namespace What all its keys begin with; empty is `tidegate`.
-     * @param plain Does the store forbid scripts? Then limits are looser, and some are not to be had.
-     * @return What ends it: the store is then gone for this engine, which goes on without.
-     * @throws IllegalStateException if there is a store already.
+     * @param store Sends commands to Redis or Valkey: [dev.tidegate.fleet.RedisStore], or a store of your own.
+     * @param namespace Prefix of all keys; `tidegate` if empty.
+     * @param plain Whether the store forbids scripts. Limits are then looser, and some are not available.
+     * @return Detaches the store when closed. The engine then continues as with an unreachable store.
+     * @throws IllegalStateException if the engine has a store already.
      */
     @JvmOverloads
     public fun attach(store: Store, namespace: String = "", plain: Boolean = false): AutoCloseable = attach(store, namespace, plain, Dispatchers.Default)
@@ -186,7 +189,7 @@ constructor(
         return carrier
     }
 
-    /** Tells those who listen or measure, if there is something to tell. */
+    /** Passes events and durations on, if there are listeners or metrics. */
     internal fun tell() {
         tellListeners()
         timings.handOn()
@@ -196,13 +199,13 @@ constructor(
         if (listening && native.told(native.handle)) publish()
     }
 
-    /** A caller got something in the place of an error, or was to. */
+    /** Records that a fallback ran; [ok] says whether it returned a result. */
     internal fun noteFallback(route: Long, ok: Boolean) {
         native.engine.noteFallback(route.toULong(), ok, now().toULong())
         if (watched) tell()
     }
 
-    /** Wakes the owners of the calls that can go on now. */
+    /** Wakes the owners of the calls that can continue. */
     private fun wake() {
         val ids = LongArray(64)
         do {
@@ -211,19 +214,19 @@ constructor(
         } while (count == ids.size)
     }
 
-    /** Takes a policy in: its number. */
+    /** Adds a policy and returns its number. */
     internal fun take(name: String, pairs: List<Setting>): UInt = synchronized(policies) {
         open()
         checked(::camel) { native.engine.policy(name, pairs) }.also { names[it.toLong()] = name }
     }
 
-    /** Takes a document in. */
+    /** Adds the policies and pools of a document. */
     internal fun load(document: Document): Loaded = synchronized(policies) {
         open()
         document.load(native.engine, now().toULong()).also(::named)
     }.also { changed() }
 
-    /** Goes over from one version of a document to another. */
+    /** Changes from one version of a document to another. */
     internal fun reload(from: Document, to: Document): DocumentChanges = synchronized(policies) {
         open()
         from.reload(native.engine, to, now().toULong()).also { named(it.loaded) }
@@ -236,11 +239,11 @@ constructor(
     private fun open() = check(!isClosed) { "this engine is closed: make another" }
 
     /**
-     * Ends its work, for good: calls that wait and all later ones are refused with [ForcedOpen], those that have started finish without
-     * further attempts, listeners and [events] end, and the store that it shares is let go. Policies of it stay as they are; new ones cannot
-     * be made. A second time it does nothing.
+     * Ends the engine's work for good. Waiting and later calls are refused with [ForcedOpen]. Calls that have started finish without
+     * further attempts. Listeners and [events] end, and the shared store is released. Policies remain as they are, but new ones cannot be
+     * made. A second call does nothing.
      *
-     * Close it with the application that it is for: what a closed engine has is freed as soon as nothing refers to it.
+     * Close the engine together with the application that uses it. The memory of a closed engine is freed as soon as nothing refers to it.
      */
     override fun close() {
         synchronized(policies) {
@@ -288,7 +291,7 @@ constructor(
 
     internal fun nameOf(policy: Long): String = names[policy] ?: ""
 
-    /** Hands single spans on, for histograms of somebody else's. */
+    /** Passes single durations on to [sink], for the histograms of another library. */
     internal fun time(sink: Timed): AutoCloseable {
         synchronized(listeners) {
             open()
@@ -306,25 +309,25 @@ constructor(
     }
 
     /**
-     * Grants every retry without asking its budget while [on], for tests that want a number of attempts. Such a retry costs
-     * nothing. Budgets still count calls and answers, and decide again afterwards.
+     * Grants every retry without asking its budget while [on], for tests that expect a number of attempts. Such a retry costs nothing.
+     * Budgets still count calls and results, and decide again afterwards.
      */
     public fun liftBudgets(on: Boolean): Unit = native.engine.liftBudgets(on)
 
     /**
-     * The journal since the last time, a line each (`docs/telemetry.md`): what was put into the engine, so that it can be put
-     * again into one of the same seed. Empty in an engine made without one. At most the last 100,000 inputs are kept; a line
-     * `dropped` stands for those that are missing, and [replay] refuses it.
+     * Takes the journal since the last take (`docs/telemetry.md`): the inputs of the engine, one a line, for [replay] in an engine with the
+     * same seed. Empty if the engine records no journal. At most the last 100,000 inputs are kept; a line `dropped` replaces the missing
+     * ones, and [replay] rejects it.
      */
     public fun takeJournal(): List<String> = native.engine.takeJournal()
 
-    /** The lines of the journal that have not been taken, which stay in it. */
+    /** Lines of the journal that have not been taken. They stay in the journal. */
     public fun journal(): List<String> = native.engine.journal()
 
     /**
-     * Puts the lines of a journal in: an engine of the same seed and settings does the same again.
+     * Replays the lines of a journal: an engine with the same seed and settings makes the same decisions.
      *
-     * @throws IllegalArgumentException if a line is none; nothing has been put in then.
+     * @throws IllegalArgumentException if a line is not a line of a journal; nothing has been replayed then.
      */
     public fun replay(lines: List<String>): Replayed = try {
         native.engine.replay(lines)
@@ -335,22 +338,22 @@ constructor(
     }
 
     /**
-     * Why a call waits, or how it ended; null where the engine knows nothing of it. A call that has ended is known from the
-     * journal, as long as nothing has been taken from that. Its number is what its events say.
+     * Explains why a call waits, or how it ended; null if the engine does not know the call. A call that has ended is known from the
+     * journal, as long as nothing has been taken from the journal. [call] is the number in the call's events.
      */
     public fun explain(call: Long): CallExplanation? = native.engine.explainCall(call.toULong())
 
-    /** The state of everything. */
+    /** Current state of policies, routes, pools and calls. */
     public fun snapshot(): Snapshot = native.engine.snapshot(now().toULong())
 
-    /** What it has learned (budgets, limits, breakers, throttles), to be kept and given to [restore]. */
+    /** Learned state (budgets, limits, breakers, throttles), for [restore]. */
     public fun save(): SavedState = SavedState(System.currentTimeMillis(), native.engine.save(now().toULong()))
 
     /**
-     * Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and
-     * before the first call.
+     * Continues from a saved state, aged by the time since it was saved. Call it after the policies and pools have been made, and before
+     * the first call.
      *
-     * @throws IllegalArgumentException if it is no saved state, or the engine has begun calls; nothing has changed then.
+     * @throws IllegalArgumentException if [saved] is not a saved state, or the engine has begun calls; nothing has changed then.
      */
     public fun restore(saved: SavedState): Restored {
         val age = (System.currentTimeMillis() - saved.at).coerceAtLeast(0)
@@ -362,12 +365,12 @@ constructor(
     }
 
     /**
-     * Tells of what the engine does, until it is closed.
+     * Passes events to [listener], until the returned object or the engine is closed.
      *
-     * @param types The types of events that are wanted ([eventTypes]), all of them where it is null. Who leaves out what every
-     * call has (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`, `hedge_started`, `hedge_won`) costs a
-     * call that works next to nothing.
-     * @throws IllegalArgumentException if a type is none.
+     * @param types Types of events to receive, of [eventTypes]; all of them if null. A listener without the types that every call emits
+     * (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`, `hedge_started`, `hedge_won`) costs a successful call next to
+     * nothing.
+     * @throws IllegalArgumentException if a type does not exist.
      */
     @JvmOverloads
     public fun listen(types: Set<String>? = null, listener: EventListener): AutoCloseable {
@@ -387,7 +390,7 @@ constructor(
         }
     }
 
-    /** Everything that the engine does, while somebody collects. Whoever is slower than 1,024 events misses the oldest. */
+    /** All events, while a collector is active. A collector that falls more than 1,024 events behind loses the oldest. */
     public val events: Flow<TidegateEvent>
         get() = callbackFlow {
             val subscription = listen(null) { trySend(it) }
@@ -406,7 +409,7 @@ constructor(
         native.engine.time(timings.sinks.isNotEmpty())
     }
 
-    /** Hands events on in their order, by one thread at a time, outside all locks. */
+    /** Publishes events in order, by one thread at a time, outside all locks. */
     private fun publish() {
         if (publishing.getAndIncrement() != 0) return
         var seen = 1
@@ -420,14 +423,14 @@ constructor(
         private val ids = AtomicInteger()
         private val known = ConcurrentHashMap<Int, WeakReference<Engine>>()
 
-        /** The engine of an id, which is in use while a call of it runs. */
+        /** Engine with this id; it is reachable while a call of it runs. */
         internal fun of(id: Int): Engine? = known[id]?.get()
 
-        /** The engine of the process, made when it is first needed. */
+        /** Engine of the process, made at its first use. */
         @JvmStatic
         public val default: Engine by lazy { Engine() }
 
-        /** The types of events: a closed list (`docs/telemetry.md`). */
+        /** Types of events: a closed list (`docs/telemetry.md`). */
         @JvmStatic
         public val eventTypes: Set<String> by lazy { Library.loaded { dev.tidegate.ffi.eventTypes() }.toSet() }
     }
@@ -435,7 +438,7 @@ constructor(
 
 private class Listening(val types: Set<String>, val listener: EventListener)
 
-/** Runs what is somebody else's: it breaks nothing, whatever it throws. */
+/** Runs a callback of the user. An exception from it breaks nothing. */
 @Suppress("TooGenericExceptionCaught")
 internal inline fun guarded(work: () -> Unit) {
     try {
@@ -446,8 +449,8 @@ internal inline fun guarded(work: () -> Unit) {
 }
 
 /**
- * Tells what somebody's code has thrown that must break nothing: to the thread's handler of uncaught exceptions, and on Android, where
- * that handler ends the process, to the log. A handler that throws is somebody's code too.
+ * Reports an exception of a callback: to the thread's handler of uncaught exceptions, and on Android, where that handler ends the process,
+ * to the log. The handler is user code too, so its exceptions are ignored.
  */
 internal fun uncaught(error: Throwable) {
     val thread = Thread.currentThread()
@@ -455,6 +458,6 @@ internal fun uncaught(error: Throwable) {
         if (!Library.isAndroid()) return thread.uncaughtExceptionHandler.uncaughtException(thread, error)
         Logger.getLogger("dev.tidegate").log(Level.WARNING, "a callback has thrown, which breaks no call", error)
     } catch (@Suppress("TooGenericExceptionCaught") _: Throwable) {
-        // There is nobody left to tell.
+        // The handler has failed too, so there is nothing left to report to.
     }
 }

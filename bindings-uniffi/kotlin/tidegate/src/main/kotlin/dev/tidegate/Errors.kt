@@ -6,16 +6,16 @@ import kotlin.time.Duration
 import kotlin.time.toJavaDuration
 
 /**
- * Base of all errors of this library that a call can end with.
+ * Base of all errors of Tidegate that a call can end with.
  *
- * The last response, or the original exception, is what a caller gets wherever there is one; these are for calls refused
- * before an attempt, and for attempts that we stopped ourselves. They are [IOException]s, because that is what callers of
- * OkHttp, Retrofit and Ktor expect of a request that came to nothing.
+ * The caller gets the last response, or the original exception, wherever there is one. Tidegate's own errors are for calls that were
+ * refused before an attempt, and for attempts that Tidegate stopped. They are [IOException]s, because callers of OkHttp, Retrofit and Ktor
+ * expect those for a failed request.
  *
- * @property reason The verdict of the engine, finer than the class.
- * @property retryIn After how long another try would make sense.
- * @property policy The policy's name.
- * @property route The route's key.
+ * @property reason Verdict of the engine, finer than the class.
+ * @property retryIn Time after which another try makes sense.
+ * @property policy Name of the policy.
+ * @property route Key of the route.
  */
 public open class TidegateException internal constructor(
     message: String,
@@ -25,7 +25,7 @@ public open class TidegateException internal constructor(
     public val policy: String?,
     public val route: String?,
 ) : IOException(message, cause) {
-    /** The moment from which another try would make sense. */
+    /** Moment from which another try makes sense. */
     public val retryAt: Instant? = retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) }
 
     /** [retryIn] for Java. */
@@ -34,7 +34,7 @@ public open class TidegateException internal constructor(
     /** The kind of error, the same in every language. */
     public open val code: String get() = "error"
 
-    /** What an HTTP server would answer its own caller with. */
+    /** Status that an HTTP server would return to its own client. */
     public open val httpStatus: Int get() = 503
 }
 
@@ -50,11 +50,11 @@ public class RateLimited internal constructor(told: Told) : Rejected(told) {
 }
 
 /**
- * No slot was free, or none came free in time.
+ * No slot was free, or none became free in time.
  *
- * @property maxConcurrency Calls in flight at once.
- * @property maxQueue Waiting calls; null is unbounded.
- * @property acquireTimeout The patience of a waiting call; null is for ever.
+ * @property maxConcurrency Limit of calls in flight.
+ * @property maxQueue Limit of waiting calls; null if unbounded.
+ * @property acquireTimeout Longest wait of a call; null if unbounded.
  */
 public class BulkheadFull internal constructor(
     told: Told,
@@ -89,7 +89,7 @@ public class HoldFull internal constructor(told: Told) : Rejected(told) {
     override val code: String get() = "hold_full"
 }
 
-/** The shared store is gone, and the policy says to refuse. */
+/** The shared store is unreachable, and the policy refuses calls without it. */
 public class StoreUnavailable internal constructor(told: Told) : Rejected(told) {
     override val code: String get() = "store_unavailable"
 }
@@ -99,12 +99,12 @@ public class CostAboveBurst internal constructor(told: Told) : Ours(told) {
     override val code: String get() = "cost_above_burst"
 }
 
-/** The call was given up, because nothing was heard of it for so long. */
+/** The call was abandoned: the engine received no event of it for too long. */
 public class CallLost internal constructor(told: Told) : Ours(told) {
     override val code: String get() = "call_lost"
 }
 
-/** The last attempt ran out of `attemptTimeout`, and we stopped it. */
+/** The last attempt exceeded `attemptTimeout`, and Tidegate stopped it. */
 public class AttemptTimeout internal constructor(told: Told) : Ours(told) {
     override val code: String get() = "attempt_timeout"
     override val httpStatus: Int get() = 504
@@ -116,7 +116,7 @@ public class DeadlineExceeded internal constructor(told: Told) : Ours(told) {
     override val httpStatus: Int get() = 504
 }
 
-/** What every error of ours tells. */
+/** Details that all errors of Tidegate have. */
 internal class Told(
     val message: String,
     val cause: Throwable?,
@@ -126,7 +126,7 @@ internal class Told(
     val route: String,
 )
 
-/** An error of ours that is made from what it tells. */
+/** Base of the errors that Tidegate makes from such details. */
 public abstract class Ours internal constructor(told: Told) :
     TidegateException(told.message, told.cause, told.reason, told.retryIn, told.policy, told.route)
 
@@ -139,8 +139,8 @@ public class Mistake internal constructor(public val key: String, public val val
     override fun toString(): String = "$key = $value: $rule"
 }
 
-/** A policy that cannot be built, with every mistake there is. */
+/** An invalid policy, with all its mistakes. */
 public class PolicyException internal constructor(
-    /** Every mistake there is. */
+    /** All mistakes of the policy. */
     public val mistakes: List<Mistake>,
 ) : IllegalArgumentException(mistakes.joinToString("; "))

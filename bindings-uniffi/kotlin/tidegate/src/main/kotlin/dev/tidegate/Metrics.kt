@@ -9,10 +9,10 @@ import java.util.concurrent.ConcurrentHashMap
 /**
  * All series of one name (`docs/telemetry.md`).
  *
- * @property name Its name, the same in every language.
- * @property instrument What kind of figure it is.
- * @property labels Its labels beside `policy` and `route`, which all have.
- * @property meaning What it says, in one sentence.
+ * @property name Name, the same in every language.
+ * @property instrument Kind of the metric.
+ * @property labels Labels beside `policy` and `route`, which all families have.
+ * @property meaning Meaning, in one sentence.
  */
 public class MetricFamily internal constructor(
     public val name: String,
@@ -20,12 +20,12 @@ public class MetricFamily internal constructor(
     public val labels: List<String>,
     public val meaning: String,
 ) {
-    /** What kind of figure a metric is. */
+    /** Kind of a metric. */
     public enum class Instrument {
-        /** Only ever grows. */
+        /** Total that only grows. */
         COUNTER,
 
-        /** A level. */
+        /** Current value. */
         GAUGE,
 
         /** Counts by [Metrics.bounds], and a sum. */
@@ -40,21 +40,22 @@ public class MetricFamily internal constructor(
 }
 
 /**
- * What a histogram has counted.
+ * Counts of a histogram.
  *
- * @property counts How many values were at most each of [Metrics.bounds] but more than the one before, and at the end how many
- * were more.
- * @property sum Of all values, in seconds.
+ * @property counts Number of values in each bucket: at most this one of [Metrics.bounds], but above the one before. The last bucket has the
+ * values above all bounds.
+ * @property sum Sum of all values, in seconds.
  */
 public class Histogram internal constructor(public val counts: List<Long>, public val sum: Double)
 
 /**
  * One series.
  *
- * @property family What it is one of.
- * @property labels Their values by name. The first `maxRoutes` routes of a policy have their own, all others share `other`.
- * @property value A counter's or a gauge's; how many values a histogram has.
- * @property histogram A histogram's counts; null for others.
+ * @property family Family of the series.
+ * @property labels Values of the labels, by name. The first `maxRoutes` routes of a policy have series of their own; all others share
+ * `other`.
+ * @property value Value of a counter or a gauge; for a histogram the number of values.
+ * @property histogram Counts of a histogram; null for other kinds.
  */
 public class Series internal constructor(
     public val family: MetricFamily,
@@ -64,16 +65,16 @@ public class Series internal constructor(
 )
 
 /**
- * The metrics of an engine, pulled: it counts from the moment on that the first of these is made, and not before. For
- * Micrometer there is [dev.tidegate.micrometer.TidegateMetrics], for OpenTelemetry [dev.tidegate.opentelemetry.instrument].
+ * Metrics of an engine. The engine starts counting when the first `Metrics` of it is made. For Micrometer use
+ * [dev.tidegate.micrometer.TidegateMetrics], for OpenTelemetry [dev.tidegate.opentelemetry.instrument].
  *
  * ```kotlin
  * val metrics = Metrics()
  * val calls = metrics.read().filter { it.family.name == "tidegate_calls_total" }.sumOf { it.value }
  * ```
  *
- * @property engine Whose.
- * @param maxRoutes How many routes of each policy have series of their own, 0 to 10,000. The first to ask decides.
+ * @property engine Engine to measure.
+ * @param maxRoutes Routes of each policy with series of their own, 0 to 10,000. The first value for an engine applies.
  * @throws IllegalArgumentException if [maxRoutes] is out of range.
  */
 public class Metrics @JvmOverloads constructor(public val engine: Engine = Engine.default, maxRoutes: Int = 20) {
@@ -82,7 +83,7 @@ public class Metrics @JvmOverloads constructor(public val engine: Engine = Engin
         engine.native.engine.measure(maxRoutes.toUInt())
     }
 
-    /** All series there are, now. */
+    /** Reads all series. */
     public fun read(): List<Series> = engine.native.engine.series(engine.now().toULong()).map { one ->
         val family = families[one.family.toInt()]
         val labels = mapOf("policy" to one.policy, "route" to one.route) + family.labels.zip(one.labels)
@@ -110,7 +111,7 @@ public class Metrics @JvmOverloads constructor(public val engine: Engine = Engin
     }
 }
 
-/** Whose span it is. */
+/** Policy and route that a duration belongs to. */
 internal class Measured(val policy: String, val route: String) {
     private val hash = 31 * policy.hashCode() + route.hashCode()
 
@@ -119,14 +120,14 @@ internal class Measured(val policy: String, val route: String) {
     override fun equals(other: Any?): Boolean = this === other || other is Measured && policy == other.policy && route == other.route
 }
 
-/** Takes single spans, for histograms that are not ours. */
+/** Receives single durations, for the histograms of another library. */
 internal fun interface Timed {
     fun time(family: MetricFamily, of: Measured, us: Long)
 }
 
-/** Where a thread takes spans out, and whose the last one was: most calls of a thread have one route. */
+/** Buffer of a thread for durations, and the labels of the last one: most calls of a thread have the same route. */
 internal class Spans {
-    /** Four numbers each. */
+    /** Four numbers for each duration. */
     val words = LongArray(4 * Timings.MOST)
     private var timings: Timings? = null
     private var route = 0L
@@ -141,9 +142,9 @@ internal class Spans {
     }
 }
 
-/** Hands single spans on as numbers, which JNI carries: an event for each call would cost two hundred times as much. */
+/** Passes single durations on as numbers, which JNI carries. An event for each call would cost two hundred times as much. */
 internal class Timings(private val engine: Engine) {
-    /** Replaced as a whole: no iterator is made for a call. */
+    /** Replaced as a whole, so that a call creates no iterator. */
     @Volatile var sinks: List<Timed> = emptyList()
     private val labels = ConcurrentHashMap<Long, Measured>()
 
@@ -172,7 +173,7 @@ internal class Timings(private val engine: Engine) {
     }
 
     companion object {
-        /** How many spans are taken at once. */
+        /** Durations taken at once. */
         const val MOST = 16
         private const val MOST_ROUTES = 10_000
     }

@@ -2,15 +2,15 @@ package dev.tidegate
 
 import dev.tidegate.internal.Table
 
-/** Keeps the blocks of a policy apart: a setting of the policy is not one of its `retry { … }`. */
+/** Separates the blocks of a policy: a setting of the policy cannot be used inside its `retry { … }`. */
 @DslMarker
 @Target(AnnotationTarget.CLASS)
 public annotation class TidegateDsl
 
-/** Settings that are written down, to be checked all together when the policy is made. */
+/** Settings as written. Core checks them all together when the policy is made. */
 public abstract class Options internal constructor(internal val settings: Table) {
     internal companion object {
-        /** "None" where a key takes that. */
+        /** The word for "none", where a key accepts it. */
         const val NONE: String = "none"
     }
 }

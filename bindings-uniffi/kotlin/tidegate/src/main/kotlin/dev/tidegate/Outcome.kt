@@ -7,7 +7,7 @@ import java.util.WeakHashMap
 import kotlin.time.Duration
 import kotlin.time.toKotlinDuration
 
-/** What somebody says about a retry. It changes what is retryable, never what is safe. */
+/** Opinion about a retry. It changes what is retryable, never what is safe. */
 public enum class Opinion {
     /** No opinion: the class decides. */
     NONE,
@@ -20,11 +20,11 @@ public enum class Opinion {
 }
 
 /**
- * What an attempt's end was: the name of a class ([OK], [TRANSIENT], …), or of a kind that the policy declares.
+ * Result of judging an attempt: the name of a class ([OK], [TRANSIENT], …), or of a kind that the policy declares.
  *
- * @property kind The name.
+ * @property kind Name of the class or kind.
  * @property opinion Whether to retry, whatever the class.
- * @property retryAfter How long the other side asked us to wait.
+ * @property retryAfter Wait that the server asked for.
  */
 public class Outcome @JvmOverloads constructor(
     public val kind: String,
@@ -39,36 +39,36 @@ public class Outcome @JvmOverloads constructor(
 
     override fun toString(): String = "Outcome(kind=$kind, opinion=$opinion, retryAfter=$retryAfter)"
 
-    /** The classes. */
+    /** Names of the classes. */
     public companion object {
-        /** An outcome of a server that has asked for a wait, for Java. */
+        /** Outcome with a wait that the server asked for, for Java. */
         @JvmStatic
         @JvmOverloads
         public fun of(kind: String, retryAfter: java.time.Duration, opinion: Opinion = Opinion.NONE): Outcome =
             Outcome(kind, opinion, retryAfter.toKotlinDuration())
 
-        /** It worked. */
+        /** Success. */
         public const val OK: String = "ok"
 
-        /** It failed in a way that may pass. */
+        /** Failure that may pass. */
         public const val TRANSIENT: String = "transient"
 
-        /** The other side asked for less load. */
+        /** The server asked for less load. */
         public const val THROTTLED: String = "throttled"
 
-        /** It ran out of its time. */
+        /** The attempt ran out of time. */
         public const val TIMEOUT: String = "timeout"
 
-        /** It failed before the request left. */
+        /** Failure before the request was sent. */
         public const val NEVER_SENT: String = "never_sent"
 
-        /** Another try may win. */
+        /** Conflict; another try may succeed. */
         public const val CONFLICT: String = "conflict"
 
-        /** The caller's fault. */
+        /** Failure that the caller caused. */
         public const val PERMANENT: String = "permanent"
 
-        /** No evidence of anything. */
+        /** No evidence about the server. */
         public const val IGNORED: String = "ignored"
 
         internal val classes =
@@ -77,23 +77,23 @@ public class Outcome @JvmOverloads constructor(
 }
 
 /**
- * Told the result or the error of each attempt, says what it was; null for the default. What it throws is ignored, and told
- * once to the thread's handler of uncaught exceptions (on Android to the log).
+ * Judges the result or the error of each attempt. An exception from it is ignored, and reported once to the thread's handler of uncaught
+ * exceptions (on Android to the log).
  */
 public fun interface Classify {
-    /** One of the two is null. */
+    /** Outcome of an attempt; null for the default. Either [result] or [error] is null. */
     public fun of(result: Any?, error: Throwable?): Outcome?
 }
 
-/** Outcomes at their places in the words of the wire (semantics 1.4). */
+/** Outcomes, at their bit positions in the words of the wire (semantics 1.4). */
 internal object Outcomes {
-    /** Of which nobody keeps what the policy has let go. */
+    /** Classifiers whose first exception has been reported. The references are weak, so classifiers of released policies can be collected. */
     private val warned = Collections.synchronizedSet(Collections.newSetFromMap(WeakHashMap<Classify, Boolean>()))
 
-    /** What a failure was by the rule for errors of plain functions. */
+    /** Outcome of a failure, by the rule for errors of plain functions. */
     fun of(error: Throwable, core: Core): Long = Judged.of(error, core).let { if (it == Judged.UNKNOWN) Wire.PERMANENT else it }
 
-    /** An error that the policy names is repeated: with its own class and wait where that class may be, else as one that may pass. */
+    /** Makes an error retryable that the policy names (`retryOn`): with its own class and wait if that class is retryable, else as transient. */
     fun on(core: Core, error: Throwable, known: Long): Long {
         if (core.on.none { it.isInstance(error) }) return known
         return if (Wire.kind(known) in RETRYABLE) Wire.withOpinion(known, 0) else Wire.TRANSIENT
@@ -101,7 +101,7 @@ internal object Outcomes {
 
     private val RETRYABLE = 1..5
 
-    /** The outcome that the user's [classify] names; [otherwise] where it has no opinion or is broken. */
+    /** Outcome that the user's [classify] returns; [otherwise] if it returns null or fails. */
     @Suppress("TooGenericExceptionCaught") // a user's predicate cannot break a call
     fun by(classify: Classify, core: Core, result: Any?, error: Throwable?, otherwise: Long): Long = try {
         val answer = classify.of(result, error)

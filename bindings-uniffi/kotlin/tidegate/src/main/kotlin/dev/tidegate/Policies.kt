@@ -6,12 +6,12 @@ import dev.tidegate.internal.Library
 import dev.tidegate.internal.checked
 
 /**
- * What [Policies.reload] has done. Names are as the document has them: `policy.payments`, `pool.db`.
+ * Changes that [Policies.reload] has made. Names are as in the document: `policy.payments`, `pool.db`.
  *
- * @property digest What the document says now, as [Policies.digest].
- * @property added What only the newer document has.
- * @property changed What both have, with other settings.
- * @property removed What only the older document has.
+ * @property digest New value of [Policies.digest].
+ * @property added Names that only the newer document has.
+ * @property changed Names in both documents, with other settings.
+ * @property removed Names that only the older document has.
  */
 public class Reloaded internal constructor(
     public val digest: String,
@@ -22,7 +22,7 @@ public class Reloaded internal constructor(
     override fun toString(): String = "Reloaded(digest=$digest, added=$added, changed=$changed, removed=$removed)"
 }
 
-/** The policies of a document, by name: a map that [reload] changes. Thread-safe. Made by [Policy.load]. */
+/** Policies of a document, by name: a map that [reload] changes. Thread-safe. Made by [Policy.load]. */
 public class Policies internal constructor(text: String, json: Boolean, private val engine: Engine, private val classify: Classify?) :
     AbstractMap<String, Policy>() {
     private class State(val document: Document, val policies: Map<String, Policy>, val pools: Map<String, Pool>)
@@ -40,20 +40,21 @@ public class Policies internal constructor(text: String, json: Boolean, private 
     public val pools: Map<String, Pool> get() = state.pools
 
     /**
-     * What the document says, as 16 hexadecimal digits. Processes that report the same digest go by the same settings, in whatever
-     * language and form.
+     * Digest of the document's settings, 16 hexadecimal digits. Processes with the same settings have the same digest, in every language
+     * and format.
      */
     public val digest: String get() = state.document.digest()
 
     /**
-     * Goes over to a newer version of the document while its policies are in use: all of it, or nothing.
+     * Applies a newer version of the document while its policies are in use: all of it, or nothing.
      *
-     * Policies and pools of both versions keep what they have counted, and calls in flight finish under the settings that they
-     * began with. A policy that the newer version does not have keeps its settings, for the code that still has it.
+     * Policies and pools of both versions keep their counts, and calls in flight finish under the settings that they began with. A policy
+     * that is missing from the newer version keeps its settings, for code that still holds it.
      *
-     * @param document Its text, in TOML, or in JSON where [json] says so.
-     * @throws PolicyException with every mistake of the document, and everything that cannot go over; nothing has changed then. A policy
-     * keeps the pools that it names, and a pool its kind. A new name may not be that of another policy or pool of the engine.
+     * @param document Text in TOML, or in JSON if [json] is set.
+     * @throws PolicyException with all mistakes of the document, and all changes that a reload cannot make; nothing has changed then. A
+     * reload cannot change the pools that a policy names, nor the kind of a pool. A new name must not belong to another policy or pool of
+     * the engine.
      */
     @JvmOverloads
     public fun reload(document: String, json: Boolean = false): Reloaded {
@@ -66,7 +67,7 @@ public class Policies internal constructor(text: String, json: Boolean, private 
         }
     }
 
-    /** What the engine has of a document; policies and pools that were there before are the same objects. */
+    /** State of a loaded document. Policies and pools that exist already remain the same objects. */
     private fun taken(document: Document, loaded: Loaded, before: State?): State {
         val policies = loaded.policies.associate {
             it.name to (before?.policies?.get(it.name) ?: Policy(Core(engine, it.name, it.number, classify)))
@@ -76,7 +77,7 @@ public class Policies internal constructor(text: String, json: Boolean, private 
     }
 
     private companion object {
-        /** Keys of a document are as they were written. */
+        /** Leaves keys as they are in the document. */
         val SAME = { text: String -> text }
 
         fun read(text: String, json: Boolean): Document = checked(SAME) { Library.loaded { Document(text, json) } }

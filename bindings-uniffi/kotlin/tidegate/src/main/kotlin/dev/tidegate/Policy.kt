@@ -20,35 +20,35 @@ import java.util.concurrent.atomic.AtomicInteger
 import kotlin.time.Duration
 import kotlin.time.toKotlinDuration
 
-/** What a policy is made of: its settings, and what is the host's. */
+/** Settings of a policy, with its classifier and the errors to repeat. */
 @TidegateDsl
 public class PolicyOptions internal constructor(settings: Table) : PolicySettings(settings) {
     internal var classifier: Classify? = null
     internal val on = mutableListOf<Class<out Throwable>>()
 
-    /** Errors of type [E] are repeated, whatever the rule for errors (`docs/errors.md`) says of them. */
+    /** Repeats errors of type [E], whatever the rule for errors (`docs/errors.md`) says about them. */
     public inline fun <reified E : Throwable> retryOn(): Unit = retryOn(E::class.java)
 
-    /** The same for Java. */
+    /** Repeats errors of this [type], for Java. */
     public fun retryOn(type: Class<out Throwable>) {
         on += type
     }
 
-    /** Told the result or the error of every attempt, says what it was. */
+    /** Sets the classifier, which judges the result or the error of every attempt. */
     public fun classify(classify: Classify) {
         classifier = classify
     }
 }
 
 /**
- * What calls say about themselves.
+ * Options of a call.
  *
- * @property route The key that state is kept under: an origin, an endpoint, a tenant.
- * @property idempotent Is a repeat harmless? If not, only what provably never left is tried again.
- * @property replayable Can the call be made a second time at all?
- * @property criticality How much it matters to a queue; that of what is around, else normal, where it is null.
- * @property deadline Time for the whole call; the earliest of this, the policy's and those around wins.
- * @property cost Tokens of a rate limit that it takes, 0 to 65,535.
+ * @property route Key under which limits and statistics are kept: an origin, an endpoint, a tenant.
+ * @property idempotent Whether a repeat is harmless. If not, only attempts that provably sent nothing are repeated.
+ * @property replayable Whether the call can be made a second time at all.
+ * @property criticality Importance to a queue. If null, the surrounding criticality, else normal.
+ * @property deadline Time for the whole call. The earliest of this, the policy's and the surrounding deadlines wins.
+ * @property cost Tokens that the call takes from a rate limit, 0 to 65,535.
  */
 public class CallOptions @JvmOverloads constructor(
     public val route: String = "default",
@@ -62,11 +62,11 @@ public class CallOptions @JvmOverloads constructor(
         require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
     }
 
-    /** The same with a [deadline], for Java. */
+    /** Copy with a [deadline], for Java. */
     public fun withDeadline(deadline: java.time.Duration): CallOptions =
         CallOptions(route, idempotent, replayable, criticality, deadline.toKotlinDuration(), cost)
 
-    /** The same with a [cost], for Java. */
+    /** Copy with a [cost], for Java. */
     public fun withCost(cost: Int): CallOptions = CallOptions(route, idempotent, replayable, criticality, deadline, cost)
 
     internal val flags: Long =
@@ -74,21 +74,21 @@ public class CallOptions @JvmOverloads constructor(
             (if (idempotent) Wire.IDEMPOTENT else 0) or (if (replayable) Wire.REPLAYABLE else 0) or Wire.MAY_PARK
 }
 
-/** A blocking function under a policy. */
+/** Blocking function that a policy protects. */
 public fun interface Work<T> {
     /** Makes an attempt. */
     @Throws(Exception::class)
     public fun attempt(attempt: Attempt): T
 }
 
-/** A function under a policy that answers later. */
+/** Function that a policy protects and that returns a future. */
 public fun interface AsyncWork<T> {
     /** Makes an attempt. */
     @Throws(Exception::class)
     public fun attempt(attempt: Attempt): CompletionStage<T>
 }
 
-/** A policy with settings for its calls. Make it once and keep it. */
+/** A policy together with the options of its calls. Make it once and keep it. */
 public open class Caller internal constructor(internal val core: Core, internal val options: CallOptions) {
     private val limit = Wire.remaining(options.deadline)
     private val flags = options.flags
@@ -96,20 +96,21 @@ public open class Caller internal constructor(internal val core: Core, internal 
     private val native = own.native
     private val handle = native.handle
 
-    /** Its route, once it has been asked for. */
+    /** Route, once it has been looked up; 0 before. */
     @Volatile private var route = 0L
 
     /**
-     * Runs a suspending function under the policy. It is cancelled with its caller; an attempt that is stopped (its time was
-     * up, another was faster) is cancelled too, and what its cancellation takes is waited for. Until then it keeps its slot, so a
-     * limit counts what really runs.
+     * Runs a suspending function under the policy.
      *
-     * @return What the function returns.
+     * Cancelling the caller cancels the function. An attempt that is stopped (it ran out of time, or another one was faster) is cancelled
+     * too. The call waits until a cancelled attempt has ended. Until then the attempt keeps its slot, so a limit counts the attempts that
+     * are really running.
+     *
+     * @return Result of the function.
      * @throws Rejected if the policy refused the call before any attempt.
-     * @throws AttemptTimeout if the last attempt ran out of `attemptTimeout`.
+     * @throws AttemptTimeout if the last attempt exceeded `attemptTimeout`.
      * @throws DeadlineExceeded if the deadline passed.
-     * @throws Throwable the function's own exception, the same object, if the last attempt failed; its [report] says why it
-     * was the last.
+     * @throws Throwable the function's own exception, the same object, if the last attempt failed; its [report] says why it was the last.
      */
     public suspend fun <T> run(block: suspend (attempt: Attempt) -> T): T {
         val around = currentCoroutineContext()[Scope]
@@ -132,15 +133,15 @@ public open class Caller internal constructor(internal val core: Core, internal 
         return Running(this, around, block).resume(call, lane(true, value))
     }
 
-    /** A first attempt that the fast way has made. */
+    /** First attempt, made by the fast path. */
     private fun lane(ok: Boolean, value: Any?) = Attempt(1).also { it.returned(ok, value) }
 
     /**
-     * The same with something that stands in for the result where the call has failed for good. [fallback] runs outside all
-     * components, is not asked when the caller has given up, and what it throws is what the caller gets.
+     * Runs a suspending function, and [fallback] if the call fails for good. [fallback] runs outside all components, and its exception goes
+     * to the caller. It does not run if the caller was cancelled.
      *
-     * @param on Which errors it stands in for. Left out: refusals, what ran out of time, and failures that may pass; of others, which may
-     * be bugs, those that the policy's `classify` has judged.
+     * @param on Errors that run the fallback. If null: refusals, calls that ran out of time, and failures that may pass. Other errors may
+     * be bugs; they run it only if the policy's `classify` has judged them.
      */
     public suspend fun <T> run(
         fallback: suspend (Throwable) -> T,
@@ -156,7 +157,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         return standIn { fallback(error) }
     }
 
-    /** Is it this error's turn? A choice that is broken is no. */
+    /** Whether the fallback runs for this error. A selection that fails counts as no. */
     private fun isTurn(error: Exception, on: ((Throwable) -> Boolean)?): Boolean {
         if (on == null) return core.fallsBack(error)
         var turn = false
@@ -164,7 +165,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         return turn
     }
 
-    /** What stands in for a result; told, however it ends. */
+    /** Runs the fallback and records how it ended. */
     private inline fun <T> standIn(fallback: () -> T): T {
         var ok = false
         try {
@@ -175,9 +176,9 @@ public open class Caller internal constructor(internal val core: Core, internal 
     }
 
     /**
-     * The blocking twin of [run], for callers in Java: on the thread that calls it, with nothing beside it. Waits can be
-     * interrupted. What runs cannot be stopped, so that `attemptTimeout` and the deadline are looked at between attempts;
-     * [Attempt.time] says what the function's own timeouts should be. Such calls are not hedged.
+     * Blocking form of [run], for callers in Java. It runs on the caller's thread, one attempt at a time. Its waits can be interrupted. A
+     * running function cannot be stopped: `attemptTimeout` and the deadline are checked between attempts, and [Attempt.time] is the limit
+     * for the function's own timeouts. Such calls are not hedged.
      */
     @Throws(Exception::class)
     public fun <T> call(work: Work<T>): T {
@@ -203,8 +204,8 @@ public open class Caller internal constructor(internal val core: Core, internal 
     }
 
     /**
-     * The asynchronous twin of [call], for callers in Java whose work answers by a future. Attempts after the first begin on a thread of
-     * `Dispatchers.Default`. Cancelling the future that comes back stops the call, and cancels the stage of an attempt that is under way.
+     * Asynchronous form of [call], for callers in Java whose function returns a future. Attempts after the first begin on a thread of
+     * `Dispatchers.Default`. Cancelling the returned future stops the call, and cancels the stage of a running attempt.
      */
     public fun <T> callAsync(work: AsyncWork<T>): CompletableFuture<T> =
         CoroutineScope(Dispatchers.Default + carried()).future(start = CoroutineStart.UNDISPATCHED) {
@@ -212,8 +213,8 @@ public open class Caller internal constructor(internal val core: Core, internal 
         }
 
     /**
-     * The same with something that stands in for the result where the call has failed for good, but not when it was interrupted. It
-     * is not asked about failures that may be bugs ([run] says which those are).
+     * Runs a blocking function, and [fallback] if the call fails for good, but not if it was interrupted. The fallback does not run for
+     * failures that may be bugs ([run] says which those are).
      */
     @Throws(Exception::class)
     public fun <T> call(fallback: Fallback<T>, work: Work<T>): T {
@@ -226,7 +227,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         return standIn { fallback.of(error) }
     }
 
-    /** Begins a call, as `Native.begin` answers. Where nothing is around, without what asks for that. */
+    /** Begins a call and returns what `Native.begin` returns. Without a surrounding context it skips the code that inherits one. */
     private fun begin(around: Scope?, more: Long, out: LongArray): Long {
         if (around == null && route != 0L) {
             val begun = native.begin(handle, route, flags or more, limit, 0, 0, own.moment, out)
@@ -248,9 +249,9 @@ public open class Caller internal constructor(internal val core: Core, internal 
     }
 }
 
-/** Stands in for the result of a blocking call that has failed for good. */
+/** Provides a result for a blocking call that has failed for good. */
 public fun interface Fallback<T> {
-    /** What the caller gets in place of this error. */
+    /** Result for the caller in place of [error]. */
     @Throws(Exception::class)
     public fun of(error: Exception): T
 }
@@ -263,7 +264,7 @@ internal class Begun(private val call: Long, private val step: Long) {
 }
 
 /**
- * A named set of components: what happens around a call. Thread-safe; make it once and keep it.
+ * A named set of components around a call. Thread-safe; make it once and keep it.
  *
  * ```kotlin
  * val payments = policy("payments") {
@@ -276,27 +277,28 @@ internal class Begun(private val call: Long, private val step: Long) {
  * ```
  */
 public class Policy internal constructor(core: Core) : Caller(core, CallOptions()) {
-    /** Its name in errors and telemetry. */
+    /** Name in errors and telemetry. */
     public val name: String get() = core.name
 
-    /** Its engine. */
+    /** Engine that keeps the policy's state. */
     public val engine: Engine get() = core.engine
 
-    /** The kinds of failure that it declares: name and the class that each is based on. */
+    /** Kinds of failure that the policy declares: the name of each, and the class that it is based on. */
     public val kinds: Map<String, String>
         get() = engine.native.engine.kinds(core.number).associate { it.name to it.base }
 
-    /** A caller with settings of its own. Make it once and keep it. */
+    /** Caller with options of its own. Make it once and keep it. */
     public fun at(options: CallOptions): Caller = Caller(core, options)
 
-    /** A caller whose state is kept under this key. */
+    /** Caller with a route of its own. */
     public fun at(route: String): Caller = Caller(core, CallOptions(route))
 
     /**
-     * Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
-     * flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
+     * Changes the settings of the policy while it is in use. [configure] must contain all settings: those that it leaves out return to
+     * their defaults. Calls in flight finish under the settings that they began with. Limits and budgets, which calls share, change at
+     * once.
      *
-     * @throws PolicyException with every mistake there is; the policy stays as it was.
+     * @throws PolicyException with all mistakes; the policy is unchanged then.
      */
     public fun retune(configure: Configure<PolicyOptions>) {
         val options = PolicyOptions(Table())
@@ -305,24 +307,27 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     }
 
     /**
-     * Refuses all calls (or those of one route) with [ForcedOpen], before anything else is asked, until it is told `false`.
-     * Calls that wait are refused too, and those that have started finish without further attempts.
+     * Refuses all calls (or those of one route) with [ForcedOpen], before any other component is asked, until it is called with `false`.
+     * Waiting calls are refused too. Calls that have started finish without further attempts.
      */
     @JvmOverloads
     public fun forceOpen(on: Boolean = true, route: String? = null): Unit =
         engine.force(core.number, route?.let { core.forget(it); core.route(it).toULong() }, on)
 
-    /** What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant. */
+    /**
+     * Describes the policy in words: its components in order, the longest wait and the highest cost of a call, and settings that may be
+     * mistakes.
+     */
     public fun explain(): String = engine.native.engine.explain(core.number)
 
     public companion object {
         private val fresh = AtomicInteger()
 
         /**
-         * Makes a policy; its [name] is a fresh one if left out.
+         * Makes a policy. Without a [name] it gets a generated one.
          *
-         * @param engine The engine that keeps its state; the process's own if left out.
-         * @throws PolicyException with every mistake there is: the key, the value and the rule.
+         * @param engine Engine that keeps its state; by default the engine of the process.
+         * @throws PolicyException with all mistakes, each with its key, value and rule.
          */
         @JvmStatic
         @JvmOverloads
@@ -334,9 +339,9 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
         }
 
         /**
-         * The policies of a document by name, in TOML, or in JSON where [json] says so (`docs/reference.md`).
+         * Loads the policies of a document, in TOML, or in JSON if [json] is set (`docs/reference.md`).
          *
-         * @throws PolicyException with every mistake of every policy, each with its line.
+         * @throws PolicyException with all mistakes of all policies, each with its line.
          */
         @JvmStatic
         @JvmOverloads
@@ -345,6 +350,6 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     }
 }
 
-/** Makes a policy; see [Policy]. [engine] keeps its state: the process's own if left out. */
+/** Makes a policy; see [Policy]. [engine] keeps its state, by default the engine of the process. */
 public fun policy(name: String? = null, engine: Engine = Engine.default, configure: Configure<PolicyOptions>): Policy =
     Policy.of(name, engine, configure)

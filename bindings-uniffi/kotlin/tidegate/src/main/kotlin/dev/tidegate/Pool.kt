@@ -12,19 +12,19 @@ import dev.tidegate.ffi.Pair as Setting
  * ```
  */
 public class Pool private constructor(
-    /** Its name. */
+    /** Name of the pool. */
     public val name: String,
     private val kind: String,
-    /** The engine that keeps its state. */
+    /** Engine that keeps the pool's state. */
     public val engine: Engine,
 ) {
-    /** Gives a bulkhead other settings, which say all of it; a limit that grows admits who waits at once. */
+    /** Changes the settings of a bulkhead. [configure] must contain all settings. A higher limit admits waiting calls at once. */
     public fun retuneBulkhead(configure: Configure<Bulkhead>): Unit = set(Table().also { with(configure) { Bulkhead(it).configure() } }, true)
 
-    /** Gives a rate limit other settings. */
+    /** Changes the settings of a rate limit. */
     public fun retuneRateLimit(configure: Configure<RateLimit>): Unit = set(Table().also { with(configure) { RateLimit(it).configure() } }, true)
 
-    /** Gives a retry budget other settings. */
+    /** Changes the settings of a retry budget. */
     public fun retuneBudget(configure: Configure<Budget>): Unit = set(Table().also { with(configure) { Budget(it).configure() } }, true)
 
     private fun set(table: Table, again: Boolean) {
@@ -33,25 +33,25 @@ public class Pool private constructor(
     }
 
     public companion object {
-        /** A bulkhead. */
+        /** Makes a bulkhead. */
         @JvmStatic
         @JvmOverloads
         public fun bulkhead(name: String, engine: Engine = Engine.default, configure: Configure<Bulkhead>): Pool =
             make(name, "bulkhead", engine, Table().also { with(configure) { Bulkhead(it).configure() } })
 
-        /** A rate limit. */
+        /** Makes a rate limit. */
         @JvmStatic
         @JvmOverloads
         public fun rateLimit(name: String, engine: Engine = Engine.default, configure: Configure<RateLimit>): Pool =
             make(name, "rate_limit", engine, Table().also { with(configure) { RateLimit(it).configure() } })
 
-        /** A retry budget. */
+        /** Makes a retry budget. */
         @JvmStatic
         @JvmOverloads
         public fun budget(name: String, engine: Engine = Engine.default, configure: Configure<Budget>): Pool =
             make(name, "budget", engine, Table().also { with(configure) { Budget(it).configure() } })
 
-        /** A pool that the engine has. */
+        /** Wraps a pool that the engine has already. */
         internal fun taken(name: String, kind: String, engine: Engine): Pool = Pool(name, kind, engine)
 
         private fun make(name: String, kind: String, engine: Engine, table: Table): Pool =

@@ -3,15 +3,15 @@ package dev.tidegate
 import java.time.Instant
 
 /**
- * What became of a call, for whoever holds its exception or its response.
+ * How a call ended. The call's exception or response carries it.
  *
- * A stack trace shows the [note] of an exception among the suppressed ones; [report] finds it. Each call that delivers an exception
- * leaves its own report there: where policies are nested, or an exception is thrown twice, the last one to deliver it is asked.
+ * A stack trace shows the [note] among the suppressed exceptions; [report] finds it. Each call that delivers an exception replaces the
+ * report there. With nested policies, or an exception that is thrown twice, the report is that of the last delivery.
  *
- * @property attempts How many attempts the call made.
- * @property reason Why it ended as it did.
- * @property note Why there was no further attempt, in words; null where nothing was held back.
- * @property retryAt When another try would make sense.
+ * @property attempts Number of attempts.
+ * @property reason Why the call ended.
+ * @property note Why there was no further attempt, in words; null if nothing was held back.
+ * @property retryAt Moment from which another try makes sense.
  */
 public class Report internal constructor(
     public val attempts: Int,
@@ -22,20 +22,20 @@ public class Report internal constructor(
     override fun toString(): String = "tidegate: ${note ?: reason.word}"
 
     public companion object {
-        /** What became of the call that ended with this exception, for Java; null where no policy has delivered it. */
+        /** Report of the call that ended with this exception, for Java; null if no policy has delivered it. */
         @JvmStatic
         public fun of(error: Throwable): Report? = error.report
     }
 }
 
-/** What became of the call that ended with this exception; null where no policy has delivered it. */
+/** Report of the call that ended with this exception; null if no policy has delivered it. */
 public val Throwable.report: Report?
     @JvmName("of") get() = own(this) ?: cause?.takeIf { it.javaClass === javaClass }?.let(::own)
 
-/** Coroutines that are debugged hand on a copy, with the original as its cause and none of what was suppressed there. */
+/** Report of this very object. A debugged coroutine throws a copy without the suppressed exceptions, and with the original as its cause. */
 private fun own(error: Throwable): Report? = Delivered.of(error)?.report
 
-/** Holds the report of an exception, among the suppressed ones. There is one for all calls: suppressed exceptions cannot be taken out. */
+/** Holds the report of an exception, among the suppressed ones. An exception has one holder for all calls: it cannot be removed. */
 internal class Delivered private constructor(@Volatile var report: Report) : Exception(null, null, false, false) {
     override fun toString(): String = report.toString()
 

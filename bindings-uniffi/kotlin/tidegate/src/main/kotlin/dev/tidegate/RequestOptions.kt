@@ -3,28 +3,28 @@ package dev.tidegate
 import kotlin.time.Duration
 import kotlin.time.toKotlinDuration
 
-/** Makes a body anew. */
+/** Makes the body of a repeat. */
 public fun interface BodyFactory {
     /**
-     * The body for a repeat: with OkHttp a `RequestBody`, with Ktor an `OutgoingContent`, a `ByteReadChannel`, bytes or a text. What it
-     * throws is what the attempt has failed with.
+     * Body of a repeat: with OkHttp a `RequestBody`, with Ktor an `OutgoingContent`, a `ByteReadChannel`, bytes or a text. If it throws,
+     * the attempt fails with that exception.
      */
     public fun make(): Any
 }
 
 /**
- * What one request says about itself, where it differs from its policy's other requests. With OkHttp it is a tag of the
- * request, `tag(RequestOptions::class.java, …)`; with Ktor it is the block `tidegate { … }`, or a copy of this.
+ * Options of one request, where they differ from its policy's other requests. With OkHttp they are a tag of the request,
+ * `tag(RequestOptions::class.java, …)`; with Ktor the block `tidegate { … }` returns them or a copy of them.
  *
- * @property policy Another policy for it.
- * @property route The key that state is kept under; `scheme://host:port` where it is null.
- * @property idempotent Is a repeat harmless? Where it is null, the method and an `Idempotency-Key` say.
- * @property replayable Can its body be sent again? Where it is null, the body says.
- * @property criticality How much it matters to a queue.
+ * @property policy Another policy for the request.
+ * @property route Key under which limits and statistics are kept; `scheme://host:port` if null.
+ * @property idempotent Whether a repeat is harmless. If null, the method and an `Idempotency-Key` decide.
+ * @property replayable Whether the body can be sent again. If null, the body decides.
+ * @property criticality Importance to a queue.
  * @property deadline Time for the whole call.
- * @property cost Tokens of a rate limit that it takes.
- * @property bodyFactory Makes the body anew for a repeat, where it can be read only once; the first attempt sends the request's own.
- * @property retryHeader Do repeats carry `Retry-Attempt: n`? Where it is null, the adapter's setting says.
+ * @property cost Tokens that the request takes from a rate limit.
+ * @property bodyFactory Makes the body of a repeat, if the body can be read only once. The first attempt sends the request's own body.
+ * @property retryHeader Whether repeats carry `Retry-Attempt: n`. If null, the adapter's setting decides.
  */
 public class RequestOptions @JvmOverloads constructor(
     public val policy: Policy? = null,
@@ -37,7 +37,7 @@ public class RequestOptions @JvmOverloads constructor(
     public val retryHeader: Boolean? = null,
     public val bodyFactory: BodyFactory? = null,
 ) {
-    /** The same, with what is given in the place of what was. */
+    /** Copy with the given values changed. */
     public fun copy(
         policy: Policy? = this.policy,
         route: String? = this.route,
@@ -51,15 +51,15 @@ public class RequestOptions @JvmOverloads constructor(
     ): RequestOptions =
         RequestOptions(policy, route, idempotent, replayable, criticality, deadline, cost, retryHeader, bodyFactory)
 
-    /** The same with a [deadline], for Java. */
+    /** Copy with a [deadline], for Java. */
     public fun withDeadline(deadline: java.time.Duration): RequestOptions = copy(deadline = deadline.toKotlinDuration())
 
-    /** The same with a [cost], for Java. */
+    /** Copy with a [cost], for Java. */
     public fun withCost(cost: Int): RequestOptions = copy(cost = cost)
 
-    /** The same with a [bodyFactory], for Java. */
+    /** Copy with a [bodyFactory], for Java. */
     public fun withBodyFactory(factory: BodyFactory): RequestOptions = copy(bodyFactory = factory)
 
-    /** The same with a [retryHeader], for Java. */
+    /** Copy with a [retryHeader], for Java. */
     public fun withRetryHeader(retryHeader: Boolean): RequestOptions = copy(retryHeader = retryHeader)
 }

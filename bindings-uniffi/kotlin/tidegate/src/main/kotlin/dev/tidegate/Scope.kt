@@ -21,7 +21,7 @@ import kotlin.time.TimeMark
 import kotlin.time.TimeSource
 import kotlin.time.toKotlinDuration
 
-/** How much a call matters to a queue. */
+/** Importance of a call to a queue. */
 public enum class Criticality {
     /** May be dropped at any time. */
     BEST_EFFORT,
@@ -29,7 +29,7 @@ public enum class Criticality {
     /** Dropped before normal work. */
     DEGRADED,
 
-    /** What a call is unless it says otherwise. */
+    /** Default of a call. */
     NORMAL,
 
     /** Dropped last. */
@@ -37,17 +37,17 @@ public enum class Criticality {
 }
 
 /**
- * One level of what is around the code that runs: what calls within inherit. It is in the coroutine's context, and on the
- * thread while the coroutine runs there, so that a blocking call inside a suspending one knows it too.
+ * One level of the context that calls inherit. It is in the coroutine's context, and on the thread while the coroutine runs there, so that
+ * a blocking call inside a suspending one sees it too.
  */
 internal class Scope(
-    /** The engine whose call runs here, if this level is one. */
+    /** Engine of the call that runs here, if this level is a call. */
     private val engine: Engine?,
     private val call: Long,
     private val ends: TimeMark?,
     private val criticality: Criticality?,
     private val around: Scope?,
-    /** The number of the attempt that this is, if it is one. */
+    /** Number of the attempt, if this level is an attempt. */
     private val attempt: Int = 1,
 ) : AbstractCoroutineContextElement(Scope), ThreadContextElement<Scope?> {
     override fun updateThreadContext(context: CoroutineContext): Scope? = swap(this)
@@ -56,7 +56,7 @@ internal class Scope(
         swap(oldState)
     }
 
-    /** The call of this engine that runs here; 0 for none. */
+    /** Id of the innermost call of this engine around the running code; 0 if there is none. */
     fun parent(of: Engine): Long {
         var level: Scope? = this
         while (level != null) {
@@ -68,10 +68,10 @@ internal class Scope(
 
     fun criticality(): Criticality? = criticality ?: around?.criticality()
 
-    /** How many times what runs here has been sent before: repeats within repeats add up. */
+    /** Number of times that the running request was sent before. Repeats within repeats add up. */
     fun resends(): Long = attempt - 1 + (around?.resends() ?: 0)
 
-    /** Time left for everything within. */
+    /** Time left until the earliest deadline of this level and those around it; null if there is none. */
     fun left(): Duration? {
         val own = ends?.let { -it.elapsedNow() }
         val outer = around?.left() ?: return own
@@ -82,13 +82,13 @@ internal class Scope(
 
     companion object Key : CoroutineContext.Key<Scope> {
         /**
-         * A thread outlives the class loader that has these classes, and keeps what its own variables hold: they hold weakly, and
-         * [places] holds as long as the thread and this class are there.
+         * Context of each thread. A thread outlives the class loader of these classes and keeps the values of its thread-locals. Therefore
+         * they are weak references; [places] keeps each context as long as its thread and this class exist.
          */
         private val here = ThreadLocal<WeakReference<Here>>()
         private val places = WeakHashMap<Thread, Here>()
 
-        /** The place of this thread: looked up once for each call. */
+        /** Context of the current thread, looked up once for each call. */
         fun here(): Here = here.get()?.get() ?: place()
 
         private fun place(): Here {
@@ -115,13 +115,13 @@ internal class Scope(
             }
         }
 
-        /** [block] within a scope, in the coroutine of its caller: `withContext` costs more than all the rest of a call. */
+        /** Runs [block] within a scope, in the coroutine of its caller. `withContext` would cost more than all the rest of a call. */
         suspend fun <T> suspending(scope: Scope, attempt: Attempt, block: suspend (Attempt) -> T): T =
             suspendCoroutineUninterceptedOrReturn { caller ->
                 val inside = object : Continuation<T> {
                     override val context = caller.context + scope
 
-                    // Intercepted: what is around the caller is on its thread again when it goes on.
+                    // Intercepted, so that the caller's context is on its thread again when it continues.
                     override fun resumeWith(result: Result<T>) = caller.intercepted().resumeWith(result)
                 }
                 within(scope) { block.startCoroutineUninterceptedOrReturn(attempt, inside) }
@@ -135,12 +135,12 @@ internal class Scope(
 }
 
 /**
- * Runs [work]; every call made inside it, in whatever policy, ends by the deadline and has the criticality. The earlier of
- * nested deadlines wins.
+ * Runs [work]. Every call made inside it, under any policy, ends by the deadline and has the criticality. The earlier of nested deadlines
+ * wins.
  *
  * @param deadline Time for everything inside.
- * @param criticality How much the calls inside matter to queues.
- * @param timeSource What the deadline is measured by: the platform's clock, or that of the call around, where it is null.
+ * @param criticality Importance of the calls inside to queues.
+ * @param timeSource Clock of the deadline. If null, the clock of the surrounding call, else the platform's.
  */
 public suspend fun <T> withBounds(
     deadline: Duration? = null,
@@ -152,7 +152,7 @@ public suspend fun <T> withBounds(
     return withContext(Scope.bounds(deadline, criticality, timeSource, around)) { work() }
 }
 
-/** The blocking twin of [withBounds]: for calls on this thread. */
+/** Blocking form of [withBounds], for calls on this thread. */
 @JvmOverloads
 public fun <T> blockingWithBounds(
     deadline: Duration? = null,
@@ -169,8 +169,8 @@ public fun <T> blockingWithBounds(deadline: java.time.Duration, criticality: Cri
     blockingWithBounds(deadline.toKotlinDuration(), criticality, null, work)
 
 /**
- * Keeps what is around the code that makes it (a call, a deadline, a criticality) for work that another thread carries out. Without it a call
- * made there is nobody's child: its retries multiply with those around, and no deadline of theirs holds.
+ * Passes the surrounding context (a call, a deadline, a criticality) on to work that another thread carries out. Without it a call on that
+ * thread has no parent: its retries multiply with the surrounding ones, and no surrounding deadline applies.
  *
  * ```kotlin
  * executor.submit(carried { inner.call { fetch() } })
@@ -181,28 +181,28 @@ public fun <T> carried(work: Callable<T>): Callable<T> {
     return Callable { Scope.within(around) { work.call() } }
 }
 
-/** What is around this code, for coroutines that a blocking call starts: `runBlocking(carried()) { … }`. */
+/** Surrounding context, for coroutines that a blocking call starts: `runBlocking(carried()) { … }`. */
 public fun carried(): CoroutineContext = Scope.current() ?: EmptyCoroutineContext
 
 /**
- * What is around the code that runs on a thread. The innermost level, if it is a call of the fast way, is kept as two numbers:
- * an object for each call, stored in one that is old, costs a tenth of the call.
+ * Surrounding context of the code that runs on a thread. If the innermost level is a call of the fast path, it is kept as two numbers: a
+ * new object for each call, stored in an old one, costs a tenth of the call.
  */
 internal class Here {
-    /** What is around, but for the innermost call where [engine] is one. */
+    /** Surrounding context, without the innermost call if [engine] is set. */
     @JvmField var scope: Scope? = null
 
-    /** The [Engine.id] of the innermost call's engine; 0 where that is in [scope]. */
+    /** The [Engine.id] of the innermost call's engine; 0 if that call is in [scope]. */
     @JvmField var engine = 0
     @JvmField var call = 0L
 
-    /** Where `begin` writes. Read at once, on the same thread. */
+    /** Output of `begin`. It is read at once, on the same thread. */
     @JvmField val out = LongArray(1)
 
-    /** For metrics, once there are some. */
+    /** Buffer for metrics, made at its first use. */
     val spans: Spans by lazy(LazyThreadSafetyMode.NONE) { Spans() }
 
-    /** All of it. */
+    /** Whole context, with the innermost call. */
     fun current(): Scope? = if (engine == 0) scope else Scope(Engine.of(engine), call, null, null, scope)
 
     fun set(to: Scope?) {
@@ -210,7 +210,7 @@ internal class Here {
         engine = 0
     }
 
-    /** Runs [work] as a call within [around], which is what [current] has said. */
+    /** Runs [work] as a call within [around], which must be what [current] has returned. */
     inline fun <T> within(around: Scope?, engine: Int, call: Long, work: () -> T): T {
         val scopeBefore = scope
         val engineBefore = this.engine
@@ -228,7 +228,7 @@ internal class Here {
     }
 }
 
-/** What `begin` takes from around a call. */
+/** Bounds and parent that `begin` inherits from the surrounding context. */
 internal class Inherited(val limit: Long, val parent: Long, val criticality: Criticality?) {
     companion object {
         fun of(scope: Scope?, engine: Engine): Inherited? =

@@ -4,11 +4,11 @@ import kotlin.time.AbstractLongTimeSource
 import kotlin.time.DurationUnit
 
 /**
- * The platform's monotonic clock: `System.nanoTime`, and on Android the clock that goes on while the device sleeps, so that a
- * deadline of a minute is over after a night in a pocket.
+ * Monotonic clock of the platform: `System.nanoTime`, and on Android the clock that counts the time that the device sleeps. So a deadline
+ * of a minute has passed after a night in a pocket.
  */
 public object PlatformTime : AbstractLongTimeSource(DurationUnit.NANOSECONDS) {
-    /** `SystemClock.elapsedRealtimeNanos`, where there is one. */
+    /** `SystemClock.elapsedRealtimeNanos`, if it exists. */
     private val asleep = try {
         Class.forName("android.os.SystemClock").getMethod("elapsedRealtimeNanos")
     } catch (_: ReflectiveOperationException) {
@@ -22,6 +22,6 @@ public object PlatformTime : AbstractLongTimeSource(DurationUnit.NANOSECONDS) {
 
     internal fun nanos(): Long = read() - origin
 
-    /** Is it `System.nanoTime`? */
+    /** Whether the clock is `System.nanoTime`. */
     internal val isPlain: Boolean get() = asleep == null
 }

@@ -4,10 +4,9 @@ import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 
 /**
- * Why a call ended as it did. The order is that of the wire; the words are the same in every language.
+ * Why a call ended. The order is that of the wire; the words are the same in every language.
  *
- * This is the one table of verdicts: what a refusal's error says, and the note on a failure for which there was no further
- * attempt.
+ * This is the only table of verdicts: it has the message of each refusal, and the note on a failure without a further attempt.
  */
 public enum class Verdict(
     private val refusal: ((Refused) -> TidegateException)? = null,
@@ -48,14 +47,14 @@ public enum class Verdict(
     STALE_ROUTE,
     ;
 
-    /** The name in every language's telemetry. */
+    /** Name in the telemetry of every language. */
     public val word: String = name.lowercase()
 
-    /** The error of a call that ended so and has no result of its own. */
+    /** Error of a call that ended with this verdict and has no result of its own. */
     internal fun error(of: Refused): TidegateException =
         refusal?.invoke(of) ?: CallLost(of.told("the call was given up: nothing was heard of it for too long"))
 
-    /** Why there was no further attempt; null where nothing was held back. */
+    /** Why there was no further attempt; null if nothing was held back. */
     internal fun note(of: Ended): String? = noted?.invoke(of)
 
     internal companion object {
@@ -65,14 +64,14 @@ public enum class Verdict(
     }
 }
 
-/** How a call has ended. */
+/** Numbers of a call's end, for its note. */
 internal class Ended(val attempts: Int, val retryIn: Duration?, private val longest: () -> Duration?) {
     fun maxRetryAfter(): String = longest()?.let { " ${seconds(it)}" } ?: ""
 
     fun asked(): String = retryIn?.let { " (Retry-After ${seconds(it)})" } ?: ""
 }
 
-/** A text in quotes. Somebody else may have chosen it, so what would steer a terminal or a log is written out. */
+/** Quotes a text. It may come from outside, so characters that would control a terminal or a log are escaped. */
 internal fun quoted(text: String): String = buildString {
     append('"')
     for (c in text) {
@@ -82,7 +81,7 @@ internal fun quoted(text: String): String = buildString {
     append('"')
 }
 
-/** A call that was refused, or stopped. */
+/** Details of a call that was refused or stopped. */
 internal class Refused(
     private val reason: Verdict,
     private val core: Core,
@@ -104,7 +103,7 @@ internal class Refused(
     }
 }
 
-/** A span as people write it: `120 s`, `0.25 s`. */
+/** Formats a span: `120 s`, `0.25 s`. */
 private fun seconds(span: Duration?): String {
     val ms = (span ?: 0.milliseconds).inWholeMilliseconds
     return if (ms % 1000 == 0L) "${ms / 1000} s" else "${ms / 1000.0} s"

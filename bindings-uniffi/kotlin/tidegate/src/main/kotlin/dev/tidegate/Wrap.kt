@@ -4,26 +4,24 @@ import dev.tidegate.internal.Proxied
 import java.lang.reflect.Proxy
 
 /**
- * Puts the methods of [client] behind the policy: an object of the interface [type], whose calls are calls of the policy.
+ * Puts the methods of [client] behind the policy and returns an object of the interface [type].
  *
- * Of an interface that has suspending methods, these are wrapped, and no others; of one that has none, all its methods.
- * What hands out a stream (a `Flow`, a sequence, an iterator, a channel) or answers later (a future) is never wrapped:
- * it comes back at once, and what matters happens after.
+ * If the interface has suspending methods, only these are wrapped; otherwise all methods are. A method that returns a stream (a `Flow`, a
+ * sequence, an iterator, a channel) or a future is never wrapped: it returns at once, and its work happens afterwards.
  *
- * A policy that repeats calls takes all methods only where its `retryOn` has no class after which something may have been
- * carried out (`never_sent`, `throttled`, `conflict`): a write that is repeated after another failure may happen twice.
- * Otherwise name the [methods] that may be repeated.
+ * If the policy repeats calls, name the [methods] that may be repeated, because a repeated write may happen twice. Names are optional if
+ * the policy's `retryOn` has only the classes after which nothing has been carried out (`never_sent`, `throttled`, `conflict`).
  *
- * A blocking method has to declare that it throws `IOException` (in Kotlin by `@Throws`), which is what a policy refuses with.
+ * A blocking method must declare that it throws `IOException` (in Kotlin by `@Throws`), because a policy refuses with one.
  *
  * ```kotlin
  * interface Orders { suspend fun place(item: String): Int }
  * val orders = payments.wrap<Orders>(client, methods = listOf("place"))
  * ```
  *
- * @param methods The names of the methods, with all that overload them; all of them where it is null.
- * @param route The key that state is kept under; that of a policy's other calls where it is null.
- * @throws IllegalArgumentException if [type] is no interface, a name is that of no method, or the methods cannot be wrapped.
+ * @param methods Names of the methods, with all their overloads; all methods if null.
+ * @param route Key under which limits and statistics are kept; if null, that of the policy's other calls.
+ * @throws IllegalArgumentException if [type] is not an interface, a name is not the name of a method, or a method cannot be wrapped.
  */
 @JvmOverloads
 public fun <T : Any> Policy.wrap(type: Class<T>, client: T, methods: Collection<String>? = null, route: String? = null): T {
@@ -34,6 +32,6 @@ public fun <T : Any> Policy.wrap(type: Class<T>, client: T, methods: Collection<
     return type.cast(Proxy.newProxyInstance(type.classLoader, arrayOf(type), handler))
 }
 
-/** The same for the interface that is asked for; see [wrap]. */
+/** Puts the methods of [client] behind the policy, as the interface that the caller asks for; see the other [wrap]. */
 public inline fun <reified T : Any> Policy.wrap(client: T, methods: Collection<String>? = null, route: String? = null): T =
     wrap(T::class.java, client, methods, route)
