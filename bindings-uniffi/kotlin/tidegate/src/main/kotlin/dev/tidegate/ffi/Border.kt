@@ -7,33 +7,33 @@ import java.lang.ref.ReferenceQueue
 import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentHashMap
 
-// What the generated half (`Ffi.kt`, written by bindings-uniffi/bindgen) stands on: numbers cross by JNI as they are, everything else as
-// bytes in uniffi's format.
+// Base of the generated half (`Ffi.kt`, written by bindings-uniffi/bindgen): numbers cross by JNI as they are, everything else as bytes in
+// uniffi's format.
 
 /** The interface that the library was built from. */
 internal object Interface {
     @JvmStatic external fun hash(): Long
 
-    /** A library of another version would read bytes as something else. */
+    /** Checks the version, because a library of another version would misread the bytes. */
     fun check() {
         if (hash() != Ffi.HASH) throw UnsatisfiedLinkError("the native library is of another version of tidegate than its classes")
     }
 }
 
-/** A failure of the library's, made by JNI: the bytes of an error. */
+/** Failure of the native library, made by JNI: the bytes of an error. */
 internal class RustFailure(@JvmField val bytes: ByteArray) : RuntimeException(null, null, false, false)
 
-/** Runs a call that may fail, and throws the failure as what it is. */
+/** Runs a call that may fail, and throws the decoded error. */
 internal inline fun <T> failing(read: (ByteBuffer) -> Exception, call: () -> T): T = try {
     call()
 } catch (failure: RustFailure) {
     throw read(ByteBuffer.wrap(failure.bytes))
 }
 
-/** The address of an object of Rust's, which its holder frees. */
+/** Address of a Rust object, which its holder frees. */
 internal class Raw(val pointer: Long)
 
-/** An object of Rust's. It is freed some time after nothing reaches this one any more. */
+/** A Rust object. It is freed some time after the last reference to this one is gone. */
 internal abstract class Owned(raw: Raw, free: (Long) -> Unit) {
     val pointer: Long = raw.pointer
 
@@ -49,8 +49,8 @@ private class Grave(owner: Owned, private val pointer: Long, private val free: (
 }
 
 /**
- * Frees the objects that nothing reaches. It has no thread, which would keep its class loader: whoever makes the next object frees
- * those before.
+ * Frees unreachable objects. It has no thread, because a thread would keep its class loader. Instead, making an object frees those that
+ * have become unreachable before.
  */
 private object Unreachable {
     val queue = ReferenceQueue<Owned>()

@@ -8,9 +8,9 @@ import kotlin.time.TimeSource
 import dev.tidegate.ffi.MemoryStore as NativeStore
 
 /**
- * A store in the place of Redis, in this process: several engines, as if they were processes, share it in one test.
+ * In-process replacement for Redis, for tests: several engines share it as if they were processes.
  *
- * It knows the engine's own commands and no others, and answers them at once, in the thread or coroutine of the call; so that it fits `runTest` and
+ * It knows only the engine's own commands. It answers them at once, in the thread or coroutine of the call, so that it fits `runTest` and
  * [dev.tidegate.testing.FakeTime], where an answer from another thread would come too late.
  *
  * ```kotlin
@@ -19,17 +19,17 @@ import dev.tidegate.ffi.MemoryStore as NativeStore
  * store.up = false // and both go on without it
  * ```
  *
- * @param timeSource The clock that stands for the server's: the platform's if left out, `testTimeSource` within `runTest`.
+ * @param timeSource Clock of the server: by default the platform's, `testTimeSource` within `runTest`.
  */
 public class MemoryStore @JvmOverloads constructor(timeSource: TimeSource = PlatformTime) : Store {
     private val native = Library.loaded { NativeStore() }
     private val origin = timeSource.markNow()
     private val asked = AtomicLong()
 
-    /** Whether it answers. While it does not, every command is lost. */
+    /** Whether the store answers. While it does not, every command is lost. */
     @Volatile public var up: Boolean = true
 
-    /** How many commands have come, the lost ones too. */
+    /** Number of commands received, including the lost ones. */
     public val commands: Long get() = asked.get()
 
     /**
@@ -44,15 +44,15 @@ public class MemoryStore @JvmOverloads constructor(timeSource: TimeSource = Plat
         is StoreReply.Lost -> error("the store is not up")
     }
 
-    /** Forgets everything, scripts included, as a new server in its place would have. */
+    /** Forgets everything, including scripts, as a new server in its place would. */
     public fun flush() {
         for (command in listOf("FLUSHALL", "SCRIPT FLUSH")) native.execute(command.split(' ').map { it.encodeToByteArray() }, now())
     }
 
-    /** What it holds: a line a key, with its time to live in milliseconds. */
+    /** Contents: one line for each key, with its time to live in milliseconds. */
     public fun describe(): List<String> = native.describe(now())
 
-    /** What comes of a command, now. */
+    /** Reply to a command, now. */
     internal fun answer(words: List<ByteArray>): StoreReply {
         asked.incrementAndGet()
         return if (up) native.execute(words, now()) else StoreReply.Lost

@@ -17,7 +17,7 @@ import kotlin.coroutines.resume
 import kotlin.coroutines.resumeWithException
 
 /**
- * Redis or Valkey through Lettuce, alone or as a cluster.
+ * Redis or Valkey through Lettuce, as one server or as a cluster.
  *
  * ```kotlin
  * val connection = RedisClient.create("redis://localhost").connect(ByteArrayCodec.INSTANCE)
@@ -25,19 +25,19 @@ import kotlin.coroutines.resumeWithException
  * engine.attach(RedisStore(connection))
  * ```
  *
- * [connecting] makes one that connects by itself, so that a server that is away does not delay the start.
+ * [connecting] makes a store that connects by itself, so that an unreachable server does not delay the start.
  *
- * The connection stays yours: open it before, and close it after the engine's last call. A connection that blocks (transactions,
- * blocking commands) is no place for it. Lettuce sends commands again that were on their way when the connection broke; one whose time is up
- * is cancelled, and not among them. `ClientOptions.disconnectedBehavior(REJECT_COMMANDS)` makes a loss known at once.
+ * The connection stays yours: open it before, and close it after the engine's last call. Do not share it with transactions or blocking
+ * commands. When a connection breaks, Lettuce repeats the commands that were in flight; a command whose time is up is cancelled and not
+ * repeated. Set `ClientOptions.disconnectedBehavior(REJECT_COMMANDS)`, so that Lettuce reports a lost connection at once.
  *
  * @param commands The asynchronous commands of a connection for bytes.
  */
 public class RedisStore(private val commands: BaseRedisAsyncCommands<ByteArray, ByteArray>) : Store {
-    /** One server, or a primary with replicas. */
+    /** Store on one server, or on a primary with replicas. */
     public constructor(connection: StatefulRedisConnection<ByteArray, ByteArray>) : this(connection.async())
 
-    /** A cluster. */
+    /** Store on a cluster. */
     public constructor(connection: StatefulRedisClusterConnection<ByteArray, ByteArray>) : this(connection.async())
 
     override suspend fun execute(words: List<ByteArray>, key: Int): Any? {
@@ -61,22 +61,22 @@ public class RedisStore(private val commands: BaseRedisAsyncCommands<ByteArray, 
 
     public companion object {
         /**
-         * A store that connects when the first command comes, in the background: a server that is away, does not answer or does not take
-         * the password delays no start and no call, which goes by `on_loss` after `store_timeout`. Where connecting has failed, the next
-         * command tries again. Close the client after the engine's last call.
+         * Store that connects in the background, when the first command comes. A server that is unreachable, does not answer or refuses the
+         * password delays neither the start nor a call: after `store_timeout` the call goes by `on_loss`. If connecting has failed, the
+         * next command tries again. Close the client after the engine's last call.
          *
          * ```kotlin
          * val client = RedisClient.create()
          * engine.attach(RedisStore.connecting { client.connectAsync(ByteArrayCodec.INSTANCE, RedisURI.create("redis://localhost")) })
          * ```
          *
-         * @param connect Begins to connect, without waiting for it.
+         * @param connect Starts to connect, without waiting for it.
          */
         @JvmStatic
         public fun connecting(connect: () -> CompletionStage<StatefulRedisConnection<ByteArray, ByteArray>>): Store = Connecting(connect)
     }
 
-    /** One connection for all commands, begun by the first. */
+    /** One connection for all commands; the first command opens it. */
     private class Connecting(private val connect: () -> CompletionStage<StatefulRedisConnection<ByteArray, ByteArray>>) : Store {
         private val lock = Any()
         private var store: CompletableFuture<RedisStore>? = null
@@ -87,13 +87,13 @@ public class RedisStore(private val commands: BaseRedisAsyncCommands<ByteArray, 
             val begun = synchronized(lock) {
                 store?.takeUnless { it.isCompletedExceptionally } ?: connect().toCompletableFuture().thenApply(::RedisStore).also { store = it }
             }
-            // What gives up waiting does not end the connecting: others wait too.
+            // A command that stops waiting does not stop the connecting, because others wait for it too.
             return suspendCancellableCoroutine { waiting ->
                 begun.whenComplete { store, error -> if (error == null) waiting.resume(store) else waiting.resumeWithException(said(error)) }
             }
         }
 
-        /** The server's own error, where it is one that has refused the connection. */
+        /** Error reply of the server, if it has refused the connection; otherwise [error]. */
         private fun said(error: Throwable): Throwable {
             val causes = generateSequence(error) { it.cause }.take(CAUSES)
             val refusal = causes.firstNotNullOfOrNull { it as? RedisCommandExecutionException } ?: return error
@@ -111,7 +111,7 @@ public class RedisStore(private val commands: BaseRedisAsyncCommands<ByteArray, 
         override fun toString(): String = name.decodeToString()
     }
 
-    /** One answer, as it comes. */
+    /** Output of one command, as it arrives. */
     private class Answer : CommandOutput<ByteArray, ByteArray, Any?>(ByteArrayCodec.INSTANCE, null) {
         override fun set(bytes: ByteBuffer?) {
             output = bytes?.let { ByteArray(it.remaining()).also(it::get) }
