@@ -1,7 +1,7 @@
 /**
- * Callers who give up at every point there is: a scheduler plays a scenario turn by turn (a turn of the microtask queue, or a
- * step of the clock) and aborts at the k-th, for every k; with two callers, at every pair. Wherever it hits, each call ends, with
- * the caller's reason or as it would have, and nothing is left: no call, waiter, moment, listener or open body.
+ * Callers that give up at every possible point. A scheduler plays a scenario turn by turn (a turn of the microtask queue, or a step of
+ * the clock) and aborts at the k-th turn, for every k; with two callers, at every pair. In every case each call ends, with the caller's
+ * reason or as it would have without the abort, and nothing is left: no call, waiter, timer, listener or open body.
  */
 
 import { describe, expect, test } from "vitest";
@@ -11,7 +11,7 @@ import { ADAPTERS, type Client, open } from "./support/adapters.js";
 import { failing, reset } from "./support/functions.js";
 import { engine } from "./support/setup.js";
 
-/** Turns without anything that can be seen, after which the clock goes on. */
+/** Number of turns without visible progress after which the clock advances. */
 const QUIET = 16;
 const MOST_TURNS = 5000;
 
@@ -51,12 +51,12 @@ interface Stage {
   readonly signals: readonly AbortSignal[];
 }
 
-/** Calls of callers, each with the signal of its place; those behind them have none. */
+/** Starts the calls of a scenario. The first calls have callers with signals; the others have none. */
 type Scenario = (stage: Stage) => Promise<unknown>[];
 
 const AS_WITHOUT = /reset|503|breaker|slots|deadline|attemptTimeout|budget/;
 
-/** Plays a scenario and aborts each caller at its turn (−1: never): how many turns it took. */
+/** Plays a scenario and aborts each caller at its turn (−1: never). Returns the number of turns. */
 async function play(scenario: Scenario, aborts: readonly number[]): Promise<number> {
   const clock = new FakeClock();
   const lab = engine({ clock });
@@ -88,10 +88,10 @@ async function play(scenario: Scenario, aborts: readonly number[]): Promise<numb
     else {
       quiet = 0;
       clock.step();
-      await new Promise((done) => setImmediate(done)); // Node's streams have a queue of their own
+      await new Promise((done) => setImmediate(done)); // streams of Node have a queue of their own
     }
   }
-  // What was stopped and does not listen unwinds, at its own pace.
+  // Stopped work that ignores its signal ends in its own time.
   for (let n = 0; n < 50; n += 1) {
     for (let m = 0; m < QUIET; m += 1) await Promise.resolve();
     if (!clock.step()) break;
@@ -112,7 +112,7 @@ async function play(scenario: Scenario, aborts: readonly number[]): Promise<numb
   return turn;
 }
 
-/** Aborts one caller at each turn, and where there are two, both at each pair. */
+/** Aborts one caller at each turn and, with two callers, both at each pair of turns. */
 async function everywhere(scenario: Scenario, callers: number): Promise<[turns: number, plays: number]> {
   const none = Array.from({ length: callers }, () => -1);
   const turns = await play(scenario, none);
@@ -137,7 +137,7 @@ async function everywhere(scenario: Scenario, callers: number): Promise<[turns: 
 }
 
 const RETRY = { maxAttempts: 3, backoff: { base: 100, jitter: "none" as const } };
-/** A function that takes its time. */
+/** A function that takes this long. */
 const slow = (clock: FakeClock, ms: number) => async () => {
   await clock.sleep(ms);
   return ms;
@@ -256,7 +256,7 @@ describe("functions", () => {
   );
 });
 
-/** Requests: retries with a body to drain, and an answer that is read. */
+/** Requests: retries with a body to drain, and a response that is read. */
 function requests(name: keyof typeof ADAPTERS, settings: PolicyOptions): Scenario {
   return ({ lab, clock, signals }) => {
     const client: Client = ADAPTERS[name](

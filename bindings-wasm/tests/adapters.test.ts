@@ -1,6 +1,6 @@
 /**
- * The rules for adapters that a far side in memory is best for, by their numbers, each for every adapter. The others are in
- * `fetch.test.ts` and `undici.test.ts`; `rules.test.ts` sees to it that none is missing.
+ * The rules for adapters that are tested best against a server in memory, by number and for every adapter. The other rules are in
+ * `fetch.test.ts` and `undici.test.ts`; `rules.test.ts` checks that no rule is missing.
  */
 
 import { describe, expect, test, vi } from "vitest";
@@ -13,7 +13,7 @@ import { engine } from "./support/setup.js";
 
 const NAMES = Object.keys(ADAPTERS) as (keyof typeof ADAPTERS)[];
 
-/** A far side that answers when its signal says so. */
+/** A server that answers only when the signal aborts. */
 const hangs: Far = (_attempt, _headers, signal) =>
   new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 
@@ -51,7 +51,7 @@ describe.each(NAMES)("%s", (name) => {
             asked = Math.ceil(asked / 1000) * 1000;
             return { status: 503, headers: { "retry-after": String(asked / 1000) } };
           }
-          // A date is whole seconds on the wall clock: that moment is not to be undercut.
+          // A date has whole seconds of the wall clock, and the wait must not end before that moment.
           asked = Math.max(Date.parse(date) - Date.now(), 0);
           return { status: 503, headers: { "retry-after": date } };
         },
@@ -64,7 +64,7 @@ describe.each(NAMES)("%s", (name) => {
       wall.mockRestore();
       expect(waits).toHaveLength(1000);
       expect(early).toBe(0);
-      expect(over).toBeLessThan(mode === "exact" ? 20 : 60); // where the backoff is longer than what was asked for
+      expect(over).toBeLessThan(mode === "exact" ? 20 : 60); // the backoff may exceed the wait that was asked for
       expect(new Set(waits).size).toBeGreaterThan(mode === "exact" ? 300 : 900);
     },
     60_000,
@@ -91,7 +91,7 @@ describe.each(NAMES)("%s", (name) => {
       const real = performance.now();
       const both = Promise.all([ask().then((got) => got.text()), ask().then((got) => got.text())]);
       expect(await clock.run(both)).toEqual(["there", "there"]);
-      expect(clock.now()).toBe(70_000); // 30 s, an attempt of 10 s, 30 s; the second call has waited for the slot
+      expect(clock.now()).toBe(70_000); // 30 s, an attempt of 10 s, 30 s; the second call waits for the slot
       expect(performance.now() - real).toBeLessThan(60_000);
       expect(some.snapshot().attempts).toBe(4);
     });

@@ -1,11 +1,11 @@
-/** What happens before the engine's module is there, and when the full one takes over from the small one. */
+/** Behaviour before the engine's module is loaded, and when the full module takes over from the small one. */
 
 import { expect, test, vi } from "vitest";
 import type { Which } from "../ts/engine/module.js";
 import { until } from "./support/server.js";
 import { wasm } from "./support/wasm.js";
 
-/** The package as a page has it: nothing is there at once. `deliver` lets what has been asked for arrive. */
+/** The package as in a page: no module is loaded yet. `deliver` completes the pending downloads. */
 async function page() {
   vi.resetModules();
   const main = await import("../ts/main.js");
@@ -31,7 +31,7 @@ async function page() {
     if (error === undefined) await until(() => there() !== undefined && isFull() === full);
     await turns();
   };
-  // A page has nothing that follows asynchronous work.
+  // Pages have no `AsyncLocalStorage`.
   const engine = (options = {}) => new main.Engine({ seed: 1, nesting: false, ...options });
   return { ...main, FakeClock, asked, deliver, turns, engine };
 }
@@ -214,7 +214,7 @@ test("methods of a wrapped object wait too, and a wrap that is a mistake is repo
   expect(await under.read("ab")).toBe(2);
 });
 
-/** Plays the same calls on an engine: some fail, some queue, some are under way while `between` runs. */
+/** Plays the same calls on an engine: some fail, some queue, and some are in flight while `between` runs. */
 async function played(
   { policy, FakeClock, engine }: Awaited<ReturnType<typeof page>>,
   between: (used: ReturnType<Awaited<ReturnType<typeof page>>["engine"]>) => Promise<void>,

@@ -1,6 +1,6 @@
 /**
- * Real errors, each raised by its own library: how it is made, and what it has to be (semantics 1.5). `docs/errors-javascript.md` is
- * written from this table by `errors.test.ts` (`UPDATE=1`).
+ * Real errors, each raised by its own library: how to raise it, and its expected class (semantics 1.5). `errors.test.ts` writes
+ * `docs/errors-javascript.md` from this table (`UPDATE=1`).
  */
 
 import { execFileSync } from "node:child_process";
@@ -29,12 +29,12 @@ const row = (
   ROWS.push({ library, error, how, expected, make });
 };
 
-/** Servers that treat each connection in the way that they are made for. */
+/** Servers that treat every connection in a given way. */
 export class Here {
   readonly #servers: Server[] = [];
   readonly #sockets = new Set<{ destroy(): void }>();
 
-  /** A port whose connections get this answer, once they have sent something, and are closed; null leaves them in silence. */
+  /** A port whose connections get this answer after they have sent something, and are then closed; null never answers. */
   async port(answer: string | Buffer | null, reset = false): Promise<number> {
     const server = createServer((socket) => {
       this.#sockets.add(socket);

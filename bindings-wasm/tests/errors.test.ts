@@ -1,4 +1,4 @@
-/** What errors of plain functions mean: real errors, `on`, notes and nesting (semantics 1.5, 1.6). */
+/** Judgement of errors of plain functions: real errors, `on`, notes and nesting (semantics 1.5, 1.6). */
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ const AT_ONCE = { maxAttempts: 3, backoff: { base: 0, max: 0, jitter: "none" }, 
 const engine = new Engine({ seed: 1 });
 const make = (more: PolicyOptions = {}) => policy({ retry: AT_ONCE, engine, ...more });
 
-/** The class of an error under a policy, and the milliseconds that it asks to wait. */
+/** The class of an error under a policy, and the wait that it asks for, in milliseconds. */
 function judged(error: unknown, by = make()): { kind: string; wait: number; unlisted: boolean } {
   const outcome = judge(error, by.core);
   const unlisted = outcome === UNLISTED;
@@ -30,7 +30,7 @@ async function failure(work: () => unknown): Promise<unknown> {
   throw new Error("it did not fail");
 }
 
-/** How often the policy calls `work`, and what comes out. */
+/** The number of times that the policy calls `work`, and the result. */
 async function tries(
   by: ReturnType<typeof make>,
   work: (attempt: number) => unknown,

@@ -1,4 +1,4 @@
-/** What stands in for a result, and for which errors (semantics 7.4). */
+/** Fallbacks: their values, and the errors for which they are used (semantics 7.4). */
 
 import { describe, expect, test, vi } from "vitest";
 import type * as tidegate from "../ts/node.js";

@@ -10,26 +10,26 @@ import { engine } from "./support/setup.js";
 
 const quick = { backoff: { base: 1, max: 5 } };
 
-/** The preset for HTTP, with waits that tests can afford. */
+/** The preset for HTTP, with short waits. */
 function http<F = never>(more: tidegate.PolicyOptions<F> = {}): tidegate.Policy<F> {
   return policy({ engine: engine(), preset: "http", retry: quick, ...more });
 }
 
-/** The status of an answer, which has been read. */
+/** The status of a response, after reading its body. */
 async function status(promise: Promise<Response>): Promise<number> {
   const response = await promise;
   await response.arrayBuffer();
   return response.status;
 }
 
-/** What became of the call of an answer, which has been read. */
+/** The report of a response, after reading its body. */
 async function became(promise: Promise<Response>): Promise<tidegate.Report | undefined> {
   const response = await promise;
   await response.arrayBuffer();
   return reportOf(response);
 }
 
-/** Where nobody listens. */
+/** An address without a listener. */
 async function nobody(): Promise<string> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -230,7 +230,7 @@ describe("6: every wait is cancellable", () => {
     const began = performance.now();
     controller.abort(why);
     expect(await call).toBe(why);
-    expect(performance.now() - began).toBeLessThan(5000); // and not the 10 s, or for ever
+    expect(performance.now() - began).toBeLessThan(5000); // instead of 10 s, or forever
     await until(async () => (await stats()).in_flight === 0);
   });
 

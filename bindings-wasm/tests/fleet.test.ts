@@ -1,4 +1,4 @@
-/** The fleet's host: commands are carried, once and bounded, and nothing is left; on a store in memory. */
+/** The fleet's host on a store in memory: commands are sent once and with a time limit, and nothing is left over. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { describe, expect, test } from "vitest";
@@ -14,7 +14,7 @@ const RATE: PolicyOptions = {
   rateLimit: { permits: 100, per: 1000, burst: 20, store: "fleet" },
 };
 
-/** A store whose answers the test holds back, spoils or loses. */
+/** A store whose replies the test delays, corrupts or drops. */
 class Faulty implements Store {
   readonly inner: MemoryStore;
   readonly commands: string[] = [];
@@ -49,7 +49,7 @@ function fleet(
   return [clock, store, engines, all];
 }
 
-/** How many of these calls are let through. */
+/** The number of calls admitted. */
 async function through(clock: FakeClock, some: ReturnType<typeof policy>, calls: number): Promise<number> {
   let done = 0;
   const going = Array.from({ length: calls }, () =>
@@ -76,7 +76,7 @@ test("processes share a rate: together they spend the burst and what the time br
   }
   expect(spent).toBeLessThanOrEqual(520);
   expect(spent).toBeGreaterThan(480);
-  expect(store.commands.slice(0, 2)).toEqual(["EVALSHA", "EVAL"]); // a new server has been sent no script yet
+  expect(store.commands.slice(0, 2)).toEqual(["EVALSHA", "EVAL"]); // a new server does not have the script yet
   for (const lab of engines) assertIdle(lab);
 });
 
@@ -107,9 +107,9 @@ test.each([
       await clock.run(Promise.resolve(some?.run(() => "again").catch((error: Error) => error)));
       expect(clock.now()).toBe(at);
       expect(events.filter((type) => type === "store_degraded")).toHaveLength(1);
-      // What makes no sense is the matter of its own route; no answer is that of all, so of no policy.
+      // A garbled reply concerns only its own route. A missing reply concerns the whole store, so its event names no policy.
       expect(own.filter((type) => type === "store_degraded")).toHaveLength(how === "garbles" ? 1 : 0);
-      // It comes back by itself, told once.
+      // The store recovers by itself, with a single event.
       store.how = "works";
       for (let n = 0; n < 20; n += 1) {
         await clock.advance(1000);
@@ -173,7 +173,7 @@ test("answers that come late, and callers who have left, change nothing and leav
   const why = new Error("enough");
   controller.abort(why);
   expect(await call).toBe(why);
-  await clock.advance(100); // its time is up, too
+  await clock.advance(100); // its deadline passes too
   for (const answer of pending.splice(0)) answer();
   await turns(100);
   assertIdle(lab);

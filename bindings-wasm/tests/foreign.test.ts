@@ -1,4 +1,4 @@
-/** What comes from elsewhere: classes of another copy, another realm or another package, and mocks. */
+/** Foreign objects: classes of another copy, another realm or another package, and mocks. */
 
 import { FormData as UndiciFormData, Request as UndiciRequest, fetch as undiciFetch } from "undici";
 import { expect, test, vi } from "vitest";
@@ -37,7 +37,7 @@ test("one Response for every call, as mocks give it, is delivered with its body 
   const { fetch } = policy({ preset: "http", ...QUICK, fetch: send });
   const answer = await fetch("http://stock.test/");
   expect([answer.status, await answer.text(), send.mock.calls.length]).toEqual([503, "sold out", 3]);
-  // The next call gets the object that was read: its status counts, and reading it says what is wrong.
+  // The next call gets the object that was already read: its status counts, and reading it raises a clear error.
   const again = await fetch("http://stock.test/");
   expect([again.status, again.bodyUsed]).toEqual([503, true]);
 });

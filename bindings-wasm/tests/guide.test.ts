@@ -1,4 +1,4 @@
-/** The blocks of the pages of docs, each page in order as one module. */
+/** The code blocks of the pages of docs, each page in order as one module. */
 
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
@@ -13,7 +13,7 @@ const COMING_FROM = new URL("../../docs/javascript/coming-from.md", import.meta.
 const FLEET = new URL("../../docs/fleet.md", import.meta.url);
 const MODULE = fileURLToPath(new URL("./guide_gen.ts", import.meta.url));
 
-/** The blocks of a page, from the source of this package. */
+/** The code blocks of a page, with imports from the source of this package. */
 function blocksOf(page: URL): string[] {
   const blocks = [...readFileSync(page, "utf8").matchAll(/```ts\n(.*?)```/gs)].map(
     ([, block]) => block as string,
@@ -26,7 +26,7 @@ function blocksOf(page: URL): string[] {
   );
 }
 
-/** Runs a module of a page's blocks: what it exports. */
+/** Runs a module made of a page's blocks, and returns its exports. */
 async function run(text: string): Promise<Record<string, unknown>> {
   writeFileSync(MODULE, text);
   try {
@@ -36,7 +36,7 @@ async function run(text: string): Promise<Record<string, unknown>> {
   }
 }
 
-/** Runs the blocks of a page, against an origin that answers with these statuses. */
+/** Runs the blocks of a page against an origin that answers with these statuses. */
 async function follow(page: URL, least: number, ...statuses: number[]): Promise<void> {
   const blocks = blocksOf(page);
   expect(blocks.length).toBeGreaterThanOrEqual(least);

@@ -1,4 +1,4 @@
-/** Stores that misbehave: whatever one does, no call is broken or held up for longer than it may, and nothing is left. */
+/** Stores that misbehave: no call breaks or waits longer than its limit, and nothing is left over. */
 
 import { expect, test } from "vitest";
 import { attach, type Store, type StoreAnswer, StoreError } from "../ts/fleet.js";
@@ -13,7 +13,7 @@ const rate = (onLoss: "open" | "closed" | "local"): PolicyOptions => ({
   rateLimit: { permits: 100, per: 1000, burst: 20, lease: 1, store: "fleet", onLoss },
 });
 
-/** The whole of a store of one's own: one method, and here a map behind it. */
+/** A complete store of a user: one method, over a map. */
 class Dictionary implements Store {
   readonly kind = "plain";
   readonly #held = new Map<string, { value: string; ends: number }>();
@@ -80,7 +80,7 @@ const throws = {
   },
 };
 
-/** What a store does. Where it throws it does not answer; the types are what TypeScript would not let pass. */
+/** Behaviours of a store. One that throws does not answer. The types are those that TypeScript would reject. */
 const HOSTILE: Record<string, () => unknown> = {
   "throws no error": () => {
     throw undefined;
@@ -159,7 +159,7 @@ test.each(Object.keys(HOSTILE))("a store that %s", async (how) => {
   expect(told).toEqual(["store_degraded"]);
   const at = clock.now();
   for (let n = 0; n < 20; n += 1) expect(await clock.run(some.run(() => n))).toBe(n);
-  expect(clock.now()).toBe(at); // nobody waits for what is known to be gone
+  expect(clock.now()).toBe(at); // no call waits for a store that is known to be unreachable
   await clock.advance(100);
   assertIdle(lab);
 });

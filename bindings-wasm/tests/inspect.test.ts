@@ -1,4 +1,4 @@
-/** What an engine says when it is asked: explanations, its journal, and what a request says against repeats and races. */
+/** Explanations, the journal, and request options against repeats and hedges. */
 
 import { describe, expect, test, vi } from "vitest";
 import { Engine, explain, type Policy, policy, reportOf, TidegateError } from "../ts/node.js";
@@ -98,7 +98,7 @@ describe("a call", () => {
 });
 
 describe("a journal", () => {
-  /** Something of everything that an engine can be told. */
+  /** Exercises every kind of input of an engine. */
   async function busy(lab: Engine, clock: FakeClock): Promise<Policy> {
     const some = policy({
       name: "busy",

@@ -1,6 +1,6 @@
 /**
- * Answers that no caller receives: a head that arrives after the deadline, after the attempt timeout, after the caller gave up, or behind
- * another attempt's answer. Whatever comes first, each body is closed, once its attempt has ended, and its slot is free.
+ * Responses that no caller receives: the head arrives after the deadline, after the attempt timeout, after the caller gave up, or after
+ * another attempt's response. In every order, each body is closed, and the slot is free once its attempt has ended.
  */
 
 import { getEventListeners } from "node:events";
@@ -13,12 +13,12 @@ import { ADAPTERS, open } from "./support/adapters.js";
 import { failure } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";
 
-/** Bodies that have been made, and how many of them have been closed. */
+/** Bodies, with the number of closed ones. */
 class Bodies {
   made = 0;
   closed = 0;
 
-  /** An answer whose body never ends by itself. */
+  /** A response whose body never ends by itself. */
   web(): Response {
     this.made += 1;
     const close = () => {
@@ -27,7 +27,7 @@ class Bodies {
     return new Response(new ReadableStream({ cancel: close }), { status: 200 });
   }
 
-  /** What node-fetch answers: a stream of Node's. */
+  /** A response as node-fetch returns it: the body is a Node stream. */
   node(): Response {
     this.made += 1;
     const body = new Readable({ read() {} });
@@ -37,14 +37,14 @@ class Bodies {
     return { status: 200, headers: new Headers(), body, bodyUsed: false } as unknown as Response;
   }
 
-  /** What undici's `request` answers. */
+  /** A response as undici's `request` returns it. */
   undici(): unknown {
     const { headers, body } = this.node();
     return { statusCode: 200, headers, body };
   }
 }
 
-/** How a call ends before its answer is there. */
+/** Ways in which a call ends before its response has arrived. */
 const ENDS: Record<string, [settings: PolicyOptions, giveUp: number | undefined]> = {
   "the deadline": [{ deadline: 50 }, undefined],
   "the attempt timeout": [{ attemptTimeout: 50 }, undefined],
@@ -52,7 +52,7 @@ const ENDS: Record<string, [settings: PolicyOptions, giveUp: number | undefined]
   "another attempt's answer": [{ hedge: { delay: 20 } }, undefined],
 };
 
-/** When the head arrives, in milliseconds: after the end, in the same moment before or after it, and well before the end. */
+/** When the head arrives, in milliseconds: after the end of the call, at that moment (before or after it), and well before it. */
 const HEADS = [80, 50, 49.999, 10];
 
 type Send = (
@@ -61,7 +61,7 @@ type Send = (
   signal: AbortSignal,
 ) => Promise<unknown>;
 
-/** What sends, and never listens to the signal of its attempt. */
+/** Transports that ignore the signal of their attempt. */
 const SENDS: Record<string, Send> = {
   fetch: (some, answer, signal) => {
     let attempts = 0;
@@ -84,7 +84,7 @@ async function play(
   const lab = engine({ clock });
   const bodies = new Bodies();
   const caller = new AbortController();
-  // A timer of the test is added before the call's own, so that it fires first where both are due in one moment.
+  // The test's timer is added before the call's, so that it fires first if both are due at the same moment.
   if (giveUp !== undefined) void clock.sleep(giveUp).then(() => caller.abort(new Error("gave up")));
   const some = policy({ engine: lab, ...settings, bulkhead: { maxConcurrency: 1 } });
   const answer = async (attempt: number) => {
@@ -146,7 +146,7 @@ describe.each(Object.keys(ADAPTERS) as (keyof typeof ADAPTERS)[])("%s, in memory
 
 test("a head that is told when the deadline has passed, and its timer has not fired, leaves no slot", async () => {
   let us = 0;
-  const clock: Clock = { us: () => us, watch() {}, changed() {} }; // as of a process that had no time for its timers
+  const clock: Clock = { us: () => us, watch() {}, changed() {} }; // as in a process too busy to run its timers
   const lab = engine({ clock });
   const bodies = new Bodies();
   const fetch = async () => {

@@ -1,6 +1,6 @@
 /**
- * Requests that end in every way there is, over real connections: when they have ended, the process has no socket, no timer and no
- * listener more than before, and the server serves nobody.
+ * Requests that end in every possible way, over real connections. Afterwards the process has no more sockets, timers and listeners than
+ * before, and the server has no request in progress.
  */
 
 import { getEventListeners } from "node:events";
@@ -13,7 +13,7 @@ import { engine } from "./support/setup.js";
 
 type Ask = (url: string, init: { signal: AbortSignal; tidegate: FetchOptions }) => Promise<string>;
 
-/** The adapters over an agent of their own; what they give is read to its end. */
+/** The adapters over an agent of their own; each reads its responses to the end. */
 const ADAPTERS: Record<string, (agent: Agent, settings: PolicyOptions) => Ask> = {
   fetch: (agent, settings) => {
     const send = (input: unknown, init: unknown) =>
@@ -72,13 +72,13 @@ test.each(Object.keys(ADAPTERS).flatMap((name) => Object.keys(ENDS).map((end) =>
       await ask(`${url}${n % 7 === 0 ? "/slow" : "/x"}`, { signal, tidegate: {} }).catch(() => undefined);
     });
     const all = Promise.all(calls);
-    // What has no deadline hangs until its caller gives up.
+    // Calls without a deadline hang until their callers give up.
     setTimeout(() => caller.abort(new Error("enough")), 1500);
     await all;
-    await until(() => lab.snapshot().lingering === 0); // attempts that were stopped have ended
+    await until(() => lab.snapshot().lingering === 0); // stopped attempts have ended
     await until(async () => (await stats()).in_flight === 0);
     expect(getEventListeners(caller.signal, "abort")).toEqual([]);
-    await agent.close(); // which waits for whatever is not closed
+    await agent.close(); // waits until all connections are closed
     await until(
       () => count("TCPSocketWrap") <= (before[0] as number) && count("Timeout") <= (before[1] as number) + 1,
     );

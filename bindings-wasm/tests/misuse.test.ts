@@ -1,4 +1,4 @@
-/** Mistakes that a first user makes: each is told at once, with its way out (J12). */
+/** Mistakes of new users: each raises an error at once that says what to do (J12). */
 
 import { expect, expectTypeOf, test } from "vitest";
 import { type Fetch, type PolicyError, policy, type RunOptions } from "../ts/node.js";

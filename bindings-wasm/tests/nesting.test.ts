@@ -1,4 +1,4 @@
-/** What is around a call is around it alone, however its function comes back. */
+/** A call's scope applies only to that call, in whatever way its function returns. */
 
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { expect, test } from "vitest";
@@ -75,7 +75,7 @@ test.each(["entered", "run", "a resource"] as const)(
 test("what follows is entered in the way that is least work here", () => {
   const { enterWith, getStore } = engine().scopes as Storage<Scope>;
   expect(getStore).toBeTypeOf("function");
-  // Hooks on promises, or a map for each that is entered.
+  // Either promise hooks, or a map for each store that is entered.
   expect(enterWith !== undefined).toBe("_propagate" in AsyncLocalStorage.prototype);
 });
 
@@ -106,7 +106,7 @@ test("work that another one's loop carries out is nested where it is bound to wh
   const outer = policy({ engine: lab, retry });
   const inner = policy({ engine: lab, retry });
   const jobs: (() => void)[] = [];
-  const pool = setInterval(() => jobs.shift()?.(), 1); // whose callbacks know nothing of who has asked
+  const pool = setInterval(() => jobs.shift()?.(), 1); // callbacks without the context of the code that queued them
   const sends = async (bind: <F extends () => void>(job: F) => F) => {
     let sent = 0;
     const fails = () => {

@@ -1,6 +1,6 @@
 /**
- * What `fetch` may answer that is no `Response` of the platform's, and errors that cannot be looked at: none breaks its call, another
- * call, or the timer of all.
+ * Values that `fetch` may return which are not a `Response` of the platform, and errors whose properties cannot be read. None breaks
+ * its call, another call, or the shared timer.
  */
 
 import { Readable } from "node:stream";
@@ -13,7 +13,7 @@ import { engine, turns } from "./support/setup.js";
 
 const URL_ = "http://far.example/x";
 
-/** An answer as node-fetch gives it: its body is a stream of Node's. */
+/** A response as node-fetch returns it: the body is a Node stream. */
 function nodeAnswer(status: number, body: Readable, headers: Record<string, string> = {}): Response {
   const text = async () => {
     let all = "";
@@ -28,7 +28,7 @@ function over(answers: unknown[], settings: PolicyOptions) {
   return policy({ retry: { backoff: { base: 10 } }, preset: "http", ...settings, fetch });
 }
 
-/** Whatever came before, a timeout of another call of the engine still comes in time. */
+/** Checks that a timeout of another call of the engine still fires in time. */
 async function keepsTime(lab: Engine, clock: FakeClock): Promise<void> {
   const other = policy({ engine: lab, attemptTimeout: 30 });
   const late = failure(other.run(hang));
@@ -98,7 +98,7 @@ const locked = (status: number) => {
   return response;
 };
 
-/** Answers that are none, or not quite. */
+/** Values that are no response, or not quite one. */
 const ODD: Record<string, () => unknown> = {
   nothing: () => undefined,
   null: () => null,
@@ -164,14 +164,14 @@ test.each(Object.entries(ODD))(
   },
 );
 
-/** Does it fail with this very object? No promise is resolved with it: that would look for a `then`. */
+/** Whether it fails with this very object. No promise is resolved with the object, because that would read its `then`. */
 const isItsError = (promise: Promise<unknown>, error: unknown) =>
   promise.then(
     () => false,
     (thrown: unknown) => thrown === error,
   );
 
-/** Errors that cannot be looked at. */
+/** Errors whose properties cannot be read. */
 const UNREADABLE: Record<string, () => unknown> = {
   "a message that throws": () => broken("message", new Error("x")),
   "a name that throws": () => broken("name", new Error("x")),
@@ -227,7 +227,7 @@ test.each(Object.entries(UNREADABLE))(
   },
 );
 
-/** Thenables of one's own. */
+/** Foreign thenables. */
 const THENABLES: Record<string, () => unknown> = {
   "throws when its then is read": () => broken("then"),
   "throws when it is called": () => ({

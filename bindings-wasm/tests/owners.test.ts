@@ -1,4 +1,4 @@
-/** Policies that nobody holds are released, and a definition that runs again changes its policy (J3, J6). */
+/** Policies that are no longer referenced are released, and a definition that runs again changes its policy (J3, J6). */
 
 import { expect, test, vi } from "vitest";
 import { definedIn } from "../ts/engine/place.js";
@@ -6,7 +6,7 @@ import { Engine, PolicyError, policy } from "../ts/node.js";
 
 const RETRY = { retry: { maxAttempts: 2, backoff: { base: 0 } } };
 
-/** Collects garbage until it is so; vitest runs with --expose-gc. */
+/** Collects garbage until the condition holds; vitest runs with --expose-gc. */
 async function collected(is: () => boolean): Promise<void> {
   const { gc } = globalThis as { gc?: () => void };
   if (gc === undefined) throw new Error("the tests run with --expose-gc");
@@ -33,7 +33,7 @@ test("a call, a caller and a listener hold their policy", async () => {
   const caller = policy({ engine, ...RETRY }).at({ route: "a" });
   const heard: string[] = [];
   policy({ engine, name: "heard", ...RETRY }).on("*", ({ type }) => heard.push(type));
-  await policy({ engine, ...RETRY }).run(() => 1); // goes
+  await policy({ engine, ...RETRY }).run(() => 1); // is collected
   await collected(() => engine.wanted.size === 3);
   end(1);
   expect(await running).toBe(1);

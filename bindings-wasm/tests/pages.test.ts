@@ -1,4 +1,7 @@
-/** Pages: what is read of an engine with many routes holds the event loop up a page at a time (docs/adr/0022). Work is counted. */
+/**
+ * Page-by-page reading of an engine with many routes blocks the event loop for one page at a time (docs/adr/0022). The tests count
+ * work, not time.
+ */
 
 import { Registry } from "prom-client";
 import { expect, test, vi } from "vitest";
@@ -11,7 +14,7 @@ import { engine } from "./support/setup.js";
 
 const SETTINGS = { retry: { maxAttempts: 1 }, breaker: { consecutive: 5, breakDuration: 60_000 } } as const;
 
-/** An engine of so many routes, each with something to remember, whose module's pages are counted. */
+/** An engine with this many routes, each with state, that counts the pages read from its module. */
 async function many(routes: number) {
   const some = engine({ clock: new FakeClock() });
   const busy = policy({

@@ -1,4 +1,4 @@
-/** `tidegate/parts`: the engine's parts on their own. What the vectors do not ask: mistakes, copies, ends, examples. */
+/** `tidegate/parts`: tests besides the vectors, for mistakes, copies, disposal and examples. */
 
 import { readdirSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -14,7 +14,7 @@ const CLASSES = Object.entries(parts).filter(
   ([, it]) => typeof it === "function" && it.prototype?.copy !== undefined,
 );
 
-/** One of each, with the least that it needs. */
+/** One part of each kind, with minimal settings. */
 const EACH: Record<string, () => parts.Part> = {
   Backoff: () => new parts.Backoff(),
   EarnedBudget: () => new parts.EarnedBudget(),
@@ -174,7 +174,7 @@ test("a part that nobody has any more is given back", async () => {
   for (let n = 0; n < 100; n += 1) new parts.DDSketch().add(n);
   expect(load().part_count()).toBe(before + 100);
   await collected(() => load().part_count() <= before);
-  // A handle that is given again is not taken away with the part that had it before.
+  // Collecting a part must not free a handle that has been reused.
   for (let n = 0; n < 100; n += 1) new parts.DDSketch().dispose();
   const medians = Array.from({ length: 100 }, () => new parts.P2Quantile(0.5));
   for (const median of medians) median.observe(7);

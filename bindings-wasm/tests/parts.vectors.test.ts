@@ -1,9 +1,9 @@
 /**
  * The vectors that every language shares (`tests/README.md`), through `tidegate/parts`.
  *
- * Moments are told from the first one of a case: only differences count, and milliseconds as a number are exact to the
- * microsecond. Core takes any settings, a part only those that a policy may have: cases beyond them are refused, and how many
- * those are is written down here, so that they cannot come to hide the rest.
+ * Moments are relative to the first one of a case: only differences matter, and milliseconds as a number are exact to the microsecond.
+ * Core accepts any settings, a part only those that a policy may have. So a part rejects some cases, and this file states their number,
+ * so that no more cases can be skipped unnoticed.
  */
 
 import { readFileSync } from "node:fs";
@@ -23,7 +23,7 @@ const us = (ms: number) => (ms === Number.POSITIVE_INFINITY ? "never" : Math.rou
 const seen = (value: unknown) => value ?? null;
 const camel = (name: string) => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
 
-/** The settings of a vector as a part takes them: what is null is left out, these are spans. */
+/** The settings of a vector for a part: null is left out, and `spans` names the keys that are spans. */
 function settings(given: Record<string, Any>, ...spans: string[]): Any {
   const there = Object.entries(given).filter(([, value]) => value !== null);
   return Object.fromEntries(
@@ -33,7 +33,7 @@ function settings(given: Record<string, Any>, ...spans: string[]): Any {
 
 type At = (moment: number) => number;
 
-/** Plays every step of a file: steps played, and cases that no policy allows. */
+/** Plays every step of a file. Returns the number of steps played, and of cases that no policy allows. */
 function told<P extends parts.Part | [parts.Part, ...unknown[]]>(
   path: string,
   make: (each: Any, now: number) => P,
@@ -108,7 +108,7 @@ test("both rates follow the published vector", () => {
   expect(steps).toHaveLength(10);
 });
 
-/** The limit in both its forms; the exact one to the last bit. */
+/** The limit in both forms; the exact one to the last bit. */
 function limited(part: parts.Aimd | parts.Gradient2, step: Any): object {
   return { limit: part.limit, exact: part.exact === Number(step.exact) ? step.exact : part.exact };
 }
@@ -145,7 +145,7 @@ test("gradient2 limits", () => {
 });
 
 test.each(["facebook", "rfc8289"] as const)("queues under the law of %s", (law) => {
-  // A queue as its owner keeps it: the part is asked for each waiter, and told when nobody waits.
+  // A queue as its owner keeps it: the owner asks the part about each waiter, and reports when the queue is empty.
   const made = told(
     `codel/${law}.json`,
     (each, now): [parts.CoDel, [number, number][]] => {
@@ -174,7 +174,7 @@ test.each(["facebook", "rfc8289"] as const)("queues under the law of %s", (law) 
   expect(made).toEqual([2765, 0]);
 });
 
-/** Steps played, cases refused: some of the random ones have breaks of a microsecond. */
+/** Steps played, and cases rejected: some of the random ones have break durations of a microsecond. */
 const BREAKERS: Record<string, [number, number]> = {
   body: [31, 0],
   breaks: [57, 0],
@@ -220,7 +220,7 @@ test.each(Object.keys(BREAKERS))("breakers: %s", (name) => {
       else if (step.op === "fork") it.forgetProbes();
       else expect(step.op).toBe("look");
       const more: Any = { state: it.state, failures: it.failures(now), throughput: it.throughput(now) };
-      // In this order: whether it is fresh is a reading of the clock, which `openUntil` is told on.
+      // The order matters: `isFresh` reads the clock, and `openUntil` depends on that reading.
       more.fresh = it.isFresh(now);
       if (it.openUntil !== undefined) more.open_until = Math.round((it.openUntil - at(0)) * 1000);
       return { ...found, ...more };
@@ -268,7 +268,7 @@ test("who counts what", () => {
 });
 
 describe("budgets", () => {
-  /** A file's cases, whatever the part: what differs is what an operation is called. */
+  /** Plays a file's cases for any part; only the names of the operations differ. */
   const play = <P extends parts.Part>(
     kind: string,
     make: (given: Any) => P,
@@ -342,7 +342,7 @@ describe("budgets", () => {
   });
 
   test("quota", () => {
-    const paidFor = (step: Any) => (step.class === "never_sent" ? "transient" : step.class); // at the same price
+    const paidFor = (step: Any) => (step.class === "never_sent" ? "transient" : step.class); // the same price
     const made = play(
       "quota",
       (given) => new parts.RetryQuota(given),

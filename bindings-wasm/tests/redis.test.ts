@@ -1,4 +1,4 @@
-/** The fleet's host on a real Redis, over ioredis and node-redis: shared, lost, and there again. */
+/** The fleet's host on a real Redis, over ioredis and node-redis: sharing, loss and recovery. */
 
 import { Redis as IORedis } from "ioredis";
 import { createClient } from "redis";
@@ -22,7 +22,7 @@ const CLIENTS: Record<string, (port: number) => Promise<Connected>> = {
       enableOfflineQueue: false,
       retryStrategy: () => 50,
     });
-    client.on("error", () => undefined); // it goes on trying
+    client.on("error", () => undefined); // the client reconnects
     await new Promise<void>((done) => client.once("ready", () => done()));
     return { client, close: () => client.disconnect() };
   },
@@ -46,7 +46,7 @@ async function server(): Promise<Redis> {
   return redis;
 }
 
-/** A policy of an engine of its own, as another process has one. */
+/** A policy with an engine of its own, as in another process. */
 async function partner(kind: string, redis: Redis, more: object = {}, storeTimeout = 50): Promise<Policy> {
   const { client, close } = await (CLIENTS[kind] as (typeof CLIENTS)[string])(redis.port);
   ends.push(close);
@@ -56,7 +56,7 @@ async function partner(kind: string, redis: Redis, more: object = {}, storeTimeo
   return policy({ name: "partner", engine: lab, storeTimeout, rateLimit });
 }
 
-/** How many of these calls are let through, and the longest that one took. */
+/** The number of calls admitted, and the longest time that one took. */
 async function ask(some: Policy, calls: number): Promise<[through: number, longest: number]> {
   let through = 0;
   let longest = 0;
@@ -75,7 +75,7 @@ describe.skipIf(PROGRAM === undefined)(
     describe.each(Object.keys(CLIENTS))("%s", (kind) => {
       test("processes share a rate", async () => {
         const redis = await server();
-        const all = await Promise.all([1, 2, 3].map(() => partner(kind, redis, {}, 2000))); // a busy machine is no loss here
+        const all = await Promise.all([1, 2, 3].map(() => partner(kind, redis, {}, 2000))); // a slow machine must not look like a lost store
         const began = performance.now();
         let spent = 0;
         while (performance.now() - began < 1500) {
@@ -117,11 +117,11 @@ describe.skipIf(PROGRAM === undefined)(
         expect((await ask(some, 3))[0]).toBe(3);
         redis.pause();
         const [, longest] = await ask(some, 10);
-        expect(longest).toBeLessThan(20_000); // 50 ms, and whatever else this machine does
+        expect(longest).toBeLessThan(20_000); // 50 ms plus delays of this machine
         const [, then] = await ask(some, 10);
         expect(then).toBeLessThan(20_000);
         redis.resume();
-        await new Promise((done) => setTimeout(done, 50)); // late answers come, and change nothing
+        await new Promise((done) => setTimeout(done, 50)); // late replies arrive and change nothing
       }, 30_000);
 
       test("a client that is closed is a store that is gone", async () => {

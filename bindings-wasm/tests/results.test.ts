@@ -1,4 +1,4 @@
-/** Functions under a policy: what comes back, and what is told of it. */
+/** Functions under a policy: results and reports. */
 
 import { describe, expect, test, vi } from "vitest";
 import * as tidegate from "../ts/node.js";

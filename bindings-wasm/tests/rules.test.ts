@@ -28,7 +28,7 @@ const NAMES = Object.keys(ADAPTERS);
 const FILES = ["adapters.test.ts", "aborts.test.ts", ...NAMES.map((name) => `${name}.test.ts`)];
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url));
 
-/** How many tests vitest collects for each rule and adapter: `fetch > 5: …`, or `5: …` in the adapter's own file. */
+/** Number of tests that vitest collects for each rule and adapter: `fetch > 5: …`, or `5: …` in the adapter's own file. */
 const cells = new Map<string, number>();
 
 beforeAll(() => {

@@ -1,4 +1,4 @@
-/** The scenarios that every language plays (`tests/README.md`), through the public interface and on a fake clock. */
+/** The scenarios shared by all languages (`tests/README.md`), through the public interface and on a fake clock. */
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -20,10 +20,10 @@ interface Ended {
 interface Given extends Ended {
   readonly at: number;
   readonly policy: string;
-  /** Which of the processes makes it. */
+  /** The number of the process that makes the call. */
   readonly process?: number;
   readonly criticality?: tidegate.Criticality;
-  /** Of a request, which goes through `fetch`. */
+  /** The path of a request, which goes through `fetch`. */
   readonly path?: string;
   readonly attempts: Script[];
 }
@@ -32,7 +32,7 @@ interface Scenario {
   readonly name: string;
   readonly seed: number;
   readonly tolerance: number;
-  /** How many share a store. */
+  /** Number of processes that share a store. */
   readonly processes?: number;
   readonly document: object;
   readonly calls: Given[];
@@ -55,7 +55,7 @@ function classify(error: unknown): tidegate.Outcome | undefined {
   return error instanceof Failed ? { kind: error.kind, retryAfter: error.after } : undefined;
 }
 
-/** A sleep that ends at once when the attempt is stopped. */
+/** A sleep that ends immediately when the attempt is stopped. */
 function sleep(clock: FakeClock, ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((done, stop) => {
     signal.addEventListener("abort", () => stop(signal.reason), { once: true });
@@ -63,10 +63,10 @@ function sleep(clock: FakeClock, ms: number, signal: AbortSignal): Promise<void>
   });
 }
 
-/** What a request's init carries to the service of a scenario. */
+/** The init of a request, with the script for the service of a scenario. */
 type Carried = RequestInit & { scripted: (signal: AbortSignal) => Promise<Script> };
 
-/** In the place of the global `fetch`: the service of a scenario. */
+/** The service of a scenario, in place of the global `fetch`. */
 async function service(_input: unknown, init?: RequestInit): Promise<Response> {
   const { scripted, signal } = init as Carried;
   const [, kind, after] = await scripted(signal ?? new AbortController().signal);
@@ -117,7 +117,7 @@ async function call(
   return { starts, ended: Math.ceil(clock.now()), end: end ?? "there is no such policy" };
 }
 
-/** Is every moment as expected, but for the tolerance? */
+/** Whether every moment is as expected, within the tolerance. */
 function close(found: Ended, given: Given, tolerance: number): boolean {
   const due = [...given.starts, given.ended];
   const moments = [...found.starts, found.ended];

@@ -1,4 +1,4 @@
-/** Clients that take a `fetch`, their own retries off, against the origin: one layer repeats, and it is ours. */
+/** SDK clients that take a `fetch`, with their own retries off, against the origin: only the policy repeats requests. */
 
 import { Octokit } from "@octokit/rest";
 import ky from "ky";
@@ -19,7 +19,7 @@ const json = (body: unknown) => ({
 });
 const busy = { status: 503, retry_after: "0", body: '{"error":{"message":"busy"}}' };
 
-/** Requests by attempt: the number that a repeat carries, and its key. */
+/** The origin's log of requests: method, retry header and idempotency key. */
 async function sent(): Promise<[method: string, again: string | undefined, key: string | undefined][]> {
   return (await log()).map(({ method, headers }) => [
     method,

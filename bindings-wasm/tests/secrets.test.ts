@@ -1,6 +1,6 @@
 /**
- * What requests carry is nobody else's: a canary in an address, a header, a body or an error is found in no log line, event, metric,
- * span, journal or saved state of ours; and no key of a route can forge a line of a log.
+ * Secrets in requests stay private: a canary in an address, a header, a body or an error appears in no log line, event, metric, span,
+ * journal or saved state of ours. And no route key can forge a log line.
  */
 
 import { Registry } from "prom-client";
@@ -14,7 +14,7 @@ import { engine } from "./support/setup.js";
 
 const CANARY = "canary-7f3a9";
 
-/** Everything that the engine says, to whomever. */
+/** All output of the engine, in every form. */
 async function told(lab: Engine, work: () => Promise<void>): Promise<string> {
   const lines: unknown[] = [];
   const listening = lab.listen((event) => lines.push(event));
@@ -79,7 +79,7 @@ describe.each(Object.entries(SETTINGS))("%s", (name, settings) => {
   });
 });
 
-/** Keys that would write lines of their own, colour a terminal, or turn text around. */
+/** Keys that would start log lines, colour a terminal, or reverse text. */
 const KEYS = [
   "a\nERROR forged line",
   "a\r\nERROR forged line",
@@ -91,10 +91,10 @@ const KEYS = [
   "byte order\ufeffmark",
   "nul\u0000byte",
 ];
-/** What no line of a log may have: control characters, what ends a line, and what turns text around. */
+/** Characters that no log line may contain: control characters, line terminators, and marks that reverse text. */
 const FORGING = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/u;
 
-/** Lines of ours, without what ends them. */
+/** Lines of ours, joined into one. */
 const flat = (text: unknown) => String(text).replaceAll("\n", "");
 
 test.each(KEYS.map((key) => [JSON.stringify(key), key]))(

@@ -1,4 +1,4 @@
-/** Other ways to a policy: documents, and objects whose methods are under one. */
+/** Other ways to use a policy: documents, and objects whose methods run under one. */
 
 import { describe, expect, test } from "vitest";
 import * as tidegate from "../ts/node.js";

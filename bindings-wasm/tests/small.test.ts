@@ -1,4 +1,4 @@
-/** The shared vectors, through the module that pages begin with: the same decisions, bit for bit. */
+/** The shared vectors, through the small module that pages load first: the same decisions, bit for bit. */
 
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
@@ -12,7 +12,7 @@ import { wasm } from "./support/wasm.js";
 await use(wasm("small"), "small");
 vectors(wasm("small"), true);
 
-/** An engine that does not follow asynchronous work, which takes the full module. */
+/** An engine without nesting, which would need the full module. */
 const engine = () => new Engine({ seed: 1, nesting: false });
 
 const told = (work: () => unknown): string => {
@@ -92,7 +92,7 @@ function* keys(schema: Schema, above: readonly string[] = []): Generator<[string
   }
 }
 
-/** Keys of the full module that mean nothing without one that is known, or a word that is. */
+/** Keys of the full module that have no effect without another key or word that is recognized. */
 const BESIDE = new Set(
   [
     "store_timeout store_exchange retry.max_held rate_limit.lease rate_limit.on_loss",
@@ -104,7 +104,7 @@ const BESIDE = new Set(
     "bulkhead.on_loss breaker.quorum breaker.on_loss",
   ].flatMap((line) => line.split(" ")),
 );
-/** What is so by default, where somebody writes it out. */
+/** Defaults that are written out. */
 const DEFAULTS = ["retry.send_rate = none"];
 
 test("what only the full module has is known before it is asked, and nothing else is taken for it", () => {

@@ -1,4 +1,4 @@
-/** A store that is wrong from the start: no call waits for it longer than `storeTimeout`. */
+/** A store that fails from the start: no call waits for it longer than `storeTimeout`. */
 
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
@@ -18,7 +18,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** The port of a server that says one thing to each command, or nothing at all. */
+/** The port of a server that answers every command with the same text, or never. */
 async function serve(says: string | undefined): Promise<number> {
   const open = new Set<Socket>();
   const server: Server = createServer((socket) => {
@@ -40,7 +40,7 @@ async function serve(says: string | undefined): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** Clients as a program makes them, which does not wait for them. */
+/** Clients as a program makes them, without waiting for their connections. */
 const CLIENTS: Record<string, (host: string, port: number) => RedisClient> = {
   ioredis: (host, port) => {
     const given = { host, port, username: "somebody", password: PASSWORD };
@@ -93,10 +93,10 @@ test.each(Object.keys(CLIENTS).flatMap((kind) => Object.keys(STARTS).map((start)
     for (let n = 0; n < 3; n += 1) {
       const began = performance.now();
       expect(await open.run(() => n)).toBe(n);
-      expect(performance.now() - began).toBeLessThan(30_000); // 50 ms, and whatever else this machine does
+      expect(performance.now() - began).toBeLessThan(30_000); // 50 ms plus delays of this machine
     }
     await until(() => told.length > 0);
-    // Whether a client hands on what the server has said of the password is its own matter.
+    // Whether a client passes on the server's error about the password is up to the client.
     expect(["WRONGPASS", "NOAUTH", "connection", "timeout"]).toContain(told[0]);
     const error = await limited("closed", "closed")
       .run(() => 1)

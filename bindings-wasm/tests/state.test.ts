@@ -1,4 +1,4 @@
-/** What policies share and know: what is around a call, events, saved state, settings that change, pools. */
+/** State of policies: the scope around a call, events, saved state, changed settings, pools. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { describe, expect, test, vi } from "vitest";
@@ -55,7 +55,7 @@ describe("around and inside", () => {
           return attempt.attempt === 1 ? hang(attempt) : undefined;
         },
         { route: user },
-      ); // which has a budget of its own
+      ); // has a budget of its own
       await queueing.run(async () => {
         await clock.sleep(100);
         seen.push(`${user} queue 1 ${users.getStore()}`);

@@ -34,7 +34,7 @@ import { engine } from "./support/setup.js";
 
 const reset = () => Object.assign(new Error("reset"), { code: "ECONNRESET" });
 
-/** Two calls: one that needs two attempts, one that is a mistake; then one that a full bulkhead refuses. */
+/** Two calls, one with two attempts and one with a permanent error; then one that a full bulkhead refuses. */
 async function traffic(some: Engine, clock: FakeClock): Promise<void> {
   const backoff = { base: 100, max: 100, jitter: "none" as const };
   const orders = policy({
@@ -135,7 +135,7 @@ describe("prom-client", () => {
 });
 
 describe("OpenTelemetry", () => {
-  /** The one of OpenTelemetry's context managers that a test needs. */
+  /** A minimal OpenTelemetry context manager. */
   class Contexts implements ContextManager {
     readonly #store = new AsyncLocalStorage<Context>();
     active = () => this.#store.getStore() ?? ROOT_CONTEXT;

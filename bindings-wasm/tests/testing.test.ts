@@ -1,4 +1,4 @@
-/** `tidegate/testing`: the clock, the switches, and what is left. */
+/** `tidegate/testing`: the clock, the switches, and the check for leftovers. */
 
 import { afterEach, describe, expect, test } from "vitest";
 import { defaultEngine, Engine, policy, type Settings } from "../ts/node.js";
@@ -140,7 +140,7 @@ describe("tested", () => {
     const some = policy({ engine: lab, ...settings });
     const quick = setTesting({ attempts: 5 });
     expect(policy({ engine: lab, ...settings }).explain().maxAttempts).toBe(5);
-    const elsewhere = new Function("policy", "options", "return policy(options)"); // in no file
+    const elsewhere = new Function("policy", "options", "return policy(options)"); // not defined in any file
     const other4 = { engine: lab, name: "shared", retry: { maxAttempts: 4 } };
     expect(() => elsewhere(policy, other4)).toThrow(/shared/);
     expect(some.explain().maxAttempts).toBe(5);

@@ -1,4 +1,4 @@
-/** Functions under a policy, in time: waits, timeouts, hedges, and callers who give up. */
+/** Functions under a policy and time: waits, timeouts, hedges, and callers that give up. */
 
 import { describe, expect, test } from "vitest";
 import * as tidegate from "../ts/node.js";
@@ -143,7 +143,7 @@ describe("a caller who gives up", () => {
       retry: { backoff: { base: 1000 } },
     });
     const why = new Error("never mind");
-    // Before it has begun.
+    // Before it begins.
     expect(await failure(some.run(() => 1, { signal: AbortSignal.abort(why) }))).toBe(why);
     expect(lab.snapshot().policies[some.name]?.attempts).toBe(0);
     // While it runs.
@@ -158,13 +158,13 @@ describe("a caller who gives up", () => {
     running.abort(why);
     expect(await one).toBe(why);
     expect(aborted).toEqual([why]);
-    // While it waits for its next attempt.
+    // While it waits for the next attempt.
     const waiting = new AbortController();
     const three = failure(some.run(script(reset()), { signal: waiting.signal }));
     await turns();
     waiting.abort(why);
     expect(await three).toBe(why);
-    // While its function has not even returned.
+    // Before its function has returned.
     const within = new AbortController();
     const four = some.run(
       () => {

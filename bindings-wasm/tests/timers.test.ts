@@ -1,4 +1,4 @@
-/** Time as the platform has it: fake timers of test frameworks drive every wait with no set-up. */
+/** Time of the platform: the fake timers of test frameworks drive every wait without set-up. */
 
 import FakeTimers from "@sinonjs/fake-timers";
 import { afterEach, describe, expect, test, vi } from "vitest";
@@ -8,7 +8,7 @@ import { hang } from "./support/functions.js";
 import { random } from "./support/random.js";
 import { engine, turns } from "./support/setup.js";
 
-/** What moves the time of a test. */
+/** A way to advance the time of a test. */
 interface Mover {
   install(): void;
   advance(ms: number): Promise<unknown>;
@@ -149,7 +149,7 @@ describe("the ticker", () => {
     const { ticker, fired, owner, set } = make();
     const places = [ticker.add(owner("b"), 20_000), ticker.add(owner("a"), 10_000)];
     vi.advanceTimersByTime(10);
-    expect(fired).toEqual([]); // by its own clock no time has passed
+    expect(fired).toEqual([]); // no time has passed on the ticker's own clock
     set(10_000);
     vi.advanceTimersByTime(10);
     expect(fired).toEqual(["a"]);
@@ -233,7 +233,7 @@ describe("the ticker", () => {
     expect(refs()).toBe(before + 1);
     ticker.drop(call);
     expect(refs()).toBe(before);
-    ticker.set(body, 50e6); // which makes another timer
+    ticker.set(body, 50e6); // this makes another timer
     expect(refs()).toBe(before);
     ticker.drop(body);
     expect([refs(), ticker.size]).toEqual([before, 0]);

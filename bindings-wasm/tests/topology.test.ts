@@ -79,7 +79,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-/** Engines of two processes, each with a client of its own; and what they say of their store. */
+/** Engines of two processes, each with a client of its own, and their events about the store. */
 async function processes(
   kinds: typeof CLUSTERS,
   kind: string,
@@ -97,7 +97,7 @@ async function processes(
     });
     const store = new RedisStore(client, { kind: more.plain ? "plain" : "lua" });
     attach(store, { engine: lab, namespace: more.namespace });
-    ends.push(() => until(() => lab.ticker.size === 0)); // commands are answered before their client is closed
+    ends.push(() => until(() => lab.ticker.size === 0)); // commands must be answered before their client is closed
     engines.push(lab);
   }
   return { told, engines };
@@ -194,7 +194,7 @@ describe.skipIf(PROGRAM === undefined)("on three nodes (needs redis-server)", ()
   });
 });
 
-/** Any span spends at most what flows in it, two bursts and the leases. */
+/** Checks the bound for every time span: at most its refill, two bursts and the leases are spent. */
 async function windows(engines: Engine[], told: string[]): Promise<void> {
   const rateLimit = { permits: 100, per: 1000, burst: 50, lease: 5, store: "fleet" as const };
   const all = engines.map((lab) => policy({ name: "partner", engine: lab, rateLimit, ...patient }));

@@ -25,7 +25,7 @@ function under(some: tidegate.Policy, options: Agent.Options = {}): Dispatcher {
   return agent.compose(interceptor(some));
 }
 
-/** A request under the preset for HTTP, and all of its answer. */
+/** Makes a request under the preset for HTTP and reads the whole response. */
 async function ask(url: string, options: object = {}, some = http(), agent: Agent.Options = {}) {
   const response = await request(url, { dispatcher: under(some, agent), ...options });
   return { ...response, text: await response.body.text(), report: reportOf(response.context) };
@@ -156,7 +156,7 @@ describe("6: every wait is cancellable", () => {
     const began = performance.now();
     controller.abort(why);
     expect(await call).toBe(why);
-    expect(performance.now() - began).toBeLessThan(5000); // and not the 10 s, or for ever
+    expect(performance.now() - began).toBeLessThan(5000); // instead of 10 s, or forever
     await until(async () => (await stats()).in_flight === 0);
   });
 

@@ -1,4 +1,4 @@
-/** The adapters over transports that answer from memory, for rules about time and about everything that can happen. */
+/** The adapters over transports in memory, for rules about time and for exhaustive tests. */
 
 import { Dispatcher, request } from "undici";
 import {
@@ -11,22 +11,22 @@ import {
 } from "../../ts/node.js";
 import { interceptor } from "../../ts/undici.js";
 
-/** What the far side answers to a request: it may wait, on whatever clock, and throw. */
+/** The server's response to a request. The server may wait, on any clock, and throw. */
 export interface Answered {
   readonly status: number;
   readonly headers?: Record<string, string>;
-  /** Comes in pieces, each after a turn. */
+  /** The body in pieces, each after a turn. */
   readonly body?: string[];
 }
 
-/** The far side. */
+/** The server. */
 export type Far = (
   attempt: number,
   headers: Record<string, string>,
   signal: AbortSignal,
 ) => Promise<Answered> | Answered;
 
-/** What a caller gets. */
+/** A response as the caller gets it. */
 export interface Got {
   readonly status: number;
   readonly text: () => Promise<string>;
@@ -41,7 +41,7 @@ export interface Client {
 
 const URL_ = "http://far.example/x";
 
-/** Bodies that are being read, and requests that are out: for leaks. */
+/** Number of bodies being read and requests in flight, to find leaks. */
 export const open = { bodies: 0 };
 
 function streamed(pieces: string[], signal: AbortSignal | undefined): ReadableStream<Uint8Array> {
@@ -79,7 +79,7 @@ function streamed(pieces: string[], signal: AbortSignal | undefined): ReadableSt
   );
 }
 
-/** `policy.fetch`, whose `fetch` is the far side. */
+/** `policy.fetch` over the server in memory. */
 function overFetch(settings: PolicyOptions, far: Far): Client {
   let attempts = 0;
   const some = policy({
@@ -213,5 +213,5 @@ function overUndici(settings: PolicyOptions, far: Far): Client {
   };
 }
 
-/** The adapters, as `tests/rules.test.ts` names them. */
+/** The adapters, under the names of `tests/rules.test.ts`. */
 export const ADAPTERS = { fetch: overFetch, undici: overUndici } as const;

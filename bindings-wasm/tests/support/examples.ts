@@ -7,7 +7,7 @@ const COMMENT =
   /\/\*\*((?:(?!\*\/)[\s\S])*?@example(?:(?!\*\/)[\s\S])*?)\*\/\s*(?:export )?(?:static )?(?:async )?(?:class |function )?(\w+)/g;
 let made = 0;
 
-/** Runs the examples of these files of `ts`, each in a block of its own: the names of what they belong to. */
+/** Runs the examples of these files of `ts`, each in a block of its own, and returns the names of the documented items. */
 export async function examples(files: readonly string[], head: string): Promise<string[]> {
   const blocks: string[] = [];
   const names: string[] = [];

@@ -2,12 +2,12 @@
 
 import type { Attempt } from "../../ts/node.js";
 
-/** An error that may pass. */
+/** A transient error. */
 export function reset(): Error {
   return Object.assign(new Error("reset"), { code: "ECONNRESET" });
 }
 
-/** A function that fails so many times, and then says how often it has been called. */
+/** A function that fails this many times, then returns the number of its calls. */
 export function failing(times: number): () => Promise<number> {
   let n = 0;
   return async () => {
@@ -17,7 +17,7 @@ export function failing(times: number): () => Promise<number> {
   };
 }
 
-/** A function that answers these in order: errors are thrown. */
+/** A function that returns these values in order, and throws the errors among them. */
 export function script<T>(...answers: (T | Error)[]): () => Promise<T> {
   return async () => {
     const answer = answers.shift();
@@ -26,12 +26,12 @@ export function script<T>(...answers: (T | Error)[]): () => Promise<T> {
   };
 }
 
-/** A function that ends when it is stopped, and not before. */
+/** A function that ends only when it is stopped. */
 export function hang({ signal }: Attempt): Promise<never> {
   return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)));
 }
 
-/** What a promise that has to fail fails with. */
+/** The error of a promise that must fail. */
 export async function failure(promise: Promise<unknown>): Promise<unknown> {
   const settled = await promise.then(
     (value) => ({ value }),
@@ -41,7 +41,7 @@ export async function failure(promise: Promise<unknown>): Promise<unknown> {
   return settled.error;
 }
 
-/** A function whose attempts end when the test says so. */
+/** A function whose attempts end when the test lets them. */
 export function gate(): {
   work: (attempt: Attempt) => Promise<string>;
   open: ((value: string) => void)[];

@@ -1,6 +1,6 @@
-/** The collector of garbage, asked for: `--expose-gc` is among vitest's arguments. */
+/** Garbage collection on request: vitest runs with `--expose-gc`. */
 
-/** Collects until something is so. */
+/** Collects garbage until the condition holds. */
 export async function collected(so: () => boolean, ms = 10_000): Promise<void> {
   const end = performance.now() + ms;
   const { gc } = globalThis as { gc?: () => void };

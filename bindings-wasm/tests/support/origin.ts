@@ -1,4 +1,4 @@
-/** The faulty server of `tests/origin`, started once for all tests: `TIDEGATE_ORIGIN` names its program. */
+/** The faulty server of `tests/origin`, started once for all tests; `TIDEGATE_ORIGIN` names its program. */
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";

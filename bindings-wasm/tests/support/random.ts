@@ -1,8 +1,8 @@
-/** Randomness that a failing test names, and that can be had again: `TIDEGATE_SEED=… npm test`. */
+/** Reproducible randomness: a failing test prints its seed. `TIDEGATE_SEED=… npm test` repeats it. */
 
 import { onTestFailed } from "vitest";
 
-/** Numbers from 0 to 1 (mulberry32). The seed is printed where the test fails. */
+/** Numbers from 0 to 1 (mulberry32). The seed is printed if the test fails. */
 export function random(seed = Number(process.env["TIDEGATE_SEED"] ?? Date.now() % 2 ** 32)): () => number {
   let state = seed >>> 0;
   onTestFailed(() => console.error(`seed ${seed}: again with TIDEGATE_SEED=${seed}`));

@@ -1,4 +1,4 @@
-/** Servers of a test's own, Redis or Valkey: on free ports, in folders of their own, and gone with the test. */
+/** Servers for a single test, Redis or Valkey: on free ports, in folders of their own, and removed after the test. */
 
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
@@ -7,7 +7,7 @@ import { type AddressInfo, connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** The program: `TIDEGATE_REDIS_SERVER` names it, else the one that is there; undefined where there is none. */
+/** The server program: `TIDEGATE_REDIS_SERVER` names it; else the one installed; undefined if there is none. */
 export const PROGRAM = (
   process.env["TIDEGATE_REDIS_SERVER"]
     ? [process.env["TIDEGATE_REDIS_SERVER"]]
@@ -21,7 +21,7 @@ if (
   throw new Error("needs redis-server or valkey-server on PATH, or in TIDEGATE_REDIS_SERVER");
 }
 
-/** A port that has no server: where one is to be started, or where a connection is to be refused. */
+/** A port without a server, on which to start one or to have a connection refused. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -57,14 +57,14 @@ export class Redis {
     this.#more = more;
   }
 
-  /** Starts one, with these options beside those that all have. */
+  /** Starts a server with these options in addition to the common ones. */
   static async start(...more: string[]): Promise<Redis> {
     const made = new Redis(await freePort(), more);
     await made.again();
     return made;
   }
 
-  /** A sentinel that watches the server on a port, under a name. */
+  /** Starts a sentinel that watches the server on a port, under a name. */
   static async watching(name: string, port: number): Promise<Redis> {
     const made = new Redis(await freePort(), ["--sentinel"]);
     const lines = [
@@ -72,7 +72,7 @@ export class Redis {
       "bind 127.0.0.1",
       `dir ${made.#folder}`,
       `sentinel monitor ${name} 127.0.0.1 ${port} 1`,
-      `sentinel down-after-milliseconds ${name} 1000`, // a busy machine is no failure
+      `sentinel down-after-milliseconds ${name} 1000`, // a slow machine must not count as a failure
       `sentinel failover-timeout ${name} 5000`,
     ];
     made.#config = join(made.#folder, "sentinel.conf");
@@ -81,12 +81,12 @@ export class Redis {
     return made;
   }
 
-  /** As a service that forbids scripts. */
+  /** Starts a server like a service that forbids scripts. */
   static withoutScripts(): Promise<Redis> {
     return Redis.start("--rename-command", "EVAL", "", "--rename-command", "EVALSHA", "");
   }
 
-  /** Sends one command over a connection of its own: what comes back, as it stands on the wire. */
+  /** Sends one command over a new connection and returns the raw reply. */
   async command(...words: string[]): Promise<string> {
     const socket = connect(this.port, "127.0.0.1");
     try {
@@ -99,7 +99,7 @@ export class Redis {
     }
   }
 
-  /** Starts it where it was, empty. */
+  /** Starts it again on its port, empty. */
   async again(): Promise<void> {
     const options = ["--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", this.#folder];
     const all =
@@ -114,7 +114,7 @@ export class Redis {
     }
   }
 
-  /** Whatever it held is lost. */
+  /** Kills the server; its data is lost. */
   async kill(): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -124,7 +124,7 @@ export class Redis {
     await ended;
   }
 
-  /** Connections stay, and nothing answers. */
+  /** Pauses the server: connections stay open, and nothing answers. */
   pause(): void {
     this.#child?.kill("SIGSTOP");
   }
@@ -139,7 +139,7 @@ export class Redis {
   }
 }
 
-/** One sentinel, which alone decides, and the two servers that it watches: a primary and its replica. */
+/** One sentinel, with a quorum of one, and the two servers that it watches: a primary and its replica. */
 export class Sentinel {
   static readonly NAME = "shop";
   readonly primary: Redis;
@@ -153,7 +153,7 @@ export class Sentinel {
   }
 
   static async start(): Promise<Sentinel> {
-    const primary = await Redis.start("--repl-diskless-sync-delay", "0"); // else it waits 5 s for more replicas
+    const primary = await Redis.start("--repl-diskless-sync-delay", "0"); // otherwise it waits 5 s for more replicas
     const replica = await Redis.start("--replicaof", "127.0.0.1", String(primary.port));
     await told(replica, "master_link_status:up", "INFO", "replication");
     const sentinel = await Redis.watching(Sentinel.NAME, primary.port);
@@ -167,7 +167,7 @@ export class Sentinel {
   }
 }
 
-/** Waits until a server's answer to a command has a text in it. */
+/** Waits until a server's reply to a command contains a text. */
 async function told(server: Redis, text: string, ...command: string[]): Promise<void> {
   const end = performance.now() + 30_000;
   while (!(await server.command(...command)).includes(text)) {
@@ -176,7 +176,7 @@ async function told(server: Redis, text: string, ...command: string[]): Promise<
   }
 }
 
-/** Three nodes that share the slots. */
+/** A cluster of three nodes. */
 export class Cluster {
   readonly nodes: readonly Redis[];
 

@@ -1,8 +1,8 @@
-/** The faulty origin, from inside a test. */
+/** The faulty origin, for use in a test. */
 
 import { inject } from "vitest";
 
-/** A request as the origin logs it. */
+/** A request in the origin's log. */
 export interface Logged {
   readonly path: string;
   readonly method: string;
@@ -12,7 +12,7 @@ export interface Logged {
   readonly connection: number;
 }
 
-/** An answer, as the origin's README describes it; a number is a status. */
+/** A response, as the origin's README describes it; a number is a status. */
 export type Answer = number | Readonly<Record<string, unknown>>;
 
 async function control(method: string, path: string, body?: unknown): Promise<unknown> {
@@ -23,7 +23,7 @@ async function control(method: string, path: string, body?: unknown): Promise<un
   return text === "" ? undefined : JSON.parse(text);
 }
 
-/** The answers to the requests of a path of this test's own, in order. */
+/** Sets the origin's responses, in order, and returns the address to request. */
 export async function origin(...answers: Answer[]): Promise<string> {
   const path = "/x";
   await control("PUT", "/script", {
@@ -34,13 +34,13 @@ export async function origin(...answers: Answer[]): Promise<string> {
   return inject("url") + path;
 }
 
-/** A script of the origin's own. */
+/** Gives the origin a whole script. */
 export async function scripted(script: object): Promise<string> {
   await control("PUT", "/script", script);
   return inject("url");
 }
 
-/** What it has received, oldest first. */
+/** The requests that it has received, oldest first. */
 export async function log(): Promise<Logged[]> {
   const entries = (await control("GET", "/log")) as (Omit<Logged, "headers"> & {
     headers: [string, string][];
@@ -48,7 +48,7 @@ export async function log(): Promise<Logged[]> {
   return entries.map((entry) => ({ ...entry, headers: Object.fromEntries(entry.headers) }));
 }
 
-/** Its counts. */
+/** Its counters. */
 export async function stats(): Promise<{ requests: number; connections_open: number; in_flight: number }> {
   return (await control("GET", "/stats")) as {
     requests: number;
@@ -57,7 +57,7 @@ export async function stats(): Promise<{ requests: number; connections_open: num
   };
 }
 
-/** Waits until something is so. */
+/** Waits until the condition holds. */
 export async function until(so: () => Promise<boolean> | boolean, ms = 60_000): Promise<void> {
   const end = performance.now() + ms;
   while (!(await so())) {

@@ -1,4 +1,4 @@
-/** For every test: engines of its own, and nothing left behind (rule 14): no call, timer, socket, server or listener. */
+/** Set-up of every test: engines of its own, and a check that nothing is left (rule 14): no call, timer, socket, server or listener. */
 
 import { afterEach, beforeEach, expect } from "vitest";
 import { provide } from "../../ts/engine/module.js";
@@ -6,32 +6,32 @@ import { Engine, type EngineOptions } from "../../ts/node.js";
 import { provide as provideParts } from "../../ts/parts/native.js";
 import { wasm } from "./wasm.js";
 
-// The sources have no modules beside them; what has been built has.
+// The sources have no modules beside them; the build output has.
 provide({ now: () => wasm("tidegate") });
 provideParts({ now: () => wasm("parts") });
 
 const engines: Engine[] = [];
 
-/** An engine that is looked at when the test has ended: no call, waiter or timer may be left. */
+/** An engine that is checked when the test has ended: no call, waiter or timer may be left. */
 export function engine(options: EngineOptions = {}): Engine {
   const made = new Engine({ seed: 1, ...options });
   engines.push(made);
   return made;
 }
 
-/** Everything that is under way has had its turn. */
+/** Lets pending promise callbacks run. */
 export async function turns(count = 20): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await Promise.resolve();
 }
 
 const OURS = new URL("../../ts/", import.meta.url).pathname;
 
-/** What our sources listen to of the signals of this test, as long as they do: a signal by the function that listens. */
+/** The current listeners of our sources on the signals of this test: the signal of each listener function. */
 const listeners = new Map<unknown, AbortSignal>();
 
 const { addEventListener, removeEventListener } = EventTarget.prototype;
 
-/** Does the code that has called this function's caller stand among our sources? Frames as they are cost little. */
+/** Whether the caller of the calling function is in our sources. Reading raw stack frames is cheap. */
 function isOurs(): boolean {
   const { prepareStackTrace, stackTraceLimit } = Error;
   Error.prepareStackTrace = (_, frames) => frames[2]?.getFileName() ?? "";
@@ -51,12 +51,12 @@ AbortSignal.prototype.removeEventListener = function (this: AbortSignal, ...give
   return Reflect.apply(removeEventListener, this, given);
 } as typeof AbortSignal.prototype.removeEventListener;
 
-/** How many sockets and servers hold the process up. Those that wait in a pool do not. */
+/** Number of sockets and servers that keep the process alive. Idle sockets of a pool do not count. */
 function sockets(): number {
   return process.getActiveResourcesInfo().filter((kind) => /^TCP(?:Socket|Server)Wrap$/.test(kind)).length;
 }
 
-// A test may have its own timers when it ends.
+// Captured here, because a test may still have fake timers when it ends.
 const later = setImmediate;
 const now = performance.now.bind(performance);
 
@@ -71,7 +71,7 @@ afterEach(async () => {
   const end = now() + 30_000;
   while (sockets() > before && now() < end) await new Promise((done) => later(done));
   expect(sockets(), "sockets and servers that are left open").toBeLessThanOrEqual(before);
-  // A signal that has fired has let go of those who listened to it.
+  // A signal that has fired has released its listeners.
   const left = [...listeners].filter(([, signal]) => !signal.aborted);
   expect(left, "listeners of signals that are left").toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** The vectors that every language shares (`tests/README.md`), through the WebAssembly and nothing else: what one module decides. */
+/** The vectors shared by all languages (`tests/README.md`), through the WebAssembly alone: the decisions of one module. */
 
 import { readdirSync, readFileSync } from "node:fs";
 import { describe, expect, test } from "vitest";
@@ -38,10 +38,10 @@ function fresh(seed: number): [Native, number] {
   return [native, native.engine(Math.floor(seed / 2 ** 32), seed % 2 ** 32, 10_000, 0)];
 }
 
-/** A policy that only the full module has. */
+/** The result for a policy that only the full module has. */
 const FULL: string[] = ["it takes the full module"];
 
-/** Takes a policy in: its number, or the keys that are wrong. */
+/** Takes a policy in. Returns its number, or the keys with mistakes. */
 function take(native: Native, engine: number, { name, pairs }: Named): number | string[] {
   stage(name, pairs as readonly Pair[]);
   const number = native.policy(engine);
@@ -85,7 +85,7 @@ interface Script {
 
 const all = files<{ vectors: Script[] }>("engine").flatMap(({ vectors }) => vectors);
 
-/** Has the small module what a script asks for beside its policies: no pools, no calls within calls? */
+/** Whether the small module can play a script, apart from its policies: no pools, no nested calls. */
 function isPlain({ pools = [], script }: Script): boolean {
   return (
     pools.length === 0 &&
@@ -93,7 +93,7 @@ function isPlain({ pools = [], script }: Script): boolean {
   );
 }
 
-/** Asks the module in force, of this code, for everything that stands in the vectors. The small one is not asked for what it refuses. */
+/** Runs all vectors on a module with this code. For the small one, leaves out what it rejects. */
 export function vectors(code: Uint8Array<ArrayBuffer>, small: boolean): void {
   const scripts = all.filter((script) => !small || isPlain(script));
   test("there are scripts", () => expect(scripts.length).toBeGreaterThan(small ? 100 : 200));
@@ -288,7 +288,7 @@ export function vectors(code: Uint8Array<ArrayBuffer>, small: boolean): void {
 
   if (small) {
     test("what the small module refuses, it refuses by name", () => {
-      // Scripts whose policies it takes must not be few, or this file would test nothing.
+      // The module must accept enough policies of the scripts, otherwise this file would test nothing.
       expect(refused).toBeGreaterThan(20);
       expect(scripts.length - refused).toBeGreaterThan(60);
     });
