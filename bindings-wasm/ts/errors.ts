@@ -101,7 +101,7 @@ export interface Limits {
   acquireTimeout: number | null;
 }
 
-/** No slot was free, or none came free in time. */
+/** No slot was free, or none became free in time. */
 export class BulkheadFull extends Rejected {
   /** @internal */
   static override [KIND]: Kind = ["BulkheadFull"];
@@ -160,7 +160,7 @@ export class CallLost extends TidegateError {
   declare readonly code: "call_lost";
 }
 
-/** The last attempt ran out of `attemptTimeout`, and we stopped it. */
+/** The last attempt exceeded `attemptTimeout` and was stopped. */
 export class AttemptTimeout extends TidegateError {
   /** @internal */
   static override [KIND]: Kind = ["AttemptTimeout", 504];

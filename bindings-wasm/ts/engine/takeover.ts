@@ -20,7 +20,7 @@ const [POLICY, ROUTE, BEGIN, ON, WAKES, FELL_BACK, SUBSCRIBE, MEASURE] = [0, 1, 
 
 /** The inputs of an engine under the small module. */
 export class Inputs {
-  /** Each with its kind first. */
+  /** The inputs, each as its kind followed by its numbers. */
   #numbers: number[] = [];
   #texts: (string | readonly Pair[])[] = [];
   #count = 0;

@@ -8,12 +8,12 @@
  * | For | Parts |
  * |---|---|
  * | delays | `Backoff`, `parseRetryAfter` |
- * | how many retries | `EarnedBudget`, `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
+ * | retry budgets | `EarnedBudget`, `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
  * | retry tokens | `RetryStrategy` |
- * | how fast | `TokenBucket`, `Gcra`, `CubicRate` |
- * | how much at once | `Aimd`, `Gradient2`, `CoDel` |
+ * | rate limits | `TokenBucket`, `Gcra`, `CubicRate` |
+ * | concurrency limits and queues | `Aimd`, `Gradient2`, `CoDel` |
  * | admission | `CircuitBreaker`, `AdaptiveThrottle` |
- * | how slow | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
+ * | latency quantiles | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
  */
 
 import { streamed } from "../engine/module.js";

@@ -5,7 +5,7 @@ import type { Pair } from "../engine/native.js";
 import { ModuleUnavailable, NotReady } from "../errors.js";
 import type { Exports } from "./exports.js";
 
-/** What the module exports: numbers in and out, words of 64 bits as `bigint`. */
+/** The exports of the module: numbers in and out, 64-bit words as `bigint`. */
 export interface Native extends Exports {
   readonly memory: WebAssembly.Memory;
   breaker_evidence(kind: number): number;

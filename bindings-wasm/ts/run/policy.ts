@@ -290,7 +290,7 @@ function runOf<T>(first: First<T>): Run<T> {
 
 let fresh = 0;
 
-/** A named set of components: what happens around a call. */
+/** A named set of components that run around a call. */
 export class Policy<F = never> extends Caller<F> {
   /** Its name in errors and telemetry. */
   readonly name: string;
@@ -406,7 +406,7 @@ function freshName(): string {
 /**
  * A policy: a named set of components. Spans are in milliseconds.
  *
- * @throws PolicyError with every mistake there is: the key, the value and the rule.
+ * @throws PolicyError With all mistakes: the key, the value and the rule of each.
  * @example
  * ```ts
  * const { fetch } = policy({ preset: "http", bulkhead: { maxConcurrency: 20 } });

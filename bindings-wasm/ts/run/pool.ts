@@ -19,7 +19,7 @@ export class Pool {
   readonly engine: Engine;
 
   /**
-   * @throws PolicyError with every mistake there is.
+   * @throws PolicyError With all mistakes.
    * @example
    * ```ts
    * const db = new Pool("db", { bulkhead: { maxConcurrency: 10, maxQueue: 50 } });

@@ -11,7 +11,7 @@ export type Methods<O> = { [K in keyof O]: O[K] extends (...args: never[]) => un
 export interface WrapOptions<O> {
   /** The methods to wrap; all by default. */
   readonly methods?: readonly Methods<O>[] | undefined;
-  /** The route of a call, from the method's name and its arguments; the name if left out. */
+  /** The route of a call, from the method's name and its arguments; the name by default. */
   readonly route?: ((method: string, args: readonly unknown[]) => string) | undefined;
 }
 

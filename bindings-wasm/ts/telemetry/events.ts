@@ -2,7 +2,7 @@
 
 import type { Class } from "../engine/wire.js";
 
-/** The types of events: a closed list. */
+/** The types of events: a fixed list. */
 export type EventType =
   | "call_done"
   | "attempt_started"
