@@ -1,6 +1,7 @@
-//! `cargo xtask deep`: what takes minutes and nightly. libFuzzer on every target of `tests/fuzz`, tests that are too long for
-//! `cargo xtask test`, the guided search, mutants of core, random traces through every language, the lab's tables with many
-//! seeds, and Miri on the engine's own books. What is missing is installed, or the step says "not run".
+//! `cargo xtask deep`: checks that take minutes or need nightly. libFuzzer on every target of `tests/fuzz`, tests that
+//! are too long for `cargo xtask test`, the guided search, mutants of core, random traces through every language, the
+//! lab's tables with many seeds, and Miri on the engine's internals. Missing tools are installed, or the step reports
+//! "not run".
 
 use crate::cargo;
 use crate::gate;
@@ -21,7 +22,7 @@ const LONG: &str = "Long tests";
 const MIRI: &str = "Miri";
 const MUTANTS: &str = "Mutants";
 const SEARCH: &str = "Guided search";
-/// The parts by the names that the command line has for them.
+/// The parts with their names on the command line.
 const PARTS: [(&str, &str); 7] = [
     ("fuzz", FUZZ),
     ("long", LONG),
@@ -32,17 +33,18 @@ const PARTS: [(&str, &str); 7] = [
     ("miri", MIRI),
 ];
 const CARGO_FUZZ: &str = "0.13.2";
-/// What Miri looks at: the tests of the arena, the blocks beside calls and the lists through them. More would take hours.
+/// The tests that Miri runs: those of the arena, the blocks beside calls and the lists through them. More would take
+/// hours.
 const UNDER_MIRI: &str = "engine::";
 const MIRI_SECONDS: u32 = 900;
-/// A file of the corpus is no longer than this.
+/// Option that limits the size of a corpus file.
 const LONGEST: &str = "-max_len=2048";
 
-/// `cargo xtask deep [minutes] [part] [mutants…]`: so many minutes for each target of the fuzzer and for the search, of one part
-/// or of all; of the mutants those whose names begin so.
+/// `cargo xtask deep [minutes] [part] [mutants…]`: runs each fuzz target and the search for this many minutes, for one
+/// part or for all; of the mutants only those whose names begin with one of the given words.
 ///
 /// # Errors
-/// There is no such part, or names are no mutants'.
+/// No part has this name, or the words name no mutants.
 pub fn deep(shop: &Shop, minutes: u32, part: Option<&str>, names: &[String]) -> Result<ExitCode> {
     let parts: Vec<&str> = PARTS.iter().map(|part| part.0).collect();
     if let Some(part) = part.filter(|part| !parts.contains(part)) {
@@ -94,7 +96,7 @@ fn fuzzing(shop: &Shop, minutes: u32, report: &mut Report) {
     }
 }
 
-/// Tests that are too long for each change, and more of what each change runs a little of.
+/// Runs tests that are too long for each change, and larger versions of tests that each change runs briefly.
 fn long(shop: &Shop, report: &mut Report) {
     report.step(LONG, "a million steps of random scripts, every rule at each (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "rules", "--"];
@@ -144,7 +146,7 @@ fn searches(shop: &Shop, minutes: u32, report: &mut Report) {
 }
 
 fn lab(shop: &Shop, minutes: u32, report: &mut Report) {
-    // A run of 100 seeds simulates 600 million calls.
+    // 100 seeds simulate 600 million calls.
     let seeds = (20 * minutes).min(100).to_string();
     report.step(LAB, &format!("all tables, {seeds} seeds"), || {
         let run = ["run", "--profile", "checked", "-p", "tidegate-lab", "--", "all", "--seeds", &seeds];
@@ -152,18 +154,18 @@ fn lab(shop: &Shop, minutes: u32, report: &mut Report) {
     });
 }
 
-/// Looks for schedules that break the printed bound, from a seed that is printed.
+/// Searches for schedules that exceed the printed bound, from a seed that is printed.
 fn search(shop: &Shop, minutes: u32) -> Verdict {
     let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "search", "--"];
     let run = cargo(shop).args(run).args(["--ignored", "--nocapture"]);
-    // Others each time: the day is enough.
+    // A seed that differs from day to day is enough.
     let day = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |span| span.as_secs() / 86_400);
     let run = run.env("TIDEGATE_SEARCH_SEED", day.to_string());
     let run = run.env("TIDEGATE_SEARCH_SECONDS", (60 * u64::from(minutes)).to_string());
     Verdict::tests(run.stream(), Counts::from_cargo)
 }
 
-/// The targets, which are the folders of the corpus; a test keeps it so.
+/// The targets, which are the folders of the corpus; a test checks that.
 fn targets(shop: &Shop) -> Vec<String> {
     let entries = fs::read_dir(shop.root.join("tests/fuzz/corpus")).into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -171,11 +173,11 @@ fn targets(shop: &Shop) -> Vec<String> {
     names
 }
 
-/// Explores one target from its corpus; what fails is made small and left where it can be committed.
+/// Explores one target from its corpus. Shrinks a failing input and stores it where it can be committed.
 fn explore(shop: &Shop, tools: &Path, target: &str, minutes: u32) -> Verdict {
     let run = || -> Result<Vec<PathBuf>> {
         let corpus = shop.root.join("tests/fuzz/corpus").join(target);
-        // libFuzzer adds to the first folder that it is given: not to the one that is committed.
+        // libFuzzer writes into the first folder that it gets, so that must not be the committed one.
         let (found, failed) = (
             shop.scratch(&format!("deep/{target}/corpus"))?,
             shop.scratch(&format!("deep/{target}/failed"))?,
@@ -211,7 +213,7 @@ fn explore(shop: &Shop, tools: &Path, target: &str, minutes: u32) -> Verdict {
     }
 }
 
-/// Is this a line of libFuzzer's that people want to see?
+/// Whether a line of libFuzzer's output is worth showing.
 fn tells(line: &str) -> bool {
     [
         "stat::number_of_executed_units",
@@ -224,11 +226,11 @@ fn tells(line: &str) -> bool {
     .any(|part| line.contains(part))
 }
 
-/// Makes a failing input smaller and puts it into the corpus, where `cargo xtask test` replays it.
+/// Shrinks a failing input and puts it into the corpus, where `cargo xtask test` replays it.
 fn keep(shop: &Shop, tools: &Path, target: &str, crash: &Path, corpus: &Path) -> Result<PathBuf> {
     let small = crash.with_extension("small");
     let exact = format!("-exact_artifact_path={}", small.display());
-    // It ends as a failure, because the smallest input fails too; what counts is the file.
+    // The command fails, because the smallest input fails too; only the file matters.
     fuzz(shop, tools, &["tmin", target, "--runs", "2000"]).arg(crash).args(["--", &exact]).capture()?;
     let best = if small.is_file() { &small } else { crash };
     let name = crash.file_name().map_or_else(|| "failed".into(), |name| name.to_string_lossy().into_owned());
@@ -246,7 +248,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// cargo-fuzz in the folder of the harness, on nightly.
+/// cargo-fuzz in the harness's folder, on nightly.
 fn fuzz(shop: &Shop, tools: &Path, args: &[&str]) -> Cmd {
     let path = env::join_paths(
         [tools.join("bin")].into_iter().chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())),
@@ -258,7 +260,7 @@ fn fuzz(shop: &Shop, tools: &Path, args: &[&str]) -> Cmd {
         .env("CARGO_TARGET_DIR", shop.target.join("xtask/fuzz"))
 }
 
-/// cargo-fuzz, ours in the target directory, and a compiler for it.
+/// Finds or installs cargo-fuzz in the target directory, and a nightly compiler.
 fn fuzzer(shop: &Shop) -> Result<PathBuf> {
     nightly(shop)?;
     let root = shop.scratch("cargo-fuzz")?;
@@ -308,12 +310,14 @@ fn component(shop: &Shop, name: &str) -> Result {
         .map(drop)
 }
 
-/// Undefined behaviour cannot come from core, which forbids unsafe code; Miri sees what its dependencies do, and overflows.
+/// Runs Miri. Core forbids unsafe code, so undefined behaviour can only come from its dependencies; Miri finds that,
+/// and overflows.
 fn miri(shop: &Shop) -> Verdict {
     let command = Cmd::new("timeout").arg(MIRI_SECONDS.to_string());
     let command = command.args(["cargo", "+nightly", "miri", "test", "-p", "tidegate", "--lib", UNDER_MIRI]);
     let command = command.cwd(&shop.root).env("CARGO_TARGET_DIR", shop.target.join("xtask/miri"));
-    // A few cases of each property: an interpreter is a hundred times slower. They are not to be written down either.
+    // Few cases of each property, because an interpreter is a hundred times slower. Miri cannot write regressions to
+    // files either.
     let command = command.env("PROPTEST_CASES", "2").env("MIRIFLAGS", "-Zmiri-disable-isolation");
     Verdict::tests(command.stream(), Counts::from_cargo)
 }
@@ -332,7 +336,7 @@ mod tests {
         assert!(names.iter().all(|name| harness.contains(&format!("name = \"{name}\""))), "{names:?}");
     }
 
-    /// Programs with ignored tests, and the file here that runs those.
+    /// Test programs with ignored tests, and the source file that runs those.
     const IGNORED: [(&str, &str); 5] = [
         ("bindings-tokio/tests/traces.rs", "traces.rs"),
         ("core/tests/routes.rs", "deep.rs"),

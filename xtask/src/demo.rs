@@ -1,4 +1,4 @@
-//! The commands that show something: `demo`, `bench`.
+//! The commands `demo` and `bench`.
 
 use crate::cargo;
 use crate::run::{Error, Result, quoted, step};
@@ -8,10 +8,10 @@ use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the Python benches compare with.
+/// The requirements of the Python benches: the peers.
 pub const PEERS: &str = "bench/python/requirements.txt";
 
-/// `cargo xtask demo [arguments]`: the brownout, with the built package against the built origin.
+/// `cargo xtask demo [arguments]`: runs the brownout with the built package against the built origin.
 pub fn demo(shop: &Shop, args: &[String]) -> Result {
     let script = present(shop, "examples/brownout/demo.py")?;
     let (venv, origin) = (package(shop)?, step("origin: build", || build_origin(shop))?);
@@ -26,7 +26,7 @@ pub fn demo(shop: &Shop, args: &[String]) -> Result {
     Ok(())
 }
 
-/// `cargo xtask demo fleet [arguments]`: eight processes in the languages that are here, and a Redis that dies and comes
+/// `cargo xtask demo fleet [arguments]`: eight processes in the installed languages, and a Redis that dies and comes
 /// back. A language that cannot be built is left out, and the output says why.
 pub fn fleet(shop: &Shop, args: &[String]) -> Result {
     let server = redis::program(shop)?;
@@ -44,24 +44,24 @@ pub fn fleet(shop: &Shop, args: &[String]) -> Result {
     Ok(())
 }
 
-/// The fleet in three languages, for some seconds and nothing fails: the declared rate is granted, strictly to 1 %, and with
-/// leases to one of each process. The packages are those that the steps before have built.
+/// Runs the fleet in three languages for some seconds without faults. The declared rate must be granted: in strict mode
+/// within 1 %, with leases within one lease of each process. The packages are those that earlier steps have built.
 pub fn short_fleet(shop: &Shop, venv: &Venv, package: &Path) -> Result {
     let server = redis::program(shop)?;
     let out = shop.scratch("fleet")?;
-    // As the tests of its crate have built it: another choice of features would compile the engine and redis once more.
+    // Built exactly as the tests of its crate, because other features would compile the engine and redis again.
     let build = ["test", "--quiet", "--no-run", "-p", "tidegate-fleet-tests"];
     step("rust: build the worker", || cargo(shop).args(build).quiet())?;
     let worker = shop.target.join("debug/fleet-worker");
     for (lease, seconds) in [("1", "10"), ("20", "5")] {
-        // A machine that is busy for 50 ms is no loss here.
+        // A machine that is busy for 50 ms must not count as a lost store.
         let args = ["--steady", "--lease", lease, "--seconds", seconds, "--store-timeout", "2000"];
         perform(shop, &worker, (&server, venv, Some(package)), &out, &args.map(String::from))?;
     }
     Ok(())
 }
 
-/// Runs it with the workers that there are.
+/// Runs the fleet with the workers that are available.
 fn perform(
     shop: &Shop,
     worker: &Path,
@@ -90,7 +90,7 @@ fn perform(
     demo.args(args).inherit()
 }
 
-/// `cargo xtask bench [arguments]`: one run beside the peers, in an environment that has them.
+/// `cargo xtask bench [arguments]`: runs the benches beside their peers once, in an environment that has the peers.
 pub fn bench(shop: &Shop, args: &[String]) -> Result {
     let scripts = ["happy_path", "contended", "parts", "over_httpx", "memory"];
     let scripts = scripts.map(|name| present(shop, &format!("bench/python/{name}.py")));
@@ -120,7 +120,7 @@ pub fn build_origin(shop: &Shop) -> Result<PathBuf> {
     Err(Error(format!("the build left no program at {}", program.display())))
 }
 
-/// The environment with this tree's wheel in it.
+/// An environment with the wheel of this tree.
 pub fn package(shop: &Shop) -> Result<Venv> {
     let venv = python_environment(shop)?;
     let wheel = step("python: build the wheel", || wheel::build(shop, &venv))?;

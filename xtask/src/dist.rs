@@ -1,5 +1,6 @@
-//! `cargo xtask dist`: what is published of the Python package. Each wheel is linked by zig against old C libraries, so that it runs
-//! on systems older than this one; each is looked at, and run where it can be. What could not be run is said.
+//! `cargo xtask dist`: the published artefacts of the Python package. zig links each wheel against old C libraries, so
+//! that it runs on older systems. Each wheel is inspected, and run where possible; the summary names those that could
+//! not be run.
 
 use crate::emulate::Arm;
 use crate::report::{Report, Verdict};
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
-/// What builds and looks at wheels.
+/// The requirements for building and inspecting wheels.
 pub const REQUIREMENTS: &str = "xtask/wheels/requirements.txt";
 
 const CHECK: &str = "xtask/wheels/check.py";
@@ -21,23 +22,23 @@ const SDIST: &str = "Source";
 const WHEELS: &str = "Wheels";
 const RUN: &str = "Wheels, run";
 
-/// One wheel.
+/// A wheel to build.
 struct Wheel {
     /// The compiler's target.
     target: &'static str,
-    /// The interpreter: any for the stable ABI, or one without a GIL, which is not needed to build for it.
+    /// The interpreter: any for the stable ABI, or one without a GIL, which need not be installed for the build.
     python: &'static str,
-    /// What maturin is asked for, and the tags that come of it.
+    /// The platform that maturin is given, and the tags that result.
     compatibility: &'static str,
     tags: &'static str,
 }
 
 const GNU: &str = "manylinux2014";
 const MUSL: &str = "musllinux_1_2";
-/// Any interpreter will do: the one that maturin runs in.
+/// Any interpreter works: the one that runs maturin is used.
 const STABLE: &str = "";
 
-/// What is published. The first is built from the source distribution, which shows that the latter is complete.
+/// The published wheels. The first is built from the source distribution, which shows that the latter is complete.
 const PUBLISHED: [Wheel; 6] = [
     Wheel {
         target: "x86_64-unknown-linux-gnu",
@@ -77,14 +78,14 @@ const PUBLISHED: [Wheel; 6] = [
     },
 ];
 
-/// Builds, looks, runs, and prints the summary. With `host` only what this machine can run.
+/// Builds, inspects and runs the wheels, and prints the summary. With `host` only those that this machine can run.
 pub fn dist(shop: &Shop, host: bool) -> ExitCode {
     let mut report = Report::default();
     let out = shop.root.join("dist");
     let mut tools = None;
     report.step(SDIST, "what builds and looks at wheels", || {
-        // A target directory of its own, and empty: files unpacked from an archive keep their old dates, and cargo would
-        // take whatever was built here before for current.
+        // A separate, empty target directory: files unpacked from an archive keep their old dates, so cargo would treat
+        // earlier builds as current.
         let ready = environment(shop, REQUIREMENTS).and_then(|venv| {
             emptied(&shop.target.join("dist"))?;
             emptied(&out)?;
@@ -112,7 +113,7 @@ pub fn dist(shop: &Shop, host: bool) -> ExitCode {
 }
 
 impl Wheel {
-    /// Is it for this machine's processor and C library?
+    /// Whether the wheel is for this machine's processor and C library.
     fn runs_here(&self) -> bool {
         cfg!(target_env = "gnu") && self.compatibility == GNU && self.target.starts_with(consts::ARCH)
     }
@@ -152,7 +153,8 @@ impl Wheel {
         only(out, &format!("-{}.whl", self.tags))
     }
 
-    /// In a new environment of each interpreter that it is for; on another machine's Python where there is one.
+    /// Runs the wheel in a new environment of each interpreter that it supports, or with an emulated Python for another
+    /// architecture.
     fn run(&self, shop: &Shop, venv: &Venv, path: &Path, report: &mut Report) {
         if self.runs_here() {
             let minors: &[&str] = if self.python == STABLE { &MINORS } else { &[self.python] };
@@ -179,7 +181,7 @@ impl Wheel {
     }
 }
 
-/// maturin, which finds zig by way of the environment's Python.
+/// maturin, which finds zig through the environment's Python.
 fn maturin(shop: &Shop, venv: &Venv, command: &str) -> Cmd {
     let mut path = vec![venv.bin("python").parent().map(Path::to_path_buf).unwrap_or_default()];
     path.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
@@ -191,7 +193,7 @@ fn maturin(shop: &Shop, venv: &Venv, command: &str) -> Cmd {
         .arg(command)
 }
 
-/// Unpacks a source distribution outside the repository's sources; the one folder in it.
+/// Unpacks a source distribution outside the repository's sources. Returns the one folder in it.
 fn unpacked(venv: &Venv, archive: &Path, into: &Path) -> Result<PathBuf> {
     emptied(into)?;
     venv.python().args(["-m", "tarfile", "-e"]).arg(archive).arg(into).quiet()?;
@@ -203,7 +205,7 @@ fn unpacked(venv: &Venv, archive: &Path, into: &Path) -> Result<PathBuf> {
     }
 }
 
-/// An empty folder.
+/// Makes an empty folder.
 fn emptied(folder: &Path) -> Result {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::at("empty", folder)(error)),
@@ -211,7 +213,7 @@ fn emptied(folder: &Path) -> Result {
     }
 }
 
-/// The one file whose name ends like this.
+/// The only file whose name ends with `ending`.
 fn only(folder: &Path, ending: &str) -> Result<PathBuf> {
     let found: Vec<_> =
         files(folder).into_iter().filter(|path| path.to_string_lossy().ends_with(ending)).collect();

@@ -1,5 +1,5 @@
-//! `cargo xtask doctor`: what of the things that `cargo xtask test` wants is on this machine, part by part, and how to get the
-//! rest. It installs nothing and builds nothing.
+//! `cargo xtask doctor`: reports which tools for `cargo xtask test` this machine has, part by part, and how to get the
+//! missing ones. It installs nothing and builds nothing.
 
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Shop, find_minor, find_python};
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What is looked for, and what became of that.
+/// A tool and the result of looking for it.
 #[derive(Debug, PartialEq)]
 struct Finding {
     part: &'static str,
@@ -19,17 +19,17 @@ struct Finding {
 
 #[derive(Debug, PartialEq)]
 enum Found {
-    /// It is there: its version, or where it is.
+    /// Found: its version, or where it is.
     There(String),
-    /// It is not, but `cargo xtask` fetches it when it needs it.
+    /// Missing, but `cargo xtask` fetches it when needed.
     Fetched(String),
-    /// It is not, and this gets it. Without it some steps do not run, and say so.
+    /// Missing. The text says how to get it; without it some steps are reported as not run.
     Optional(String),
-    /// It is not, and without it `cargo xtask test` fails or leaves a language out; this gets it.
+    /// Missing, and without it `cargo xtask test` fails or leaves a language out. The text says how to get it.
     Missing(String),
 }
 
-/// Prints what was found; fails where something is missing.
+/// Prints the findings; fails if a required tool is missing.
 pub fn doctor(shop: &Shop) -> ExitCode {
     let findings = look(shop);
     print!("{}", table(&findings));
@@ -43,7 +43,7 @@ pub fn doctor(shop: &Shop) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// One line for each, by part.
+/// One line for each finding, by part.
 fn table(findings: &[Finding]) -> String {
     let (mut text, mut part) = (String::new(), "");
     for finding in findings {
@@ -65,7 +65,7 @@ fn table(findings: &[Finding]) -> String {
 fn look(shop: &Shop) -> Vec<Finding> {
     let mut all = Vec::new();
     let mut tell = |part, name: &str, found| all.push(Finding { part, name: name.into(), found });
-    // Without cargo nobody would be here; rustup has fetched the version that rust-toolchain.toml names.
+    // cargo runs this, so it is installed; rustup has fetched the version that rust-toolchain.toml names.
     let rust = "rustup (https://rustup.rs), which reads rust-toolchain.toml";
     tell("Rust", "rustc", either(version(shop, "rustc", "--version"), Found::Missing(rust.into())));
     for component in ["clippy", "rustfmt"] {
@@ -140,7 +140,7 @@ fn either(there: Option<String>, otherwise: Found) -> Found {
     there.map_or(otherwise, Found::There)
 }
 
-/// What a package of Debian's is called, where it is missing: `cargo xtask` installs it where it may.
+/// The finding for a missing Debian package: `cargo xtask` installs it if it may.
 fn apt(package: &str, may: bool) -> Found {
     let how = format!("apt-get install {package}");
     if may { Found::Fetched(how) } else { Found::Missing(format!("as root on Debian: {how}")) }
@@ -158,7 +158,7 @@ fn text(program: &str, argument: &str) -> Option<String> {
     Cmd::new(program).arg(argument).capture().and_then(Output::ok).ok().map(|ran| ran.text)
 }
 
-/// The first line of what a program says about itself that has a number in it.
+/// The first line with a digit in a program's version output.
 fn version(shop: &Shop, program: impl AsRef<Path>, argument: &str) -> Option<String> {
     let ran: Result<Output> = Cmd::new(program.as_ref()).arg(argument).cwd(&shop.root).capture();
     let text = ran.and_then(Output::ok).ok()?.text;
@@ -166,7 +166,7 @@ fn version(shop: &Shop, program: impl AsRef<Path>, argument: &str) -> Option<Str
     Some(line.trim().to_owned())
 }
 
-/// The first number in it: `v22.3.0`, `javac 17.0.2`.
+/// The first number in a version: `v22.3.0`, `javac 17.0.2`.
 fn major(version: &str) -> Option<u32> {
     let digits: String =
         version.chars().skip_while(|char| !char.is_ascii_digit()).take_while(char::is_ascii_digit).collect();
@@ -221,7 +221,7 @@ mod tests {
         assert!(version(&shop, "cargo", "--version").is_some_and(|line| line.starts_with("cargo ")));
     }
 
-    /// Whatever the machine has, each part is told, and rustc and Python's versions by name.
+    /// On any machine each part has a finding, and the versions of rustc and Python are named.
     #[test]
     fn every_part_is_looked_at() {
         let shop = Shop::open(false).expect("we are in the repository");

@@ -1,25 +1,25 @@
-//! Another machine on this one: Debian's Python for ARM under qemu, in a folder of ours. Nothing is installed on the system, and its
-//! own packages and lists stay as they are.
+//! Runs Debian's Python for ARM under qemu, in a private folder. Nothing is installed on the system, and its packages
+//! and package lists stay unchanged.
 
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, Venv};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The smallest Python that the smoke script runs on.
+/// The smallest set of packages with which the smoke script runs.
 const PACKAGES: [&str; 3] = ["python3.11", "libpython3.11-stdlib", "libgcc-s1"];
 const PYTHON: &str = "usr/bin/python3.11";
-/// Where Debian's Python looks for packages that came with none of Debian's.
+/// Where Debian's Python looks for packages that are not Debian's.
 const SITE: &str = "usr/local/lib/python3.11/dist-packages";
 
-/// A Python for ARM that runs here.
+/// A Python for ARM that runs on this machine.
 pub struct Arm {
     qemu: PathBuf,
     root: PathBuf,
 }
 
 impl Arm {
-    /// Finds or makes it. Works on Debian 12 and what is like it; anywhere else the error says what is missing.
+    /// Finds or makes it. Works on Debian 12 and similar systems; on others the error says what is missing.
     pub fn open(shop: &Shop) -> Result<Self> {
         let dir = shop.scratch("arm64")?;
         let it = Self { qemu: dir.join("qemu/usr/bin/qemu-aarch64-static"), root: dir.join("root") };
@@ -34,7 +34,7 @@ impl Arm {
         Ok(it)
     }
 
-    /// The wheel unpacked beside its Python, and a script run with it.
+    /// Unpacks the wheel beside this Python, and runs a script with it.
     pub fn run(&self, venv: &Venv, wheel: &Path, script: &Path) -> Result {
         let site = self.root.join(SITE);
         if site.exists() {
@@ -47,7 +47,7 @@ impl Arm {
         python.arg(script).cwd(&self.root).stream()?.ok().map(drop)
     }
 
-    /// apt, with lists and a cache of its own, asked for another architecture.
+    /// Downloads packages with apt for the other architecture, using private lists and a private cache.
     fn fetch(&self, dir: &Path) -> Result {
         for folder in ["state/lists/partial", "cache/archives/partial", "root", "qemu", "host"] {
             let folder = dir.join(folder);
@@ -71,14 +71,14 @@ impl Arm {
         apt(&[&["install", "-y", "-qq", "--no-install-recommends", "--download-only"][..], &PACKAGES]
             .concat())?;
         unpack(&dir.join("cache/archives"), &self.root)?;
-        // qemu is a program of this machine: the system's own lists know it.
+        // qemu is a program for this machine, so the system's own lists are used.
         let host = dir.join("host");
         Cmd::new("apt-get").args(["download", "-qq", "qemu-user-static"]).cwd(&host).quiet()?;
         unpack(&host, &dir.join("qemu"))
     }
 }
 
-/// Every package of a folder, unpacked and not installed.
+/// Unpacks every package of a folder without installing it.
 fn unpack(from: &Path, to: &Path) -> Result {
     let entries = fs::read_dir(from).map_err(Error::at("read", from))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

@@ -1,4 +1,4 @@
-//! What shows the fleet: its bench, alone or at the end of all benches, and its check among the tests.
+//! The fleet's bench, alone or at the end of all benches, and its check among the tests.
 
 use crate::cargo;
 use crate::demo::{PEERS, present};
@@ -10,16 +10,16 @@ use crate::{js, redis, wheel};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The part of the tests' report that it belongs to.
+/// The part of the tests' report to which the check belongs.
 pub const PART: &str = "Fleet";
 const WORKER: &str = "tidegate-bench-fleet";
 
-/// `cargo xtask bench fleet [arguments]`: the fleet's bench alone.
+/// `cargo xtask bench fleet [arguments]`: runs the fleet's bench alone.
 pub fn bench(shop: &Shop, args: &[String]) -> Result {
     beside_peers(shop, &with_peers(shop)?, args)
 }
 
-/// The environment of the Python benches, with this tree's wheel in it.
+/// The environment of the Python benches with the wheel of this tree.
 pub fn with_peers(shop: &Shop) -> Result<Venv> {
     let builder = python_environment(shop)?;
     let wheel = step("python: build the wheel", || wheel::build(shop, &builder))?;
@@ -28,7 +28,8 @@ pub fn with_peers(shop: &Shop) -> Result<Venv> {
     Ok(venv)
 }
 
-/// The fleet's bench in an environment that has the peers. A language that cannot be built is left out, and the output says so.
+/// Runs the fleet's bench in an environment that has the peers. A language that cannot be built is left out, and the
+/// output says so.
 pub fn beside_peers(shop: &Shop, venv: &Venv, args: &[String]) -> Result {
     let server = redis::program(shop)?;
     step("rust: build the worker", || cargo(shop).args(["build", "-q", "--release", "-p", WORKER]).quiet())?;
@@ -44,7 +45,7 @@ pub fn beside_peers(shop: &Shop, venv: &Venv, args: &[String]) -> Result {
     Ok(())
 }
 
-/// The bench's check of ours, as a step of the tests: on what the steps before it have built.
+/// Checks the fleet's bench as a step of the tests, with the programs that earlier steps have built.
 pub fn check(shop: &Shop) -> Verdict {
     let ready = || -> Result<_> {
         let (server, venv) = (redis::program(shop)?, python_environment(shop)?);
@@ -58,7 +59,7 @@ pub fn check(shop: &Shop) -> Verdict {
         Err(Error(why)) => return Verdict::NotRun(why),
     };
     let check = || {
-        // Its own test builds it, with the features that the other tests of the workspace have.
+        // The worker's test builds it, with the same features as the other tests of the workspace.
         cargo(shop).args(["test", "-q", "--no-run"]).args(OTHERS).args(["--test", "worker"]).quiet()?;
         let rust = quoted(shop.target.join("debug").join(WORKER).as_os_str());
         let workers = [python(shop, &venv)?, javascript(shop)?, rust];

@@ -1,9 +1,10 @@
-//! The instruction-count gate: wall-clock figures move with the machine, instruction counts do not.
+//! The instruction-count gate: wall-clock figures vary with the machine, instruction counts do not.
 //!
-//! `bench/core/instructions.txt` holds what a call costs in each scenario. A change that adds more than 5 % fails
-//! `cargo xtask test`; one that means to is accepted with `cargo xtask gate --accept`, and the new figures are committed.
+//! `bench/core/instructions.txt` holds the cost of a call in each scenario. A change that adds more than 5 % fails
+//! `cargo xtask test`. An intended increase is accepted with `cargo xtask gate --accept`, and the new figures are
+//! committed.
 //!
-//! The same instrument shows that a call costs the same however many others there are.
+//! The same tool shows that a call's cost does not depend on the number of other calls.
 
 use crate::cargo;
 use crate::report::{Counts, Verdict};
@@ -13,22 +14,22 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-/// What may be added before it counts as a regression.
+/// The ratio above which an increase counts as a regression.
 const TOLERANCE: f64 = 1.05;
-/// By how much a call beside many others may cost more than one beside 10. Not nothing: a route that is met for the
-/// first time has its windows to start.
+/// The ratio by which a call beside many others may cost more than one beside 10. It is above 1, because a route that
+/// is used for the first time has to start its windows.
 const GROWTH: f64 = 1.2;
 const FEW: &str = "10";
-/// On every change: a list that is searched from its head costs thousands of instructions beside so many.
+/// For every change: a list searched from its head costs thousands of instructions at this size.
 pub const MANY: &str = "10000";
-/// In `cargo xtask deep`.
+/// For `cargo xtask deep`.
 pub const MOST: &str = "100000";
-/// What there are few or many of.
+/// The kinds of crowds.
 const CROWDS: [&str; 5] = ["calls", "routes", "queue", "prioritized", "paced"];
-/// Calls of the two runs whose difference is measured: start-up and set-up fall out of it.
+/// Calls of the two runs whose difference is measured, so that start-up and set-up cancel out.
 const RUNS: [u64; 2] = [1_000, 11_000];
 
-/// `cargo xtask gate [--accept]`: prints the figures; with `--accept` writes them down.
+/// `cargo xtask gate [--accept]`: prints the figures; with `--accept` writes them to the file.
 pub fn gate(shop: &Shop, accept: bool) -> Result {
     let known = read(shop)?;
     let mut text = String::new();
@@ -40,7 +41,7 @@ pub fn gate(shop: &Shop, accept: bool) -> Result {
     fs::write(file(shop), text).map_err(Error::at("write", &file(shop)))
 }
 
-/// The gate as a step of the tests: one test per scenario.
+/// Runs the gate as a step of the tests: one test per scenario.
 pub fn check(shop: &Shop) -> Verdict {
     if let Err(why) = valgrind(shop) {
         return Verdict::NotRun(why.0);
@@ -64,7 +65,7 @@ pub fn check(shop: &Shop) -> Verdict {
     if slow.is_empty() { Verdict::Passed(counts) } else { Verdict::Failed(counts, slow.join("; ")) }
 }
 
-/// A call beside many others, and beside few: a test for each kind of crowd.
+/// Compares a call beside many others with one beside few: a test for each kind of crowd.
 pub fn growth(shop: &Shop, many_others: &str) -> Verdict {
     if let Err(why) = valgrind(shop) {
         return Verdict::NotRun(why.0);
@@ -91,7 +92,7 @@ pub fn growth(shop: &Shop, many_others: &str) -> Verdict {
     if grown.is_empty() { Verdict::Passed(counts) } else { Verdict::Failed(counts, grown.join("; ")) }
 }
 
-/// Is it the same but for what is allowed? A count of 0 is no measurement.
+/// Whether the counts are equal within the tolerance. A count of 0 is no measurement.
 fn flat(few: u64, many: u64) -> bool {
     few > 0 && many as f64 <= few as f64 * GROWTH
 }
@@ -109,7 +110,7 @@ fn read(shop: &Shop) -> Result<Vec<(String, u64)>> {
     text.lines().map(parse).collect()
 }
 
-/// A line of the file: a scenario and its count.
+/// Parses a line of the file: a scenario and its count.
 fn parse(line: &str) -> Result<(String, u64)> {
     let parsed = line.split_once(' ').and_then(|(name, count)| Some((name.to_owned(), count.parse().ok()?)));
     parsed
@@ -133,7 +134,7 @@ fn measure(shop: &Shop, what: &[&str]) -> Result<u64> {
     Ok((totals[1] - totals[0]) / (RUNS[1] - RUNS[0]))
 }
 
-/// The total of callgrind's line `Collected : 1234`.
+/// Reads the total from callgrind's line `Collected : 1234`.
 fn collected(text: &str) -> Result<u64> {
     let total = text.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok());
     total.ok_or_else(|| Error("callgrind printed no `Collected` line".into()))

@@ -1,4 +1,4 @@
-//! Generated files that are committed: what follows from core's table of keys (`tidegate-generate`, a crate of its own),
+//! Generated files that are committed: those derived from core's table of keys (`tidegate-generate`, a separate crate),
 //! and the type stub of the Python package's native half.
 
 use crate::run::{Error, Result, step};
@@ -31,7 +31,7 @@ pub fn generate(shop: &Shop, check: bool) -> Result {
     })
 }
 
-/// Fails if the committed stub is not what the present source generates.
+/// Fails if the committed stub differs from the one that the present source generates.
 pub fn check_stub(shop: &Shop, venv: &Venv) -> Result {
     let path = shop.root.join(STUB);
     let committed = fs::read_to_string(&path).map_err(Error::at("read", &path))?;
@@ -44,7 +44,7 @@ pub fn check_stub(shop: &Shop, venv: &Venv) -> Result {
     }
 }
 
-/// The stub, read by maturin from a development build: a stripped release build has nothing left to read.
+/// The stub, which maturin reads from a development build: a stripped release build has no symbols to read.
 fn native_stub(shop: &Shop, venv: &Venv) -> Result<String> {
     let out = shop.scratch("stubs")?;
     wheel::maturin(shop, venv, &["generate-stubs", "--profile", "dev", "--features", "stubs", "--out"])
@@ -56,7 +56,7 @@ fn native_stub(shop: &Shop, venv: &Venv) -> Result<String> {
     fs::read_to_string(&path).map_err(Error::at("read", &path))
 }
 
-/// The first line in which two texts differ: its number, and both versions of it.
+/// The first line in which two texts differ: its number, and the line in both.
 fn first_difference<'a>(one: &'a str, other: &'a str) -> Option<(usize, &'a str, &'a str)> {
     if one == other {
         return None;

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const JS: &str = "JavaScript";
-/// How the names of the steps begin that need the package.
+/// Prefixes of the names of steps that need the package.
 const NEED_PACKAGE: &[&str] = &["javascript: ", "fleet: its bench", "fleet: eight"];
-/// What looks at it from outside.
+/// Prefixes of the names of steps that check the package from outside.
 const OUTSIDE: &[&str] = &["javascript: publint", "javascript: node, deno", "javascript: chromium"];
 
-/// The steps of the tests. Returns the folder of the package, where it is built.
+/// Runs the steps of the tests. Returns the folder of the package if it was built.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<PathBuf> {
     let ready = report.make(JS, "environment", NEED_PACKAGE, || match prerequisites(shop) {
         Ok(()) => Verdict::check(packages(shop, &folder(shop))),
@@ -58,8 +58,8 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<
     built.then(|| folder(shop))
 }
 
-/// The package from outside: linters of packages, other runtimes, a browser. What they take is large and other people's, so
-/// it has an environment of its own, and without it these steps do not run.
+/// Checks the package from outside: package linters, other runtimes, a browser. Their dependencies are large and
+/// third-party, so they have a separate environment; without it these steps do not run.
 fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report) {
     let ready = report.make(JS, "environment of what looks at it from outside", OUTSIDE, || {
         if !built {
@@ -68,7 +68,7 @@ fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report)
         match may_fetch(shop, &e2e(shop)).and_then(|()| packages(shop, &e2e(shop))) {
             Ok(()) => Verdict::Passed(Counts::default()),
             Err(Error(why)) if is_of_network(&why) => Verdict::NotRun(why),
-            // A lock that does not fit is ours, and would hide three steps.
+            // A lock file that does not match is our mistake, and would hide three steps.
             wrong => Verdict::check(wrong),
         }
     });
@@ -91,7 +91,7 @@ fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report)
     look("Chromium", "e2e/browser.mjs", &|| chromium(shop));
 }
 
-/// Makes sure that there is a browser; installs Debian's where that is allowed. `CHROMIUM` names another one.
+/// Makes sure that a browser is installed; installs Debian's if that is allowed. `CHROMIUM` names another one.
 fn chromium(shop: &Shop) -> Result {
     let there = || match env::var_os("CHROMIUM") {
         Some(program) => Path::new(&program).is_file(),
@@ -113,7 +113,7 @@ fn e2e(shop: &Shop) -> PathBuf {
     folder(shop).join("e2e")
 }
 
-/// A script of ours, on Node.
+/// Runs one of our scripts on Node.
 fn node(shop: &Shop, script: &str) -> Cmd {
     Cmd::new("node").arg(script).cwd(&folder(shop)).env("CARGO_TARGET_DIR", &shop.target)
 }
@@ -123,7 +123,7 @@ fn tool(shop: &Shop, name: &str) -> Cmd {
     Cmd::new(folder(shop).join("node_modules/.bin").join(name)).cwd(&folder(shop))
 }
 
-/// What the steps stand on. What is missing is fetched where that is allowed.
+/// Prepares the environment of the steps. Fetches missing packages if that is allowed.
 pub fn environment(shop: &Shop) -> Result {
     prerequisites(shop)?;
     packages(shop, &folder(shop))?;
@@ -139,12 +139,12 @@ pub fn built(shop: &Shop) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// Is the npm package built, whenever that was?
+/// Whether the npm package has been built, by this or an earlier run.
 pub fn is_built(shop: &Shop) -> bool {
     folder(shop).join("dist/esm/node.js").is_file()
 }
 
-/// What the JavaScript benches compare with.
+/// Fetches the packages that the JavaScript benches compare with.
 pub fn peers(shop: &Shop) -> Result {
     packages(shop, &shop.root.join("bench/js"))
 }
@@ -157,7 +157,7 @@ fn prerequisites(shop: &Shop) -> Result {
     may_fetch(shop, &folder(shop))
 }
 
-/// Are a folder's packages there, or may they be fetched?
+/// Checks that a folder's packages are installed or may be fetched.
 fn may_fetch(shop: &Shop, folder: &Path) -> Result {
     if !shop.install && !is_complete(folder)? {
         return Err(Error("--no-install: npm ci would have to fetch Node's packages".into()));
@@ -165,7 +165,7 @@ fn may_fetch(shop: &Shop, folder: &Path) -> Result {
     Ok(())
 }
 
-/// npm takes everything away before it begins, so a copy of the lock, written last, says that it has come to its end.
+/// npm removes everything before it begins. So a copy of the lock file, written last, marks a complete installation.
 fn stamp(folder: &Path) -> (PathBuf, PathBuf) {
     (folder.join("package-lock.json"), folder.join("node_modules/.tidegate-complete"))
 }
@@ -176,7 +176,7 @@ fn is_complete(folder: &Path) -> Result<bool> {
     Ok(fs::read_to_string(&stamp).is_ok_and(|complete| complete == wanted))
 }
 
-/// Did the packages not come because the registry could not be reached, or because they may not be fetched?
+/// Whether packages are missing because the registry could not be reached or because nothing may be fetched.
 fn is_of_network(why: &str) -> bool {
     [
         "--no-install",
@@ -191,7 +191,7 @@ fn is_of_network(why: &str) -> bool {
     .any(|sign| why.contains(sign))
 }
 
-/// Node's packages, as the lock of a folder has them.
+/// Installs Node's packages as the lock file of a folder lists them.
 fn packages(shop: &Shop, folder: &Path) -> Result {
     if is_complete(folder)? {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Kotlin and Java in `cargo xtask test`: the library that the JVM loads, and Maven's tests of what stands on it.
+//! Kotlin and Java in `cargo xtask test`: the library that the JVM loads, and Maven's tests.
 
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
@@ -9,31 +9,31 @@ use std::path::{Path, PathBuf};
 
 const KOTLIN: &str = "Kotlin";
 
-/// The profile of what is tested: without what a release takes a minute more for, and with checks.
+/// The cargo profile for tests: with checks, and without optimisations for which a release takes a minute longer.
 pub const TESTED: &str = "checked";
-/// For programs that end in seconds, what the second compiler costs never comes back: it was half of all CPU time here.
+/// Programs that end within seconds never regain the cost of the second compiler, which was half of all CPU time here.
 const FRUGAL: &str = "-DargLine=-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 
-/// The same for Maven itself, and for Kotlin's compiler in it; with what the user has set.
+/// The same options for Maven itself and its Kotlin compiler, together with those that the user has set.
 fn frugal() -> String {
     let own = std::env::var("MAVEN_OPTS").unwrap_or_default();
     format!("-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {own}")
 }
 
-/// Builds what the JVM loads and what Swift links, and writes their halves of it in Kotlin and Swift.
+/// Builds the libraries that the JVM loads and Swift links, and generates their Kotlin and Swift sources.
 pub fn library(shop: &Shop, profile: &str) -> Result {
     cargo(shop).args(["build", "--quiet", "--profile", profile, "-p", "tidegate-uniffi"]).quiet()?;
     bindgen(shop, profile, None)
 }
 
-/// Runs what reads the interface of a library. The static one is never stripped.
+/// Runs the program that reads a library's interface. The static library is never stripped.
 fn bindgen(shop: &Shop, folder: &str, mode: Option<&str>) -> Result {
     let library = shop.target.join(folder).join("libtidegate_uniffi.a");
     let run = cargo(shop).args(["run", "--quiet", "-p", "tidegate-bindgen", "--"]).arg(library);
     run.args(mode).stream()?.ok().map(drop)
 }
 
-/// All steps.
+/// Runs all steps.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     let built =
         report.make(KOTLIN, "build the native library (optimised, with checks)", &["kotlin: "], || {
@@ -57,7 +57,7 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     });
 }
 
-/// Replays many traces, with nothing else of Maven's tests.
+/// Replays many traces without Maven's other tests.
 pub fn replay(shop: &Shop, count: u64) -> Verdict {
     if let Some(missing) = missing() {
         return Verdict::NotRun(format!("{missing} is not on this machine"));
@@ -79,15 +79,15 @@ pub fn replay(shop: &Shop, count: u64) -> Verdict {
     Verdict::check(run())
 }
 
-/// Writes the list of functions that cross by JNI, or says whether it is current. Nothing is linked: a list that names a function
-/// that is gone would not link.
+/// Writes the list of functions exported by JNI, or checks that it is current. Nothing is linked, because a list that
+/// names a removed function would not link.
 pub fn generated(shop: &Shop, check: bool) -> Result {
     let archive = ["--quiet", "-p", "tidegate-uniffi", "--lib", "--crate-type", "staticlib"];
     cargo(shop).arg("rustc").args(archive).quiet()?;
     bindgen(shop, "debug", Some(if check { "--check" } else { "--exports" }))
 }
 
-/// What a call costs on the JVM, beside peers.
+/// Measures the cost of a call on the JVM, beside peers.
 pub fn bench(shop: &Shop) -> Result {
     if let Some(missing) = missing() {
         println!("not run: {missing} is not on this machine");
@@ -98,7 +98,7 @@ pub fn bench(shop: &Shop) -> Result {
     mvn(shop, "release").args(only).inherit()
 }
 
-/// The first program that is not there.
+/// The first required program that is missing.
 fn missing() -> Option<&'static str> {
     let programs = [("java", "-version"), ("mvn", "--version")];
     let there = |program: &str, argument: &str| {
@@ -146,13 +146,13 @@ fn maven(shop: &Shop, origin: &Path) -> Verdict {
     }
 }
 
-/// What Maven compiles, from the root.
+/// The modules that Maven compiles, from the root.
 const MODULES: [&str; 3] =
     ["bindings-uniffi/kotlin/native", "bindings-uniffi/kotlin/tidegate", "examples/kotlin"];
 
-/// Kotlin's compiler takes two minutes of CPU for all modules, and nothing where no source has changed. But it does not see
-/// what has changed in another module: so where anything has, all is compiled anew. Returns the file that says which sources
-/// the last good run had, and what to write there after the next.
+/// Kotlin's compiler takes two minutes of CPU for all modules, and no time if no source has changed. It does not notice
+/// changes in another module, so after any change everything is compiled again. Returns the file that describes the
+/// sources of the last successful run, and its content for the next.
 fn unchanged_or_cleared(shop: &Shop) -> Result<(PathBuf, String)> {
     let file = shop.scratch("kotlin")?.join("sources");
     let sources = sources(&shop.root)?;
@@ -171,7 +171,7 @@ fn unchanged_or_cleared(shop: &Shop) -> Result<(PathBuf, String)> {
     Ok((file, sources))
 }
 
-/// A number for all sources of all modules, and for how they are built.
+/// A hash of all sources of all modules and of their build files.
 fn sources(root: &Path) -> Result<String> {
     let mut waiting = vec![root.join("bindings-uniffi/kotlin/pom.xml")];
     waiting.extend(MODULES.iter().flat_map(|module| ["pom.xml", "src"].map(|it| root.join(module).join(it))));
@@ -195,7 +195,7 @@ fn sources(root: &Path) -> Result<String> {
     Ok(format!("{:016x}", fnv1a(&all)))
 }
 
-/// Is it the packages that could not be had? A dependency that does not exist says so in other words.
+/// Whether packages could not be downloaded. A dependency that does not exist has another message.
 fn unreachable(text: &str) -> bool {
     let told =
         ["Could not transfer artifact", "Unknown host", "in offline mode", "Connection refused", "timed out"];

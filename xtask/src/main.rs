@@ -1,7 +1,7 @@
 //! The only automation of this repository: `cargo xtask <command>`, on a laptop and in CI alike.
 //!
-//! Std-only, so that it compiles in a second on a new clone. What it needs beyond cargo (Python packages) it installs
-//! into `target/`, pinned, and only when missing.
+//! Uses std only, so that it compiles in a second on a new clone. Everything it needs beyond cargo (Python packages) it
+//! installs into `target/`, pinned, and only when missing.
 
 mod deep;
 mod demo;
@@ -131,7 +131,7 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes the flag out of the arguments, if it is there.
+/// Removes the flag from the arguments if it is there.
 fn take_flag(args: &mut Vec<String>, flag: &str) -> Option<String> {
     let at = args.iter().position(|arg| arg == flag)?;
     Some(args.remove(at))

@@ -1,5 +1,5 @@
-//! Tests the tests, in a scratch copy of what is committed: mends taken out, for the guided search (`search.rs`), and mutants
-//! of core, for all of core's tests (`judge.rs`).
+//! Tests the tests, in a scratch copy of the committed tree: fixes removed for the guided search (`search.rs`), and
+//! mutants of core for all of core's tests (`judge.rs`).
 
 pub mod judge;
 mod list;
@@ -9,7 +9,7 @@ use crate::run::{Cmd, Result};
 use crate::setup::Shop;
 use std::path::{Path, PathBuf};
 
-/// The scratch copy, as it is committed.
+/// The scratch copy of the committed tree.
 fn tree(shop: &Shop) -> Result<PathBuf> {
     let tree = shop.target.join("xtask/mutants/tree");
     let git = |args: &[&str]| Cmd::new("git").args(args).cwd(&tree).quiet().map(drop);

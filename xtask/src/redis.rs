@@ -1,4 +1,4 @@
-//! A Redis for the tests of the fleet: the program. Tests start servers of their own with it, on free ports.
+//! Finds the Redis server for the tests of the fleet. The tests start their own servers with it, on free ports.
 
 use crate::cargo;
 use crate::report::{Counts, Report, Verdict};
@@ -7,16 +7,16 @@ use crate::setup::Shop;
 use std::path::PathBuf;
 use std::{env, process};
 
-/// Names the program; tests take `redis-server` of the path where it is not set.
+/// Environment variable with the program's path; without it tests use `redis-server` from the path.
 pub const PROGRAM: &str = "TIDEGATE_REDIS_SERVER";
-/// Set where there has to be a server: a test that needs one then fails without it, where it would be skipped otherwise.
+/// Set if a server must be available: a test that needs one then fails without it instead of being skipped.
 const REQUIRED: &str = "TIDEGATE_REDIS_REQUIRED";
-/// How the summary calls all that needs one.
+/// The name in the summary of all steps that need a server.
 pub const FLEET: &str = "Fleet";
-/// What Debian and its descendants call it.
+/// The package's name on Debian and its descendants.
 const PACKAGE: &str = "redis-server";
 
-/// All steps.
+/// Runs all steps.
 pub fn steps(shop: &Shop, report: &mut Report) {
     let mut found = None;
     report.make(FLEET, "a Redis server", &["fleet: "], || match program(shop) {
@@ -45,7 +45,7 @@ pub fn steps(shop: &Shop, report: &mut Report) {
     });
 }
 
-/// May this process make network namespaces, lay a cable into one, and drop what would go through it?
+/// Checks that this process may make network namespaces, connect two of them, and drop packets between them.
 fn namespaces() -> Result {
     let name = format!("tidegate-look-{}", process::id());
     let ip = |words: &[&str]| Cmd::new("ip").args(words).capture()?.ok().map(drop);
@@ -58,8 +58,8 @@ fn namespaces() -> Result {
     looked.map_err(refused)
 }
 
-/// A command of tests that start servers of their own: with the program, installed here if need be. Without one they are skipped
-/// and counted so, but not where it should have been there.
+/// Adds the server's program to a command of tests that start servers; installs it if need be. Without a program the
+/// tests are counted as skipped, or fail where a server is required.
 pub fn with_server(shop: &Shop, command: Cmd) -> Cmd {
     let command = match program(shop) {
         Ok(program) => command.env(PROGRAM, program),
@@ -68,12 +68,12 @@ pub fn with_server(shop: &Shop, command: Cmd) -> Cmd {
     if required(shop) { command.env(REQUIRED, "1") } else { command }
 }
 
-/// Does there have to be one? Where one may be installed, as in CI.
+/// Whether a server is required: where one may be installed, as in CI.
 fn required(shop: &Shop) -> bool {
     shop.install && answers(&PathBuf::from("apt-get")).is_ok()
 }
 
-/// The server's program: as named, on the path, or installed by apt.
+/// The server's program: as named by the variable, from the path, or installed by apt.
 pub fn program(shop: &Shop) -> Result<PathBuf> {
     if let Some(named) = env::var_os(PROGRAM) {
         let named = PathBuf::from(named);
@@ -90,7 +90,7 @@ pub fn program(shop: &Shop) -> Result<PathBuf> {
     if !required(shop) {
         return Err(missing());
     }
-    // Without the right to install this fails and says so. Nothing is started: the tests start their own.
+    // Fails with a message if the process may not install packages. No server is started: the tests start their own.
     let install = ["install", "--yes", "--quiet", "--no-install-recommends", PACKAGE];
     Cmd::new("apt-get").args(["update", "--quiet"]).quiet()?;
     Cmd::new("apt-get").args(install).env("DEBIAN_FRONTEND", "noninteractive").quiet()?;

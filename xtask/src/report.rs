@@ -1,45 +1,45 @@
-//! What `cargo xtask test` found: counts read from the runners' closing lines, and the summary at the end.
+//! The report of `cargo xtask test`: counts read from the runners' closing lines, and the summary at the end.
 
 use crate::run::{Error, Output, Result, seconds};
 use crate::times::{Times, Took, cpu_time};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How many tests a runner reported.
+/// Numbers of tests that a runner reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ran, and held.
+    /// Tests that passed.
     pub passed: u32,
-    /// Ran, and did not hold; errors outside a test's body too.
+    /// Tests that failed, including errors outside a test's body.
     pub failed: u32,
-    /// Did not run to a verdict: skipped, ignored, expected to fail.
+    /// Tests without a verdict: skipped, ignored, expected to fail.
     pub skipped: u32,
 }
 
-/// The end of one step.
+/// The result of a step.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It did what it should. A plain check (format, types) has no counts.
+    /// The step passed. A plain check (format, types) has no counts.
     Passed(Counts),
-    /// It did not; the text says what to look at.
+    /// The step failed; the text says what to look at.
     Failed(Counts, String),
-    /// It had nothing to run on, for this reason. Never called passed.
+    /// The step could not run, for this reason. Never counted as passed.
     NotRun(String),
 }
 
-/// Everything that was done, in order.
+/// The results of all steps, in order.
 #[derive(Default)]
 pub struct Report {
     steps: Vec<Step>,
     /// How long each step took the last time it ran on this machine.
     times: Times,
-    /// Names of the steps to come, where a plan was made.
+    /// Names of the remaining steps, if a plan was made.
     planned: Vec<String>,
-    /// While planning: the names of steps that make something, and how the names of steps that need it begin.
+    /// While planning: the names of steps that build something, with the prefixes of the names of steps that need it.
     makers: Vec<(String, &'static [&'static str])>,
     /// True while the steps are only listed, not run.
     planning: bool,
-    /// True where the plan leaves steps out: what it does not name is not run.
+    /// Whether the plan selects steps: a step that it does not name is not run.
     chosen: bool,
 }
 
@@ -114,7 +114,7 @@ impl Counts {
         Self { passed: run.unwrap_or(0_u32).saturating_sub(failed + skipped), failed, skipped }
     }
 
-    /// Reads pytest's closing line: `== 2 failed, 31 passed, 1 skipped in 0.12s ==`, with or without the rules.
+    /// Reads pytest's closing line: `== 2 failed, 31 passed, 1 skipped in 0.12s ==`, with or without the equals signs.
     pub fn from_pytest(text: &str) -> Self {
         let mut sum = Self::default();
         let lines = text.lines().rev().map(|line| line.trim_matches([' ', '=']));
@@ -134,7 +134,7 @@ impl Counts {
     }
 }
 
-/// The `3 passed` of a list of such.
+/// The pairs of number and word in a list such as `3 passed, 1 failed`.
 fn numbered(text: &str, between: char) -> impl Iterator<Item = (u32, &str)> {
     text.split(between).filter_map(|part| {
         let (number, word) = part.trim().split_once(' ')?;
@@ -143,7 +143,7 @@ fn numbered(text: &str, between: char) -> impl Iterator<Item = (u32, &str)> {
 }
 
 impl Verdict {
-    /// A step without counts.
+    /// The verdict of a step without counts.
     pub fn check<T>(result: Result<T>) -> Self {
         match result {
             Ok(_) => Self::Passed(Counts::default()),
@@ -151,7 +151,7 @@ impl Verdict {
         }
     }
 
-    /// A test runner's step. A runner that says it succeeded but ran nothing is not believed.
+    /// The verdict of a test runner's step. A runner that reports success but ran no test has failed.
     pub fn tests(result: Result<Output>, count: impl Fn(&str) -> Counts) -> Self {
         let output = match result {
             Ok(output) => output,
@@ -169,9 +169,9 @@ impl Verdict {
 }
 
 impl Report {
-    /// Lists the steps without running them, prints what is to come and how long it took last time, and returns the report
-    /// that runs them. `steps` is called once here, and again by the caller with the report returned. Where there are words
-    /// in `only`, it leaves out each step whose name holds none of them and that makes nothing for one which does. `first` says
+    /// Lists the steps without running them, prints their names and their last durations, and returns the report that
+    /// runs them. `steps` is called once here, and again by the caller with the returned report. With words in `only`
+    /// it selects the steps whose names contain one of them, and the steps that build something for these. `first` says
     /// how long the steps take on a new machine.
     pub fn planned(
         times: Times,
@@ -201,7 +201,7 @@ impl Report {
             }
             kept.extend(named);
         }
-        // From the last to the first: what makes something may itself need something.
+        // From the last to the first: a step that builds something may itself need another step.
         for (maker, needed_by) in self.makers.iter().rev() {
             let needed =
                 |name: &String| needed_by.iter().any(|beginning| name.to_lowercase().starts_with(beginning));
@@ -214,7 +214,7 @@ impl Report {
         Ok(())
     }
 
-    /// A step that makes what others need: those whose names begin with one of `needed_by`.
+    /// Runs a step that builds something for the steps whose names begin with one of `needed_by`.
     pub fn make(
         &mut self,
         group: &'static str,
@@ -228,7 +228,7 @@ impl Report {
         self.step(group, title, work)
     }
 
-    /// Announces a step, runs it, records and prints its verdict. Returns whether it passed.
+    /// Announces a step, runs it, and records and prints its verdict. Returns whether it passed.
     pub fn step(&mut self, group: &'static str, title: &str, work: impl FnOnce() -> Verdict) -> bool {
         if self.planning {
             self.planned.push(name(group, title));
@@ -254,7 +254,7 @@ impl Report {
         passed
     }
 
-    /// Where this step is in the plan, how long it took last time, and how long the rest may take.
+    /// The step's position in the plan, its last duration, and the estimate for the remaining steps.
     fn progress(&self, step: &str) -> String {
         let Some(place) = self.planned.iter().position(|planned| planned == step) else {
             return String::new();
@@ -266,7 +266,7 @@ impl Report {
         format!("   ({} of {}{last}{left})", place + 1, self.planned.len())
     }
 
-    /// Prints the summary, and keeps the times of this run for the next. The exit code is a success if nothing failed.
+    /// Prints the summary, and stores the durations for the next run. The exit code is success if nothing failed.
     pub fn close(&self) -> ExitCode {
         println!("\n{}", self.summary());
         self.times.keep();
@@ -274,7 +274,8 @@ impl Report {
         if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS }
     }
 
-    /// Every step with its time, a line per language, what failed, what was not run, and the counts on a line alone.
+    /// Every step with its duration, a line per language, the failures, the steps that were not run, and a last line
+    /// with the counts.
     fn summary(&self) -> String {
         let mut lines = vec![String::from("── summary")];
         for step in &self.steps {
@@ -317,8 +318,8 @@ impl Report {
         lines.join("\n")
     }
 
-    /// One language's line of the table. A failed check without a failed test of its own counts as one: the closing
-    /// line must not look green when the exit code is red.
+    /// The line of one language. A failed check without failed tests counts as one failed test: the closing line must
+    /// not look green when the exit code is red.
     fn row(&self, group: &str) -> (String, Counts) {
         let (mut sum, mut passed, mut failed, mut not_run) = (Counts::default(), 0, 0, 0);
         for step in self.steps.iter().filter(|step| step.group == group) {

@@ -8,7 +8,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// What went wrong, in words for the person at the terminal.
+/// An error in words for the person at the terminal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Error(pub String);
 
@@ -19,24 +19,24 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// A closure for `map_err` that says what was being done: `fs::write(p, t).map_err(Error::at("write", p))`.
+    /// Returns a closure for `map_err` that names the operation: `fs::write(p, t).map_err(Error::at("write", p))`.
     pub fn at<E: fmt::Display>(doing: &str, path: &Path) -> impl FnOnce(E) -> Self {
         move |error| Self(format!("cannot {doing} {}: {error}", path.display()))
     }
 }
 
-/// The result of everything here.
+/// The result type of xtask.
 pub type Result<T = ()> = std::result::Result<T, Error>;
 
-/// A command about to run, and what to do with its output.
+/// A command to run, and what to do with its output.
 pub struct Cmd {
     inner: Command,
     line: String,
 }
 
-/// What a finished command left behind.
+/// The result of a finished command.
 pub struct Output {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
     /// Standard output and standard error, in the order in which they arrived.
     pub text: String,
@@ -44,8 +44,8 @@ pub struct Output {
 }
 
 impl Cmd {
-    /// A command that sees neither the caller's Python settings nor an active virtual environment: a stray
-    /// `PYTHONPATH` must not decide which `tidegate` is under test.
+    /// A command without the caller's Python settings and without an active virtual environment: a stray `PYTHONPATH`
+    /// must not decide which `tidegate` is tested.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         let mut inner = Command::new(program.as_ref());
         for name in ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX"] {
@@ -67,8 +67,8 @@ impl Cmd {
         args.into_iter().fold(self, Self::arg)
     }
 
-    /// Sets a variable in the command's environment. Ours are part of the command as errors show it: whoever repeats
-    /// it needs them.
+    /// Sets a variable in the command's environment. Errors show these variables with the command, because repeating it
+    /// needs them.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         if name.starts_with("TIDEGATE_") {
             self.line = format!("{name}={} {}", quoted(value.as_ref()), self.line);
@@ -83,17 +83,17 @@ impl Cmd {
         self
     }
 
-    /// Runs it and keeps what it printed to itself.
+    /// Runs the command and keeps its output without showing it.
     pub fn capture(self) -> Result<Output> {
         self.piped(false)
     }
 
-    /// Runs it, lets its output through, and keeps a copy.
+    /// Runs the command, shows its output, and keeps a copy.
     pub fn stream(self) -> Result<Output> {
         self.piped(true)
     }
 
-    /// Runs it and shows its output only if it fails.
+    /// Runs the command and shows its output only if it fails.
     pub fn quiet(self) -> Result<Output> {
         let output = self.capture()?;
         if !output.status.success() {
@@ -102,7 +102,7 @@ impl Cmd {
         output.ok()
     }
 
-    /// Runs it on our own terminal: nothing is kept.
+    /// Runs the command on xtask's own terminal and keeps nothing.
     pub fn inherit(mut self) -> Result {
         let status = self.inner.status().map_err(|error| cannot_start(&self.line, &error))?;
         Output { status, text: String::new(), line: self.line }.ok().map(drop)
@@ -126,12 +126,12 @@ impl Cmd {
 }
 
 impl Output {
-    /// The output of a command that succeeded; else an error that names the command.
+    /// The output of a command that succeeded; otherwise an error that names the command.
     pub fn ok(self) -> Result<Self> {
         if self.status.success() { Ok(self) } else { Err(self.error()) }
     }
 
-    /// The error that names this command and how it ended.
+    /// The error that names this command and its exit status.
     pub fn error(&self) -> Error {
         let how = match self.status.code() {
             Some(code) => format!("exit code {code}"),
@@ -145,7 +145,8 @@ fn cannot_start(line: &str, error: &std::io::Error) -> Error {
     Error(format!("cannot run `{line}`: {error}"))
 }
 
-/// Copies a pipe into `kept`, and to the terminal if asked, on a thread of its own so that neither pipe fills up.
+/// Copies a pipe into `kept`, and to the terminal if asked. It runs on a separate thread, so that neither pipe fills
+/// up.
 fn copy(
     mut from: impl Read + Send + 'static,
     mut to: Option<impl Write + Send + 'static>,
@@ -158,7 +159,7 @@ fn copy(
             if let Ok(mut kept) = kept.lock() {
                 kept.extend_from_slice(&buffer[..n]);
             }
-            // A terminal that went away is no reason to stop the work.
+            // A terminal that was closed must not stop the work.
             if let Some(to) = &mut to {
                 drop(to.write_all(&buffer[..n]).and_then(|()| to.flush()));
             }
@@ -166,7 +167,7 @@ fn copy(
     })
 }
 
-/// The argument as one would type it in a shell.
+/// The argument as it is typed in a shell.
 pub fn quoted(arg: &OsStr) -> String {
     let text = arg.to_string_lossy();
     let plain = |c: char| c.is_alphanumeric() || "-_./=:,+@%".contains(c);
@@ -177,7 +178,7 @@ pub fn quoted(arg: &OsStr) -> String {
     }
 }
 
-/// Announces a step, does it, and says how long it took. For commands that stop at the first failure.
+/// Announces a step, runs it, and prints how long it took. For commands that stop at the first failure.
 pub fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     println!("── {title}");
     let started = Instant::now();
@@ -188,7 +189,7 @@ pub fn step<T>(title: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     result
 }
 
-/// A span for people: `0.4 s`, `12.3 s`, `2 min 05 s`.
+/// A duration for people: `0.4 s`, `12.3 s`, `2 min 05 s`.
 pub fn seconds(span: Duration) -> String {
     match span.as_secs() {
         0..60 => format!("{:.1} s", span.as_secs_f64()),

@@ -1,4 +1,4 @@
-//! What the other commands stand on: the paths of this repository and its Python environment.
+//! The base of the other commands: the paths of this repository and its Python environment.
 
 use crate::run::{Cmd, Error, Result, step};
 use std::env::consts::EXE_SUFFIX;
@@ -9,11 +9,11 @@ const REQUIREMENTS: &str = "bindings-python/requirements-dev.txt";
 const PIP: &str = "pip==26.3"; // the pip of a Debian 12 venv is too old for maturin
 const OLDEST: (u32, u32) = (3, 10);
 
-/// The repository at work: where it lies, and whether missing things may be installed.
+/// The repository's paths, and whether missing tools may be installed.
 pub struct Shop {
     /// The repository's root.
     pub root: PathBuf,
-    /// Cargo's target directory; everything we make lies below it.
+    /// Cargo's target directory; all files that xtask makes are below it.
     pub target: PathBuf,
     /// False under `--no-install`: nothing may be fetched.
     pub install: bool,
@@ -21,14 +21,14 @@ pub struct Shop {
 
 /// A virtual environment that is ready for use.
 pub struct Venv {
-    /// Its folder.
+    /// The environment's folder.
     pub dir: PathBuf,
 }
 
 /// A Python interpreter found on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Python {
-    /// The program itself.
+    /// The interpreter's program.
     pub exe: PathBuf,
     /// Its full version, such as `3.11.2`.
     pub version: String,
@@ -48,44 +48,46 @@ impl Shop {
         Ok(Self { root, target, install })
     }
 
-    /// A folder of ours below the target directory; made if absent.
+    /// A folder of xtask's below the target directory, made if absent.
     pub fn scratch(&self, name: &str) -> Result<PathBuf> {
         let dir = self.target.join("xtask").join(name);
         fs::create_dir_all(&dir).map_err(Error::at("make", &dir))?;
         Ok(dir)
     }
 
-    /// The pinned requirements, for `pip install -r` and as constraints.
+    /// The file of pinned requirements, for `pip install -r` and as constraints.
     pub fn requirements(&self) -> PathBuf {
         self.root.join(REQUIREMENTS)
     }
 }
 
 impl Python {
-    /// Its version without the patch number: `3.11`.
+    /// The version without the patch number: `3.11`.
     pub fn minor(&self) -> String {
         self.version.splitn(3, '.').take(2).collect::<Vec<_>>().join(".")
     }
 }
 
 impl Venv {
-    /// The path of a program in it.
+    /// The path of a program in the environment.
     pub fn bin(&self, program: &str) -> PathBuf {
         let folder = if cfg!(windows) { "Scripts" } else { "bin" };
         self.dir.join(folder).join(format!("{program}{EXE_SUFFIX}"))
     }
 
-    /// Its Python, isolated: neither the working directory nor user site-packages can shadow what is installed.
+    /// The environment's Python, isolated: neither the working directory nor user site-packages can shadow installed
+    /// packages.
     pub fn python(&self) -> Cmd {
         Cmd::new(self.bin("python")).arg("-I")
     }
 
-    /// Its Python with a program of ours, which may import its neighbours but nothing from the working directory.
+    /// The environment's Python with one of our scripts, which may import its neighbours but nothing from the working
+    /// directory.
     pub fn script(&self, script: &Path) -> Cmd {
         Cmd::new(self.bin("python")).arg("-s").arg(script).env("PYTHONUNBUFFERED", "1")
     }
 
-    /// Its pip.
+    /// The environment's pip.
     pub fn pip(&self) -> Cmd {
         self.python().args(["-m", "pip", "--disable-pip-version-check", "--no-input"])
     }
@@ -93,7 +95,7 @@ impl Venv {
 
 /// `cargo xtask setup`.
 pub fn setup(shop: &Shop) -> Result {
-    // Without them some steps of the tests do not run, and say so; nothing else needs them.
+    // Without these some steps of the tests are reported as not run; nothing else needs them.
     if let Err(why) = crate::wasm::target(shop, crate::wasm::TARGET) {
         println!("   no WebAssembly here: {why}");
     } else if let Err(why) = crate::js::environment(shop) {
@@ -110,13 +112,13 @@ pub fn setup(shop: &Shop) -> Result {
     Ok(())
 }
 
-/// The environment that builds, checks and tests the Python package. A stamp, written last, marks it as complete: an
-/// installation that broke off is done again.
+/// The environment that builds, checks and tests the Python package. A stamp, written last, marks it as complete; an
+/// interrupted installation is repeated.
 pub fn python_environment(shop: &Shop) -> Result<Venv> {
     environment(shop, REQUIREMENTS)
 }
 
-/// The environment of these requirements.
+/// An environment with these requirements.
 pub fn environment(shop: &Shop, requirements: &str) -> Result<Venv> {
     let python = find_python()?;
     let path = shop.root.join(requirements);
@@ -146,7 +148,7 @@ pub fn environment(shop: &Shop, requirements: &str) -> Result<Venv> {
     Ok(venv)
 }
 
-/// Makes an empty virtual environment, replacing what is left of an earlier one.
+/// Makes an empty virtual environment, replacing the remains of an earlier one.
 pub fn create(shop: &Shop, python: &Python, venv: &Venv) -> Result {
     if venv.dir.exists() {
         fs::remove_dir_all(&venv.dir).map_err(Error::at("remove", &venv.dir))?;
@@ -155,7 +157,7 @@ pub fn create(shop: &Shop, python: &Python, venv: &Venv) -> Result {
     let has = |module: &str| run(&["-c", module]).capture().is_ok_and(|ran| ran.status.success());
     if !has("import venv, ensurepip") {
         if has("import venv, pip") {
-            // Debian without python3-venv, but with python3-pip: its pip can serve another environment.
+            // Debian without python3-venv, but with python3-pip: its pip can install into another environment.
             run(&["-m", "venv", "--without-pip"]).arg(&venv.dir).quiet()?;
             return run(&["-m", "pip", "--python"])
                 .arg(venv.bin("python"))
@@ -173,12 +175,13 @@ pub fn create(shop: &Shop, python: &Python, venv: &Venv) -> Result {
     run(&["-m", "venv"]).arg(&venv.dir).quiet().map(drop)
 }
 
-/// On Debian, as root: the package that the `venv` module needs. Anywhere else this fails, and the caller says what to do.
+/// Installs the package that the `venv` module needs, on Debian as root. Elsewhere this fails, and the caller says what
+/// to do.
 fn install_debian_venv() -> bool {
     install_debian("python3-venv")
 }
 
-/// Installs a package of Debian's. False where that cannot be done here.
+/// Installs a Debian package. Returns false if that is impossible here.
 pub fn install_debian(package: &str) -> bool {
     let apt = |args: &[&str]| {
         Cmd::new("apt-get")
@@ -218,7 +221,7 @@ pub fn find_named(name: &str) -> Option<Python> {
     probe(Path::new(&format!("python{name}"))).filter(free)
 }
 
-/// pyenv's shims answer only for versions switched on; the interpreters themselves lie beside them.
+/// pyenv's shims work only for enabled versions, so this uses the interpreters themselves.
 fn pyenv(minor: &str) -> Option<Python> {
     let root = env::var_os("PYENV_ROOT").map(PathBuf::from);
     let root = root.or_else(|| env::var_os("HOME").map(|home| Path::new(&home).join(".pyenv")))?;
@@ -230,7 +233,7 @@ fn pyenv(minor: &str) -> Option<Python> {
     versions.into_iter().rev().filter(right).find_map(|dir| probe(&dir.join("bin/python")))
 }
 
-/// Asks an interpreter who it is. The answer is the real program, behind any shim.
+/// Asks an interpreter for its version and its real path, behind any shim.
 fn probe(exe: &Path) -> Option<Python> {
     let ask = "import platform, sys; print(sys.executable); print(platform.python_version())";
     let ran = Cmd::new(exe).args(["-I", "-c", ask]).capture().ok()?.ok().ok()?;
@@ -248,7 +251,7 @@ fn minor_of(version: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 
-/// FNV-1a, 64 bits: names a folder after what it was made from. Nothing depends on its strength.
+/// FNV-1a, 64 bits: names a folder by a hash of its inputs. It need not be cryptographic.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()

@@ -1,7 +1,8 @@
-//! Swift on this machine: Debian's compiler in a root of its own, entered with a mount namespace that ends with the command.
+//! Swift on this machine: Debian's compiler in a private root, entered through a mount namespace that ends with the
+//! command.
 //!
-//! Debian 12 has no Swift and Debian 13's compiler wants a newer libc, so it is unpacked beside the system, not into it.
-//! The root is kept in `~/.cache/tidegate`, named after the recipe. `docs/swift.md` says what a Mac needs instead: nothing.
+//! Debian 12 has no Swift, and Debian 13's compiler needs a newer libc, so its packages are unpacked beside the system.
+//! The root is kept in `~/.cache/tidegate` and named after the recipe. A Mac needs none of this; see `docs/swift.md`.
 
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result, step};
@@ -12,7 +13,8 @@ use std::{env, fs};
 
 const SUITE: &str = "trixie";
 const PACKAGES: &str = "swiftlang,libc6-dev,libstdc++-14-dev,ca-certificates,bash,dash,coreutils";
-/// What of the packages is not unpacked: debuggers, editors' helpers, static and embedded libraries, manuals; 1.1 GB.
+/// Parts of the packages that are not unpacked: debuggers, editors' helpers, static and embedded libraries, manuals;
+/// 1.1 GB.
 const LEFT_OUT: [&str; 9] = [
     "/usr/libexec/swift/bin/lldb*",
     "/usr/libexec/swift/lib/liblldb*",
@@ -24,19 +26,20 @@ const LEFT_OUT: [&str; 9] = [
     "/usr/share/doc/*",
     "/usr/share/man/*",
 ];
-/// A complete root has this file; it is written last.
+/// The file that marks a complete root; it is written last.
 const STAMP: &str = "tidegate-complete";
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 const SWIFT: &str = "Swift";
-/// Where our folders are in the root.
+/// The place of the repository's folders in the root.
 const SOURCE: &str = "/src";
 const SCRATCH: &str = "/scratch";
 const TRACES: &str = "/traces";
-/// With the index store: a fresh build looks in it for tests of `XCTest`, also where none are to be run, and fails without it.
+/// With the index store: a fresh build uses it to look for XCTest's tests, even if none are to run, and fails without
+/// it.
 const TEST: &str = "swift test --disable-xctest --scratch-path /scratch/tests";
 
-/// The steps of the tests.
+/// Runs the steps of the tests.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     let mut root = None;
     report.make(SWIFT, "a compiler", &["swift: "], || match Root::open(shop) {
@@ -75,7 +78,7 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     });
 }
 
-/// Replays many traces, with no other test.
+/// Replays many traces without other tests.
 pub fn replay(shop: &Shop, count: u64) -> Verdict {
     let root = match Root::open(shop) {
         Ok(root) => root,
@@ -89,7 +92,7 @@ pub fn replay(shop: &Shop, count: u64) -> Verdict {
     Verdict::check(run())
 }
 
-/// What a call costs in Swift, beside a bare one; where there is no Swift, it says so.
+/// Measures the cost of a call in Swift beside a bare one. Without Swift it prints that.
 pub fn bench(shop: &Shop) -> Result {
     let root = match Root::open(shop) {
         Ok(root) => root,
@@ -103,7 +106,7 @@ pub fn bench(shop: &Shop) -> Result {
     inside(shop, &root, "bindings-uniffi/swift", run)?.stream()?.ok().map(drop)
 }
 
-/// Builds what Swift links, and puts it where `Package.swift` looks.
+/// Builds the library that Swift links, and puts it where `Package.swift` looks.
 fn library(shop: &Shop, profile: &str) -> Result {
     jvm::library(shop, profile)?;
     let (built, folder) =
@@ -116,8 +119,8 @@ fn library(shop: &Shop, profile: &str) -> Result {
     copy(&built, &folder)
 }
 
-/// Removes what is linked. The package manager does not look at the library: without a change of a Swift source it would run
-/// what it linked with an earlier one.
+/// Removes linked programs. The package manager does not notice a changed library: without a change of a Swift source
+/// it would run a program linked with an earlier one.
 fn unlink(scratch: &Path) -> Result {
     for kind in ["tests/debug", "example/debug", "bench/release"] {
         let entries = fs::read_dir(scratch.join(kind)).into_iter().flatten().flatten();
@@ -132,7 +135,7 @@ fn unlink(scratch: &Path) -> Result {
     Ok(())
 }
 
-/// The origin runs inside too, where the tests start it.
+/// Copies the origin into the root, where the tests start it.
 fn supply(shop: &Shop, origin: &Path) -> Result {
     copy(origin, &shop.scratch("swift")?)
 }
@@ -143,27 +146,27 @@ fn copy(file: &Path, folder: &Path) -> Result {
     fs::copy(file, &to).map(drop).map_err(Error::at("copy to", &to))
 }
 
-/// A command in a folder of the repository.
+/// A command that runs in a folder of the repository.
 fn inside(shop: &Shop, root: &Root, folder: &str, command: &str) -> Result<Cmd> {
     let scratch = shop.scratch("swift")?;
     Ok(root.enter(&[(&shop.root, SOURCE), (&scratch, SCRATCH)], &exported(folder, command)))
 }
 
-/// A command in the folder of the package, with a set of traces at hand.
+/// A command that runs in the package's folder, with a set of traces available.
 fn with_traces(shop: &Shop, root: &Root, command: &str, count: u64) -> Result<Cmd> {
     let (scratch, set) = (shop.scratch("swift")?, traces::set(shop, traces::DEBUG, count)?);
     let command = exported("bindings-uniffi/swift", &format!("export TIDEGATE_TRACES={TRACES} && {command}"));
     Ok(root.enter(&[(&shop.root, SOURCE), (&scratch, SCRATCH), (&set, TRACES)], &command))
 }
 
-/// The command, in a folder of the repository as the root has it, and with our variables.
+/// The command with its folder in the root and with xtask's environment variables.
 fn exported(folder: &str, command: &str) -> String {
     let variables =
         format!("HOME={SCRATCH} TIDEGATE_LIB={SCRATCH}/lib TIDEGATE_ORIGIN={SCRATCH}/tidegate-origin");
     format!("export {variables}; cd {SOURCE}/{folder} && {command} 2>&1")
 }
 
-/// The example, against an origin of its own: it ends with an error if anything is not as it says.
+/// Runs the example against its own origin; it ends with an error if a result differs from what it states.
 fn example(shop: &Shop, root: &Root) -> Result {
     let run = "swift run --disable-index-store --scratch-path /scratch/example flaky";
     let told = inside(shop, root, "examples/swift/flaky", run)?.stream()?.ok()?;
@@ -172,13 +175,13 @@ fn example(shop: &Shop, root: &Root) -> Result {
     right.then_some(()).ok_or_else(|| Error(format!("the example did not print `{expected}`")))
 }
 
-/// A root that a Swift compiler runs in.
+/// A root in which a Swift compiler runs.
 pub struct Root {
     dir: PathBuf,
 }
 
 impl Root {
-    /// The root of this recipe: made where it is missing and that is allowed, and shown to work.
+    /// The root of this recipe. If it is missing it is made, where that is allowed, and tested.
     pub fn open(shop: &Shop) -> Result<Self> {
         let Some(home) = env::var_os("HOME") else { return Err(Error("HOME is not set".into())) };
         let cache = Path::new(&home).join(".cache/tidegate");
@@ -203,7 +206,7 @@ impl Root {
         })
     }
 
-    /// Unpacks it beside its place, and moves it there when it is whole.
+    /// Unpacks the packages into a neighbouring folder, and renames it when it is complete.
     fn make(&self, cache: &Path) -> Result {
         let unpacked = cache.join(format!("swift-root.{}.tmp", std::process::id()));
         let outcome = unpack(&unpacked, cache);
@@ -215,10 +218,10 @@ impl Root {
         outcome
     }
 
-    /// A shell command in the root, with these folders of ours at these places in it. Nothing stays mounted, and it
-    /// shares the network: what listens on loopback outside is there inside.
+    /// A shell command in the root, with these folders mounted at these places. Nothing stays mounted. The network is
+    /// shared: servers on loopback outside are reachable inside.
     pub fn enter(&self, folders: &[(&Path, &str)], command: &str) -> Cmd {
-        // $0 is the root, $1 the command, then folder after folder: from, to.
+        // $0 is the root, $1 the command; then pairs of folders follow: from, to.
         let mounts = r#"set -e; command="$1"; shift
             mkdir -p "$0/proc" "$0/dev"; mount -t proc proc "$0/proc"; mount --rbind /dev "$0/dev"
             while [ $# -gt 0 ]; do mkdir -p "$0$2"; mount --bind "$1" "$0$2"; shift 2; done
@@ -248,14 +251,14 @@ fn unpack(to: &Path, cache: &Path) -> Result {
         .arg(to)
         .arg(mirror())
         .quiet()?;
-    // The package's postinst makes this link; nothing of that kind runs here.
+    // The package's postinst script makes this link; such scripts are not run here.
     let link = to.join("usr/bin/swift");
     Cmd::new("ln").args(["-sfn", "../libexec/swift/bin/swift"]).arg(link).quiet()?;
     let stamp = to.join(STAMP);
     fs::write(&stamp, SUITE).map_err(Error::at("write", &stamp))
 }
 
-/// The mirror that the machine's own package sources name.
+/// The mirror in the machine's own package sources.
 fn mirror() -> String {
     let lists = ["/etc/apt/sources.list.d", "/etc/apt"].into_iter().filter_map(|dir| fs::read_dir(dir).ok());
     let mut files: Vec<_> = lists.flatten().filter_map(|entry| Some(entry.ok()?.path())).collect();
@@ -264,7 +267,7 @@ fn mirror() -> String {
     found.unwrap_or_else(|| MIRROR.to_owned())
 }
 
-/// The first address of a Debian archive in a list of sources, in either of its two forms.
+/// The first address of a Debian archive in a list of sources, in either of the list's two formats.
 fn mirror_in(sources: &str) -> Option<String> {
     let lines =
         sources.lines().map(str::trim).filter(|line| line.starts_with("URIs:") || line.starts_with("deb "));

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything CI runs, and `--quick`: the engine alone. A failure does not stop what comes after; the end
-//! lists it all.
+//! `cargo xtask test`: everything that CI runs; with `--quick` the engine alone. A failure does not stop later steps;
+//! the end lists all failures.
 
 use crate::cargo;
 use crate::demo::{build_origin, short_fleet};
@@ -21,17 +21,18 @@ const TOKIO: &str = "Rust host";
 const FUZZ: &str = "Fuzz targets";
 const LAB: &str = "Lab";
 const TOOLS: &str = "Rust tools";
-/// What `xtask/house/limits.txt` holds.
+/// The step that checks `xtask/house/limits.txt`.
 const STRUCTURE: &str = "core's structure is within its limits";
 const MEASURE: [&str; 6] = ["run", "-q", "-p", "tidegate-house", "--", "--check"];
 const PYTHON: &str = "Python";
 const MODEL: &str = "Model";
 
-/// Every minor version of Python the wheel promises to run on.
+/// All minor versions of Python that the wheel supports.
 pub const MINORS: [&str; 5] = ["3.10", "3.11", "3.12", "3.13", "3.14"];
-/// Whatever the workspace holds that has no step of its own, so that a new crate is tested without a change here. Not the Python
-/// binding: it is an extension module, which only an interpreter can load; clippy compiles it, pytest runs it. Steps that want
-/// one test of these name them all: another choice of crates is another choice of features, and compiles them once more.
+/// The crates of the workspace that have no step of their own, so that a new crate is tested without a change here. The
+/// Python binding is left out: it is an extension module, which only an interpreter can load; clippy compiles it, and
+/// pytest runs it. Steps that run one test of these crates name them all, because another choice of crates means
+/// another choice of features and compiles them again.
 pub const OTHERS: &[&str] = &[
     "--workspace",
     "--exclude",
@@ -47,28 +48,28 @@ pub const OTHERS: &[&str] = &[
     "--exclude",
     "tidegate-lab",
 ];
-/// Random cases of each property of core that does not say how many; `cargo xtask deep` tries twenty times as many.
+/// Random cases for each property of core that sets no number; `cargo xtask deep` runs twenty times as many.
 const CASES: &str = "100";
 /// How long a first run takes.
 const ALL_ANEW: &str = "The first run on a machine builds everything: about 40 minutes on two idle cores. A later run takes about half of \
      that.\n`cargo xtask test --quick` checks the engine alone, in about 5 minutes.";
 const ENGINE_ANEW: &str = "About 5 minutes on a new machine of two idle cores.";
-/// How the names of the steps begin that talk to the origin.
+/// Prefixes of the names of steps that use the origin.
 const NEED_ORIGIN: &[&str] = &["python: ", "javascript: ", "kotlin: tests", "swift: "];
-/// Of those that need the wheel, or an environment to build it in.
+/// Prefixes of those that need the wheel, or an environment to build it in.
 const NEED_WHEEL: &[&str] = &["python: ", "fleet: its bench", "fleet: eight"];
 const NEED_VENV: &[&str] = &["python: ", "model: ", "fleet: its bench", "fleet: eight"];
 const TYPED: &str = "bindings-python/tests/typed.py";
-/// What a user's first minute looks like.
+/// The first minute of a user.
 pub const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
 
-/// Says what will run and about how long it takes, runs everything, and prints the summary. With words in `only`, it runs the
-/// steps with one of them in their names, and those that make what these need.
+/// Prints the steps and their expected duration, runs them, and prints the summary. With words in `only` it runs the
+/// steps whose names contain one of them, and the steps that build something for these.
 pub fn test(shop: &Shop, only: &[String]) -> Result<ExitCode> {
     run(shop, only, ALL_ANEW, everything)
 }
 
-/// Checks the engine alone, with a debug build and no installation but of crates: an answer in minutes on a new machine.
+/// Tests the engine alone with a debug build, and installs nothing but crates: a result in minutes on a new machine.
 pub fn quick(shop: &Shop) -> Result<ExitCode> {
     run(shop, &[], ENGINE_ANEW, engine)
 }
@@ -86,7 +87,7 @@ fn engine(shop: &Shop, report: &mut Report) {
     report.step(CORE, "clippy", || {
         check(&["clippy", "-p", "tidegate", "--all-targets", "--", "-D", "warnings"])
     });
-    // In one call of cargo, which compiles core once for both.
+    // One call of cargo, which compiles core once for both.
     report.step(CORE, "tests, and generated files are current", || {
         rust_tests(shop, &["-p", "tidegate", "-p", "tidegate-generate"])
     });
@@ -102,13 +103,13 @@ fn engine(shop: &Shop, report: &mut Report) {
     });
 }
 
-/// The model needs nothing but an interpreter.
+/// The model needs only an interpreter.
 fn vectors_with(shop: &Shop, python: &Python) -> Result {
     let script = shop.root.join("tests/model/generate.py");
     Cmd::new(&python.exe).arg("-s").arg(script).arg("--check").cwd(&shop.root).stream()?.ok().map(drop)
 }
 
-/// A debug build of the engine beside the model.
+/// Compares a debug build of the engine with the model.
 fn few_traces(shop: &Shop, python: &Python, model: &Path) -> Result {
     cargo(shop).args(["build", "--quiet", "-p", "tidegate", "--example", "traces"]).quiet()?;
     let compare = Cmd::new(&python.exe).arg("-s").arg(model.join("compare.py"));
@@ -132,7 +133,7 @@ fn everything(shop: &Shop, report: &mut Report) {
     swift::steps(shop, origin.as_deref(), report);
 }
 
-/// `cargo test` with these arguments; a failure does not stop the other test programs.
+/// Runs `cargo test` with these arguments; a failure does not stop the other test programs.
 fn rust_tests(shop: &Shop, args: &[&str]) -> Verdict {
     Verdict::tests(cargo(shop).args(["test", "--no-fail-fast"]).args(args).stream(), Counts::from_cargo)
 }
@@ -143,7 +144,7 @@ fn rust(shop: &Shop, report: &mut Report) {
     // With the benches' peers, which no other step compiles.
     let everything = ["clippy", "--workspace", "--all-targets", "--features", "tidegate-bench-core/peers"];
     report.step(RUST, "clippy", || check(&[&everything[..], &["--", "-D", "warnings"]].concat()));
-    // Its tests have all of its features; what a user takes one by one has to compile by itself too.
+    // Its tests enable all features; each feature that a user may choose alone has to compile alone.
     for feature in [
         "",
         "documents",
@@ -176,7 +177,8 @@ fn rust(shop: &Shop, report: &mut Report) {
     report.step(LAB, "published experiments, a few seeds", || {
         tests(&["--profile", "checked", "-p", "tidegate-lab"])
     });
-    // Optimised, because it looks at a hundred thousand random inputs beside the corpus; on the engine that the lab has.
+    // Optimised, because it tries a hundred thousand random inputs beside the corpus. Uses the same build of the engine
+    // as the lab.
     report
         .step(FUZZ, "corpora and random inputs", || tests(&["--profile", "checked", "-p", "tidegate-fuzz"]));
     redis::steps(shop, report);
@@ -185,7 +187,7 @@ fn rust(shop: &Shop, report: &mut Report) {
     report.step(CORE, "a call costs the same beside many", || gate::growth(shop, gate::MANY));
 }
 
-/// Returns the environment, where the wheel is installed in it.
+/// Returns the environment if the wheel is installed in it.
 fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Venv> {
     let (mut venv, mut built) = (None, None);
     report.make(PYTHON, "environment", NEED_VENV, || keep(python_environment(shop), &mut venv));
@@ -260,7 +262,7 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Ven
     venv.filter(|_| installed)
 }
 
-/// Installs the wheel, and makes sure that it is what `import tidegate` finds.
+/// Installs the wheel, and checks that `import tidegate` finds it.
 fn install(shop: &Shop, venv: &Venv, built: &Path) -> Result {
     wheel::install(venv, built)?;
     let file = wheel::location(venv, &shop.scratch("outside")?)?;
@@ -278,7 +280,7 @@ fn ruff(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
     Verdict::check(ruff.args(args).args(folders).stream().and_then(Output::ok))
 }
 
-/// mypy on the installed package, never on the source folder; and on what its users write.
+/// Runs mypy on the installed package, never on the source folder, and on code that users write.
 fn mypy(shop: &Shop, venv: &Venv) -> Verdict {
     let sample = shop.root.join(TYPED).display().to_string();
     match typed(shop, venv, &["mypy", "--strict", "-p", "tidegate", "--config-file"]) {
@@ -287,7 +289,7 @@ fn mypy(shop: &Shop, venv: &Venv) -> Verdict {
     }
 }
 
-/// pyright on the installed package, whose modules import each other by its name, and on what its users write.
+/// Runs pyright on the installed package, whose modules import each other by its name, and on code that users write.
 fn pyright(shop: &Shop, venv: &Venv) -> Verdict {
     let run = || {
         let outside = shop.scratch("outside")?;
@@ -300,7 +302,7 @@ fn pyright(shop: &Shop, venv: &Venv) -> Verdict {
     Verdict::check(run())
 }
 
-/// The stub of the native half against the library itself. The rest is typed where it stands and has no stubs.
+/// Checks the stub of the native half against the library. The other modules contain their types and have no stubs.
 fn stubtest(shop: &Shop, venv: &Venv) -> Verdict {
     typed(shop, venv, &["mypy.stubtest", "tidegate._native", "--mypy-config-file"])
 }
@@ -316,7 +318,7 @@ fn typed(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
     Verdict::check(run())
 }
 
-/// pytest, from a folder from which the source of the package cannot be imported.
+/// Runs pytest in a folder from which the package's source cannot be imported.
 fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verdict {
     let run = || {
         let pytest = venv
@@ -338,7 +340,7 @@ fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verd
     Verdict::tests(run(), Counts::from_pytest)
 }
 
-/// The demo as people run it, but for its length: it has to come to its end and leave its figures and its plots.
+/// Runs a short version of the demo: it has to finish and write its figures and its plots.
 fn short_demo(shop: &Shop, venv: &Venv, origin: &Path) -> Result {
     let out = shop.scratch("demo")?;
     let demo = venv.script(&shop.root.join("examples/brownout/demo.py")).arg("--origin").arg(origin);
@@ -352,19 +354,19 @@ fn short_demo(shop: &Shop, venv: &Venv, origin: &Path) -> Result {
     Ok(())
 }
 
-/// A program of the independent model.
+/// Runs a program of the independent model.
 fn model(shop: &Shop, venv: &Venv, args: &[&str]) -> Result {
     let script = shop.root.join("tests/model").join(args[0]);
     venv.script(&script).args(&args[1..]).cwd(&shop.root).stream()?.ok().map(drop)
 }
 
-/// Core and the model on the same random policies and scripts; a difference is shrunk and printed with its replay.
+/// Runs core and the model on the same random policies and scripts; a difference is shrunk and printed with its replay.
 fn model_traces(shop: &Shop, venv: &Venv) -> Result {
     let program = traces::generator(shop)?.display().to_string();
     model(shop, venv, &["compare.py", "--count", "10000", "--jobs", "2", "--traces", &program])
 }
 
-/// Core's sketch beside the one that others use.
+/// Compares core's sketch with a library that others use.
 fn quantiles(shop: &Shop, venv: &Venv) -> Result {
     let program = traces::example(shop, "quantiles")?;
     let script = shop.root.join("tests/differential/quantiles.py");
@@ -387,7 +389,8 @@ fn model_types(shop: &Shop, venv: &Venv) -> Result {
     mypy.cwd(&shop.scratch("outside")?).stream()?.ok().map(drop)
 }
 
-/// What a user gets: the wheel (and an extra's packages) in a new environment outside the tree, and the smoke script.
+/// Installs what a user gets, the wheel and an extra's packages, in a new environment outside the tree, and runs the
+/// smoke script.
 pub fn published(
     shop: &Shop,
     python: &Python,
@@ -403,7 +406,7 @@ pub fn published(
         let pip = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
         pip.arg(wanted).quiet()?;
     } else {
-        // A pip of its own takes most of the time that this takes, and installs nothing but a wheel.
+        // Installing a pip into the environment takes most of the time, and installing a wheel does not need one.
         Cmd::new(&python.exe).args(["-m", "venv", "--without-pip"]).arg(&venv.dir).quiet()?;
         let pip = python_environment(shop)?.pip().arg("--python").arg(venv.bin("python"));
         pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(built).quiet()?;
@@ -412,7 +415,7 @@ pub fn published(
     with_origin(smoke, origin).stream()?.ok().map(drop)
 }
 
-/// Tests that need the faulty origin find its program in `TIDEGATE_ORIGIN`.
+/// Sets `TIDEGATE_ORIGIN`, by which tests find the program of the faulty origin.
 fn with_origin(command: Cmd, origin: Option<&Path>) -> Cmd {
     match origin {
         Some(program) => command.env("TIDEGATE_ORIGIN", program),
@@ -420,12 +423,12 @@ fn with_origin(command: Cmd, origin: Option<&Path>) -> Cmd {
     }
 }
 
-/// Keeps what a step made for the steps after it.
+/// Keeps the result of a step for later steps.
 fn keep<T>(result: Result<T>, slot: &mut Option<T>) -> Verdict {
     Verdict::check(result.map(|made| *slot = Some(made)))
 }
 
-/// A folder outside the repository that is removed when we are done with it, however that ends.
+/// A folder outside the repository that is removed when the value is dropped, also after a failure.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -446,7 +449,7 @@ impl Drop for TempDir {
 mod tests {
     use super::*;
 
-    /// What `cargo test` would find by itself, were there no `suite.rs`.
+    /// `cargo test` would find these files by itself if there were no `suite.rs`.
     #[test]
     fn each_file_of_tests_is_in_a_program() {
         let root = Shop::open(false).expect("we are in the repository").root;

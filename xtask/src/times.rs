@@ -1,4 +1,5 @@
-//! How long the steps of `cargo xtask test` took on this machine: kept below the target folder, shown before the next run.
+//! Durations of the steps of `cargo xtask test` on this machine: stored below the target folder, and shown before the
+//! next run.
 
 use crate::run::seconds;
 use std::collections::BTreeMap;
@@ -6,26 +7,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 use std::{fmt::Write, fs};
 
-/// Ticks per second of the times in `/proc`: fixed by Linux's interface to programs.
+/// Ticks per second of the times in `/proc`; Linux's interface to programs fixes it.
 const TICKS: u64 = 100;
 
-/// The time that a step took.
+/// The duration of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Took {
-    /// By the clock.
+    /// Wall-clock time.
     pub clock: Duration,
-    /// Of all processors, in programs that have ended. Zero where the system does not say.
+    /// CPU time of all processors, in programs that have ended. Zero if the system does not report it.
     pub cpu: Duration,
 }
 
 impl Took {
-    /// Adds two times.
+    /// Adds two durations.
     pub fn plus(self, other: Self) -> Self {
         Self { clock: self.clock + other.clock, cpu: self.cpu + other.cpu }
     }
 }
 
-/// The last time of each step that passed, by name.
+/// The last duration of each step that passed, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
     file: Option<PathBuf>,
@@ -33,14 +34,14 @@ pub struct Times {
 }
 
 impl Times {
-    /// Reads the times of earlier runs. A missing file, or a line that is not ours, is no time.
+    /// Reads the durations of earlier runs. A missing file or an unknown line counts as no duration.
     pub fn read(file: PathBuf) -> Self {
         let text = fs::read_to_string(&file).unwrap_or_default();
         let steps = text.lines().filter_map(parse).collect();
         Self { file: Some(file), steps }
     }
 
-    /// Writes them for the next run. Nothing depends on it, so an error is only printed.
+    /// Writes the durations for the next run. They are not essential, so an error is only printed.
     pub fn keep(&self) {
         let Some(file) = &self.file else { return };
         let mut text = String::new();
@@ -52,22 +53,23 @@ impl Times {
         }
     }
 
-    /// The last time of this step.
+    /// The last duration of this step.
     pub fn of(&self, name: &str) -> Option<Took> {
         self.steps.get(name).copied()
     }
 
-    /// Replaces the time of a step.
+    /// Replaces the duration of a step.
     pub fn record(&mut self, name: &str, took: Took) {
         self.steps.insert(name.to_owned(), took);
     }
 
-    /// The sum of the last times of these steps.
+    /// The sum of the last durations of these steps.
     pub fn sum(&self, names: &[String]) -> Took {
         names.iter().filter_map(|name| self.of(name)).fold(Took::default(), Took::plus)
     }
 
-    /// What is about to run and about how long it takes, a line per language; `first` is said where most has never run here.
+    /// The steps that will run and their expected duration, a line per language; ends with `first` if most have never
+    /// run here.
     pub fn announcement(&self, names: &[String], first: &str) -> String {
         let mut groups: Vec<(&str, Vec<String>)> = Vec::new();
         for name in names {
@@ -99,7 +101,7 @@ impl Times {
     }
 }
 
-/// A line of the file: milliseconds by the clock and of CPU, then the step's name.
+/// Parses a line of the file: milliseconds of wall-clock and CPU time, then the step's name.
 fn parse(line: &str) -> Option<(String, Took)> {
     let mut words = line.splitn(3, ' ');
     let mut span = || words.next()?.parse().ok().map(Duration::from_millis);
@@ -115,8 +117,8 @@ pub fn cpu_time() -> Duration {
         .map_or(Duration::ZERO, |ticks| Duration::from_millis(ticks.saturating_mul(1_000 / TICKS)))
 }
 
-/// The sum of `utime`, `stime`, `cutime` and `cstime`: fields 14 to 17 of proc(5). The name of the program, field 2, stands in
-/// brackets and may hold blanks.
+/// The sum of `utime`, `stime`, `cutime` and `cstime`: fields 14 to 17 of proc(5). Field 2, the program's name, is in
+/// brackets and may contain blanks.
 fn ticks(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let times: Vec<u64> = fields.split(' ').skip(11).take(4).filter_map(|field| field.parse().ok()).collect();

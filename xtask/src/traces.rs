@@ -1,5 +1,5 @@
-//! Random traces, generated from a seed and not kept, replayed through the public surface of each language: what the engine
-//! says to each line of a journal must be the same bytes as what core says here.
+//! Random traces, generated from a seed and not kept, replayed through the public API of each language: the engine's
+//! answer to each line of a journal must equal core's answer, byte for byte.
 //!
 //! A set is a folder of files `<n>.journals` and `<n>.expected`; a host reads the first and writes `<n>.answers`.
 
@@ -12,34 +12,34 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// Traces of one file.
+/// Number of traces in a file.
 const BATCH: u64 = 1_000;
-/// On every change.
+/// Number of traces for every change.
 pub const SOME: u64 = 10_000;
-/// In `cargo xtask deep`.
+/// Number of traces for `cargo xtask deep`.
 pub const MANY: u64 = 100_000;
 const SEED: u64 = 14;
 
-/// Answers as Rust's `Debug` writes them, as Python, the JVM, Swift and tokio do.
+/// Answers in the format of Rust's `Debug`, as Python, the JVM, Swift and tokio write them.
 pub const DEBUG: &str = "debug";
-/// Answers in words and numbers, as JavaScript writes them.
+/// Answers as words and numbers, as JavaScript writes them.
 const WORDS: &str = "words";
-/// The same, of traces that the small engine can play.
+/// The same, for traces that the small engine can play.
 const SMALL: &str = "small";
 
-/// The part of the report.
+/// The name of this part in the report.
 pub const TRACES: &str = "Random traces";
 
 /// The sets that this run has written.
 static WRITTEN: Mutex<Vec<(&str, u64)>> = Mutex::new(Vec::new());
 
-/// Replays traces by the installed wheel.
+/// Replays traces with the installed wheel.
 pub fn python(shop: &Shop, venv: &Venv, count: u64) -> Verdict {
     let script = shop.root.join("tests/traces/replay.py");
     play(shop, DEBUG, count, |folder| venv.script(&script).arg(folder).quiet())
 }
 
-/// Replays traces by tokio's engine.
+/// Replays traces with tokio's engine.
 pub fn tokio(shop: &Shop, count: u64) -> Verdict {
     play(shop, DEBUG, count, |folder| {
         let test = ["--test", "suite", "traces::", "--", "--ignored"];
@@ -47,7 +47,8 @@ pub fn tokio(shop: &Shop, count: u64) -> Verdict {
     })
 }
 
-/// Replays traces by the full engine, as Node loads it; and a tenth of them as hosts of one file do, in whose code the module stands.
+/// Replays traces with the full engine as Node loads it, and a tenth of them with the single-file build, which contains
+/// the module in its code.
 pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     for (entry, count) in [("node", count), ("inline", count / 10)] {
         let entry = folder.join("dist/esm").join(entry).with_extension("js");
@@ -61,7 +62,7 @@ pub fn javascript(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     Verdict::check(Ok(()))
 }
 
-/// Replays traces by the small engine, which pages begin with.
+/// Replays traces with the small engine, with which web pages start.
 pub fn small(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     let script = shop.root.join("tests/traces/small.mjs");
     play(shop, SMALL, count, |set| {
@@ -69,7 +70,8 @@ pub fn small(shop: &Shop, folder: &Path, count: u64) -> Verdict {
     })
 }
 
-/// The steps of `cargo xtask deep`: ten times as many traces as on every change. Builds the packages that it needs.
+/// Runs the steps of `cargo xtask deep`: ten times as many traces as for every change. Builds the packages that it
+/// needs.
 pub fn deep(shop: &Shop, report: &mut Report) {
     let failed = |Error(why): Error| Verdict::NotRun(why);
     report.step(TRACES, "100,000 through the model, step by step", || match find_python() {
@@ -96,7 +98,7 @@ pub fn deep(shop: &Shop, report: &mut Report) {
     }
 }
 
-/// Runs scripts on core and on the model, which needs nothing but an interpreter.
+/// Runs scripts on core and on the model, which needs only an interpreter.
 fn model(shop: &Shop, python: &Python, count: u64) -> Result {
     let program = generator(shop)?;
     let compare = Cmd::new(&python.exe).arg("-s").arg(shop.root.join("tests/model/compare.py"));
@@ -109,14 +111,15 @@ pub fn generator(shop: &Shop) -> Result<PathBuf> {
     example(shop, "traces")
 }
 
-/// Builds an example of core, on the engine that other tests have: without what a release takes a minute more for.
+/// Builds an example of core on the same engine as other tests, without the optimisations for which a release takes a
+/// minute longer.
 pub fn example(shop: &Shop, name: &str) -> Result<PathBuf> {
     let build = ["build", "--quiet", "--profile", "checked", "-p", "tidegate", "--example", name];
     cargo(shop).args(build).quiet()?;
     Ok(shop.target.join("checked/examples").join(name))
 }
 
-/// Writes a set, has a host replay it, and compares.
+/// Writes a set, lets a host replay it, and compares the answers.
 fn play(shop: &Shop, form: &'static str, count: u64, host: impl FnOnce(&Path) -> Result<Output>) -> Verdict {
     let run = || -> Result {
         let folder = set(shop, form, count)?;
@@ -126,7 +129,7 @@ fn play(shop: &Shop, form: &'static str, count: u64, host: impl FnOnce(&Path) ->
     Verdict::check(run())
 }
 
-/// A set of traces, without answers of a host. What another step of this run has written is not written again.
+/// A set of traces without a host's answers. A set that another step of this run has written is reused.
 pub fn set(shop: &Shop, form: &'static str, count: u64) -> Result<PathBuf> {
     let folder = shop.scratch(&format!("traces/{form}"))?;
     let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,7 +159,7 @@ fn write(shop: &Shop, folder: &Path, form: &str, count: u64) -> Result {
     Ok(())
 }
 
-/// Compares what a host has answered to a set with what core does.
+/// Compares a host's answers to a set with core's.
 pub fn answered(shop: &Shop, form: &str, count: u64) -> Result {
     let folder = shop.scratch(&format!("traces/{form}"))?;
     let expected = files(&folder, "expected");
@@ -170,13 +173,13 @@ pub fn answered(shop: &Shop, form: &str, count: u64) -> Result {
     Ok(())
 }
 
-/// Removes all sets: those of `deep` have some gigabytes.
+/// Removes all sets: those of `deep` take some gigabytes.
 fn clear(shop: &Shop) {
     WRITTEN.lock().unwrap_or_else(PoisonError::into_inner).clear();
     drop(fs::remove_dir_all(shop.target.join("xtask/traces")));
 }
 
-/// The files of one kind in a folder, in their order; of all kinds where it is empty.
+/// The files of one kind in a folder, sorted; all files if `kind` is empty.
 fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut files: Vec<_> = entries
@@ -186,7 +189,7 @@ fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The first answer that differs is named by its trace.
+/// Compares two files of answers. The error names the trace of the first difference.
 fn same(expected: &Path, answers: &Path) -> Result {
     let read = |file: &Path| fs::read_to_string(file).map_err(Error::at("read", file));
     let (expected, answers) = (read(expected)?, read(answers)?);

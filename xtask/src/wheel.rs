@@ -1,14 +1,14 @@
-//! The Python wheel: built in release mode, installed into an environment, found again.
+//! Builds the Python wheel in release mode, installs it into an environment, and locates it there.
 
 use crate::run::{Error, Result};
 use crate::setup::{Shop, Venv};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How the package is compiled: for size.
+/// The cargo profile of the package: optimised for size.
 pub const PROFILE: &str = "wheel";
 
-/// Builds the wheel and returns its path. Older wheels are removed first, so that none can be taken for this one.
+/// Builds the wheel and returns its path. Older wheels are removed first, so that none can be confused with it.
 pub fn build(shop: &Shop, venv: &Venv) -> Result<PathBuf> {
     let out = shop.target.join("wheels");
     for old in wheels(&out) {
@@ -26,7 +26,7 @@ pub fn build(shop: &Shop, venv: &Venv) -> Result<PathBuf> {
     }
 }
 
-/// maturin from the environment, on the root's `pyproject.toml`.
+/// Runs maturin from the environment, on the root's `pyproject.toml`.
 pub fn maturin(shop: &Shop, venv: &Venv, args: &[&str]) -> crate::run::Cmd {
     crate::run::Cmd::new(venv.bin("maturin"))
         .cwd(&shop.root)
@@ -44,7 +44,7 @@ pub fn install(venv: &Venv, wheel: &Path) -> Result {
         .map(drop)
 }
 
-/// Asks `import tidegate` where it comes from, and refuses any answer outside the environment.
+/// Asks Python from where it imports `tidegate`, and refuses any place outside the environment.
 pub fn location(venv: &Venv, outside: &Path) -> Result<PathBuf> {
     let ask = "import tidegate; print(tidegate.__file__)";
     let file = PathBuf::from(venv.python().cwd(outside).args(["-c", ask]).quiet()?.text.trim());
@@ -58,7 +58,7 @@ pub fn location(venv: &Venv, outside: &Path) -> Result<PathBuf> {
     )))
 }
 
-/// The `.whl` files of a folder, sorted; none if there is no folder.
+/// The `.whl` files of a folder, sorted; empty if the folder does not exist.
 fn wheels(dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(dir) else { return Vec::new() };
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));

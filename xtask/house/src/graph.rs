@@ -1,14 +1,15 @@
-//! Who calls whom, and where that goes in circles.
+//! The call graph, and its cycles.
 
 use crate::source::{Callee, Function, PARTS};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// From each node to those it calls.
+/// Maps each node to the nodes that it calls.
 pub type Graph = BTreeMap<String, BTreeSet<String>>;
 
-/// The calls between functions of the crate, each by its file and its name. A method is found by its type where the text
-/// names it; otherwise only if it is the engine's or one of its parts' and no other type has one of that name (`x.len()` may be anybody's). Of
-/// several functions of one name it is the one in the same file.
+/// The calls between functions of the crate, each identified by its file and its name. A method is resolved by its type
+/// if the text names the type; otherwise only if it belongs to the engine or one of its parts and no other type has a
+/// method of that name (`x.len()` may be any type's). If several functions have the name, the one in the same file is
+/// taken.
 pub fn calls(functions: &[&Function]) -> Graph {
     let mut by_name: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     let mut methods: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
@@ -57,7 +58,7 @@ fn only<'a>(files: &BTreeSet<&'a str>) -> Option<&'a str> {
     files.first().copied().filter(|_| files.len() == 1)
 }
 
-/// The same between files: a file calls another if a function in it calls one of the other's.
+/// The calls between files: a file calls another if one of its functions calls one of the other's.
 pub fn between_files(calls: &Graph) -> Graph {
     let file = |node: &str| node.split(' ').next().unwrap_or(node).to_owned();
     let mut graph = Graph::new();

@@ -1,12 +1,13 @@
-//! Which modules of a crate use each other, by the paths that begin with `crate::`. For a crate without one central type,
-//! such as core's engine, this finds circles that following calls would miss.
+//! The dependencies between modules of a crate, found by paths that begin with `crate::`. In a crate without one
+//! central type, such as core's engine, this finds cycles that the call graph would miss.
 
 use crate::graph::Graph;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// Maps each top-level module of a crate, submodules included, to those it uses. The root is left out: it names all.
+/// Maps each top-level module of a crate, including its submodules, to the modules that it uses. The root is left out,
+/// because it names all modules.
 pub fn imports(folder: &Path) -> Result<Graph, String> {
     let mut texts: Vec<(String, String)> = Vec::new();
     collect(folder, None, &mut texts)?;
@@ -37,7 +38,7 @@ fn collect(folder: &Path, room: Option<&str>, into: &mut Vec<(String, String)>) 
     Ok(())
 }
 
-/// The first parts of all paths that begin with `crate::`, those in braces too.
+/// The first segments of all paths that begin with `crate::`, including those in braces.
 fn named(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices("crate::").flat_map(|(at, found)| {
         let rest = &text[at + found.len()..];
@@ -65,7 +66,7 @@ fn named(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The name that a path begins with.
+/// The identifier with which a path begins.
 fn word(path: &str) -> &str {
     let path = path.trim_start();
     path.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default()

@@ -1,10 +1,10 @@
 //! Measures the structure of core's sources and prints it beside the limits and the goals of `xtask/house/limits.txt`.
 //!
-//! `tidegate-house <root>` prints the table. `--check` fails when a figure is above its limit; `--lower` writes figures that
-//! are below their limits into the file; `--list` prints what is counted, `--calls` the calls between files of the largest
-//! circle. What is measured: functions that take the engine or one of its parts, methods or not; calls that go in circles,
-//! between functions and between files; arguments; lengths of files; marks of the small engine; files that write the state of
-//! a call. And, of the Python package's native half, rooms in circles; of the lone parts, lines by hand.
+//! `tidegate-house <root>` prints the table. `--check` fails if a figure is above its limit; `--lower` writes figures
+//! below their limits into the file; `--list` prints the counted items, and `--calls` the calls between files of the
+//! largest cycle. The figures are: functions that take the engine or one of its parts, methods or not; calls in cycles,
+//! between functions and between files; arguments; lengths of files; marks of the small engine; files that write the
+//! state of a call; modules in cycles in the Python package's native half; and hand-written lines of the lone parts.
 
 mod graph;
 mod imports;
@@ -19,17 +19,17 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// A figure.
+/// A measured figure.
 struct Row {
-    /// Its name in the file of limits.
+    /// The figure's name in the file of limits.
     key: &'static str,
     what: &'static str,
     now: usize,
-    /// What it counts: `--list` prints it.
+    /// The counted items, which `--list` prints.
     items: Vec<String>,
 }
 
-/// The file of limits and goals, from the repository's root.
+/// Path of the file with limits and goals, from the repository's root.
 const LIMITS: &str = "xtask/house/limits.txt";
 const FLAGS: [&str; 4] = ["--calls", "--check", "--list", "--lower"];
 
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the table. Returns how many figures are above their limits.
+/// Prints the table. Returns the number of figures above their limits.
 fn run(root: &Path, flags: &BTreeSet<&str>) -> Result<usize, String> {
     if let Some(flag) = flags.iter().find(|flag| !FLAGS.contains(flag)) {
         return Err(format!("{flag} is not a flag; the flags are {}", FLAGS.join(", ")));
@@ -197,7 +197,7 @@ fn measure_core(sources: &[Source]) -> Vec<Row> {
     ]
 }
 
-/// The calls between files of the largest circle, so that it shows which to move.
+/// The calls between files of the largest cycle, to show which calls to move.
 fn calls_in_circle(sources: &[Source]) -> Vec<String> {
     let functions: Vec<&Function> = sources.iter().flat_map(|source| &source.functions).collect();
     let calls = graph::calls(&functions);
@@ -215,7 +215,7 @@ fn calls_in_circle(sources: &[Source]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The sources of core: two levels above this crate is the repository.
+    /// The repository's root, two levels above this crate.
     fn root() -> &'static Path {
         Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
     }

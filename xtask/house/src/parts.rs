@@ -1,12 +1,13 @@
-//! How many lines the lone parts take by hand: their description, their generator, and what each language adds.
+//! Counts the hand-written lines of the lone parts: their description, their generator, and the code that each language
+//! adds.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The line with which a generated file begins, somewhere in its first line.
+/// Text in the first line of every generated file.
 const GENERATED: &str = "Generated from xtask/generate/src/parts";
 
-/// What is looked at, by language; a folder stands for all files in it.
+/// The places that are counted, by language; a folder means all files in it.
 const PLACES: [(&str, &[&str]); 6] = [
     ("description", &["xtask/generate/src/parts"]),
     (
@@ -37,11 +38,11 @@ const GENERATOR: [&str; 9] = [
 ];
 const GENERATORS_FOLDER: &str = "xtask/generate/src";
 
-/// What is counted.
+/// The counts.
 pub struct Lines {
-    /// Of the generator.
+    /// Lines of the generator.
     pub generator: usize,
-    /// By hand, by language.
+    /// Hand-written lines, by language.
     pub by_hand: Vec<(&'static str, usize)>,
 }
 
@@ -67,7 +68,7 @@ pub fn lines(root: &Path) -> Result<Lines, String> {
     Ok(Lines { generator: own, by_hand })
 }
 
-/// A file, or the files of a folder and of those in it that people write: caches and what a build makes are left out.
+/// Collects a file, or the source files below a folder; caches and build products are left out.
 fn collect(place: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
     if place.is_dir() {
         let entries =

@@ -1,19 +1,19 @@
-//! The ratchet: a limit and a goal for each figure. A figure may not grow beyond its limit, and a limit is lowered when its
-//! figure falls.
+//! The ratchet: a limit and a goal for each figure. A figure may not exceed its limit, and the limit is lowered when
+//! the figure falls.
 
 use std::collections::BTreeMap;
 
-/// What a figure may be at most today, and what it shall be.
+/// The present limit of a figure, and its goal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
     pub limit: usize,
     pub goal: usize,
 }
 
-/// Reads the lines `key limit goal`; lines that begin with `#` are comments.
+/// Reads lines of the form `key limit goal`; lines that begin with `#` are comments.
 ///
 /// # Errors
-/// The first line that is not of this form, and a key that is there twice.
+/// The first line that has another form, or a key that occurs twice.
 pub fn parse(text: &str) -> Result<BTreeMap<String, Limit>, String> {
     let mut limits = BTreeMap::new();
     for (number, line) in text.lines().enumerate() {
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<BTreeMap<String, Limit>, String> {
     Ok(limits)
 }
 
-/// The text with the limits of these figures lowered to them. A limit is never raised.
+/// Returns the text with limits lowered to these figures. A limit is never raised.
 pub fn lowered(text: &str, figures: &BTreeMap<&str, usize>) -> String {
     let mut lines = String::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! What is read from the sources: each function, whom it calls, and the marks.
+//! Reads facts from the sources: each function, the functions that it calls, and the marks.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-/// The engine, and what it lends its stages; the largest first.
+/// The engine and the parts that it lends to its stages, the largest first.
 pub const PARTS: [&str; 3] = ["Engine", "FleetDesk", "Desk"];
 
-/// A file.
+/// A source file.
 pub struct Source {
-    /// Its path below `core/src`.
+    /// The file's path below `core/src`.
     pub path: String,
     pub lines: usize,
     pub functions: Vec<Function>,
     /// Each mention of the small engine: `file:line`.
     pub marks: Vec<String>,
-    /// Those of them inside a function.
+    /// Those marks that are inside a function.
     pub marks_in_bodies: Vec<String>,
-    /// How often the state of a call is written here: `.go(State::…)`, `.state = State::…`, or the field `standing`.
+    /// How often the file writes the state of a call: `.go(State::…)`, `.state = State::…`, or the field `standing`.
     pub state_writes: usize,
 }
 
@@ -28,17 +28,17 @@ pub struct Function {
     pub file: String,
     /// `Type::name`, or `name`.
     pub name: String,
-    /// The type whose method it is.
+    /// The type to which the method belongs.
     pub of: Option<String>,
     pub public: bool,
     /// The largest of [`PARTS`] that it takes, as `self` or as an argument.
     pub takes: Option<&'static str>,
-    /// Arguments, without `self` and `now`.
+    /// Number of arguments, without `self` and `now`.
     pub arguments: usize,
     pub calls: BTreeSet<Callee>,
 }
 
-/// Whom a function calls, as far as the text says.
+/// A called function, as far as the text identifies it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Callee {
     /// `self.name()`
@@ -51,7 +51,7 @@ pub enum Callee {
     Free(String),
 }
 
-/// Reads all sources below a folder, in the order of their paths, without tests.
+/// Reads all sources below a folder in the order of their paths, without tests.
 pub fn read(folder: &Path) -> Result<Vec<Source>, String> {
     let mut paths = Vec::new();
     collect(folder, &mut paths)?;
@@ -108,7 +108,7 @@ fn parse(path: String, text: &str) -> Result<Source, String> {
     })
 }
 
-/// `tidegate_small`, or the constant `FULL` as a word.
+/// Whether the line contains `tidegate_small`, or the constant `FULL` as a word.
 fn is_mark(line: &str) -> bool {
     let word = |part: &str| part == "FULL" || part == "tidegate_small";
     line.split(|c: char| !c.is_alphanumeric() && c != '_').any(word)
@@ -161,7 +161,7 @@ impl Reader {
     }
 }
 
-/// The one of [`PARTS`] that has this name.
+/// The element of [`PARTS`] with this name.
 fn part(name: &str) -> Option<&'static str> {
     PARTS.into_iter().find(|part| *part == name)
 }
@@ -171,7 +171,7 @@ fn larger(one: Option<&'static str>, other: Option<&'static str>) -> Option<&'st
     PARTS.into_iter().find(|part| one == Some(*part) || other == Some(*part))
 }
 
-/// Which of [`PARTS`] is it, itself or behind a reference?
+/// The element of [`PARTS`] that the type is or refers to.
 fn part_in(ty: &syn::Type) -> Option<&'static str> {
     match ty {
         syn::Type::Reference(inner) => part_in(&inner.elem),
@@ -261,7 +261,7 @@ impl<'ast> Visit<'ast> for Calls {
     }
 
     fn visit_macro(&mut self, item: &'ast syn::Macro) {
-        // Macros that take expressions, such as `matches!` and `debug_assert!`.
+        // Macros whose arguments are expressions, such as `matches!` and `debug_assert!`.
         if let Ok(inner) =
             item.parse_body_with(syn::punctuated::Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated)
         {
@@ -276,14 +276,14 @@ fn qualifier(path: &syn::Path) -> Option<String> {
     of.starts_with(char::is_uppercase).then_some(of)
 }
 
-/// Is it `State::…`?
+/// Whether the expression is `State::…`.
 fn names_state(expression: &syn::Expr) -> bool {
     let syn::Expr::Path(path) = expression else { return false };
     let mut segments = path.path.segments.iter().rev();
     segments.next().is_some() && segments.next().is_some_and(|of| of.ident == "State")
 }
 
-/// Is it the field `standing` of something, which holds the state of a call?
+/// Whether the expression is a field `standing`, which holds the state of a call.
 fn is_standing(expression: &syn::Expr) -> bool {
     matches!(expression, syn::Expr::Field(field) if matches!(&field.member, syn::Member::Named(name) if name == "standing"))
 }

@@ -1,5 +1,5 @@
-//! Runs core's tests against each mutant of the list: the cheapest files of tests first, until one fails, and then random traces
-//! beside the model.
+//! Runs core's tests against each mutant of the list: the fastest test files first until one fails, and finally random
+//! traces that are compared with the model.
 
 use super::list::{self, Mutant, SWITCH, SWITCHES};
 use super::{target_of, tree};
@@ -11,25 +11,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Random traces that a mutant which all tests miss is compared with the model on.
+/// Number of random traces that are compared with the model for a mutant that all tests miss.
 const TRACES: &str = "500";
-/// A program that runs so many times as long as with no mutant, and this span besides, hangs.
+/// A program hangs if it runs ten times as long as without a mutant, and at least this span.
 const PATIENCE: u32 = 10;
 const AT_LEAST: Duration = Duration::from_secs(30);
 
-/// What judges: a test program of core, or the tests of one file in a program of many, or the comparison with the model.
+/// A judge: a test program of core, or the tests of one file in a larger program, or the comparison with the model.
 #[derive(Debug, PartialEq)]
 struct Judge {
     name: String,
     program: PathBuf,
-    /// Which of its tests; none stands for all.
+    /// The tests to run; an empty list means all.
     tests: Vec<String>,
     took: Duration,
 }
 
-/// What became of a mutant.
+/// The result for a mutant.
 enum Fate {
-    /// By a program, and in it by these tests.
+    /// Killed by this program, and in it by these tests.
     Killed(String),
     Survived,
 }
@@ -60,7 +60,7 @@ fn all(shop: &Shop, only: &[String]) -> Result {
             return Err(Error(format!("{} fails without a mutant: {failed}", judge.name)));
         }
     }
-    // The traces stay last.
+    // The comparison with the model comes last.
     let last = judges.len() - 1;
     judges[..last].sort_by_key(|judge| judge.took);
     let all: Duration = judges.iter().map(|judge| judge.took).sum();
@@ -74,7 +74,7 @@ fn all(shop: &Shop, only: &[String]) -> Result {
     tell(shop, &tree, &mutants, &judges, only)
 }
 
-/// Judges one after the other, prints what becomes of each, and writes the table.
+/// Judges the mutants one by one, prints each result, and writes the table.
 fn tell(shop: &Shop, tree: &Path, mutants: &[Mutant], judges: &[Judge], only: &[String]) -> Result {
     let (mut table, mut survivors, mut wrong) = (String::new(), Vec::new(), Vec::new());
     let (mut killed, cpu) = (0, cpu_time());
@@ -126,7 +126,7 @@ fn fate(judges: &[Judge], tree: &Path, number: usize) -> Result<Fate> {
     Ok(Fate::Survived)
 }
 
-/// Runs one program with one mutant on, or with none; what failed.
+/// Runs one program with one mutant, or with none for 0. Returns the failed tests.
 fn run(judge: &Judge, tree: &Path, number: usize, limit: Duration) -> Result<Option<String>> {
     let command = Cmd::new("timeout").args(["-k", "5"]).arg(limit.as_secs().to_string()).arg(&judge.program);
     let command = if judge.name == MODEL {
@@ -137,7 +137,7 @@ fn run(judge: &Judge, tree: &Path, number: usize, limit: Duration) -> Result<Opt
         let command = command.env("CARGO_MANIFEST_DIR", tree.join("core")).args(&judge.tests);
         if judge.tests.is_empty() { command } else { command.arg("--exact") }
     };
-    // The same cases each time, none of them made smaller or kept for the next mutant.
+    // The same random cases each time; a failing case is neither shrunk nor kept for the next mutant.
     let ran = command
         .cwd(&tree.join("core"))
         .env(SWITCH, number.to_string())
@@ -149,7 +149,7 @@ fn run(judge: &Judge, tree: &Path, number: usize, limit: Duration) -> Result<Opt
     Ok(if ran.status.success() { None } else { Some(failed(&ran)) })
 }
 
-/// The tests that failed, the first two by name.
+/// Names the first two failed tests and counts the others.
 fn failed(ran: &Output) -> String {
     let name = |line: &str| Some(line.strip_prefix("test ")?.split_once(" ... FAILED")?.0.to_owned());
     let mut names: Vec<String> = ran.text.lines().filter_map(name).collect();
@@ -166,11 +166,11 @@ fn failed(ran: &Output) -> String {
 
 const MODEL: &str = "random traces beside the model";
 
-/// Builds core's test programs and the one that makes random traces.
+/// Builds core's test programs and the program that makes random traces.
 fn build(tree: &Path) -> Result<Vec<Judge>> {
     let cargo = || {
         let cargo = Cmd::new("cargo").cwd(tree).env("CARGO_TARGET_DIR", target_of(tree));
-        // Neither backtraces nor a next build are of use.
+        // Neither backtraces nor incremental builds are useful here.
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "0")
     };
     cargo().args(["build", "--quiet", "-p", "tidegate", "--example", "traces"]).quiet()?;
@@ -192,10 +192,10 @@ fn build(tree: &Path) -> Result<Vec<Judge>> {
     Ok(judges)
 }
 
-/// The program that holds many files of tests, each as a module.
+/// The program that contains many files of tests as modules.
 const SUITE: &str = "suite";
 
-/// One judge for each module of a program that lists its tests so: `breaker::opens: test`.
+/// One judge for each module of a program that lists its tests in the form `breaker::opens: test`.
 fn files(program: &Path, listed: &str) -> Vec<Judge> {
     let mut judges: Vec<Judge> = Vec::new();
     for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
@@ -210,7 +210,7 @@ fn files(program: &Path, listed: &str) -> Vec<Judge> {
     judges
 }
 
-/// A line of cargo's: `  Executable tests/rules.rs (target/debug/deps/rules-…)`.
+/// Parses a line of cargo's: `  Executable tests/rules.rs (target/debug/deps/rules-…)`.
 fn executable(line: &str, tree: &Path) -> Option<Judge> {
     let (what, path) = line.trim().strip_prefix("Executable ")?.strip_suffix(')')?.split_once(" (")?;
     let source = what.rsplit(' ').next()?;

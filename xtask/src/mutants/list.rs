@@ -1,14 +1,14 @@
-//! The list of mutants (`tests/mutants/list.txt`), and core's sources with all of them compiled in, each behind a switch: one
-//! build judges them all.
+//! The list of mutants (`tests/mutants/list.txt`), and core's sources with all mutants compiled in, each behind a
+//! switch, so that one build tests them all.
 
 use crate::run::{Error, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The variable that switches a mutant on, by its number from 1 on.
+/// The environment variable that selects a mutant by its number, from 1 on.
 pub const SWITCH: &str = "TIDEGATE_MUTANT";
 
-/// What the scratch copy of core has besides: the switches.
+/// Code of the switches, which is added to the scratch copy of core.
 pub const SWITCHES: &str = r#"
 pub(crate) mod mutants {
     static ON: std::sync::OnceLock<Option<u32>> = std::sync::OnceLock::new();
@@ -26,13 +26,13 @@ pub struct Mutant {
     pub name: String,
     /// The file that it changes, from the repository's root.
     pub file: String,
-    /// What it breaks, in a sentence.
+    /// A sentence that says what the mutant breaks.
     pub breaks: String,
-    /// What it replaces, with `⟦ ⟧` around the replaced part where that needs its neighbours to be found.
+    /// The code that it replaces, with `⟦ ⟧` around the replaced part if neighbouring code is needed to find it.
     find: String,
-    /// What it puts there.
+    /// The replacement.
     replace: String,
-    /// Why it does the same as core, where it does.
+    /// For an equivalent mutant, why it behaves as core does.
     pub same: Option<String>,
 }
 
@@ -74,10 +74,10 @@ pub fn read(text: &str) -> Result<Vec<Mutant>> {
     }
 }
 
-/// Core's files with the switches in them. `text_of` reads a file.
+/// Returns core's files with the switches in them. `text_of` reads a file.
 ///
 /// # Errors
-/// Each mutant whose code is not found exactly once, or lies across another's.
+/// Mutants whose code is not found exactly once, or overlaps another mutant's.
 pub fn switched(
     mutants: &[Mutant],
     text_of: impl Fn(&str) -> Result<String>,
@@ -99,7 +99,7 @@ pub fn switched(
     }
     for (file, mut places) in places {
         let text = texts.get_mut(file).ok_or_else(|| Error(format!("{file} was not read")))?;
-        // From the end, so that the places before stay where they are; of one place, the first mutant last.
+        // From the end of the file, so that earlier offsets stay valid; within one place, the first mutant last.
         places.sort_by_key(|(place, at)| (usize::MAX - place.start, usize::MAX - place.end, *at));
         let mut before = text.len();
         for chunk in places.chunk_by(|one, other| one.0 == other.0) {
@@ -118,13 +118,13 @@ pub fn switched(
     if wrong.is_empty() { Ok(texts) } else { Err(Error(wrong.join("\n   "))) }
 }
 
-/// One of two pieces of code: both are statements, or both expressions.
+/// Code that chooses between two alternatives: both are statements, or both are expressions.
 fn switch(number: usize, replace: &str, code: &str) -> String {
     let choice = format!("if crate::mutants::on({number}) {{ {replace} }} else {{ {code} }}");
     if code.ends_with([';', '}']) { choice } else { format!("({choice})") }
 }
 
-/// Where a mutant's code is, whatever blanks and line breaks stand in it; else how often it was found.
+/// The range of a mutant's code, ignoring white space; otherwise how often it was found.
 fn place(text: &str, find: &str) -> std::result::Result<Range<usize>, usize> {
     let solid = |text: &str| -> Vec<(usize, char)> {
         text.char_indices().filter(|(_, char)| !char.is_whitespace()).collect()

@@ -1,5 +1,5 @@
-//! Tests the guided search: each patch of `tests/mutants` takes a mend out, and the search must find what was mended
-//! within a minute.
+//! Tests the guided search: each patch of `tests/mutants` removes a fix, and the search must find the bug within a
+//! minute.
 
 use super::{target_of, tree};
 use crate::report::Verdict;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// The time for one search.
 const SECONDS: &str = "60";
-/// The seed of it, by which each of them is found in 3,638 schedules at most.
+/// The seed for the search; with it each bug is found within 3,638 schedules.
 const SEED: &str = "2";
 
 /// The patches, in the order of their names.
@@ -22,7 +22,7 @@ pub fn patches(shop: &Shop) -> Vec<PathBuf> {
     files
 }
 
-/// Applies one patch, and lets the search look for it.
+/// Applies one patch, and lets the search look for the bug.
 pub fn find(shop: &Shop, patch: &Path) -> Verdict {
     let run = || -> Result {
         let tree = tree(shop)?;
