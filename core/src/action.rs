@@ -1,21 +1,21 @@
-//! What the engine asks and what it answers: requests, events, steps.
+//! The engine's interface: requests, events, steps.
 
 use crate::outcome::{Criticality, Outcome};
 use crate::time::Duration;
 
-/// Names a call: slot (24 bits) and generation (29 bits, from 1 on). A stale id is never mistaken for a live call.
+/// Id of a call: slot (24 bits) and generation (29 bits, from 1 on). A stale id never matches a live call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId(u64);
 
-/// Names a route: slot (20 bits) and generation (33 bits, from 1 on).
+/// Id of a route: slot (20 bits) and generation (33 bits, from 1 on).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RouteId(u64);
 
-/// Names a path within a route, for `hold`; [`TargetId::NONE`] where there is none.
+/// Id of a path within a route, for `hold`; [`TargetId::NONE`] for no path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TargetId(u64);
 
-/// Names a policy within its engine.
+/// Id of a policy within its engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PolicyId(pub(crate) u32);
 
@@ -43,7 +43,7 @@ macro_rules! word {
                 self.0
             }
 
-            /// The id a host gives back. Any number is safe: one that names nothing is answered as stale.
+            /// The id for a host's number. Any number is safe: one that names no call or route is answered as stale.
             pub const fn from_word(word: u64) -> Self {
                 Self(word & ((1 << 53) - 1))
             }
@@ -62,14 +62,14 @@ impl TargetId {
         self.0
     }
 
-    /// The id a host gives back.
+    /// The id for a host's number.
     pub const fn from_word(word: u64) -> Self {
         Self(word & ((1 << 53) - 1))
     }
 }
 
 impl PolicyId {
-    /// The id of a policy's number; the generation tells apart the policies that have had it.
+    /// The id of a policy's number; the generation distinguishes policies that have used the same number.
     pub(crate) const fn new(number: u16, generation: u16) -> Self {
         Self((generation as u32) << 16 | number as u32)
     }
@@ -87,43 +87,43 @@ impl PolicyId {
         self.0
     }
 
-    /// The id a host gives back; one that names nothing is answered as an error.
+    /// The id for a host's number; one that names no policy is answered as an error.
     pub const fn from_word(word: u32) -> Self {
         Self(word)
     }
 }
 
-/// What a call needs to say about itself before its first attempt.
+/// Properties of a call, given before its first attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(clippy::struct_excessive_bools)] // one flags word on the wire: they are independent facts about the request
 pub struct Request {
-    /// Time left of the caller's own deadline.
+    /// Remaining time of the caller's own deadline.
     pub remaining: Option<Duration>,
-    /// The call within which this one is made: its slot is shared and its retries are not multiplied.
+    /// The enclosing call: the new call shares its slot, and does not multiply its retries.
     pub parent: Option<CallId>,
-    /// The path it goes to, where the policy holds by path.
+    /// Path of the request, if the policy holds by path.
     pub target: TargetId,
-    /// How much it matters.
+    /// Importance of the call.
     pub criticality: Criticality,
-    /// Can its body be sent again?
+    /// Whether its body can be sent again.
     pub replayable: bool,
-    /// Is a repeat harmless: an idempotent method, or an idempotency key?
+    /// Whether a repeat is harmless: an idempotent method, or an idempotency key.
     pub idempotent: bool,
-    /// Can the host stop a running attempt?
+    /// Whether the host can stop a running attempt.
     pub abortable: bool,
-    /// May this call wait in a queue here?
+    /// Whether this call may wait in a queue here.
     pub may_park: bool,
-    /// Are slot and deadline kept until the body has been read?
+    /// Whether it keeps slot and deadline until the body has been read.
     pub slot_until_body: bool,
-    /// May its attempts never run beside each other? Such a call is retried but not hedged: its host makes attempts in one
-    /// place (a loop of the user's), or its body is sent again by rewinding it.
+    /// Whether its attempts must never run at the same time. Such a call is retried but not hedged: its host makes
+    /// attempts in one place (a loop of the user's), or sends the body again by rewinding it.
     pub solo: bool,
-    /// Tokens of a rate limit that it takes.
+    /// Its cost in tokens of a rate limit.
     pub cost: u16,
 }
 
 impl Default for Request {
-    /// A request that may be repeated, stopped and parked, and whose answer is whole when it arrives.
+    /// A request that may be repeated, stopped and parked, and whose answer is complete when it arrives.
     fn default() -> Self {
         Self {
             remaining: None,
@@ -141,79 +141,79 @@ impl Default for Request {
     }
 }
 
-/// What happened to a call.
+/// Event of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// Its timer fired (early and late firings are both fine).
     Timer,
-    /// Its owner asks how things stand.
+    /// Its owner asks for the current step.
     Poll,
     /// Its caller gave up.
     Cancel,
-    /// The head of an answer of class `ok` has arrived: it wins, its body may follow.
+    /// The head of an answer of class `ok` has arrived: the attempt wins, and its body may follow.
     Headers {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u8,
     },
     /// An attempt ended.
     Finished {
-        /// Which attempt.
+        /// Number of the attempt.
         attempt: u8,
-        /// How.
+        /// Outcome of the attempt.
         outcome: Outcome,
     },
 }
 
-/// The engine's answer to an event: what to do now, and when to ask again.
+/// The engine's answer to an event: the action to take now, and when to ask again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use = "a step not carried out is a call lost"]
 pub struct Step {
     /// Attempts to stop now: bit (n − 1) mod 8 for attempt n.
     pub stop: u8,
-    /// What to do.
+    /// Action to take.
     pub action: Action,
-    /// The call's only timer, from `now`; it replaces the one before.
+    /// The call's only timer, from `now`; it replaces the previous one.
     pub next: Option<Duration>,
-    /// What else this step made.
+    /// Further effects of this step.
     pub flags: Flags,
 }
 
-/// What a step made besides its action.
+/// Effects of a step besides its action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
-    /// Other calls can go on: see `Engine::take_wakes`.
+    /// Other calls can continue: see `Engine::take_wakes`.
     pub wakes: bool,
     /// Commands for a store are waiting.
     pub commands: bool,
 }
 
-/// What the host is to do.
+/// Action for the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Start this attempt, once.
     Attempt {
         /// Its number, from 1 on.
         attempt: u8,
-        /// Is it a hedge beside a running attempt?
+        /// Whether it is a hedge of a running attempt.
         hedge: bool,
     },
     /// Wait until `next`, or until the engine wakes the call.
     Wait {
-        /// What for.
+        /// Reason of the wait.
         why: Wait,
     },
     /// The call has ended; its id is stale from now on.
     Done {
-        /// Why it ended as it did.
+        /// Why the call ended.
         verdict: Verdict,
-        /// Whose answer or failure the caller gets.
+        /// The attempt whose answer or failure the caller gets.
         result: Option<AttemptSlot>,
         /// When another try would make sense.
         retry_in: Option<Duration>,
     },
 }
 
-/// What a call waits for. The order is the wire's.
+/// Reason of a wait. The order is the wire's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 #[allow(missing_docs)] // the names are the vocabulary of `docs/architecture.md`
@@ -246,8 +246,8 @@ impl Wait {
     }
 }
 
-/// The place of an attempt in the words of the wire: (n − 1) mod 8. At most four run at once, and attempt n does not
-/// start while n − 8 still runs (R11), so it is never ambiguous.
+/// Slot of an attempt in wire words: (n − 1) mod 8. At most four attempts run at once, and attempt n does not start
+/// while n − 8 still runs (R11), so a slot is never ambiguous.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AttemptSlot(u8);
 
@@ -284,7 +284,7 @@ macro_rules! verdicts {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// What it means, in one sentence.
+            /// Meaning, in one sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $doc),* }
             }

@@ -1,36 +1,37 @@
-//! Controlled delay (semantics 4.4): a queue is bounded by the time that a waiter spends in it, not by its length alone.
+//! Controlled delay (semantics 4.4): bounds a queue by the time that calls wait in it, not by its length alone.
 
 use crate::time::{Duration, Time};
 
-/// Waiters that RFC 8289's law sheds in a row before one is granted: after a silence of hours the law would have a drop
-/// for every `interval / √count` of it, and a step must not take as long (the kernel's bound is the same).
+/// The most waiters that RFC 8289's law sheds in a row before one is granted. After hours of silence the law would
+/// drop one waiter for every `interval / √count` of that time, which would make a step too long (the kernel has the
+/// same bound).
 const MOST_IN_A_ROW: u32 = 256;
 /// "Recently" left the dropping state, in intervals (RFC 8289, 5.5).
 const RECENT: u64 = 16;
 
-/// Who is shed.
+/// Rule that decides which waiters are shed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CodelLaw {
-    /// "Fail at Scale", Queue 2015: whoever has waited longer than the allowance, which is the interval for a queue
-    /// that was empty lately, and the target for one that was not.
+    /// "Fail at Scale", Queue 2015: sheds waiters that have waited longer than the allowance. The allowance is the
+    /// interval for a queue that was empty lately, and the target for any other.
     Facebook,
-    /// RFC 8289: once waits have stayed above the target for an interval, one waiter, then more and more often.
+    /// RFC 8289: once waits have stayed above the target for an interval, sheds one waiter, then more and more often.
     Rfc8289,
 }
 
 /// The settings of a controlled queue.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CodelSettings {
-    /// The wait that is fine at any time; shorter than `interval`.
+    /// A wait that is always acceptable; shorter than `interval`.
     pub target: Duration,
-    /// For how long a burst may keep the queue from being empty; default 100 ms.
+    /// How long a burst may keep the queue from being empty; default 100 ms.
     pub interval: Duration,
-    /// Who is shed.
+    /// Rule that decides which waiters are shed.
     pub law: CodelLaw,
 }
 
-/// What decides, at dequeue, whether a waiter is granted or shed. It does not hold the queue: its owner asks for each
-/// waiter in turn, and says when the queue is empty.
+/// Decides at dequeue whether a waiter is granted or shed. It does not hold the queue: its owner asks for each waiter
+/// in turn, and reports when the queue is empty.
 ///
 /// ```
 /// use tidegate::{CoDel, CodelLaw, CodelSettings, Duration, Time};
@@ -47,7 +48,7 @@ pub struct CoDel {
     law: Law,
 }
 
-/// The state of RFC 8289's law, with its names.
+/// State of RFC 8289's law, with the names of the RFC.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Law {
     first_above: Option<Time>,
@@ -55,13 +56,13 @@ struct Law {
     drop_next: Time,
     count: u32,
     last_count: u32,
-    /// One was shed in the dropping state, and the waiter after it says whether the next drop is put off.
+    /// A waiter was shed in the dropping state; the next waiter decides whether the next drop is postponed.
     advance: bool,
     in_a_row: u32,
 }
 
 impl CoDel {
-    /// For a queue that is empty.
+    /// Creates the control of an empty queue.
     pub fn new(settings: CodelSettings, now: Time) -> Self {
         Self { settings, last_empty: now, law: Law::default() }
     }
@@ -71,29 +72,32 @@ impl CoDel {
         self.settings
     }
 
-    /// The queue has just been seen empty: before a waiter came into it, or after the last one has left.
+    /// Notes that the queue is empty: before a waiter enters it, or after the last one has left.
     pub fn on_empty(&mut self, now: Time) {
         self.last_empty = now;
-        // The dropping state ends with it: at the next waiter, waits have not been above the target for an interval.
+        // This ends the dropping state: at the next waiter, waits have not been above the target for an interval.
         self.law.first_above = None;
     }
 
-    /// Has the queue not been empty for a whole interval? Then the newest waiter is the one that still listens.
+    /// Whether the queue has not been empty for a whole interval. If so, the newest waiter's caller is the most
+    /// likely one to still wait for the answer.
     pub fn congested(&self, now: Time) -> bool {
         now.since(self.last_empty) >= self.settings.interval
     }
 
-    /// How long a waiter of scale 1 may have waited: the interval while the queue was empty within the last interval,
-    /// else the target. (RFC 8289's law has no allowance; `should_shed` asks this under the Facebook law only.)
+    /// The longest acceptable wait of a waiter of scale 1: the interval if the queue was empty within the last
+    /// interval, else the target. (RFC 8289's law has no allowance; `should_shed` uses this under the Facebook law
+    /// only.)
     pub fn allowance(&self, now: Time) -> Duration {
         if self.congested(now) { self.settings.target } else { self.settings.interval }
     }
 
-    /// Is the waiter at hand, who has waited for `sojourn`, shed? To be asked once for each that is dequeued; after a
-    /// "yes" for the next. `scale` is the criticality's (0.25, 0.5, 1, 2): it stretches the allowance or the target.
+    /// Whether to shed the waiter that has waited for `sojourn`. Ask once for each dequeued waiter; if it is shed,
+    /// ask for the next. `scale` is the criticality's (0.25, 0.5, 1, 2): it stretches the allowance or the target.
     ///
-    /// RFC 8289 knows one target; here, with `scale` below 1 a waiter is above it as soon as it is above its own, and
-    /// with `scale` above 1 one that is between the target and its own is granted and tells the law nothing new.
+    /// RFC 8289 has one target. Here a waiter with `scale` below 1 counts as above the target as soon as it is above
+    /// its own scaled target. With `scale` above 1, a waiter between the target and its own scaled target is granted,
+    /// and does not change the law's state.
     pub fn should_shed(&mut self, sojourn: Duration, scale: f64, now: Time) -> bool {
         // Products with 0.25, 0.5, 1 and 2 are exact below 2^53 µs.
         let waited = sojourn.as_micros() as f64;
@@ -107,7 +111,7 @@ impl CoDel {
         }
     }
 
-    /// Goes on with other settings. When the queue was empty still counts; another law begins anew.
+    /// Applies new settings. Keeps when the queue was last empty; another law begins anew.
     pub fn retune(&mut self, to: CodelSettings) {
         if self.settings.law != to.law {
             self.law = Law::default();
@@ -117,7 +121,7 @@ impl CoDel {
 }
 
 impl Law {
-    /// RFC 8289 5.5, one waiter at a time: `dequeue` is this, asked until it says no.
+    /// RFC 8289 5.5, one waiter at a time: the RFC's `dequeue` is a loop over this function until it returns false.
     fn sheds(&mut self, above: bool, spared: bool, interval: Duration, now: Time) -> bool {
         let may_drop = self.has_been_above(above, interval, now);
         let shed = if self.dropping {
@@ -132,7 +136,7 @@ impl Law {
         shed
     }
 
-    /// `dodequeue`: have waits been above the target for an interval?
+    /// The RFC's `dodequeue`: whether waits have been above the target for an interval.
     fn has_been_above(&mut self, above: bool, interval: Duration, now: Time) -> bool {
         if !above {
             self.first_above = None;
@@ -148,7 +152,7 @@ impl Law {
     }
 
     fn enter(&mut self, interval: Duration, now: Time) {
-        // Had it just left, it goes on about where it was: at the rate that had brought the waits down.
+        // If the dropping state ended recently, continue near the drop rate that had reduced the waits.
         let delta = self.count.saturating_sub(self.last_count);
         let recent = now.since(self.drop_next).as_micros() < interval.as_micros().saturating_mul(RECENT);
         self.count = if delta > 1 && recent { delta } else { 1 };
@@ -225,13 +229,13 @@ mod tests {
     fn drops_come_at_the_interval_over_the_root_of_their_number() {
         let mut queue = codel(CodelLaw::Rfc8289);
         let sheds: Vec<u64> = (1..=600).filter(|now| queue.should_shed(ms(5), 1.0, at(*now))).collect();
-        // 101 + 100 + 100/√2 + 100/√3 …, in whole milliseconds rounded up, as we look only then.
+        // 101 + 100 + 100/√2 + 100/√3 …, in whole milliseconds rounded up, because the test checks only then.
         assert_eq!(sheds, [101, 201, 272, 330, 380, 425, 465, 503, 539, 572]);
         assert!(!queue.should_shed(Duration::from_micros(4_999), 1.0, at(601)));
-        // Left and entered again within 16 intervals: it goes on where it was, not at one drop an interval.
+        // Re-entered within 16 intervals: it continues near its last rate, not at one drop an interval.
         let sheds: Vec<u64> = (602..=900).filter(|now| queue.should_shed(ms(5), 1.0, at(*now))).collect();
         assert_eq!(sheds, [702, 736, 767, 798, 826, 854, 881]);
-        // After 16 intervals without a drop it begins as it did at first.
+        // After 16 intervals without a drop it begins as at first.
         queue.on_empty(at(900));
         let sheds: Vec<u64> = (2_501..=2_800).filter(|now| queue.should_shed(ms(5), 1.0, at(*now))).collect();
         assert_eq!(sheds, [2_601, 2_701, 2_772]);
@@ -270,7 +274,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any clock, any wait, any scale: an answer, and no more in a row than the bound.
+        /// Any clock, any wait, any scale: there is an answer, and no more drops in a row than the bound.
         #[test]
         fn never_panics_and_never_sheds_without_end(
             spans in (any::<u64>(), any::<u64>()), facebook in any::<bool>(), scale in any::<f64>(),

@@ -1,8 +1,8 @@
 //! # Tidegate: one resilience engine, as a pure state machine
 //!
 //! Core decides; the host does the I/O. An [`Engine`] has no clock, no source of randomness, no threads and no
-//! callbacks: `now` is always an argument, randomness is a seed. A host tells it what happened ([`Event`]) and carries
-//! out the [`Step`] it gets back. Same policy, same events, same seed: the same decisions, in every language.
+//! callbacks: `now` is always an argument, randomness is a seed. A host reports what happened ([`Event`]) and carries
+//! out the returned [`Step`]. Same policy, same events, same seed: the same decisions, in every language.
 //!
 //! ```
 //! use tidegate::{Action, Class, Engine, Event, Options, Outcome, Policy, Request, Time, Value, Verdict};
@@ -20,12 +20,12 @@
 //! assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }));
 //! ```
 //!
-//! The rooms: [`Policy`] (what is wanted), [`Engine`] (what is decided), [`wire`] (how it crosses a border), and the
-//! parts on the side ([`RetryBudget`], [`Backoff`], [`parse_retry_after`]) for people who want just one.
+//! The main parts: [`Policy`] (the settings), [`Engine`] (the decisions), [`wire`] (the encoding at a language
+//! border), and separate components ([`RetryBudget`], [`Backoff`], [`parse_retry_after`]) for use on their own.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
-// What is not there in a small engine leaves code behind that does not need all it has.
+// The small build leaves unused code; allow these lints there.
 #![cfg_attr(
     tidegate_small,
     allow(dead_code, unreachable_code, clippy::inline_always, clippy::trivially_copy_pass_by_ref)

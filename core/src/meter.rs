@@ -1,5 +1,5 @@
-//! Metrics: what records and a snapshot come to, as series with bounded labels. The same in every language; a host only
-//! says them in the words of its backend.
+//! Metrics: turns records and a snapshot into series with bounded labels. The same in every language; a host only
+//! translates them for its backend.
 
 mod read;
 mod sorted;
@@ -11,10 +11,10 @@ use sorted::Sorted;
 
 pub use read::ReadPages;
 
-/// What kind of figure it is.
+/// Kind of a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Instrument {
-    /// Only ever grows.
+    /// Only grows.
     Counter,
     /// A level.
     Gauge,
@@ -48,17 +48,17 @@ macro_rules! families {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// What kind of figure it is.
+            /// Kind of the metric.
             pub const fn instrument(self) -> Instrument {
                 match self { $(Self::$name => Instrument::$instrument),* }
             }
 
-            /// Its labels beside `policy` and `route`, which all have.
+            /// Its labels besides `policy` and `route`, which all series have.
             pub const fn labels(self) -> &'static [&'static str] {
                 match self { $(Self::$name => &$labels),* }
             }
 
-            /// What it says, in one sentence.
+            /// Meaning, in one sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$name => $doc),* }
             }
@@ -85,13 +85,13 @@ families! {
     FleetFallbacks = "tidegate_fleet_fallbacks_total", Counter, [], "Decisions that `on_loss` has made, because the fleet's store was gone or too slow; by policy, without a route.";
 }
 
-/// What a series says.
+/// Value of a series.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reading {
-    /// A counter's or a gauge's.
+    /// Value of a counter or a gauge.
     Number(f64),
-    /// A histogram's: how many were at most each of [`Meter::BOUNDS`] but more than the one before, and at the end how
-    /// many were more; and their sum.
+    /// Value of a histogram: how many samples were at most each of [`Meter::BOUNDS`] but more than the one before,
+    /// and finally how many were more; and their sum.
     Histogram {
         /// One more than there are bounds.
         counts: Vec<u64>,
@@ -103,7 +103,7 @@ pub enum Reading {
 /// One series.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Series {
-    /// What it is one of.
+    /// Its family.
     pub family: Family,
     /// The policy's name; empty for a pool that policies share.
     pub policy: String,
@@ -111,11 +111,11 @@ pub struct Series {
     pub route: String,
     /// The values of [`Family::labels`].
     pub labels: Vec<String>,
-    /// What it says.
+    /// Its value.
     pub reading: Reading,
 }
 
-/// A histogram of spans.
+/// A histogram of durations.
 #[derive(Clone, Default, Debug)]
 struct Spans {
     counts: [u64; Meter::BOUNDS.len() + 1],
@@ -131,11 +131,11 @@ impl Spans {
     }
 }
 
-/// What has been counted for one policy and label of route.
+/// Counts of one policy and one label of route.
 #[derive(Clone, Debug)]
 struct Tally {
     policy: PolicyId,
-    /// None is `other`.
+    /// `None` is `other`.
     route: Option<Box<str>>,
     calls: [u64; Verdict::ALL.len()],
     duration: Spans,
@@ -148,17 +148,18 @@ struct Tally {
     lost: u64,
 }
 
-/// The routes of one policy that have series of their own.
+/// The routes of one policy with series of their own.
 #[derive(Default, Debug)]
 struct Known {
     by_key: Sorted<Box<str>, usize>,
     other: Option<usize>,
 }
 
-/// Counts records, and reads the rest from a snapshot: metrics that cost nothing until somebody has made one of these.
+/// Counts records, and reads the rest from a snapshot. Without a meter, metrics cost nothing.
 ///
-/// The first `max_routes` routes of each policy have series of their own, whoever comes later is counted under `other`. It
-/// is who came first and not who is largest, because a counter that moved from one label to another would run back.
+/// The first `max_routes` routes of each policy have series of their own; later ones are counted under `other`. The
+/// first routes are chosen instead of the largest, because a counter that moved from one label to another would run
+/// back.
 ///
 /// ```
 /// use tidegate::{Class, Engine, Event, Family, Meter, Options, Outcome, Policy, Reading, Request, Time, Value};
@@ -183,11 +184,11 @@ pub struct Meter {
     max_routes: usize,
     tallies: Vec<Tally>,
     known: Sorted<u32, Known>,
-    /// Where the tally of a route is. Ids are new when routes come back, so this is emptied now and then.
+    /// Index of a route's tally. Routes that come back have new ids, so this map is emptied now and then.
     places: Sorted<u64, usize>,
 }
 
-/// Routes remembered by their id.
+/// The most routes remembered by their id.
 const MOST_PLACES: usize = 4_096;
 
 impl Meter {
@@ -195,7 +196,7 @@ impl Meter {
     pub const BOUNDS: &'static [f64] =
         &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-    /// The records that it counts.
+    /// The types of records that it counts.
     pub const TYPES: &'static [RecordType] = &[
         RecordType::CallDone,
         RecordType::AttemptDone,
@@ -206,12 +207,12 @@ impl Meter {
         RecordType::HedgeWon,
     ];
 
-    /// A meter that tells `max_routes` routes of each policy apart.
+    /// Creates a meter with series of their own for `max_routes` routes of each policy.
     pub fn new(max_routes: usize) -> Self {
         Self { max_routes, tallies: Vec::new(), known: Sorted::default(), places: Sorted::default() }
     }
 
-    /// Counts a record of this engine. Those of other types than [`Meter::TYPES`] change nothing.
+    /// Counts a record of this engine. Records of other types than [`Meter::TYPES`] change nothing.
     pub fn add(&mut self, engine: &Engine, record: &Record) {
         let (Some(policy), Some(route)) = (record.policy, record.route) else { return };
         if !Self::TYPES.contains(&record.what) {
@@ -251,7 +252,7 @@ impl Meter {
         }
     }
 
-    /// The tally of a route that is new here.
+    /// Creates the tally of a new route.
     #[cold]
     fn place(&mut self, engine: &Engine, policy: PolicyId, route: RouteId) -> usize {
         if self.places.len() >= MOST_PLACES {
@@ -262,7 +263,7 @@ impl Meter {
         at
     }
 
-    /// The tally of a key, or `other`: where there is no room for it, or where the route is gone.
+    /// The tally of a key; `other` if there is no room for it, or if the route is gone.
     fn tally(&mut self, policy: PolicyId, key: Option<&str>) -> usize {
         let known = self.known.at(policy.to_word());
         if let Some(at) = key.and_then(|key| known.by_key.get(key)) {

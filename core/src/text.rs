@@ -1,18 +1,18 @@
-//! Texts of errors: numbers, quotes, and what would not show written out.
+//! Building texts of errors: numbers, quotes, and escapes of invisible characters.
 
 use crate::full::FULL;
 
-/// A whole number in digits.
+/// An integer in digits.
 pub(crate) fn whole(number: u64) -> String {
     number.to_string()
 }
 
-/// These one behind the other.
+/// Concatenates texts.
 pub(crate) fn of(pieces: &[&str]) -> String {
     joined(pieces, "")
 }
 
-/// These with something between them.
+/// Joins texts with a separator.
 pub(crate) fn joined(pieces: &[&str], between: &str) -> String {
     let mut text = String::new();
     for (at, piece) in pieces.iter().enumerate() {
@@ -24,8 +24,8 @@ pub(crate) fn joined(pieces: &[&str], between: &str) -> String {
     text
 }
 
-/// Any number. A small engine leaves that to its host, which can: it writes the bits, in hexadecimal digits behind a
-/// character of private use.
+/// Any number. A small engine leaves the formatting to its host: it writes the bits, in hexadecimal digits after a
+/// private-use character.
 pub(crate) fn real(number: f64) -> String {
     if FULL {
         return number.to_string();
@@ -34,7 +34,8 @@ pub(crate) fn real(number: f64) -> String {
     core::iter::once('\u{e000}').chain((0..16).rev().map(digit)).collect()
 }
 
-/// The number that decimals such as `3` or `0.25` are: two whole numbers of at most 15 digits together, so that it is the nearest one.
+/// Parses a decimal such as `3` or `0.25`. Its two integers have at most 15 digits together, so the result is the
+/// nearest number.
 pub(crate) fn decimal(text: &str) -> Option<f64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     if text.len() > 16 || !text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
@@ -44,10 +45,10 @@ pub(crate) fn decimal(text: &str) -> Option<f64> {
     Some(number as f64 / 10_u64.pow(fraction.len() as u32) as f64)
 }
 
-/// A text in quotes, with what would not show written out.
+/// A quoted text, with invisible characters escaped.
 pub(crate) fn quoted(text: &str) -> String {
     if !FULL {
-        return of(&["\"", text, "\""]); // who reads it is a console
+        return of(&["\"", text, "\""]); // the reader is a developer's console
     }
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -64,16 +65,16 @@ pub(crate) fn quoted(text: &str) -> String {
     out
 }
 
-/// Does a character steer what shows a text instead of showing itself: a control character, a line or paragraph separator,
-/// a mark that turns the direction of writing, a byte order mark?
+/// Whether a character controls the display of a text instead of showing itself: a control character, a line or
+/// paragraph separator, a mark that changes the direction of writing, a byte order mark.
 pub(crate) fn is_hidden(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || c == '\u{feff}'
 }
 
-/// A text from outside as people may see it, with what would not show written out; `None` where that is the text itself. So a
-/// route key that somebody else chose begins no line in a log and turns no line around.
+/// A text from outside in a form that is safe to show, with invisible characters escaped; `None` if the text needs no
+/// change. So a route key from outside cannot begin a line in a log or reverse one.
 pub(crate) fn shown(text: &str) -> Option<Box<str>> {
     if !FULL || !text.chars().any(is_hidden) {
         return None;

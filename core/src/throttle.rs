@@ -5,25 +5,26 @@ use crate::state::{Damage, Loader, Saver};
 use crate::time::{Clock, Duration, Time};
 use crate::window::{CountWindow, WindowKind};
 
-/// The settings of an [`AdaptiveThrottle`] (semantics 6.1, 6.2). Any value is safe; the ranges say what makes sense.
+/// Settings of an [`AdaptiveThrottle`] (semantics 6.1, 6.2). Any value is safe; the ranges are the useful ones.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ThrottleSettings {
-    /// Requests allowed per accept, at least 1: the smaller, the sooner calls are refused.
+    /// Requests allowed per accept, at least 1. With a smaller value the throttle refuses calls sooner.
     pub k: f64,
     /// How long a request counts; at least 10 µs.
     pub window: Duration,
     /// How the window moves on.
     pub window_kind: WindowKind,
-    /// Nothing is refused below this many requests in the window.
+    /// The throttle refuses no call below this many requests in the window.
     pub min_throughput: u32,
-    /// The probability of a refusal is at most this, in \[0, 1\]; `None` lets it come close to 1, and recovery slow.
+    /// Upper bound of the probability of a refusal, in \[0, 1\]; with `None` it can come close to 1, which slows
+    /// recovery.
     pub max_reject: Option<f64>,
-    /// A call is let through where none has been for this long.
+    /// Admits a call if none has been admitted for this long.
     pub probe_interval: Option<Duration>,
 }
 
 impl Default for ThrottleSettings {
-    /// k = 2 over a sliding window of 2 min, from 10 requests on, refusing at most 90 %, one call a second let through.
+    /// k = 2 over a sliding window of 2 min, from 10 requests on; refuses at most 90 %, and admits one call a second.
     fn default() -> Self {
         Self {
             k: 2.0,
@@ -36,12 +37,12 @@ impl Default for ThrottleSettings {
     }
 }
 
-/// Refuses a share of the calls to a downstream that does not accept enough of them, with probability
-/// p = max(0, (requests − k · accepts) / (requests + 1)).
+/// Refuses a share of the calls to a downstream that accepts too few of them, with probability p = max(0, (requests −
+/// k · accepts) / (requests + 1)).
 ///
-/// A healthy downstream makes the numerator negative: nothing is refused. As accepts fail, about k times what the
-/// downstream still accepts is let through, so that recovery is noticed without a special state. The clock may stand
-/// still, jump or run back (rule R10). Nothing is allocated; a throttle takes 256 bytes at most.
+/// A healthy downstream makes the numerator negative, so no call is refused. As accepts fall, the throttle admits
+/// about k times the calls that the downstream still accepts, so it notices recovery without a special state. The
+/// clock may pause, jump or run back (rule R10). Nothing is allocated; a throttle takes at most 256 bytes.
 ///
 /// ```
 /// use tidegate::{AdaptiveThrottle, ThrottleSettings, Time};
@@ -59,19 +60,19 @@ pub struct AdaptiveThrottle {
     settings: ThrottleSettings,
     clock: Clock,
     window: CountWindow,
-    /// When a call was last let through.
+    /// When a call was last admitted.
     admitted: Time,
 }
 
 impl AdaptiveThrottle {
-    /// A throttle that has seen nothing.
+    /// Creates a throttle without history.
     pub fn new(settings: ThrottleSettings, now: Time) -> Self {
         let mut clock = Clock::default();
         let admitted = clock.observe(now);
         Self { settings, clock, window: CountWindow::new(settings.window, settings.window_kind), admitted }
     }
 
-    /// The "throttle accept" column of semantics 1.2: was the call accepted, or `None` where it does not count.
+    /// The "throttle accept" column of semantics 1.2: whether the call was accepted; `None` if it does not count.
     pub const fn accepted(class: Class) -> Option<bool> {
         match class {
             Class::Ok | Class::Permanent => Some(true),
@@ -88,13 +89,13 @@ impl AdaptiveThrottle {
         self.refusal(now)
     }
 
-    /// May a call go through? `bits` are its 64 random bits. A refused call is counted as a request at once; one that
-    /// is let through counts when it is recorded.
+    /// Whether to admit a call. `bits` are its 64 random bits. A refused call counts as a request at once; an
+    /// admitted one counts when its end is recorded.
     #[inline]
     pub fn admit(&mut self, bits: u64, now: Time) -> bool {
         let now = self.clock.observe(now);
         let p = self.refusal(now);
-        // 53 bits are what an f64 holds exactly; 2^-53 each, so that p = 0 refuses nothing and p = 1 all.
+        // An f64 holds 53 bits exactly. In steps of 2^-53, p = 0 refuses no call and p = 1 refuses all.
         let drawn = (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
         let due = self.settings.probe_interval.is_some_and(|interval| now.since(self.admitted) >= interval);
         if drawn < p && !due {
@@ -105,7 +106,7 @@ impl AdaptiveThrottle {
         true
     }
 
-    /// A call that was let through has ended. Neutral ends are not recorded at all.
+    /// Counts the end of an admitted call. Neutral ends are not recorded at all.
     #[inline]
     pub fn record(&mut self, accepted: bool, now: Time) {
         let now = self.clock.observe(now);
@@ -118,13 +119,13 @@ impl AdaptiveThrottle {
         (counts.all, counts.marked)
     }
 
-    /// Is nothing in the window?
+    /// Whether the window is empty.
     pub fn is_fresh(&mut self, now: Time) -> bool {
         let now = self.clock.observe(now);
         self.window.counts(now).all == 0
     }
 
-    /// Goes on with other settings; the counts are kept where the window's length and kind are the same.
+    /// Applies new settings; keeps the counts if the window's length and kind are unchanged.
     pub fn retune(&mut self, to: ThrottleSettings, now: Time) {
         self.clock.observe(now);
         if !self.window.is(to.window, to.window_kind) {
@@ -133,7 +134,8 @@ impl AdaptiveThrottle {
         self.settings = to;
     }
 
-    /// Writes its window down. Where that is empty nothing is: the next call goes through whenever the last one did.
+    /// Writes the window. Writes nothing for an empty one: the next call is admitted regardless of the last
+    /// admission.
     pub(crate) fn save(&self, to: &mut Saver) {
         if self.counts(to.now()).0 > 0 {
             to.moment(self.admitted);
@@ -141,7 +143,7 @@ impl AdaptiveThrottle {
         }
     }
 
-    /// Goes on from a saved one, by the rules of a retune.
+    /// Restores a saved throttle, by the rules of a retune.
     pub(crate) fn load(from: &mut Loader<'_>, settings: ThrottleSettings) -> Result<Self, Damage> {
         let mut it = Self::new(settings, from.now());
         it.admitted = from.past()?;
@@ -150,14 +152,14 @@ impl AdaptiveThrottle {
         Ok(it)
     }
 
-    /// The probability without remembering that somebody looked.
+    /// The probability, without moving the window.
     pub(crate) fn peek(&self, now: Time) -> f64 {
         self.clone().probability(now)
     }
 
-    /// The probability at `now`: a product, a difference, a sum, a quotient, in this order; then the guard.
+    /// The probability at `now`: a product, a difference, a sum, a quotient, in this order; then the bounds.
     #[inline]
-    #[allow(clippy::manual_clamp)] // `clamp` keeps what is no number
+    #[allow(clippy::manual_clamp)] // `clamp` keeps NaN
     fn refusal(&mut self, now: Time) -> f64 {
         let counts = self.window.counts(now);
         if counts.all < self.settings.min_throughput {
@@ -165,7 +167,7 @@ impl AdaptiveThrottle {
         }
         let requests = f64::from(counts.all);
         let p = (requests - self.settings.k.max(1.0) * f64::from(counts.marked)) / (requests + 1.0);
-        // `min` and `max` drop what is no number (an infinite k times no accepts), and the 1 bounds a `max_reject` above it.
+        // `min` and `max` drop NaN (an infinite k times zero accepts), and the 1 bounds a larger `max_reject`.
         p.min(self.settings.max_reject.unwrap_or(1.0)).min(1.0).max(0.0)
     }
 }

@@ -1,40 +1,40 @@
-//! What goes in and out of a breaker: where it stands, proof of an admission, and what a result says.
+//! Inputs and outputs of a breaker: its state, proof of an admission, and the evidence of a result.
 
 use crate::outcome::Class;
 
-/// Where a breaker stands.
+/// State of a breaker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BreakerState {
-    /// Calls go through, and their results are counted.
+    /// Calls are admitted, and their results are counted.
     Closed,
-    /// Calls are refused. It stays open until the first admission after the break, however long that takes to come.
+    /// Calls are refused. The breaker stays open until the first admission after the break, however late that is.
     Open,
-    /// A few probes go through; what comes of them decides.
+    /// A few probes are admitted; their results decide.
     HalfOpen,
 }
 
-/// Proof of an admission, to be handed back with what came of it, once.
+/// Proof of an admission, to be returned once, with the result.
 ///
 /// `number` is never 0. Calls admitted while closed share the number of their generation; each probe has its own.
-/// Numbers are 16 bits and come round: a result could be taken for another's only if it is reported more than 65,534
-/// openings after its admission, or a probe's more than 65,534 probes after it. A probe that still has its place
-/// never shares its number.
+/// Numbers have 16 bits and wrap around. So a result could count for another call only if it is reported more than
+/// 65,534 openings after its admission, or a probe's more than 65,534 probes after it. A probe that still has its
+/// place never shares its number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Ticket {
     /// The generation while closed; the probe while half-open.
     pub number: u16,
-    /// Was it admitted as a probe?
+    /// Whether it was admitted as a probe.
     pub probe: bool,
 }
 
-/// What a result says about the downstream's health.
+/// Evidence of a result about the downstream's health.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
     /// It works.
     Success,
-    /// It does not.
+    /// It does not work.
     Failure,
-    /// Nothing: a probe's place is given back, and nothing is counted.
+    /// No evidence: a probe's place is released, and nothing is counted.
     Neutral,
 }
 

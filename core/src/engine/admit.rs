@@ -1,7 +1,8 @@
 //! The stages that a call passes on its way to an attempt (`docs/spec.md`, "How the components meet"):
 //! hold → rate limit → bulkhead → breaker or throttle → send rate → the attempt.
 //!
-//! Before its first attempt a call passes all of them; before a further one, those whose unit is the attempt.
+//! A call passes all of them before its first attempt. Before a further attempt it passes those whose unit is the
+//! attempt.
 
 use super::Engine;
 use super::arena::flag;
@@ -21,7 +22,7 @@ use crate::policy::Unit;
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
 
-/// The stages, in their order.
+/// The stages, in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
     Peek,
@@ -33,7 +34,7 @@ pub(super) enum Stage {
     Start,
 }
 
-/// Goes on where a stage lets the call pass, and returns what it says where not.
+/// Continues if a stage admits the call, and returns the stage's answer otherwise.
 macro_rules! pass {
     ($answer:expr) => {
         let answer = $answer;
@@ -60,7 +61,7 @@ impl Desk {
         Answer::broken(Verdict::Throttled)
     }
 
-    /// All stages are passed: the attempt starts.
+    /// Starts the attempt of a call that has passed all stages.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
         let call = &mut self.calls[slot];
@@ -95,7 +96,8 @@ impl Desk {
 }
 
 impl Engine {
-    /// A new call's way to its first attempt. What refuses without a permit is asked before any queue (R2).
+    /// Takes a new call to its first attempt. Stages that can refuse without a permit are asked before any queue
+    /// (R2).
     #[inline]
     pub(super) fn admit(&mut self, slot: Slot, now: Time) -> Step {
         let call = &self.desk.calls[slot];
@@ -118,7 +120,7 @@ impl Engine {
         self.proceed(slot, Stage::Peek, now)
     }
 
-    /// Takes a call through the stages from this one on.
+    /// Takes a call through the stages from `from` on.
     pub(super) fn proceed(&mut self, slot: Slot, from: Stage, now: Time) -> Step {
         match self.pass(slot, from, now) {
             Answer::Pass => self.desk.start(slot, now),
@@ -127,7 +129,7 @@ impl Engine {
         }
     }
 
-    /// The first stage that does not let it pass.
+    /// Returns the answer of the first stage that does not admit the call.
     #[cfg_attr(not(tidegate_small), inline(always))]
     fn pass(&mut self, slot: Slot, from: Stage, now: Time) -> Answer {
         let call = &self.desk.calls[slot];
@@ -146,7 +148,7 @@ impl Engine {
             pass!(self.fleet_desk().ask_rate(slot, false, now));
         }
         if meets(Stage::Bulkhead, stage::POOL) {
-            // A permit of the fleet's is never had without a look at what the store says.
+            // A permit of the fleet always requires a check of the store's state.
             let permit = if stages & stage::LEASED == 0 {
                 self.acquire(slot, now)
             } else {
@@ -173,7 +175,7 @@ impl Engine {
         Answer::Pass
     }
 
-    /// The early look at the breaker: it takes nothing, and spares a queue and a token.
+    /// Checks the breaker early. The check takes nothing, and can save a queue and a token.
     fn peek_breaker(&mut self, slot: Slot, now: Time) -> Answer {
         let route = &self.desk.routes[self.desk.calls[slot].route];
         if route.guard.is_some() {
@@ -182,7 +184,7 @@ impl Engine {
         route.peek_breaker(now)
     }
 
-    /// Breaker or throttle.
+    /// Asks the breaker or the throttle.
     fn guard(&mut self, slot: Slot, now: Time) -> Answer {
         if self.desk.routes[self.desk.calls[slot].route].guard.is_some() {
             return self.fleet_desk().guard_in_fleet(slot, now);
@@ -190,7 +192,7 @@ impl Engine {
         self.desk.guard_here(slot, now)
     }
 
-    /// What a waiter finds whose turn may have come: a hold's place, or tokens.
+    /// Checks a waiter whose turn may have come, for a place of a hold or for tokens.
     pub(super) fn evaluate_waiting(&mut self, slot: Slot, now: Time) -> Step {
         let (state, sending) = (self.desk.calls[slot].state(), self.desk.calls[slot].has(flag::SENDING));
         if self.desk.calls[slot].deadline <= now {
@@ -219,14 +221,14 @@ impl Engine {
         self.proceed(slot, next, now)
     }
 
-    /// A waiter's own look at the queue.
+    /// Checks a waiter in the queue of permits.
     pub(super) fn still_queued(&mut self, slot: Slot, now: Time) -> Step {
         if self.desk.patience(slot) <= now {
             let verdict = self.desk.impatience(slot);
             return self.refuse(slot, verdict, None, now);
         }
         if self.desk.share(slot) {
-            // A call around it has a permit by now. To wait for another would be to wait for itself.
+            // An enclosing call has got a permit. To wait for another would be to wait for itself.
             self.leave_queue(slot, now);
             self.desk.calls[slot].share();
             return self.proceed(slot, Stage::Guard, now);
@@ -241,7 +243,7 @@ impl Engine {
         wait(Wait::Queue, self.desk.patience(slot).min(now.after(MAX_PARK)), now)
     }
 
-    /// The owner of a granted permit has come: later stages run now (R2).
+    /// Claims a granted permit for its owner; the later stages run now (R2).
     pub(super) fn claim(&mut self, slot: Slot, now: Time) -> Step {
         if self.desk.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
@@ -253,7 +255,7 @@ impl Engine {
 }
 
 impl FleetDesk<'_> {
-    /// The same where the breaker is the fleet's.
+    /// The same for a breaker of the fleet.
     #[cold]
     fn guard_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let route = self.desk.calls[slot].route;
@@ -261,7 +263,7 @@ impl FleetDesk<'_> {
         fleet.unwrap_or_else(|| self.desk.guard_here(slot, now))
     }
 
-    /// The same where the breaker is the fleet's.
+    /// The same for a breaker of the fleet.
     #[cold]
     fn peek_breaker_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let route = self.desk.calls[slot].route;
@@ -284,7 +286,7 @@ mod tests {
 
     type Breaking = fn(&mut Engine, RouteAt);
 
-    /// A stage without its component: a debug build says so, any other refuses.
+    /// A stage without its component: a debug build panics, any other refuses.
     #[test]
     fn a_broken_invariant_switches_no_limit_off() {
         let pairs = [

@@ -1,43 +1,44 @@
-//! THE automaton: the states of a call, and every way from one to another.
+//! The automaton: the states of a call, and all transitions between them.
 //!
-//! [`transitions!`] is the table: from it come the constants that the methods below take, one each, and [`EDGES`], which a
-//! test compares with `docs/architecture.md`. The state of a call is written here and nowhere else: [`Standing`] keeps it to itself,
-//! and each method sets what its state means. A debug build checks that a call is where a way begins.
+//! [`transitions!`] is the table. It generates the constants that the methods below take, one each, and [`EDGES`],
+//! which a test compares with `docs/architecture.md`. Only this file writes the state of a call: [`Standing`] keeps
+//! it private, and each method sets the fields that its state uses. A debug build checks that a call is in a state
+//! where the transition may begin.
 
 use super::arena::{Call, flag};
 use crate::action::Verdict;
 use crate::time::Time;
 
-/// Where a call stands.
+/// State of a call.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum State {
     /// The slot is free (or retired).
     Free,
-    /// On its way through the stages; never longer than a step.
+    /// In the stages; never longer than a step.
     Passing,
-    /// Held, while a call to a like path waits for its Retry-After.
+    /// Held while a call to a similar path waits for its Retry-After.
     Held,
     /// Waiting for tokens of a rate.
     Paced,
     /// Waiting for a permit.
     Queued,
-    /// A permit was handed to it; it has not claimed it yet.
+    /// A permit was granted to it; it has not claimed it yet.
     Granted,
-    /// Refused while waiting; its owner has not come for the verdict yet.
+    /// Refused while waiting; its owner has not collected the verdict yet.
     Refused,
-    /// An attempt runs, or several.
+    /// One or several attempts run.
     Running,
     /// Its answer's body is being read.
     Body,
-    /// Sleeping out a backoff, or waiting for a stopped attempt to unwind.
+    /// In a backoff, or waiting for a stopped attempt to unwind.
     Backoff,
-    /// It has ended, but attempts that could not be stopped, or calls within it, are still out.
+    /// It has ended, but attempts that could not be stopped, or nested calls, are still running.
     Ended,
-    /// Given up on, because its host did not report; the next event gets the verdict `lost`.
+    /// Abandoned, because its host did not report; the next event gets the verdict `lost`.
     Lost,
 }
 
-/// A way into a state, from each of a few others.
+/// Transitions into a state, from each of a few others.
 struct Way {
     from: &'static [State],
     to: State,
@@ -48,8 +49,8 @@ macro_rules! transitions {
     ($($way:ident => $to:ident { $($from:ident: $why:literal),+ $(,)? })+) => {
         $(const $way: Way = Way { from: &[$(State::$from),+], to: State::$to };)+
 
-        /// The transition table: from, to, and what takes a call there. `Free` is before `begin` and after the end; `Passing`
-        /// lasts no longer than a step. A debug build checks every step against it, and a test compares
+        /// The transition table: from, to, and the cause. `Free` is the state before `begin` and after the end;
+        /// `Passing` lasts no longer than a step. A debug build checks every step against it, and a test compares
         /// `docs/architecture.md` with it.
         pub const EDGES: &[(&str, &str, &str)] = &[$($((stringify!($from), stringify!($to), $why),)+)+];
     };
@@ -137,7 +138,7 @@ transitions! {
     }
 }
 
-/// The state of a call, which only the methods of this file change.
+/// The state of a call; only the methods of this file change it.
 #[derive(Clone, Debug)]
 pub(super) struct Standing(State);
 
@@ -157,19 +158,19 @@ impl Call {
         self.standing.0
     }
 
-    /// It begins.
+    /// Begins a call.
     #[inline]
     pub fn begin(&mut self) {
         self.standing.take(&BEGIN);
     }
 
-    /// It waits until a like path may be asked again.
+    /// Holds it until a similar path may be called again.
     pub fn hold(&mut self) {
         self.flags &= !flag::TOKENS;
         self.standing.take(&HOLD);
     }
 
-    /// It waits for tokens, of the send rate or of the rate limit, until `turn` at most.
+    /// Queues it for tokens, of the send rate or of the rate limit, until `turn` at most.
     pub fn queue_for_rate(&mut self, turn: Time, sending: bool) {
         self.moment = turn;
         self.flags &= !(flag::TOKENS | flag::SENDING);
@@ -177,42 +178,42 @@ impl Call {
         self.standing.take(&QUEUE_FOR_RATE);
     }
 
-    /// It waits for a permit.
+    /// Queues it for a permit.
     pub fn queue(&mut self, now: Time) {
         self.moment = now;
         self.standing.take(&QUEUE);
     }
 
-    /// A permit is its own, if its owner comes before `until`.
+    /// Grants it a permit, which its owner must claim before `until`.
     pub fn grant(&mut self, until: Time) {
         self.flags |= flag::HOLDS;
         self.moment = until;
         self.standing.take(&GRANT);
     }
 
-    /// It is refused while it waits; another try makes sense from `again` on.
+    /// Refuses it while it waits; another try makes sense from `again` on.
     pub fn turn_away(&mut self, verdict: Verdict, again: Time) {
         self.set_refusal(verdict);
         self.moment = again;
         self.standing.take(&REFUSE);
     }
 
-    /// What it waited for in a stage is there: on through the next ones.
+    /// Moves it on to the next stages, because it has got what it waited for.
     pub fn pass_on(&mut self) {
         self.standing.take(&PASS);
     }
 
-    /// It needs no permit of its own any more.
+    /// Moves it on without a permit of its own, because it shares one.
     pub fn share(&mut self) {
         self.standing.take(&SHARE);
     }
 
-    /// Its owner has come for the permit.
+    /// Claims the granted permit.
     pub fn claim(&mut self) {
         self.standing.take(&CLAIM);
     }
 
-    /// Its next attempt starts, which may run until `until`.
+    /// Starts its next attempt, which may run until `until`.
     #[inline]
     pub fn start(&mut self, now: Time, until: Time) {
         self.set_since(now);
@@ -220,50 +221,52 @@ impl Call {
         self.standing.take(&START);
     }
 
-    /// Its answer's body is read, since `since`.
+    /// Begins reading its answer's body; the attempt runs since `since`.
     pub fn read(&mut self, since: Time) {
         self.set_since(since);
         self.moment = Time::NEVER;
         self.standing.take(&READ);
     }
 
-    /// Its next attempt is later.
+    /// Makes it wait for its next attempt.
     pub fn wait(&mut self) {
         self.standing.take(&WAIT);
     }
 
-    /// On to its next attempt.
+    /// Takes it to its next attempt.
     #[inline]
     pub fn retry(&mut self) {
         self.standing.take(&RETRY);
     }
 
-    /// Races go on where a policy has no retries: the stages are not asked again.
+    /// Continues a race of a policy without retries; the stages are not asked again.
     pub fn race_on(&mut self) {
         self.standing.take(&RETRY);
         self.standing.take(&START);
     }
 
-    /// It has ended, and attempts or nested calls are still out. Says nothing new of one that lingers already.
+    /// Marks it as ended while attempts or nested calls are still running. Changes nothing for a call that lingers
+    /// already.
     pub fn linger(&mut self) {
         if self.state() != State::Ended {
             self.standing.take(&LINGER);
         }
     }
 
-    /// It has ended, and nothing of it is out.
+    /// Marks it as ended, with nothing of it running.
     #[inline]
     pub fn leave(&mut self) {
         self.standing.take(&LEAVE);
     }
 
-    /// Its host has not come; its permits are released, and until `until` its next event gets the verdict `lost`.
+    /// Marks it as lost, because its host has not reported. Its permits are released, and until `until` its next
+    /// event gets the verdict `lost`.
     pub fn lose(&mut self, until: Time) {
         self.moment = until;
         self.standing.take(&LOSE);
     }
 
-    /// Its slot is free, whatever it did: an engine that forgets its calls, or a call that has left.
+    /// Frees its slot from any state: the engine forgets its calls, or the call has left.
     #[inline]
     pub fn forget(&mut self) {
         self.standing = Standing::FREE;

@@ -1,7 +1,7 @@
-//! What becomes of a call, event by event. The table of its states is in `automaton.rs`.
+//! Handling of a call's events. The table of its states is in `automaton.rs`.
 //!
 //! Every event ends with the evaluation that a `Poll` makes (R3), so a `Poll` at the same instant changes nothing.
-//! The order of a retry decision (R5) stands in [`Engine::decide`]; the stages before an attempt are in `admit.rs`.
+//! [`Engine::decide`] implements the order of a retry decision (R5); the stages before an attempt are in `admit.rs`.
 
 use super::Engine;
 use super::admit::Stage;
@@ -19,7 +19,7 @@ use crate::time::{Duration, Time};
 
 /// The longest sleep of a parked call: a lost wake costs a second, not a call (R4).
 pub(super) const MAX_PARK: Duration = Duration::from_secs(1);
-/// How long a stopped attempt may take to unwind, and how long a host may be late, before we go on without it (R9, R12).
+/// How long the engine waits for a stopped attempt to unwind, and for a late host, before it gives them up (R9, R12).
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
 impl Engine {
@@ -63,7 +63,7 @@ impl Engine {
         (id, self.answer(step, now))
     }
 
-    /// Tells a call what happened; the step says what to do now, and when to ask again.
+    /// Handles an event of a call. The step says which action to take now, and when to ask again.
     pub fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
         self.journal.on(call, &event, now);
         let now = self.clock.observe(now);
@@ -101,7 +101,7 @@ impl Engine {
         self.answer(step, now)
     }
 
-    /// An event that is not the end of an attempt that runs.
+    /// Handles an event that does not end a running attempt.
     #[inline(never)]
     fn other(&mut self, slot: Slot, event: Event, now: Time) -> Step {
         match (self.desk.calls[slot].state(), event) {
@@ -147,7 +147,7 @@ impl Engine {
         }
     }
 
-    /// What a `Poll` finds.
+    /// Evaluates a call, as for a `Poll`.
     pub(super) fn evaluate(&mut self, slot: Slot, now: Time) -> Step {
         if self.desk.calls[slot].listed() {
             self.look_around(slot, now);
@@ -193,7 +193,8 @@ impl Engine {
         }
     }
 
-    /// The next attempt is due: through the stages, unless too many stopped ones have not unwound yet (R11).
+    /// Starts the next attempt, which is due, through the stages; waits if too many stopped attempts have not unwound
+    /// yet (R11).
     pub(super) fn go_on(&mut self, slot: Slot, now: Time) -> Step {
         if FULL && self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
             return self.hedge_on(slot, now);
@@ -219,7 +220,7 @@ impl Engine {
         self.proceed(slot, Stage::Peek, now)
     }
 
-    /// Attempts run: one may be out of time, and another due beside it.
+    /// Checks running attempts: one may have timed out, and a hedge may be due.
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
         let (end, attempt) = self.desk.first_to_end(slot);
         if end <= now {
@@ -236,7 +237,7 @@ impl Engine {
         wait(Wait::Running, next, now)
     }
 
-    /// A waiter's event takes back what others have not claimed, and examines two slots (R9).
+    /// On a waiter's event, takes back unclaimed grants of other calls, and examines two slots (R9).
     fn look_around(&mut self, slot: Slot, now: Time) {
         let state = self.desk.calls[slot].state();
         if state == State::Granted {
@@ -248,7 +249,7 @@ impl Engine {
         }
     }
 
-    /// The step as it leaves the engine, once what earlier steps have left has gone on.
+    /// Completes a step: continues the work of earlier steps, and sets the flags.
     #[inline]
     fn answer(&mut self, step: Step, now: Time) -> Step {
         if !self.desk.chores.is_empty() {
@@ -259,7 +260,7 @@ impl Engine {
 }
 
 impl FleetDesk<'_> {
-    /// Whoever holds a lease of the fleet's comes in time to have it renewed.
+    /// Bounds a timer so that the owner reports in time to have its lease of the fleet renewed.
     #[inline]
     pub(super) fn keep_lease(&mut self, route: RouteAt, until: Time, now: Time) -> Time {
         if self.desk.routes[route].stages & stage::LEASED == 0 {

@@ -1,4 +1,4 @@
-//! What follows when an attempt has ended: a further one, or the call's end, decided in the order of R5.
+//! The decision after an attempt has ended: a further attempt, or the call's end, in the order of R5.
 //!
 //! Class → method and body → attempts → Retry-After → delay against deadline and time limit → budget → wait
 //! (semantics 2.6).
@@ -20,13 +20,13 @@ use crate::rng;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// Is this a failure that may be tried again, going by its class, the opinions on it, and the request?
+    /// Whether this failure may be retried, by its class, the opinions on it, and the request.
     fn may_retry(&self, slot: Slot, class: Class, outcome: Outcome) -> Result<(), Verdict> {
         let (call, policy) = (&self.calls[slot], self.policies.of(&self.calls[slot]));
         let hedges = policy.hedge.is_some() && self.calls.is_hedgeable(slot);
         match (class, outcome.opinion) {
             (Class::Cancelled, _) => return Err(Verdict::Cancelled),
-            // Retries are switched off: whatever else speaks against one, none has been held back.
+            // With retries disabled, report `Attempts`: nothing was suppressed.
             _ if policy.retry.max_attempts == 1 && class.retryable() && !hedges => {
                 return Err(Verdict::Attempts);
             }
@@ -42,8 +42,8 @@ impl Desk {
         if call.has(flag::REPLAYABLE) { Ok(()) } else { Err(Verdict::OneShotBody) }
     }
 
-    /// The wait before the next attempt, or why there is none. The budget comes after it, and is only asked where the rest
-    /// says yes.
+    /// The wait before the next attempt, or why there is no further attempt. The budget is asked afterwards, and only
+    /// if all other rules allow the attempt.
     fn next_delay(
         &self,
         slot: Slot,
@@ -85,7 +85,7 @@ impl Desk {
 }
 
 impl Engine {
-    /// An attempt has ended: retry or not, decided in the order of R5. `stop` is set where we ended it.
+    /// Decides after an attempt has ended, in the order of R5. `stop` is set if the engine ended it.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn decide(
         &mut self,
@@ -100,7 +100,7 @@ impl Engine {
         let left = self.attempt_over(slot, &running_attempt, class, outcome.kind, now);
         let call = &mut self.desk.calls[slot];
         if !running_attempt.hedge {
-            call.charge = left; // a hedge's charge is none of the call's last retry
+            call.charge = left; // a hedge's charge does not belong to the call's last retry
         }
         if call.ticket != 0 {
             self.desk.drop_attempt_ticket(slot);
@@ -113,7 +113,7 @@ impl Engine {
         self.failed(slot, running_attempt, (outcome, class), stop, now)
     }
 
-    /// An attempt has failed.
+    /// Handles a failed attempt.
     #[inline(never)]
     fn failed(
         &mut self,
@@ -147,8 +147,8 @@ impl Engine {
         Step { stop: stop | step.stop, ..step }
     }
 
-    /// A further attempt after a failure that may be retried, or why there is none: class → method and body → attempts →
-    /// Retry-After → deadline and time limit → budget (semantics 2.6).
+    /// Schedules a further attempt after a retryable failure, or returns why there is no further attempt: class →
+    /// method and body → attempts → Retry-After → deadline and time limit → budget (semantics 2.6).
     fn another(
         &mut self,
         slot: Slot,
@@ -169,7 +169,7 @@ impl Engine {
             if stop == 0 {
                 return self.race(slot, now).ok_or(Verdict::Attempts);
             }
-            // The owner of the attempt that was stopped polls once it has unwound (R3).
+            // The owner polls once the stopped attempt has unwound (R3).
             let call = &mut self.desk.calls[slot];
             call.set_since(now);
             call.moment = now;
@@ -200,8 +200,8 @@ impl Engine {
         Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
     }
 
-    /// The attempt timeout has passed: stop the attempt, and decide as after any other failure. Of several that are out
-    /// of time together the newest decides.
+    /// Stops an attempt whose timeout has passed, and decides as after any other failure. If several time out
+    /// together, the newest decides.
     pub(super) fn time_out(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let (mut stop, mut attempt) = (0, attempt);
         loop {
@@ -224,7 +224,7 @@ impl Engine {
         }
     }
 
-    /// A policy without retries: the next attempt of a race whose last one was stopped.
+    /// Starts the next attempt of a race whose last one was stopped, for a policy without retries.
     pub(super) fn hedge_on(&mut self, slot: Slot, now: Time) -> Step {
         self.desk.calls[slot].race_on();
         if let Some(step) = self.race(slot, now) {
@@ -236,7 +236,8 @@ impl Engine {
         self.end(slot, Verdict::Attempts, Some(attempt_slot), retry_in, now)
     }
 
-    /// The head of a good answer: the attempt timeout ends here, slot and deadline go on where the body counts.
+    /// Handles the head of a successful answer: the attempt timeout ends here. Slot and deadline continue if the body
+    /// counts.
     pub(super) fn head(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let running_attempt = self.desk.take_running_attempt(slot, attempt);
         let attempt_slot = AttemptSlot::of(attempt);

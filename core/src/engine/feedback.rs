@@ -1,5 +1,5 @@
-//! Who learns what from an end (semantics 1.2): the retry budget, the send rate, breaker or throttle, and the limit of
-//! a bulkhead, in this order.
+//! Feedback: how an outcome updates the retry budget, the send rate, breaker or throttle, and the limit of a
+//! bulkhead, in this order (semantics 1.2).
 
 use super::Engine;
 use super::arena::{Call, flag};
@@ -19,13 +19,13 @@ use crate::rng::{self, Purpose};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::{Duration, Time};
 
-/// What breaker and throttle count.
+/// Unit that breaker and throttle count.
 fn guarded_unit(policy: &Policy) -> Option<Unit> {
     policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit))
 }
 
 impl Desk {
-    /// An attempt as it runs: from the call itself while it is alone, else from the race. It leaves the race.
+    /// Takes a running attempt out of its race; a call's only attempt is read from the call itself.
     pub(super) fn take_running_attempt(&mut self, slot: Slot, attempt: u8) -> RunningAttempt {
         let call = &self.calls[slot];
         let base = call.since();
@@ -42,7 +42,7 @@ impl Desk {
         RunningAttempt::alone(&self.calls[slot], attempt)
     }
 
-    /// The limit of a pool has moved.
+    /// Follows a change of a pool's limit.
     #[inline(never)]
     fn follow_limit(&mut self, slot: Slot, home: PoolAt, from: u32, now: Time) {
         self.note(move |it| it.limit_changed(Some(slot), home, from, now));
@@ -51,8 +51,8 @@ impl Desk {
 }
 
 impl Engine {
-    /// Feeds the outcome of an attempt to everything that counts attempts. `paid_for` is the class as budgets and the send
-    /// rate see it, `kind` as the others do; what is left of the attempt's charge is returned.
+    /// Feeds the outcome of an attempt to every component that counts attempts. Budgets and the send rate use the
+    /// class `paid_for`, the others use `kind`. Returns the remainder of the attempt's charge.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn attempt_over(
         &mut self,
@@ -106,8 +106,8 @@ impl Engine {
         }
     }
 
-    /// Feeds the outcome of a call, as one attempt decided it, to everything that counts calls. `started` is when that did, where its
-    /// time says something.
+    /// Feeds the outcome of a call, as one attempt decided it, to every component that counts calls. `started` is
+    /// when that attempt started, if its duration is a valid sample.
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn call_over(
         &mut self,
@@ -140,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Nothing has been learned about what breaker or throttle let through.
+    /// Returns a ticket of breaker or throttle without evidence.
     #[inline]
     pub(super) fn give_ticket_back(&mut self, slot: Slot, now: Time) {
         let call = &mut self.desk.calls[slot];
@@ -183,7 +183,7 @@ impl Engine {
         }
     }
 
-    /// The body of an answer whose head was good has failed: one failure more (semantics 7.1).
+    /// Records the failed body of an answer with a successful head as a further failure (semantics 7.1).
     pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
         let policy = self.desk.policies.of(&self.desk.calls[slot]);
         let failure = policy
@@ -207,7 +207,7 @@ impl Engine {
         }
     }
 
-    /// Feeds the limit of the pool; one that has grown is handed out in this step.
+    /// Feeds the limit of the pool; if it grows, its new permits are granted in this step.
     #[cfg_attr(not(tidegate_small), inline(always))]
     fn feed(&mut self, slot: Slot, kind: Kind, started: Time, now: Time) {
         let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
@@ -228,7 +228,7 @@ impl Engine {
         let Some(pool) = &mut self.desk.routes[home].pool else { return missing("the pool of a permit") };
         pool.limiter.feed(class, started, pool.in_flight, now);
         let limit = pool.limiter.limit();
-        // A pool that a retune left without a bulkhead has no limit, whatever its controller says.
+        // A pool that a retune left without a bulkhead has no limit, whatever its controller computes.
         if limit != pool.limit && pool.limit != u32::MAX {
             let from = pool.limit;
             pool.set_limit(limit);
@@ -238,7 +238,7 @@ impl Engine {
 }
 
 impl RunningAttempt {
-    /// The attempt of a call that runs no other.
+    /// The only running attempt of a call.
     #[inline]
     pub fn alone(call: &Call, attempt: u8) -> Self {
         Self {
@@ -253,8 +253,8 @@ impl RunningAttempt {
 }
 
 impl Policies {
-    /// What an attempt that the deadline cuts is: a timeout if it ran at least half its attempt timeout, or half of the
-    /// policy's own deadline, else nothing (semantics 1.1).
+    /// The kind of an attempt that the deadline cuts: a timeout if it ran at least half its attempt timeout, or half
+    /// of the policy's own deadline; otherwise it counts as cancelled (semantics 1.1).
     pub(super) fn deadline_kind(&self, call: &Call, since: Time, now: Time) -> Kind {
         let policy = self.of(call);
         let whole =

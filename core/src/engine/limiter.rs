@@ -1,4 +1,4 @@
-//! What sets a pool's limit, behind one face: nothing, AIMD, or Gradient2.
+//! Source of a pool's limit, behind one interface: fixed, AIMD, or Gradient2.
 
 use super::view::LimitKind;
 use crate::full::{Full, Part};
@@ -33,7 +33,7 @@ impl Limiter {
         }
     }
 
-    /// Does nothing move it?
+    /// Whether the limit is fixed.
     #[inline]
     pub fn is_fixed(&self) -> bool {
         matches!(self, Self::Fixed(_))
@@ -47,7 +47,7 @@ impl Limiter {
         }
     }
 
-    /// Another kind starts anew, the same goes on from where it is.
+    /// Applies new settings. Another kind starts anew; the same kind keeps its state.
     pub fn retune(&mut self, to: &LimitSettings) {
         match (&mut *self, to) {
             (Self::Aimd(aimd), LimitSettings::Aimd(to)) => aimd.retune(**to),
@@ -56,7 +56,7 @@ impl Limiter {
         }
     }
 
-    /// Writes down what it has learned, if anything.
+    /// Writes the learned state, if any.
     pub fn save(&self, to: &mut Saver) {
         to.optional(|to| {
             match self {
@@ -74,7 +74,7 @@ impl Limiter {
         });
     }
 
-    /// Goes on from a saved one of the same kind.
+    /// Restores a saved controller of the same kind.
     pub fn load(from: &mut Loader<'_>, settings: &LimitSettings) -> Result<Self, Damage> {
         let kind = from.text()?;
         let full = Full::here().ok_or(Damage("must be a full engine's"))?;
@@ -90,19 +90,19 @@ impl Limiter {
         })
     }
 
-    /// What stands in for its own estimate of latency, if anything does.
+    /// Sets the estimate that replaces its own estimate of latency, if there is one.
     pub fn follow(&mut self, outside: Outside) {
         if let Self::Aimd(aimd) = self {
             aimd.follow(outside);
         }
     }
 
-    /// When a latency last made it shrink, where that is AIMD's.
+    /// When a latency last made it shrink; AIMD only.
     pub fn last_cut(&self) -> Option<Time> {
         if let Self::Aimd(aimd) = self { aimd.last_cut() } else { None }
     }
 
-    /// An attempt that decided something has ended (semantics 1.2).
+    /// Feeds the end of an attempt that decided something (semantics 1.2).
     pub fn feed(&mut self, class: Class, started: Time, in_flight: u32, now: Time) {
         let latency = now.since(started);
         match (self, class) {

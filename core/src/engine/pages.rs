@@ -1,6 +1,6 @@
-//! Reading the engine in pages: a host releases the lock between two of them (ADR 0022).
+//! Reading the engine in pages: a host releases the lock between two pages (ADR 0022).
 //!
-//! Each call and each route is consistent in itself, as it is at its page; two of them may be seen some steps apart.
+//! Each call and each route is consistent in itself, as of its page; two of them may be some steps apart.
 
 use super::place::RouteAt;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,14 +13,14 @@ use super::view::{RouteView, Snapshot};
 use crate::state::{Saver, VERSION};
 use crate::time::Time;
 
-/// Slots of calls, and of routes, that one page looks at; and routes that one page of a saved state writes, at some ten
-/// microseconds each. A part of the finished text copies what has been written.
+/// Slots of calls, and of routes, that one page visits; routes that one page of a saved state writes, at about ten
+/// microseconds each; routes that one part of the finished text copies.
 const CALLS: u32 = 4_096;
 const ROUTES: u32 = 128;
 const SAVED: u32 = 12;
 const COPIED: usize = 64;
 
-/// What comes next.
+/// The next page's contents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Calls(u32),
@@ -30,7 +30,7 @@ enum Stage {
     Done,
 }
 
-/// A snapshot that is being taken page by page ([`Engine::snapshot_page`]).
+/// A snapshot in progress, taken page by page ([`Engine::snapshot_page`]).
 ///
 /// ```
 /// use tidegate::{Engine, Options, SnapshotPages, Time};
@@ -48,36 +48,37 @@ pub struct SnapshotPages {
 }
 
 impl Default for SnapshotPages {
-    /// None taken yet.
+    /// A snapshot without pages.
     fn default() -> Self {
         Self { view: Snapshot::default(), stage: Stage::Calls(0) }
     }
 }
 
 impl SnapshotPages {
-    /// Routes in the pages that have been taken, for tests, which count work and not time.
+    /// Number of routes in the pages so far; tests count work instead of time.
     #[doc(hidden)]
     pub fn routes(&self) -> usize {
         self.view.routes.len()
     }
 
-    /// Takes out the routes of the pages so far, for hosts that hand them on page by page; `finish` has the later ones.
+    /// Takes out the routes of the pages so far, for hosts that forward them page by page; `finish` returns the later
+    /// ones.
     pub fn take_routes(&mut self) -> Vec<RouteView> {
         core::mem::take(&mut self.view.routes)
     }
 
-    /// The snapshot, of all pages that have been taken.
+    /// The snapshot of all pages so far.
     pub fn finish(self) -> Snapshot {
         self.view
     }
 }
 
-/// A state that is being saved page by page ([`Engine::save_page`]).
+/// A saved state in progress, written page by page ([`Engine::save_page`]).
 #[derive(Clone, Debug)]
 pub struct SavePages {
-    /// By policy and key: when the route was used last. A key that moves while it is saved is there once.
+    /// By policy and key: when the route was last used. A key that moves while it is saved occurs once.
     routes: BTreeMap<(u16, Option<String>), Used>,
-    /// Texts of these routes, in the order of their last use. No two are equal: each slot is saved once.
+    /// Texts of these routes, in the order of their last use. All keys differ, because each slot is saved once.
     texts: BTreeMap<Used, String>,
     pub(super) debts: DebtPages,
     oldest: u64,
@@ -89,7 +90,7 @@ pub struct SavePages {
 pub(super) type Used = (bool, bool, i64, RouteAt);
 
 impl Default for SavePages {
-    /// None saved yet.
+    /// A saved state without pages.
     fn default() -> Self {
         let (debts, rest) = (DebtPages::default(), String::new());
         let (routes, texts) = (BTreeMap::new(), BTreeMap::new());
@@ -98,13 +99,13 @@ impl Default for SavePages {
 }
 
 impl SavePages {
-    /// Routes in the pages that have been saved, for tests.
+    /// Number of routes in the pages so far, for tests.
     #[doc(hidden)]
     pub fn routes(&self) -> usize {
         self.routes.len()
     }
 
-    /// Cells of evicted routes' debts that the pages have looked at, for tests.
+    /// Cells of evicted routes' debts that the pages have visited, for tests.
     #[doc(hidden)]
     pub fn cells(&self) -> usize {
         self.debts.looked_at
@@ -124,9 +125,9 @@ impl SavePages {
         text
     }
 
-    /// Takes out the next part of the state, after the last page: a list of at most 64 routes, and at last an object with everything
-    /// else. The state of [`SavePages::finish`] is that object with all the routes as its field `routes`, if there are any. `None`
-    /// when all has been taken.
+    /// Takes out the next part of the state, after the last page: lists of at most 64 routes, and finally an object
+    /// with everything else. The state of [`SavePages::finish`] is that object with all the routes as its field
+    /// `routes`, if there are any. `None` when all parts have been taken.
     pub fn take_part(&mut self) -> Option<SavedPart> {
         if !self.texts.is_empty() {
             let mut text = String::new();
@@ -161,8 +162,8 @@ pub enum SavedPart {
 }
 
 impl Engine {
-    /// Takes the next page of a snapshot: 4,096 calls or 128 routes; false when it was the last. Changes nothing in the
-    /// engine. Pages of one snapshot are all of one engine.
+    /// Takes the next page of a snapshot: 4,096 calls or 128 routes; false after the last page. Changes nothing in
+    /// the engine. All pages of one snapshot must come from the same engine.
     pub fn snapshot_page(&self, pages: &mut SnapshotPages, now: Time) -> bool {
         let now = self.clock.peek(now);
         match pages.stage {
@@ -193,8 +194,9 @@ impl Engine {
         pages.stage != Stage::Done
     }
 
-    /// Writes the next page of a saved state: 12 routes, or up to 8,192 cells of evicted routes' debts; false when it was the last. Changes nothing in the engine. Moments
-    /// are relative to their page's; what is restored counts from the end of the last one, so nothing is older than it was.
+    /// Writes the next page of a saved state: 12 routes, or up to 8,192 cells of evicted routes' debts; false after
+    /// the last page. Changes nothing in the engine. Moments are relative to their page's moment. A restored state
+    /// counts from the end of the last page, so nothing appears older than it was.
     pub fn save_page(&self, pages: &mut SavePages, now: Time) -> bool {
         let now = self.clock.peek(now);
         match pages.stage {
@@ -223,7 +225,7 @@ impl Engine {
                 pages.stage =
                     if next < self.desk.routes.slots() { Stage::Routes(next) } else { Stage::Debts };
             }
-            // After all routes: what is evicted while they are saved is in one or the other.
+            // After all routes: a route evicted while they are saved is in one or the other.
             Stage::Debts => {
                 if !self.desk.save_debts_page(pages, now) {
                     pages.stage = Stage::Rest;
@@ -243,7 +245,7 @@ impl Engine {
         pages.stage != Stage::Done
     }
 
-    /// What is saved beside routes: pools, the policies whose routes are there, and how many calls have begun.
+    /// Writes everything besides routes: pools, the policies whose routes are saved, and the number of calls begun.
     fn save_rest(&self, used: &BTreeSet<u16>, to: &mut Saver) {
         to.part("pools", |to| {
             for (name, shared) in &*self.pools {

@@ -1,4 +1,4 @@
-//! Hedges start (semantics 8): what one needs is there at once, or there is none.
+//! Starting hedges (semantics 8): a hedge starts only if all resources it needs are available at once.
 
 use super::arena::flag;
 use super::call_extra::RunningAttempt;
@@ -10,8 +10,8 @@ use crate::policy::Unit;
 use crate::time::{Duration, Time};
 
 impl Engine {
-    /// Starts a hedge now if everything that it needs is there; otherwise there is none before the call's next attempt
-    /// that is no hedge.
+    /// Starts a hedge now if all resources it needs are available. Otherwise there are no hedges before the call's
+    /// next regular attempt.
     pub(super) fn race(&mut self, slot: Slot, now: Time) -> Option<Step> {
         if !self.desk.could_hedge(slot) {
             return None;
@@ -68,7 +68,7 @@ impl Engine {
         Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
     }
 
-    /// Pays for a hedge: what it costs its budget, and its ticket. Nothing is taken unless all of it is there.
+    /// Pays for a hedge; returns its charge and its ticket. Takes nothing unless all resources are available.
     fn afford_hedge(&mut self, slot: Slot, now: Time) -> Option<(u16, u16)> {
         let call = &self.desk.calls[slot];
         if call.blocked() || call.deadline <= now {

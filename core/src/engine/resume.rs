@@ -1,4 +1,4 @@
-//! Goes on with what earlier steps have left (`chores.rs`).
+//! Continues the work that earlier steps left (`chores.rs`).
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::fleet::Part;
 use crate::time::Time;
 
 impl Engine {
-    /// Goes on with what earlier steps have left, if this one may do more.
+    /// Continues the work that earlier steps left, if this step may do more.
     #[cold]
     #[inline(never)]
     pub(super) fn go_on_with_chores(&mut self, now: Time) {
@@ -23,7 +23,7 @@ impl Engine {
                 Chore::Places(route, gate) => self.desk.let_through(route, gate, now),
                 Chore::Ended(slot) => {
                     let call = &self.desk.calls[slot];
-                    // It may have been freed since, by its own reaper, and its slot be another call's.
+                    // Its own reaper may have freed the call, and another call may use its slot.
                     if call.state() == State::Ended && call.attempt_slots == 0 && call.children == 0 {
                         self.settle(slot, now);
                     }
@@ -33,7 +33,7 @@ impl Engine {
                     self.fleet_desk().change_routes(policy, from, &mut BTreeMap::new(), now);
                 }
                 Chore::Leased { home, from } => self.desk.mark_users_leased(home, from),
-                // If the store has been lost or has come back since, that decides about those who are left.
+                // If the store has been lost or has come back since, that event decides about the remaining calls.
                 Chore::Unserved(home, up) => {
                     if up == self.store.is_up(&self.desk.routes, home, Part::Slots) {
                         self.desk.refuse_unserved(home, up, now);

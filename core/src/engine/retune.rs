@@ -1,8 +1,8 @@
-//! Other settings for a policy that is in use (semantics 0.6).
+//! New settings for a policy in use (semantics 0.6).
 //!
-//! What is a call's own stays as it was when the call began: its deadline, its attempts, its backoff, its patience in
-//! the queue. What calls share changes at once: permits and budgets. Nothing that runs is evicted, and what has been
-//! counted stays counted where it still means the same.
+//! A call keeps its own settings from its beginning: its deadline, its attempts, its backoff, its patience in the
+//! queue. Settings of shared state change at once: permits and budgets. No running call is interrupted, and counts
+//! are kept where they still mean the same.
 
 use super::place::{RouteAt, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ use crate::retry::BudgetSettings;
 use crate::time::Time;
 
 impl Desk {
-    /// Moves the present settings to an entry of their own, and the calls that began under them with it; false if
-    /// there is no room. The policy's number never changes, so ids and routes stay as they are.
+    /// Moves the present settings, and the calls that began under them, to an entry of their own; false if there is
+    /// no room. The policy's number never changes, so ids and routes stay valid.
     fn keep_for_calls(&mut self, number: u16) -> bool {
         let mut used = BTreeSet::new();
         for (_, call) in self.calls.iter() {
@@ -50,8 +50,8 @@ impl Desk {
         true
     }
 
-    /// Where a policy gets a bulkhead, gives its calls in flight the permits that they would hold had there been one; how
-    /// many by route. One pass over all calls, however many routes there are.
+    /// For a policy that gets a bulkhead, gives its calls in flight the permits that they would hold if there had
+    /// been one. Returns how many, by route. One pass over all calls, however many routes there are.
     fn adopt(&mut self, number: u16) -> BTreeMap<RouteAt, u32> {
         let mut adopted = BTreeMap::new();
         if self.policies[usize::from(number)].policy.bulkhead.is_none() {
@@ -61,7 +61,7 @@ impl Desk {
             let it = &self.routes[route];
             it.policy == number && it.pool_at == route.own() && it.pool.is_none()
         };
-        // Whoever waits before its first attempt has yet to ask for one.
+        // A call that waits before its first attempt has not asked for a permit yet.
         let waits = |call: &Call| call.attempts == 0 && matches!(call.state(), State::Held | State::Paced);
         let here = |slot: Slot, route: RouteAt| {
             let call = &self.calls[slot];
@@ -85,16 +85,16 @@ impl Desk {
 }
 
 impl Engine {
-    /// Gives a policy other settings. Calls that have begun finish under the old ones, except for what they share with
-    /// others: a bulkhead's limit and a budget change at once. A limit that grows admits waiters in this step; one that
-    /// shrinks lets work in flight finish and admits nobody until it has. A bulkhead that is new counts the calls in
-    /// flight; one that is gone admits all that wait. A budget keeps what it has counted; one
-    /// of another kind, or where there was none, starts without its burst.
+    /// Gives a policy new settings. Calls that have begun finish under the old ones, except for state that they share
+    /// with others: a bulkhead's limit and a budget change at once. A limit that grows admits waiters in this step;
+    /// one that shrinks lets running calls finish and admits no call until they have. A new bulkhead counts the calls
+    /// in flight; a removed one admits all waiters. A budget keeps its counts; a new one, or one of another kind,
+    /// starts without its burst.
     ///
     /// Drain the wakes under the same lock, as after a step. Cost: one pass over calls and routes.
     ///
     /// # Errors
-    /// A policy that this engine does not have, another name, or no room for the old settings beside 65,535 others.
+    /// An unknown policy, another name, or no room for the old settings beside 65,535 others.
     pub fn retune(&mut self, policy: PolicyId, to: Policy, now: Time) -> Result<Flags, Clash> {
         self.journal.write(|| Input::Retune { policy, to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
@@ -136,7 +136,8 @@ impl Engine {
             }
             let mut adopted = self.desk.adopt(number);
             self.fleet_desk().change_routes(number, 0, &mut adopted, now);
-            // Of the others, those with calls that hold permits now: their pools are there before these calls end.
+            // Of the other routes, change those with calls that hold permits now: their pools must exist before these
+            // calls end.
             for (route, in_flight) in adopted {
                 self.fleet_desk().change_route(route, in_flight, now);
             }

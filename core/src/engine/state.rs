@@ -1,8 +1,8 @@
 //! Saving what an engine has learned, and restoring it in another process (serverless, a restart).
 //!
-//! Calls, permits, waiters and probes do not survive: they are the process's. Everything else goes on, moments relative
-//! to the moment of saving. What the present settings give another meaning starts fresh, by the rules of `retune.rs`, and
-//! is named.
+//! Calls, permits, waiters and probes do not survive, because they belong to the process. Everything else continues,
+//! with moments relative to the moment of saving. A component whose state has another meaning under the present
+//! settings starts fresh, by the rules of `retune.rs`, and the result names it.
 
 pub(super) mod debts;
 pub(super) mod parts;
@@ -19,32 +19,32 @@ use crate::time::{Duration, Time};
 /// The longest span between saving and restoring; longer ones count as this one, which is 285 years.
 const LONGEST: Duration = Duration::from_micros((1 << 53) - 1);
 
-/// What a restore has done.
+/// Result of a restore.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
-    /// Routes that go on.
+    /// Number of restored routes.
     pub routes: u32,
     /// Routes for which there was no room within `max_routes`: the least recently used ones.
     pub left_out: u32,
-    /// Policies and pools of the saved state that this engine does not have, by kind and name: what was known about
-    /// them is gone. Take policies and pools in first, then restore.
+    /// Policies and pools of the saved state that this engine does not have, by kind and name. Their saved state is
+    /// lost. Add policies and pools first, then restore.
     pub unknown: Vec<(&'static str, String)>,
-    /// Components that have started fresh because their settings are others now: policy or pool, its name, and the
+    /// Components that have started fresh because their settings have changed: policy or pool, its name, and the
     /// component (`budget`, `rate`, `send`, `breaker`, `throttle`, `limit`, `hedge`, `hedge_budget`, `holds`).
     pub dropped: Vec<(&'static str, String, &'static str)>,
 }
 
-/// A saved state that cannot be restored. Nothing has been changed.
+/// Error: a saved state cannot be restored. Nothing has been changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RestoreError {
-    /// It is not what [`Engine::save`] writes.
+    /// The text was not written by [`Engine::save`].
     Damaged {
-        /// Where: the whole text, or a policy or pool, a route, and a component.
+        /// The damaged place: the whole text, or a policy or pool, a route, and a component.
         place: String,
         /// The rule it breaks.
         rule: &'static str,
     },
-    /// Another version of Tidegate wrote it, in a form of this number.
+    /// Another version of Tidegate wrote it, in the format of this number.
     Version(u64),
     /// This engine has begun calls.
     InUse,
@@ -65,13 +65,13 @@ impl fmt::Display for RestoreError {
 impl std::error::Error for RestoreError {}
 
 impl Engine {
-    /// What the engine has learned, as text: retry budgets, rate limits and send rates, limits with their estimates,
-    /// circuit breakers and throttles with their windows, hedge latencies, holds, forced openings, and how many calls
-    /// have begun (on which random draws depend). Calls are not in it, and neither are counts of [`Engine::snapshot`].
+    /// The learned state, as text: retry budgets, rate limits and send rates, limits with their estimates, circuit
+    /// breakers and throttles with their windows, hedge latencies, holds, forced openings, and the number of calls
+    /// begun (on which random draws depend). Calls are not in it, and neither are the counts of [`Engine::snapshot`].
     ///
-    /// The text is JSON, so it can be kept as it is or as a value within another document. Changes nothing; costs one
-    /// pass over the routes and some 100 to 2,000 bytes for each that has anything to remember. A host that shares the engine
-    /// takes it in pages: [`Engine::save_page`].
+    /// The text is JSON, so it can be stored as it is or as a value within another document. Changes nothing; costs
+    /// one pass over the routes and some 100 to 2,000 bytes for each route with state. A host that shares the engine
+    /// between threads takes it in pages: [`Engine::save_page`].
     ///
     /// ```
     /// use tidegate::{Class, Duration, Engine, Event, Options, Outcome, Policy, Request, Time, Value::Number};
@@ -100,16 +100,16 @@ impl Engine {
         pages.finish()
     }
 
-    /// Goes on from a saved state, `elapsed` after it was saved: windows and breaks have aged by that, and buckets have
-    /// filled. Zero where that is not known: nothing is older than it was.
+    /// Restores a saved state, `elapsed` after it was saved: windows and breaks age by that time, and buckets fill.
+    /// Pass zero if the time is unknown; then nothing appears older than it was.
     ///
-    /// To be called when policies and pools have been taken in and before the first call. What a policy's present
-    /// settings give another meaning starts fresh, component by component, as with [`Engine::retune`]; the result names
-    /// it. Once the seed is the same too, every decision is the one that the saved engine would have made.
+    /// Call this after adding policies and pools and before the first call. A component whose state has another
+    /// meaning under the policy's present settings starts fresh, as with [`Engine::retune`]; the result names it. If
+    /// the seed is the same too, every decision is the one that the saved engine would have made.
     ///
     /// # Errors
-    /// A text that [`Engine::save`] has not written, or of another version; or the engine has begun calls. Nothing has
-    /// been changed then.
+    /// A text that [`Engine::save`] has not written, or of another version; or the engine has begun calls. Nothing
+    /// has been changed then.
     pub fn restore(&mut self, saved: &str, elapsed: Duration, now: Time) -> Result<Restored, RestoreError> {
         self.journal.write(|| Input::Restore { saved: saved.into(), elapsed, now });
         if self.ordinal > 0 {
@@ -123,7 +123,7 @@ impl Engine {
         let saved = parse(saved).ok_or_else(|| damaged("must be JSON that an engine has saved"))?;
         let none = Value::List(Vec::new());
         let field = |name| saved.get(name).unwrap_or(&none);
-        // Numbers of the head are read before there are moments to read others by.
+        // Read the numbers of the head first: other moments are read relative to them.
         let whole = |name| {
             let head = Value::List(vec![field(name).clone()]);
             let of = Moments::new(Time::default(), Duration::ZERO, 0, VERSION);
@@ -137,7 +137,7 @@ impl Engine {
         let (Ok(oldest), Ok(ordinal)) = (whole("oldest"), whole("calls")) else {
             return Err(damaged("must say how old it is and how many calls had begun"));
         };
-        // Every saved moment needs a place after 0, whatever the origin of the clock is now.
+        // Every saved moment must lie after 0, whatever the origin of the clock is now.
         let reading = self.clock.peek(now);
         let elapsed = elapsed.min(LONGEST);
         let needed = Time::from_micros(oldest).after(elapsed);
@@ -159,7 +159,7 @@ impl Engine {
         let debts = Desk::staged_debts((saved.get("hash"), field("debts")), &policies, &of);
         let debts = debts.map_err(|damage| damaged(("debts".into(), damage.0)))?;
 
-        // Nothing can go wrong from here on.
+        // Nothing can fail from here on.
         self.clock.observe(now);
         self.clock.skip(skipped);
         self.ordinal = ordinal;

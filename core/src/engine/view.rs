@@ -1,6 +1,6 @@
-//! What the engine looks like from outside, pulled when somebody asks (semantics 12; metrics and debugging).
+//! The engine as seen from outside, computed on demand (semantics 12; metrics and debugging).
 //!
-//! Spans, not moments: the engine's time is its own.
+//! Views contain spans instead of moments, because the engine has a clock of its own.
 
 use crate::engine::policies::Policies;
 use std::collections::BTreeMap;
@@ -19,41 +19,41 @@ use crate::time::{Duration, Time};
 pub struct Snapshot {
     /// Calls that have begun and not ended.
     pub live: u32,
-    /// Calls that have ended, while attempts or calls within them have not been reported.
+    /// Calls that have ended while attempts or nested calls have not been reported.
     pub lingering: u32,
-    /// Calls given up on whose host has not reported since.
+    /// Abandoned calls whose host has not reported since.
     pub lost: u32,
-    /// Calls that wait: held, for tokens, in a queue; granted ones included.
+    /// Waiting calls: held, waiting for tokens, or queued, including granted ones.
     pub waiting: u32,
-    /// Keys that had to share an `overflow` route so far.
+    /// How often a key had to share an `overflow` route so far.
     pub route_overflows: u64,
     /// Routes evicted so far.
     pub route_evictions: u64,
-    /// Paths that could not be named for holds so far, because calls went to 65,535 others.
+    /// Number of paths so far that could not be named for holds, because calls went to 65,535 others.
     pub path_overflows: u64,
-    /// The fleet's store, where one is attached.
+    /// The fleet's store, if one is attached.
     pub store: Option<StoreView>,
-    /// By policy: its name and what has happened under it.
+    /// Name and counts of each policy.
     pub policies: Vec<(String, Counts)>,
     /// By route.
     pub routes: Vec<RouteView>,
-    /// By pool that policies share, in the order of their names.
+    /// The pools that policies share, in the order of their names.
     pub pools: Vec<SharedView>,
 }
 
-/// One route at one moment. A component that the policy does not have is `None`, and so is one that is in a shared
-/// pool: that is among [`Snapshot::pools`].
+/// One route at one moment. A component that the policy does not have is `None`. So is one in a shared pool; it is
+/// among [`Snapshot::pools`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct RouteView {
     /// The policy's name.
     pub policy: String,
-    /// The route's key; `overflow` for the one that keys share for which there was no room.
+    /// The route's key; `overflow` for the route shared by keys without room of their own.
     pub key: String,
-    /// Calls in it.
+    /// Calls on the route.
     pub active: u32,
-    /// Is every call refused, here or in the whole policy?
+    /// Whether every call is refused, here or in the whole policy.
     pub forced: bool,
-    /// Retries its budget has left.
+    /// Retries left in its budget.
     pub budget: Option<u64>,
     /// Its bulkhead.
     pub pool: Option<PoolView>,
@@ -71,29 +71,29 @@ pub struct RouteView {
     pub hold: Option<HoldView>,
 }
 
-/// A pool that policies share, at one moment. Of the three components it has the one of its kind.
+/// A pool that policies share, at one moment. It has one of the three components, according to its kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SharedView {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: PoolKind,
     /// Its permits.
     pub pool: Option<PoolView>,
     /// Its tokens.
     pub rate: Option<RateView>,
-    /// Retries it has left.
+    /// Retries left.
     pub budget: Option<u64>,
 }
 
-/// What sets the limit of a bulkhead.
+/// Source of a bulkhead's limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LimitKind {
-    /// The policy.
+    /// The policy sets it.
     Fixed,
-    /// A latency that must be kept.
+    /// AIMD: keeps a given latency.
     Aimd,
-    /// The latency's own gradient.
+    /// Gradient2: follows the latency's own gradient.
     Gradient2,
 }
 
@@ -111,13 +111,13 @@ impl LimitKind {
 /// One bulkhead at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolView {
-    /// Permits there are; an adaptive limit's present value.
+    /// Number of permits; the present value of an adaptive limit.
     pub limit: u32,
-    /// What sets that.
+    /// Source of the limit.
     pub kind: LimitKind,
     /// Permits given out.
     pub in_flight: u32,
-    /// Calls that wait for one.
+    /// Calls that wait for a permit.
     pub waiting: u32,
     /// Longest queue.
     pub max_queue: u32,
@@ -126,34 +126,34 @@ pub struct PoolView {
 /// One rate limit at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateView {
-    /// Whole tokens there are; of a rate of the fleet's, those leased.
+    /// Whole tokens available; of a rate of the fleet, the leased ones.
     pub tokens: u32,
-    /// Calls that wait for some.
+    /// Calls that wait for tokens.
     pub waiting: u32,
-    /// What else is known of a rate of the fleet's.
+    /// Further state of a rate of the fleet.
     pub fleet: Option<FleetRateView>,
 }
 
-/// A process's part of a rate of the fleet's.
+/// A process's part of a rate of the fleet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FleetRateView {
-    /// Processes that share it, as the store last said.
+    /// Processes that share it, by the store's last answer.
     pub processes: u32,
 }
 
 /// The fleet's store, as the engine sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StoreView {
-    /// Is it there?
+    /// Whether it can be reached.
     pub up: bool,
-    /// Commands out.
+    /// Commands without an answer.
     pub commands: u32,
 }
 
 /// One send rate at one moment.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SendView {
-    /// Attempts per second that are allowed; `None` before the first throttle: there is no limit.
+    /// Allowed attempts per second; `None` before the first throttle, when there is no limit.
     pub rate: Option<f64>,
     /// Calls that wait for their turn.
     pub waiting: u32,
@@ -162,13 +162,13 @@ pub struct SendView {
 /// One circuit breaker at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BreakerView {
-    /// Where it stands.
+    /// Its state.
     pub state: BreakerState,
     /// Failures in its window.
     pub failures: u32,
     /// Results in its window, failures included.
     pub throughput: u32,
-    /// While open: how long until the break is over; zero where it is, and the next call will be a probe.
+    /// While open: time until the break is over; zero if it is over, and the next call will be a probe.
     pub retry_in: Option<Duration>,
 }
 
@@ -177,7 +177,7 @@ pub struct BreakerView {
 pub struct ThrottleView {
     /// Calls in its window, refused ones included.
     pub requests: u32,
-    /// Those that the downstream accepted.
+    /// Calls that the downstream accepted.
     pub accepts: u32,
     /// The probability that a call is refused now, in \[0, 1\].
     pub probability: f64,
@@ -186,9 +186,9 @@ pub struct ThrottleView {
 /// The hedges of a route at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HedgeView {
-    /// How long an attempt may take before one is started beside it.
+    /// How long an attempt may take before a hedge starts.
     pub delay: Duration,
-    /// Hedges that their own budget has left; `None` where they share the retries' budget, or have none.
+    /// Hedges left in their own budget; `None` if they share the retries' budget or have none.
     pub budget: Option<u64>,
 }
 
@@ -231,7 +231,7 @@ impl Policies {
         }
     }
 
-    /// By policy: its name and what has happened under it, under old settings too.
+    /// Name and counts of each policy; includes counts under old settings.
     fn counts(&self) -> Vec<(String, Counts)> {
         let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
             .zip(self.iter())
@@ -248,15 +248,15 @@ impl Policies {
 }
 
 impl Engine {
-    /// The state of everything. Changes nothing; costs one pass over calls and routes. A host that shares the engine takes it
-    /// in pages: [`Engine::snapshot_page`].
+    /// The state of everything. Changes nothing; costs one pass over calls and routes. A host that shares the engine
+    /// between threads takes it in pages: [`Engine::snapshot_page`].
     pub fn snapshot(&self, now: Time) -> Snapshot {
         let mut pages = SnapshotPages::default();
         while self.snapshot_page(&mut pages, now) {}
         pages.finish()
     }
 
-    /// What is neither a call nor a route.
+    /// Fills in everything but calls and routes.
     pub(super) fn view_rest(&self, view: &mut Snapshot, now: Time) {
         view.route_overflows = self.desk.routes.overflows;
         view.route_evictions = self.desk.routes.evictions;
@@ -277,9 +277,9 @@ pub(super) fn retries(route: &Route, now: Time) -> Option<u64> {
     route.budget.clone().map(|mut budget| budget.balance(route.in_flight(), now))
 }
 
-/// A pool without a limit is what is left of a bulkhead that was taken away.
+/// The permits of a route. A pool without a limit remains from a bulkhead that was removed, and is left out.
 pub(super) fn permits(route: &Route) -> Option<PoolView> {
-    // Of a bulkhead of the fleet's the limit is the fleet's; permits are leased as they are needed.
+    // A bulkhead of the fleet shows the fleet's limit; its permits are leased as needed.
     let fleet = route.slots.as_ref().map(|slots| slots.limit);
     let view = |pool: &Pool| PoolView {
         limit: fleet.unwrap_or(pool.limit),

@@ -1,7 +1,7 @@
-//! The store in the process (semantics 10.2): what Redis would answer to our commands, without Redis.
+//! The store in the process (semantics 10.2): answers our commands as Redis would, without Redis.
 //!
-//! It is the twin of the Lua in `fleet/*.lua`: the same integers, the same state, the same times to live. The vectors in
-//! `tests/vectors/fleet` and a random comparison with a real server (`tests/fleet`) keep the two alike.
+//! It mirrors the Lua in `fleet/*.lua`: the same integers, the same state, the same times to live. The vectors in
+//! `tests/vectors/fleet` and a random comparison with a real server (`tests/fleet`) verify that.
 
 mod keys;
 mod twin;
@@ -11,11 +11,11 @@ use keys::{Answer, Keys, Value, error};
 use std::collections::BTreeSet;
 use twin::{Args, integer};
 
-/// A store in memory that answers our commands as Redis does: for tests, for simulations, and for engines that share a
-/// limit inside one process.
+/// A store in memory that answers our commands as Redis does: for tests, for simulations, and for engines that share
+/// a limit inside one process.
 ///
-/// It knows our scripts, by source and by name, and the plain commands of the mode without Lua. Its clock is the `now`
-/// of each command; a new store has been sent no script yet, as a new server has not.
+/// It knows our scripts, by source and by name, and the plain commands of the mode without Lua. Its clock is the
+/// `now` of each command. Like a new server, a new store has not been sent any script.
 ///
 /// ```
 /// use tidegate::fleet::{MemoryStore, RATE};
@@ -35,24 +35,25 @@ use twin::{Args, integer};
 #[derive(Clone, Debug, Default)]
 pub struct MemoryStore {
     keys: Keys,
-    /// The scripts it was sent, by name.
+    /// Names of the scripts that it was sent.
     known: BTreeSet<&'static str>,
     now: u64,
 }
 
 impl MemoryStore {
-    /// An empty store.
+    /// Creates an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Carries out one command, `now` in microseconds and below 2^52. Integers come as decimal text, nil as no bytes.
+    /// Executes one command; `now` is in microseconds and below 2^52. Integers are returned as decimal text, nil as
+    /// no bytes.
     ///
-    /// Commands: `EVAL` and `EVALSHA` of our scripts; `SET` (with `PX`, `NX`), `GET`, `DEL`, `INCRBY`, `PEXPIRE`, `PTTL`,
-    /// `HSET`, `ZADD`; `FLUSHALL` and `SCRIPT FLUSH`. The clock may stand still or run back.
+    /// Commands: `EVAL` and `EVALSHA` of our scripts; `SET` (with `PX`, `NX`), `GET`, `DEL`, `INCRBY`, `PEXPIRE`,
+    /// `PTTL`, `HSET`, `ZADD`; `FLUSHALL` and `SCRIPT FLUSH`. The clock may pause or run back.
     ///
     /// # Errors
-    /// The text that Redis would answer with; its first word says what is wrong (`NOSCRIPT`, `WRONGTYPE`, `ERR`).
+    /// The text that Redis would answer with; its first word names the error (`NOSCRIPT`, `WRONGTYPE`, `ERR`).
     pub fn execute(&mut self, words: &[Vec<u8>], now_us: u64) -> Result<Vec<u8>, String> {
         self.now = now_us.min(1 << 52);
         self.keys.set_clock(self.now);
@@ -82,9 +83,9 @@ impl MemoryStore {
         }
     }
 
-    /// What is stored, for tests: a line a key in order, `key ttl_ms kind` and what it holds (a string's text, a hash's
-    /// fields, a sorted set's members with their scores). A time to live of −1 is none. Keys whose
-    /// time is over are gone for good, also if the clock runs back.
+    /// The stored data, for tests: one line for each key, in order, `key ttl_ms kind` and the contents (a string's
+    /// text, a hash's fields, a sorted set's members with their scores). A time to live of −1 means no expiry.
+    /// Expired keys are removed for good, even if the clock runs back.
     pub fn describe(&mut self, now_us: u64) -> Vec<String> {
         self.keys.set_clock(now_us.min(1 << 52));
         self.keys.sweep();
@@ -104,7 +105,7 @@ impl MemoryStore {
         self.keys.live().map(line).collect()
     }
 
-    /// What follows the script in `EVAL` and `EVALSHA`: the number of keys, the keys, the arguments.
+    /// Runs a script with the words after it in `EVAL` and `EVALSHA`: the number of keys, the keys, the arguments.
     fn run(&mut self, script: Script, words: &[Vec<u8>]) -> Result<Vec<u8>, String> {
         let count = script.keys.len();
         let Some((number, rest)) = words.split_first().filter(|(_, rest)| rest.len() >= count) else {

@@ -1,5 +1,5 @@
-//! Gradient2 (semantics 4.3; Netflix `concurrency-limits`): a limit that follows the ratio of a long-term latency to the
-//! latest one, so that nobody has to name a threshold.
+//! Gradient2 (semantics 4.3; Netflix `concurrency-limits`): a limit that follows the ratio of a long-term latency to
+//! the latest one, so that no threshold has to be configured.
 
 mod steady;
 
@@ -8,56 +8,57 @@ use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 use steady::Steady;
 
-/// The limit to begin with, if the range allows.
+/// Initial limit, if the range allows it.
 const INITIAL: f64 = 20.0;
-/// Samples whose plain mean is the first baseline.
+/// Number of samples whose plain mean is the first baseline.
 const WARM_UP: u32 = 10;
-/// One step takes at least this much of the limit.
+/// Smallest factor of one decrease.
 const DEEPEST: f64 = 0.5;
-/// How much of an increase is taken at once.
+/// Fraction of an increase that is applied at once.
 const SMOOTHING: f64 = 0.2;
-/// A baseline more than `STALE` times the latest RTT shrinks by `DECAY`, so that it recovers from a bad time.
+/// A baseline more than `STALE` times the latest RTT shrinks by `DECAY`, so that it recovers from a slow period.
 const STALE: f64 = 2.0;
 const DECAY: f64 = 0.95;
 
-/// Which Gradient2. All of them leave the limit alone while less than half of it is in flight.
+/// Variant of Gradient2. All of them keep the limit while less than half of it is in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gradient2Variant {
     /// Semantics 4.3: cuts to `limit · g`, once per round trip; grows by `0.2 · headroom` for each other sample; a drop is
     /// a gradient of 0.5.
     Guarded,
-    /// One decision per round trip, from the mean of its samples; a cut goes below the knee; the baseline learns
-    /// nothing from our own queueing. Settles near the knee, where `Guarded` can run away (`docs/adr`).
+    /// One decision per round trip, from the mean of its samples. A cut goes below the knee, and the baseline ignores
+    /// our own queueing. Settles near the knee, where `Guarded` can run away (`docs/adr`).
     Steady,
-    /// The seed: every sample moves the limit, decreases are direct; successes only, baseline weight `1/W`, no decay.
-    /// It never falls below `2 · headroom`.
+    /// The seed document: every sample moves the limit, decreases are direct; successes only, baseline weight `1/W`,
+    /// no decay. It never falls below `2 · headroom`.
     Plain,
-    /// The reference, sample for sample, but for RTTs of 0, which make it NaN for ever.
+    /// The reference, sample for sample, except for RTTs of 0, which make it NaN for ever.
     Netflix,
 }
 
 /// The settings of a Gradient2 limit. A minimum above the maximum counts as the maximum, and neither is below 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Gradient2Settings {
-    /// The limit at most, in calls.
+    /// Largest limit, in calls.
     pub max_concurrency: u32,
-    /// The limit at least, in calls; default 1.
+    /// Smallest limit, in calls; default 1.
     pub min_concurrency: u32,
-    /// Samples that the baseline is averaged over; at least 2, default 600.
+    /// Number of samples in the baseline's average; at least 2, default 600.
     pub long_window: u32,
-    /// How much slower than the baseline is not yet congestion; at least 1, default 1.5.
+    /// Ratio to the baseline up to which latency is not congestion; at least 1, default 1.5.
     pub rtt_tolerance: f64,
-    /// Calls that the limit may go beyond what latency shows to be free; at least 0, default 4.
+    /// Calls by which the limit may exceed what latency shows to be free; at least 0, default 4.
     pub headroom: f64,
-    /// Which of the algorithms.
+    /// Variant of the algorithm.
     pub variant: Gradient2Variant,
 }
 
 /// A concurrency limit that finds the knee of the latency curve by itself.
 ///
 /// All RTTs are whole microseconds, taken as `f64` and at least 1. The order of operations is fixed, so that every
-/// language has the same limit to the last bit: an average is `long · (1 − a) + rtt · a` (`Plain`: `long · (1 − 1/W) +
-/// rtt/W`), a gradient `tolerance · long / rtt` from the left, within 0.5 and 1, and the limit is bounded last.
+/// language computes the same limit to the last bit: an average is `long · (1 − a) + rtt · a` (`Plain`: `long · (1 −
+/// 1/W) + rtt/W`), a gradient `tolerance · long / rtt` from the left, within 0.5 and 1, and the limit is bounded
+/// last.
 ///
 /// ```
 /// use tidegate::{Duration, Gradient2, Gradient2Settings, Gradient2Variant, Time};
@@ -87,13 +88,13 @@ pub struct Gradient2 {
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Baseline {
     long: f64,
-    /// Samples (or means) taken in, up to the end of the warm-up.
+    /// Number of samples (or means) so far, up to the end of the warm-up.
     count: u32,
     sum: f64,
 }
 
 impl Gradient2 {
-    /// A limit that has seen nothing: 20, within its range.
+    /// Creates a limit without history: 20, within its range.
     pub fn new(settings: Gradient2Settings) -> Self {
         let range = Range::new(settings.min_concurrency, settings.max_concurrency);
         Self {
@@ -112,7 +113,7 @@ impl Gradient2 {
         self.limit as u32
     }
 
-    /// The limit with the fraction that it keeps inside.
+    /// The limit with its internal fraction.
     pub fn exact(&self) -> f64 {
         self.limit
     }
@@ -127,8 +128,8 @@ impl Gradient2 {
         (self.baseline.count > 0).then_some(self.baseline.long)
     }
 
-    /// A call has ended well: the deciding attempt took `rtt` and started at `started`; `in_flight` calls were out, itself
-    /// included.
+    /// Counts a successful call: the deciding attempt took `rtt` and started at `started`; `in_flight` calls were in
+    /// flight, including this one.
     #[inline]
     pub fn on_latency(&mut self, rtt: Duration, started: Time, in_flight: u32, now: Time) {
         let micros = rtt.as_micros().max(1);
@@ -150,7 +151,7 @@ impl Gradient2 {
         }
     }
 
-    /// A call was cut by our attempt timeout, or throttled by the other side. `Plain` and `Netflix` ignore drops.
+    /// Counts a call that our attempt timeout cut, or that the server throttled. `Plain` and `Netflix` ignore drops.
     pub fn on_drop(&mut self, started: Time, in_flight: u32, now: Time) {
         match self.settings.variant {
             Gradient2Variant::Guarded => self.guarded(DEEPEST, started, in_flight, now),
@@ -159,14 +160,14 @@ impl Gradient2 {
         }
     }
 
-    /// Goes on with other settings: the limit stays where it is, within the new range, and what has been learnt stays.
+    /// Applies new settings: the limit stays, within the new range, and so do the learned values.
     pub fn retune(&mut self, to: Gradient2Settings) {
         self.range = Range::new(to.min_concurrency, to.max_concurrency);
         self.limit = self.range.bound(self.limit);
         self.settings = to;
     }
 
-    /// Is it as if new? Only before its first sample or drop: what it has learnt since is worth keeping.
+    /// Whether it is like a new one. Only before its first sample or drop, because learned values are worth keeping.
     pub fn is_fresh(&self) -> bool {
         *self == Self::new(self.settings)
     }
@@ -182,7 +183,7 @@ impl Gradient2 {
         }
     }
 
-    /// Goes on from a saved limit, by the rules of a retune.
+    /// Restores a saved limit, by the rules of a retune.
     pub(crate) fn load(from: &mut Loader<'_>, settings: Gradient2Settings) -> Result<Self, Damage> {
         let new = Self::new(settings);
         Ok(Self {
@@ -194,12 +195,12 @@ impl Gradient2 {
         })
     }
 
-    /// Is at least half the limit in flight? Below that, latency says nothing about the limit.
+    /// Whether at least half the limit is in flight. Below that, latency says nothing about the limit.
     fn is_busy(&self, in_flight: u32) -> bool {
         f64::from(in_flight) >= self.limit / 2.0
     }
 
-    /// Takes an RTT into the baseline, and says how it compares with that. The decay comes after.
+    /// Adds an RTT to the baseline, and returns their ratio as a gradient. The decay comes after.
     fn gradient(&mut self, rtt: f64) -> f64 {
         let weight = 2.0 / (f64::from(self.settings.long_window) + 1.0);
         let long = self.baseline.take(rtt, weight.min(1.0));
@@ -214,7 +215,7 @@ impl Gradient2 {
         if g >= 1.0 {
             self.limit = self.range.bound(self.limit + SMOOTHING * self.settings.headroom);
         } else if self.last_cut.is_none_or(|cut| started > cut) {
-            // Calls that were out at the last cut were slowed by the concurrency before it.
+            // Calls in flight at the last cut were slowed by the concurrency before it.
             self.last_cut = Some(now);
             self.limit = self.range.bound(self.limit * g);
         }
@@ -235,7 +236,7 @@ impl Gradient2 {
 }
 
 impl Baseline {
-    /// The plain mean of the warm-up, then an average of this weight for the latest.
+    /// Adds a sample: a plain mean during the warm-up, then an average with this weight for the latest sample.
     fn take(&mut self, rtt: f64, weight: f64) -> f64 {
         if self.count < WARM_UP {
             self.count += 1;

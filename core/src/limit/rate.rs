@@ -1,4 +1,4 @@
-//! The token bucket (semantics 3.1, 3.2): a rate, and a burst that may go out at once.
+//! The token bucket (semantics 3.1, 3.2): a rate, and a burst that may be spent at once.
 
 use crate::debt::Debt;
 use crate::state::{Damage, Loader, Saver};
@@ -8,19 +8,19 @@ use crate::wide;
 /// The settings of a rate limit.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RateSettings {
-    /// Tokens that flow in per `per`, continuously; at least 1. With 0 nothing flows in after the first burst.
+    /// Tokens that flow in per `per`, continuously; at least 1. With 0, no tokens flow in after the first burst.
     pub permits: u32,
-    /// The span that `permits` belong to; above 0. A span of 0 counts as 1 µs.
+    /// The period of `permits`; above 0. A period of 0 counts as 1 µs.
     pub per: Duration,
-    /// Tokens that the full bucket holds; at least 1 (0 grants nothing).
+    /// Tokens in a full bucket; at least 1 (0 grants nothing).
     pub burst: u32,
 }
 
-/// A bucket that starts full and refills continuously. Integers only, so nothing drifts: a token is cut into as many
-/// parts as `per` has microseconds, and each microsecond brings `permits` of them.
+/// A bucket that starts full and refills continuously. Integer arithmetic only, so rounding does not accumulate: a
+/// token has as many parts as `per` has microseconds, and each microsecond adds `permits` parts.
 ///
-/// A clock that runs back mints nothing: the moment up to which the bucket has been filled never moves back, and a
-/// refusal counts the time until the clock is there again into its answer. After a silence of hours there is one burst.
+/// A clock that runs back adds no tokens: the moment up to which the bucket has been filled never moves back, and the
+/// wait in a refusal includes the time until the clock is there again. After hours of silence one burst is available.
 ///
 /// ```
 /// use tidegate::{Duration, RateSettings, Time, TokenBucket};
@@ -33,15 +33,15 @@ pub struct RateSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenBucket {
     settings: RateSettings,
-    /// What is missing to the full bucket, in parts; more than a full bucket after a retune to a smaller burst. At most that of
-    /// the greatest burst and rate, < 2^97, hence 128 bits.
+    /// Missing parts to a full bucket; more than a full bucket after a retune to a smaller burst. At most that of the
+    /// largest burst and rate, < 2^97, hence 128 bits.
     missing: u128,
     /// The bucket is filled up to here.
     filled: Time,
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub fn new(settings: RateSettings, now: Time) -> Self {
         Self { settings, missing: 0, filled: now }
     }
@@ -54,8 +54,8 @@ impl TokenBucket {
     /// Takes `cost` tokens. A cost of 0 is always granted.
     ///
     /// # Errors
-    /// How long until there are enough, rounded up and never zero; [`Duration::MAX`] for a cost above the burst, for
-    /// which there will never be enough.
+    /// Time until there are enough tokens, rounded up and never zero; [`Duration::MAX`] for a cost above the burst,
+    /// which the bucket can never pay.
     #[inline]
     pub fn try_take(&mut self, cost: u32, now: Time) -> Result<(), Duration> {
         self.refill(now);
@@ -67,8 +67,9 @@ impl TokenBucket {
         Err(if cost > self.settings.burst { Duration::MAX } else { self.wait_for(u64::from(cost), now) })
     }
 
-    /// How long until `tokens` in all will have flowed in beyond what is used, rounded up. Linear, also above the burst:
-    /// those who queue take their tokens as they come, so that the bucket is never full before the last of them.
+    /// Time until `tokens` tokens in all will have flowed in beyond those already used, rounded up. Linear, also
+    /// above the burst: queued calls take their tokens as they arrive, so the bucket is never full before the last of
+    /// them.
     pub fn wait_for(&mut self, tokens: u64, now: Time) -> Duration {
         self.refill(now);
         // Both factors are below 2^64, so the product fits.
@@ -85,32 +86,32 @@ impl TokenBucket {
         }
     }
 
-    /// Takes `cost` tokens, or all that is there where that is less: somebody else has granted them.
+    /// Takes `cost` tokens, or all available ones if there are fewer: the tokens were granted elsewhere.
     pub(crate) fn drain(&mut self, cost: u32, now: Time) {
         self.refill(now);
         let drained = self.missing + u128::from(cost) * part(self.settings);
         self.missing = drained.min(full(self.settings)).max(self.missing);
     }
 
-    /// Whole tokens that are there now.
+    /// Whole tokens available now.
     pub fn level(&mut self, now: Time) -> u32 {
         self.refill(now);
         // At most `burst`, a `u32`.
         (full(self.settings).saturating_sub(self.missing) / part(self.settings)) as u32
     }
 
-    /// Is it full, as a new one is?
+    /// Whether the bucket is full, like a new one.
     pub fn is_fresh(&mut self, now: Time) -> bool {
         self.refill(now);
         self.missing == 0
     }
 
-    /// What is missing to a full bucket, as the moment when it will be full.
+    /// Missing tokens, as the moment when the bucket will be full.
     pub(crate) fn debt(&mut self, now: Time) -> Debt {
         self.debt_with(0, now)
     }
 
-    /// What is missing, as the moment when it will be full if this many tokens are taken besides.
+    /// Missing tokens, as the moment when the bucket will be full if `tokens` more are taken.
     pub(crate) fn debt_with(&mut self, tokens: u64, now: Time) -> Debt {
         match self.wait_for(tokens.saturating_add(self.settings.burst.into()), now) {
             Duration::ZERO => Debt::NONE,
@@ -118,7 +119,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes tokens until at least this much is missing, also where that is more than a full bucket.
+    /// Takes tokens until at least this much is missing, even if that is more than a full bucket.
     pub(crate) fn owe(&mut self, debt: Debt, now: Time) {
         self.refill(now);
         let wait = u128::from(debt.until.since(self.filled).as_micros());
@@ -129,7 +130,7 @@ impl TokenBucket {
         self.missing = self.missing.max(missing.min(most(self.settings)));
     }
 
-    /// What a debt of these settings is under others: as many tokens, paid at the new rate.
+    /// Converts a debt to other settings: the same number of tokens, paid at the new rate.
     pub(crate) fn translated(debt: Debt, from: RateSettings, to: RateSettings, now: Time) -> Debt {
         let mut bucket = Self::new(from, now);
         bucket.owe(debt, now);
@@ -138,13 +139,13 @@ impl TokenBucket {
         bucket.debt(now)
     }
 
-    /// Goes on with other settings. A larger burst fills at the new rate; to a smaller one as much is missing as before, also
-    /// where that is more than all of it. So a change to and fro mints nothing.
+    /// Applies new settings. A larger burst fills at the new rate. With a smaller one the number of missing tokens
+    /// stays, even if that is more than a full bucket. So a change to and fro adds no tokens.
     pub fn retune(&mut self, to: RateSettings, now: Time) {
         self.refill(now);
         let there = full(self.settings).saturating_sub(self.missing);
         let missing = carried(self.missing, self.settings, to);
-        // What was there, rounded down, is what is there now, if the burst is larger.
+        // A larger burst keeps the available tokens, rounded down.
         let (old, new) = (part(self.settings), part(to));
         let there = there / old * new + there % old * new / old;
         let grown = if to.burst > self.settings.burst { full(to).saturating_sub(there) } else { 0 };
@@ -152,19 +153,19 @@ impl TokenBucket {
         self.settings = to;
     }
 
-    /// Writes the tokens down that are missing, whole ones and parts of one; nothing where it is full.
+    /// Writes the missing tokens, whole ones and parts of one; nothing for a full bucket.
     pub(crate) fn save(&self, to: &mut Saver) {
         let mut it = self.clone();
         if !it.is_fresh(to.now()) {
             let part = part(it.settings);
             to.whole(it.settings.per.as_micros().max(1));
-            // At most twice the greatest burst, and less than `per`.
+            // At most twice the largest burst, and less than `per`.
             to.whole((it.missing / part) as u64);
             to.whole((it.missing % part) as u64);
         }
     }
 
-    /// Goes on with the saved tokens, by the rules of a retune.
+    /// Restores the saved tokens, by the rules of a retune.
     pub(crate) fn load(from: &mut Loader<'_>, settings: RateSettings) -> Result<Self, Damage> {
         let (old, whole, rest) =
             (u128::from(from.whole()?), u128::from(from.whole()?), u128::from(from.whole()?));
@@ -185,7 +186,7 @@ impl TokenBucket {
     fn refill(&mut self, now: Time) {
         let elapsed = now.since(self.filled).as_micros();
         if elapsed > TOO_FAR || self.filled.since(now).as_micros() > TOO_FAR {
-            self.filled = now; // garbage, or another origin: nothing flows in, and nothing waits for its return
+            self.filled = now; // garbage, or another origin: add no tokens, and do not wait for the clock's return
             return;
         }
         let came = u128::from(elapsed) * u128::from(self.settings.permits);
@@ -194,25 +195,25 @@ impl TokenBucket {
     }
 }
 
-/// Parts of one token.
+/// Number of parts in one token.
 fn part(settings: RateSettings) -> u128 {
     u128::from(settings.per.as_micros().max(1))
 }
 
-/// What is missing, in parts of a token of other settings, rounded up. Whole tokens and the rest apart: each product is
-/// below 2^128.
+/// Converts missing parts to parts of a token of other settings, rounded up. Whole tokens and the rest are converted
+/// separately, so each product is below 2^128.
 fn carried(missing: u128, from: RateSettings, to: RateSettings) -> u128 {
     let (old, new) = (part(from), part(to));
     let missing = (missing / old * new).saturating_add(wide::div_ceil(missing % old * new, old));
     missing.min(most(to))
 }
 
-/// The most that is ever missing, in parts: more tokens than any burst has.
+/// Upper bound of the missing parts: more tokens than any burst has.
 fn most(settings: RateSettings) -> u128 {
     u128::from(u32::MAX) * part(settings)
 }
 
-/// Parts of a full bucket.
+/// Number of parts in a full bucket.
 fn full(settings: RateSettings) -> u128 {
     u128::from(settings.burst) * part(settings)
 }
@@ -256,7 +257,7 @@ mod tests {
     fn a_retune_keeps_the_tokens_to_the_part_of_a_token() {
         let mut bucket = TokenBucket::new(settings(1, 10, 4), at(0));
         assert_eq!(bucket.try_take(4, at(0)), Ok(()));
-        // Half a token is there; at two a second the other half takes a quarter of a second.
+        // Half a token is available; at two a second the other half takes a quarter of a second.
         bucket.retune(settings(2, 1_000_000, 10), at(5));
         assert_eq!(bucket.wait_for(1, at(5)), Duration::from_micros(250_000));
         assert!(bucket.level(at(4_749_000)) == 9 && !bucket.is_fresh(at(4_750_004)));
@@ -287,7 +288,7 @@ mod tests {
     }
 
     proptest! {
-        /// The answer to a refusal is exact: a microsecond earlier there are too few, then there are enough.
+        /// The wait in a refusal is exact: a microsecond earlier there are too few tokens, then there are enough.
         #[test]
         fn a_refusal_says_when_to_come_back(
             permits in 1u32..2_000, per in 1u64..5_000_000, burst in 1u32..50,
@@ -310,7 +311,8 @@ mod tests {
             }
         }
 
-        /// Whatever the clock does, what is granted is at most the burst and what the farthest advance has brought.
+        /// Whatever the clock does, the granted tokens are at most the burst and what the farthest advance has
+        /// brought.
         #[test]
         fn no_more_than_burst_and_rate_in_any_window(
             permits in 1u32..50, per in 1u64..1_000, burst in 1u32..20,

@@ -1,4 +1,4 @@
-//! Rules that join several keys.
+//! Rules that involve several keys.
 
 use super::check::{PolicyError, Settings};
 use super::components::{COMPONENTS, call};
@@ -21,13 +21,13 @@ impl Settings {
         errors
     }
 
-    /// The key that names the pool in which this key's component stands; none where the key is the policy's own.
+    /// The key that names the pool of this key's component; `None` if the key is the policy's own.
     pub(super) fn pool_of(&self, key: &str) -> Option<&'static str> {
         let named = |kind: &PoolKind| FULL && kind.holds(key) && self.given(kind.pool_key());
         PoolKind::ALL.into_iter().find(named).map(PoolKind::pool_key)
     }
 
-    /// Keys that have to be there.
+    /// Checks for missing keys.
     fn check_presence(&self, errors: &mut Vec<PolicyError>) {
         let mut absent = |key: &str, why: &[&str]| {
             let rule = text::of(&["is required where ", &text::of(why)]);
@@ -53,7 +53,7 @@ impl Settings {
         }
     }
 
-    /// Values that bound each other.
+    /// Checks values that bound each other.
     fn check_order(&self, errors: &mut Vec<PolicyError>) {
         for (low, high) in COMPONENTS.iter().flat_map(|component| component.ordered) {
             let in_order = match (self.stored(low), self.stored(high)) {
@@ -68,7 +68,7 @@ impl Settings {
         }
     }
 
-    /// What must stand together, and what must not.
+    /// Checks keys that require or exclude each other.
     fn check_company(&self, errors: &mut Vec<PolicyError>) {
         let mut fail = |key: &str, value: String, rule: String| {
             errors.push(PolicyError::new(key, value, rule));
@@ -89,7 +89,7 @@ impl Settings {
         }
     }
 
-    /// What is the fleet's, and what only makes sense there.
+    /// Checks the fleet's components, and keys that need one.
     fn check_fleet(&self, errors: &mut Vec<PolicyError>) {
         if !FULL {
             return;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::Policy;
 use super::check::{self, Pair, PolicyError, Value};
 
-/// What a pool is.
+/// Kind of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PoolKind {
     /// Permits and their queue.
@@ -29,7 +29,7 @@ impl PoolKind {
         }
     }
 
-    /// The table of keys that such a pool has, in a policy.
+    /// The table of a policy whose keys such a pool has.
     pub(super) const fn table(self) -> &'static str {
         match self {
             Self::Bulkhead => "bulkhead",
@@ -38,7 +38,7 @@ impl PoolKind {
         }
     }
 
-    /// The key by which a policy names such a pool.
+    /// The key in which a policy names such a pool.
     pub(crate) const fn pool_key(self) -> &'static str {
         match self {
             Self::Bulkhead => "bulkhead.pool",
@@ -47,17 +47,17 @@ impl PoolKind {
         }
     }
 
-    /// A key of a policy as the pool's own.
+    /// A key of a policy, in the pool's own spelling.
     pub(crate) fn own(self, path: &str) -> &str {
         path.strip_prefix(self.table()).and_then(|rest| rest.strip_prefix('.')).unwrap_or(path)
     }
 
-    /// Does this key of a policy stand in such a pool, where there is one?
+    /// Whether this key of a policy belongs to such a pool, if there is one.
     pub(crate) fn holds(self, path: &str) -> bool {
         self.own(path) != path && self.owns(self.own(path))
     }
 
-    /// Is this key the pool's, and not its users': how long a caller waits, and what it counts, is theirs.
+    /// Whether this key belongs to the pool. How long a caller waits, and its unit, are keys of the pool's users.
     pub(super) fn owns(self, key: &str) -> bool {
         !matches!(
             (self, key),
@@ -69,7 +69,7 @@ impl PoolKind {
 }
 
 impl PoolKind {
-    /// A mistake in terms of the pool's own keys.
+    /// Rewrites a mistake in terms of the pool's own keys.
     pub(super) fn told_of_itself(self, error: PolicyError) -> PolicyError {
         let prefix = format!("{}.", self.table());
         let instead = format!(", or {}", self.pool_key());
@@ -105,12 +105,12 @@ impl fmt::Display for PoolKind {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pool {
     kind: PoolKind,
-    /// A policy of this one component.
+    /// A policy with this one component.
     policy: Policy,
 }
 
 impl Pool {
-    /// Builds a pool from pairs, whose keys are those of its component in a policy, without their table.
+    /// Builds a pool from pairs whose keys are those of its component in a policy, without the table's name.
     ///
     /// # Errors
     /// All mistakes at once, each naming the key, the value and the rule.
@@ -135,7 +135,7 @@ impl Pool {
         })
     }
 
-    /// The same for pairs whose keys are those of a policy; a mistake of the whole has the key `policy`.
+    /// Builds a pool from pairs whose keys are those of a policy; a mistake of the whole pool has the key `policy`.
     pub(super) fn build<'a>(
         name: &str,
         kind: PoolKind,
@@ -158,7 +158,7 @@ impl Pool {
             Ok(policy) if errors.is_empty() => return Ok(Self { kind, policy }),
             Ok(_) => {}
             Err(mut more) => {
-                // What has other mistakes is not empty.
+                // A pool with other mistakes is not reported as empty.
                 more.retain(|error| error.value != "(empty)" || errors.is_empty());
                 errors.append(&mut more);
             }
@@ -171,7 +171,7 @@ impl Pool {
         self.policy.name()
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> PoolKind {
         self.kind
     }
@@ -184,7 +184,7 @@ impl Pool {
         self.policy.to_pairs().into_iter().map(own).collect()
     }
 
-    /// The value of one of its keys that is in force, as [`Policy::value`].
+    /// The value in force of one of its keys, as [`Policy::value`].
     pub fn value(&self, key: &str) -> Option<Value<'_>> {
         self.policy.value(&format!("{}.{key}", self.kind.table()))
     }

@@ -1,10 +1,10 @@
-//! Help for a name that nobody knows: what was meant, and what there is.
+//! Help for an unknown name: the likely intended name, and the known ones.
 
 use super::components::TABLE;
 use crate::full::FULL;
 use crate::text;
 
-/// Names that other libraries have for what has another name here.
+/// Names from other libraries, with their names here.
 const ELSEWHERE: &[(&str, &str)] = &[
     ("timeout", "deadline (for the whole call) or attempt_timeout (for one attempt)"),
     ("total_timeout", "deadline"),
@@ -18,7 +18,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("max_delay", "retry.backoff.max"),
 ];
 
-/// The rule that an unknown key breaks: the nearest known key, and the keys of the table it stands in.
+/// The rule that an unknown key breaks: names the nearest known key, and the keys of its table.
 pub(super) fn unknown_key(path: &str) -> String {
     if !FULL {
         return r#"no such key here; "tidegate/full" has all of them, and tells what was meant"#.into();
@@ -26,7 +26,7 @@ pub(super) fn unknown_key(path: &str) -> String {
     if let Some(above) = TABLE.iter().find(|key| is_below(path, key.path)) {
         return text::of(&["no such key; ", above.path, " is a value, not a table"]);
     }
-    // The innermost table that there is, and the name that it does not have.
+    // The innermost existing table, and the unknown name in it.
     let table = path.rmatch_indices('.').map(|(dot, _)| &path[..dot]).find(|table| is_table(table));
     let table = table.unwrap_or_default();
     let name = if table.is_empty() { path } else { &path[table.len() + 1..] };
@@ -34,7 +34,7 @@ pub(super) fn unknown_key(path: &str) -> String {
     let known = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| (*ours).to_owned());
     let mut meant = known.or_else(|| nearest(name, keys_of(table)).map(|near| join(table, near)));
     if meant.is_none() {
-        // The right key in the wrong table, as in `max_attempts` beside `retry`.
+        // The right key in the wrong table, as in `max_attempts` next to `retry`.
         let last = path.rsplit('.').next().unwrap_or_default();
         let elsewhere = TABLE.iter().find(|key| key.path.rsplit('.').next() == Some(last));
         meant = elsewhere.map(|key| key.path.to_owned());
@@ -49,12 +49,12 @@ pub(super) fn known_keys(table: &str) -> String {
     text::of(&["the keys", of, table, " are ", &text::joined(&keys_of(table), ", ")])
 }
 
-/// Is this the path of a table of keys?
+/// Whether this is the path of a table of keys.
 pub(super) fn is_table(path: &str) -> bool {
     TABLE.iter().any(|key| is_below(key.path, path))
 }
 
-/// Does the path lie below the table?
+/// Whether the path lies below the table.
 pub(super) fn is_below(path: &str, table: &str) -> bool {
     path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'))
 }
@@ -63,7 +63,7 @@ pub(super) fn join(table: &str, key: &str) -> String {
     if table.is_empty() { key.to_owned() } else { text::of(&[table, ".", key]) }
 }
 
-/// The keys of a table, each once, tables within it among them.
+/// The keys of a table, without duplicates, including its inner tables.
 fn keys_of(table: &str) -> Vec<&'static str> {
     let mut keys: Vec<&'static str> = Vec::new();
     for key in TABLE {
@@ -82,9 +82,9 @@ fn keys_of(table: &str) -> Vec<&'static str> {
     keys
 }
 
-/// The known name that a mistyped one is nearest to, if any is near.
+/// The known name nearest to a mistyped one, if any is near.
 pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A long name is a mistake of another sort, and the distance costs the product of the lengths.
+    // A long name is a mistake of another kind, and the distance costs the product of the lengths.
     if name.len() > 64 {
         return None;
     }
@@ -95,7 +95,7 @@ pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, known)| known)
 }
 
-/// How many letters have to be put in, taken out, replaced or swapped with their neighbour.
+/// Number of letters to insert, delete, replace or swap with their neighbour.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<_>, Vec<_>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];

@@ -3,20 +3,21 @@
 use super::FULL;
 use crate::state::{Damage, Loader, Saver};
 
-/// The first values are kept as they are, until there is one for each marker.
+/// The first values are kept unchanged, until there is one for each marker.
 const MARKERS: usize = 5;
 
-/// One quantile of all values so far, from five markers: the least value, the greatest, the quantile, and one half way
-/// to either side. 88 bytes, whatever the number of values.
+/// Estimates one quantile of all values so far, from five markers: the least value, the greatest, the quantile, and
+/// one half way to either side. 88 bytes for any number of values.
 ///
-/// A value may be of any unit and sign. NaN and the infinities are ignored: they are no measurements, and a marker that
-/// had become infinite would never come back. There is no forgetting, and it takes 500 values to get over a first five
-/// with outliers of a thousand times the rest, and 5,000 over ten million times; [`WindowedP2Quantile`] forgets.
+/// A value may be of any unit and sign. NaN and the infinities are ignored: they are not measurements, and a marker
+/// that had become infinite would never recover. Old values never expire. It takes 500 values to recover from a first
+/// five with outliers of a thousand times the rest, and 5,000 for ten million times; [`WindowedP2Quantile`] forgets
+/// old values.
 ///
-/// The algorithm starts with its middle marker at the median of five values, whatever `p` is: a quantile far from the
-/// middle is told too low (or too high) until some 3 ÷ (1 − p) values have moved the marker to its place. After 512
-/// values of one mode the estimate's rank is within 5 % of the count, typically 0.5 %; a quantile that lies in the gap
-/// between two modes can be off by a third (`core/tests/quantile_errors.rs`).
+/// The algorithm starts with its middle marker at the median of five values, whatever `p` is. So a quantile far from
+/// the middle is estimated too low (or too high) until some 3 ÷ (1 − p) values have moved the marker to its place.
+/// After 512 values of one mode the estimate's rank is within 5 % of the count, typically 0.5 %; a quantile in the
+/// gap between two modes can be off by a third (`core/tests/quantile_errors.rs`).
 ///
 /// ```
 /// use tidegate::P2Quantile;
@@ -32,7 +33,7 @@ const MARKERS: usize = 5;
 #[derive(Clone, PartialEq, Debug)]
 pub struct P2Quantile {
     p: f64,
-    /// Ascending; before there are five values, those there are, sorted.
+    /// Ascending; before the fifth value, the values so far, sorted.
     heights: [f64; MARKERS],
     /// Ranks of the markers, from 1. The last marker is the greatest value: its rank is the number of values.
     positions: [u64; MARKERS],
@@ -41,13 +42,14 @@ pub struct P2Quantile {
 const _: () = assert!(size_of::<P2Quantile>() == 88);
 
 impl P2Quantile {
-    /// An estimator of the quantile `p` (0.5 is the median). `p` is clamped into 0.001 to 0.999; NaN means 0.5.
+    /// Creates an estimator of the quantile `p` (0.5 is the median). `p` is clamped into 0.001 to 0.999; NaN means
+    /// 0.5.
     pub fn new(p: f64) -> Self {
         let p = if p.is_nan() { 0.5 } else { p.clamp(0.001, 0.999) };
         Self { p, heights: [0.0; MARKERS], positions: [1, 2, 3, 4, 0] }
     }
 
-    /// Takes in one value. NaN and the infinities are ignored, and so is anything after 2⁵³ − 1 values.
+    /// Adds one value. NaN and the infinities are ignored, and so is any value after 2⁵³ − 1 values.
     pub fn observe(&mut self, x: f64) {
         let count = self.count();
         if !x.is_finite() || count >= FULL {
@@ -64,8 +66,8 @@ impl P2Quantile {
         self.heights[place] = x;
     }
 
-    /// The estimate; `None` before the first value. Below five values it is exact: the least value that at least the
-    /// part `p` of them does not exceed. From five on it is the middle marker.
+    /// The estimate; `None` before the first value. Below five values it is exact: the least value that is not
+    /// exceeded by at least the part `p` of the values. From five on it is the middle marker.
     pub fn estimate(&self) -> Option<f64> {
         let count = self.count();
         if count >= MARKERS as u64 {
@@ -75,7 +77,7 @@ impl P2Quantile {
         (count > 0).then(|| self.heights[rank.max(1) - 1])
     }
 
-    /// How many values have been taken in.
+    /// Number of values added.
     pub fn count(&self) -> u64 {
         self.positions[4]
     }
@@ -95,12 +97,12 @@ impl P2Quantile {
         }
     }
 
-    /// An estimator of the same quantile with the saved values behind it.
+    /// Restores an estimator of the same quantile with its saved values.
     pub(crate) fn load(&self, from: &mut Loader<'_>) -> Result<Self, Damage> {
         let (mut it, count) = (self.fresh(), from.whole()?);
         let there = count.min(MARKERS as u64) as usize;
         for height in &mut it.heights[..there] {
-            *height = from.real()? + 0.0; // a negative zero is none of ours
+            *height = from.real()? + 0.0; // the estimator never holds a negative zero
         }
         it.positions[4] = count;
         if there == MARKERS {
@@ -116,17 +118,17 @@ impl P2Quantile {
         }
     }
 
-    /// The quantile that it estimates.
+    /// The quantile to estimate.
     pub(super) fn p(&self) -> f64 {
         self.p
     }
 
-    /// A new estimator of the same quantile.
+    /// Creates an empty estimator of the same quantile.
     pub(super) fn fresh(&self) -> Self {
         Self::new(self.p)
     }
 
-    /// A value after the fifth, already counted.
+    /// Processes a value after the fifth, which is already counted.
     fn update(&mut self, x: f64) {
         let (q, n) = (&mut self.heights, &mut self.positions);
         q[0] = q[0].min(x);
@@ -134,7 +136,8 @@ impl P2Quantile {
         for i in 1..4 {
             n[i] += u64::from(x < q[i]);
         }
-        // Where the middle markers should stand. From the count, where the paper adds up: sums of 0.475 would drift.
+        // Desired places of the middle markers, computed from the count. The paper adds increments, but sums of 0.475
+        // would drift.
         let last = (n[4] - 1) as f64;
         let increments = [self.p / 2.0, self.p, 0.5 * (1.0 + self.p)];
         for (i, increment) in (1..4).zip(increments) {
@@ -150,10 +153,10 @@ impl P2Quantile {
     }
 }
 
-/// The height of marker `i` one place to the right (`s` = 1) or to the left (−1), where marker `next` stands: on the
-/// parabola through the marker and its neighbours or, where that would break the order, on the line.
+/// Height of marker `i` after moving one place to the right (`s` = 1) or to the left (−1), towards marker `next`. The
+/// height lies on the parabola through the marker and its neighbours or, if that would break the order, on the line.
 ///
-/// The order of the operations is part of the specification: another one changes the last digit.
+/// The order of the operations is part of the specification: another order changes the last digit.
 fn moved(q: &[f64; MARKERS], n: &[u64; MARKERS], i: usize, s: f64, next: usize) -> f64 {
     let before = (n[i] - n[i - 1]) as f64;
     let after = (n[i + 1] - n[i]) as f64;
@@ -240,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Any number at all, the odd ones often.
+    /// Any number, with special values often.
     fn any_value() -> impl Strategy<Value = f64> {
         prop_oneof![
             8 => -1e3f64..1e6,
@@ -270,7 +273,7 @@ mod tests {
             }
         }
 
-        /// What is no number leaves no trace: the estimator is the one that never saw it.
+        /// Values that are not finite leave no trace: the estimator equals one that never saw them.
         #[test]
         fn what_is_no_number_leaves_no_trace(values in prop::collection::vec(any_value(), 0..100)) {
             let clean: Vec<f64> = values.iter().copied().filter(|x| x.is_finite()).collect();

@@ -1,5 +1,5 @@
-//! Retry tokens: the standard interface of SDKs (semantics 2.18). A token carries what an attempt needs to know, so that
-//! the strategy itself keeps nothing per request but the quota of its scope.
+//! Retry tokens: the standard interface of SDKs (semantics 2.18). A token carries the state of an attempt, so the
+//! strategy stores nothing per request except the quota of its scope.
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,26 @@ use crate::outcome::Class;
 use crate::rng::{self, Purpose};
 use crate::time::Duration;
 
-/// Scopes beyond this many share one quota: names of scopes may come from outside.
+/// Scopes beyond this many share one quota, because names of scopes may come from outside.
 const MOST_SCOPES: usize = 10_000;
 
-/// How a [`RetryStrategy`] is made.
+/// Settings of a [`RetryStrategy`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StrategySettings {
-    /// Attempts in all; the first counts. 0 and 1 never retry.
+    /// Attempts in all, including the first. 0 and 1 never retry.
     pub max_attempts: u32,
     /// The delay before each retry.
     pub backoff: Backoff,
-    /// The quota of each scope; none for no quota.
+    /// The quota of each scope; `None` for no quota.
     pub quota: Option<QuotaSettings>,
-    /// Is an error that does not say whether it is safe to retry taken as safe? No by default.
+    /// Whether to treat an error as safe to retry if it does not say so. Default: no.
     pub retry_unknown: bool,
 }
 
-/// What a strategy hands out for an attempt.
+/// A strategy's token for an attempt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RetryToken {
-    /// Attempts made so far, the first one aside.
+    /// Attempts made so far, without the first.
     pub retry_count: u32,
     /// How long to wait before the attempt.
     pub retry_delay: Duration,
@@ -36,16 +36,16 @@ pub struct RetryToken {
     cost: u16,
 }
 
-/// What an error says about itself.
+/// Properties of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ErrorInfo {
-    /// May it be retried? `None` where the error does not say.
+    /// Whether it may be retried; `None` if unknown.
     pub is_retry_safe: Option<bool>,
-    /// The wait the server asked for.
+    /// The wait that the server asked for.
     pub retry_after: Option<Duration>,
-    /// Did the server ask for less load?
+    /// Whether the server asked for less load.
     pub is_throttling_error: bool,
-    /// Did our own timeout end it?
+    /// Whether our own timeout caused it.
     pub is_timeout_error: bool,
 }
 
@@ -54,13 +54,14 @@ pub struct ErrorInfo {
 pub enum RetryError {
     /// All attempts are used up.
     Attempts,
-    /// The quota of the scope is spent; the wait that would have been, for those who want to wait before they fail.
+    /// The quota of the scope is spent. Contains the wait before the refused retry, for callers that want to wait
+    /// before they fail.
     Quota(Duration),
-    /// It is not safe, or not known to be.
+    /// The error is not safe to retry, or not known to be.
     NotSafe,
 }
 
-/// Hands out tokens, each scope with a quota of its own.
+/// Issues tokens; each scope has a quota of its own.
 ///
 /// ```
 /// use tidegate::{Backoff, Duration, ErrorInfo, Growth, Jitter, RetryError, RetryStrategy, StrategySettings};
@@ -89,7 +90,7 @@ pub struct RetryStrategy {
 }
 
 impl RetryStrategy {
-    /// A strategy whose quotas are full.
+    /// Creates a strategy with full quotas.
     pub fn new(seed: u64, settings: StrategySettings) -> Self {
         Self { seed, settings, scopes: BTreeMap::new(), quotas: Vec::new(), calls: 0 }
     }
@@ -104,7 +105,7 @@ impl RetryStrategy {
     /// The token of the next attempt, after one that failed.
     ///
     /// # Errors
-    /// Attempts, quota or safety forbid it.
+    /// Attempts, quota or safety forbid a further attempt.
     pub fn refresh(&mut self, token: RetryToken, error: ErrorInfo) -> Result<RetryToken, RetryError> {
         if !error.is_retry_safe.unwrap_or(self.settings.retry_unknown) {
             return Err(RetryError::NotSafe);
@@ -128,7 +129,7 @@ impl RetryStrategy {
         Ok(RetryToken { retry_count, retry_delay, cost, ..token })
     }
 
-    /// A call has succeeded with this token: the cost of its last retry goes back to its scope.
+    /// Reports that a call succeeded with this token, and refunds its last retry to its scope.
     pub fn record_success(&mut self, token: RetryToken) {
         if let Some(quota) = self.quotas.get_mut(token.scope as usize) {
             quota.on_success(token.cost);
@@ -182,7 +183,7 @@ mod tests {
         )
     }
 
-    /// One operation, as the SDKs' shared tests script it; what is left of the quota.
+    /// Runs one operation as scripted in the SDKs' shared tests; returns the remaining quota.
     fn operation(strategy: &mut RetryStrategy, statuses: &[u16]) -> u32 {
         let mut token = strategy.acquire_initial("");
         for status in statuses {

@@ -1,8 +1,9 @@
-//! Latencies of the whole fleet (semantics 10.1): each process sends how many calls took how long since it last did, in the
-//! buckets of a sketch, and gets the quantile of all. That stands in for the process's own estimate while it is fresh.
+//! Latencies of the whole fleet (semantics 10.1). Each process sends how many calls had which latency since its last
+//! message, in the buckets of a sketch, and gets the quantile of all processes. While fresh, that replaces the
+//! process's own estimate.
 //!
-//! A slowness is cut for once. Whatever was measured before a cut has left the store after [`Digest::memory`]: until then no
-//! answer counts, and the limit neither shrinks nor grows by one.
+//! One period of high latency must cut the limit only once. After [`Digest::memory`], the store has dropped all
+//! samples from before a cut. Until then no answer counts, and the limit neither shrinks nor grows because of one.
 
 mod stage;
 
@@ -17,35 +18,35 @@ use crate::policy::{Bulkhead, LimitSettings};
 use crate::quantile::{shared_bucket, shared_value};
 use crate::time::{Duration, Time};
 
-/// Fewer samples than this are no estimate, as with the process's own.
+/// Fewer samples than this give no estimate, as for the process's own.
 const WARM: u64 = 20;
 
-/// The longest latency that a fleet's quantile can be.
+/// The longest latency that a fleet's quantile may have.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// An estimate is good for so many exchanges.
+/// An estimate is valid for this many exchanges.
 const FRESH: u64 = 3;
 
-/// Latencies that have waited for more exchanges than this to be sent are not sent as new.
+/// Latencies that have waited to be sent for more exchanges than this are dropped.
 const KEPT: u64 = 2;
 
-/// What a bulkhead's limit follows, where that is shared.
+/// State of a bulkhead's limit that follows the fleet's latencies.
 #[derive(Clone, Debug)]
 pub(in crate::engine) struct Digest {
     settings: AimdSettings,
     quantile: f64,
-    /// Calls since the last exchange, by bucket, and when the first of them ended.
+    /// Counts of calls since the last exchange, by bucket, and when the first of them ended.
     counts: BTreeMap<i32, u64>,
     since: Time,
     asked_at: Option<Time>,
     out: bool,
-    /// The fleet's quantile, in microseconds, and how long it is good for.
+    /// The fleet's quantile, in microseconds, and until when it is valid.
     estimate: Option<(f64, Time)>,
-    /// The limit's last cut that is known here. Where the fleet's quantile has made it, nothing is known until an answer
-    /// without what was before it comes, or this long.
+    /// The limit's last cut known here. If the fleet's quantile caused it, the quantile is unknown until an answer
+    /// without earlier samples arrives, or until `unknown_until`.
     cut: Option<Time>,
     unknown_until: Time,
-    /// `store_exchange` and `store_timeout`, as the last call's policy has them.
+    /// `store_exchange` and `store_timeout` from the policy of the last call.
     every: Duration,
     within: Duration,
 }
@@ -70,13 +71,13 @@ impl Digest {
         Some(Part::new(it, settings.full()))
     }
 
-    /// After a fork: what was counted is the parent's to tell.
+    /// After a fork: the parent reports what was counted.
     pub fn forget(&mut self) {
         self.counts.clear();
         self.out = false;
     }
 
-    /// How long a slice of the store's is: what is older than two of them is forgotten.
+    /// Length of a slice in the store, which forgets samples older than two slices.
     fn slice(&self) -> Duration {
         let half = Duration::from_micros(self.settings.cooldown.as_micros() / 2);
         half.clamp(Duration::from_millis(500), Duration::from_secs(60))
@@ -86,15 +87,15 @@ impl Digest {
         Duration::from_micros(self.every.as_micros().saturating_mul(count))
     }
 
-    /// So long after a moment the store tells nothing that was measured before it: two slices after the last process has
-    /// sent it, and that command has arrived.
+    /// Time after which the store's answers contain no sample from before a given moment: two slices after the last
+    /// process has sent its samples, and that command has arrived.
     fn memory(&self) -> Duration {
         let slices = Duration::from_micros(self.slice().as_micros() * 2);
         slices.plus(self.exchanges(KEPT)).plus(self.within)
     }
 
-    /// Counts a call, where it says something about latency. What was measured while the store was gone, or has waited for
-    /// long, says nothing about now and is dropped.
+    /// Counts a call whose latency is a valid sample. Drops samples taken while the store was lost, or that have
+    /// waited for long, because they say nothing about the present.
     fn count(&mut self, latency: Option<Duration>, up: bool, now: Time) {
         if !up || now.since(self.since) > self.exchanges(KEPT) {
             self.counts.clear();
@@ -106,7 +107,7 @@ impl Digest {
         *self.counts.entry(shared_bucket(latency.as_micros() as f64)).or_default() += 1;
     }
 
-    /// What the limit follows, where its last cut was at `cut`.
+    /// The outside estimate that the limit follows, given that its last cut was at `cut`.
     fn outside(&mut self, cut: Option<Time>, up: bool, now: Time) -> Outside {
         if cut != self.cut {
             self.cut = cut;
@@ -131,7 +132,7 @@ impl Routes {
         }
     }
 
-    /// Takes the fleet's quantile from the reply to a command of `sent`.
+    /// Applies the fleet's quantile from the reply to a command sent at `sent`.
     pub(super) fn on_digest_reply(&mut self, home: PoolAt, sent: Time, answer: &[u64], now: Time) {
         let it = &mut self[home];
         let (Some(digest), &[count, bucket]) = (&mut it.digest, answer) else {
@@ -139,17 +140,17 @@ impl Routes {
         };
         let cut = it.pool.as_ref().and_then(|pool| pool.limiter.last_cut());
         if cut.is_some_and(|cut| sent < cut.after(digest.memory())) {
-            return; // it may count calls of before the cut
+            return; // it may count calls from before the cut
         }
         let until = sent.after(digest.exchanges(FRESH));
         digest.unknown_until = now;
         let bucket = i32::try_from(bucket).ok().filter(|_| count >= WARM);
-        // No latency is below a microsecond or beyond the longest span that a policy knows.
+        // No latency is below a microsecond or beyond the longest span that a policy allows.
         let value = |bucket| shared_value(bucket).clamp(1.0, LONGEST.as_micros() as f64);
         digest.estimate = bucket.map(|bucket| (value(bucket), until));
     }
 
-    /// A bulkhead has other settings.
+    /// Applies new settings of a bulkhead.
     pub(in crate::engine) fn retune_digest(&mut self, home: PoolAt, to: Option<&Bulkhead>) {
         let it = &mut self[home].digest;
         match (it.as_mut(), Digest::of(to)) {

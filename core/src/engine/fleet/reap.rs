@@ -1,4 +1,4 @@
-//! Slots whose holders are gone, taken back on request (semantics 10.1).
+//! Taking back slots of lost holders on request (semantics 10.1).
 
 use super::super::Engine;
 use super::command::escaped;
@@ -6,11 +6,11 @@ use super::slots::Op;
 use crate::fleet::SLOTS;
 
 impl Engine {
-    /// The command that takes back the slots of a pool whose leases are over, whole: its reply is how many those were, and
-    /// how many are in use. `None` if there is no such pool, or it is not the fleet's.
+    /// The complete command that takes back the expired slots of a pool. Its reply is how many those were, and how
+    /// many are in use. `None` if the pool does not exist, or is not the fleet's.
     ///
-    /// Nobody has to ask for it: whoever wants a slot takes back what is over in the same step. It is for hosts that show
-    /// people how many there are. The engine does not get the reply, which changes nothing for it.
+    /// Calling this is optional: any request for a slot takes back expired ones in the same step. It is for hosts
+    /// that show the number of slots to people. The engine does not get the reply, and does not need it.
     pub fn reap_command(&self, pool: &str) -> Option<Vec<Vec<u8>>> {
         let fleet = self.store.fleet.as_ref()?;
         let ttl = self.pool_of(pool)?.policy().bulkhead.as_ref()?.fleet?.ttl;

@@ -1,19 +1,19 @@
-//! The paths that calls go to, as hashes: a path may hold a secret (a bot's token), and what is kept of it stands in saved
-//! states and journals.
+//! The paths of calls, as hashes: a path may hold a secret (a bot's token), and saved states and journals contain
+//! what is stored of it.
 
 use crate::action::TargetId;
 use crate::hash;
 use std::collections::BTreeMap as Map;
 
-/// Prefixes have up to this many segments; one of n is held from its (5 − n)th throttle.
+/// Prefixes have up to this many segments; a prefix of n segments is held from its (5 − n)th throttle.
 const DEEPEST: usize = 4;
-/// The most paths that an engine names at once.
+/// The most paths that an engine can name at once.
 const MOST_TARGETS: usize = u16::MAX as usize - 1;
 
-/// What a hold is for: the number of segments of a prefix, or 0 for a whole path; and its hash.
+/// Key of a hold: the number of segments of a prefix, or 0 for a whole path; and its hash.
 pub type Key = (u8, u128);
 
-/// A path as holds compare it: hashes of it and of its prefixes, and how many segments it has, of more than 4 that.
+/// A path as holds compare it: hashes of the path and of its prefixes of up to 4 segments, and whether it is longer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathHash {
     whole: u128,
@@ -22,7 +22,7 @@ pub struct PathHash {
 }
 
 impl PathHash {
-    /// That of a path without query and fragment, in which empty segments do not count.
+    /// The hashes of a path without query and fragment; empty segments are ignored.
     pub fn of(path: &str) -> Self {
         let end = path.find(['?', '#']).unwrap_or(path.len());
         let (mut normal, mut prefixes, mut longer) = (String::new(), Vec::new(), false);
@@ -42,9 +42,9 @@ impl PathHash {
         Self { whole, prefixes, longer }
     }
 
-    /// What a path is like, longest first: itself, then its prefixes of 4 segments down to 1; and the throttles from which
-    /// each is held. A throttle counts for prefixes that are `shorter` than the path; a hold of the whole of it as a prefix
-    /// of others is looked for all the same.
+    /// The keys that a path matches, longest first: itself, then its prefixes of 4 segments down to 1; each with the
+    /// number of throttles from which it is held. A throttle counts for prefixes that are `shorter` than the path. A
+    /// lookup also tries the whole path as a prefix of others.
     pub fn keys(&self, shorter: bool) -> impl Iterator<Item = (Key, u32)> + '_ {
         let count = self.prefixes.len() - usize::from(shorter && !self.longer && !self.prefixes.is_empty());
         let prefixes = (1..=count).rev();
@@ -52,8 +52,8 @@ impl PathHash {
         whole.chain(prefixes.map(|n| ((n as u8, self.prefixes[n - 1]), (DEEPEST + 1 - n) as u32)))
     }
 
-    /// As a text for a journal, which no path is: `#`, then the hashes of the prefixes and, where there are more segments,
-    /// that of the whole.
+    /// Text for a journal that differs from any path: `#`, then the hashes of the prefixes and, if there are more
+    /// segments, that of the whole.
     pub fn label(&self) -> String {
         let whole = (self.longer || self.prefixes.is_empty()).then_some(&self.whole);
         self.prefixes.iter().chain(whole).fold(format!("#{}", self.prefixes.len()), |mut text, hash| {
@@ -63,7 +63,7 @@ impl PathHash {
         })
     }
 
-    /// The path of a label, or of a path.
+    /// Parses a label, or hashes a path.
     pub fn of_label(text: &str) -> Self {
         Self::read(text).unwrap_or_else(|| Self::of(text))
     }
@@ -93,12 +93,13 @@ fn read(text: &str) -> Option<u128> {
     digits.then(|| u128::from_str_radix(text, 16).ok())?
 }
 
-/// A key as a text for a saved state: the number of segments, and the hash.
+/// Text of a key for a saved state: the number of segments, and the hash.
 pub fn key_text((segments, hash): Key) -> String {
     format!("{segments}{}", written(hash))
 }
 
-/// The key that a saved state has. Before paths were hashed there stood `=` and a path, or a number of segments and a prefix.
+/// Parses the key of a saved state. Before paths were hashed, a key was `=` and a path, or a number of segments and a
+/// prefix.
 pub fn key_of(text: &str) -> Option<Key> {
     if let Some(path) = text.strip_prefix('=').filter(|path| path.starts_with('/')) {
         return Some((0, hash::of(path.trim_end_matches('/').as_bytes())));
@@ -111,12 +112,12 @@ pub fn key_of(text: &str) -> Option<Key> {
     Some((segments, read(&text[1..])?))
 }
 
-/// The paths that live calls go to, by number.
+/// The paths of live calls, by number.
 #[derive(Debug)]
 pub struct Targets {
     entries: Vec<Target>,
     by_path: Map<u128, u16>,
-    /// The ends of the list of those that no call goes to, least recently used first.
+    /// The ends of the list of paths without calls, least recently used first.
     oldest: u32,
     newest: u32,
     /// How often a path could not be named.
@@ -132,7 +133,7 @@ struct Target {
     after: u32,
 }
 
-/// The bits of a target's place in its id; the rest is its generation.
+/// Bits of a target's index in its id; the rest is its generation.
 const PLACE: u32 = 16;
 
 /// No entry: the end of the list.
@@ -145,8 +146,8 @@ impl Default for Targets {
 }
 
 impl Targets {
-    /// The name of a path. One that no call goes to makes room, the least recently used one; where there is none, the new
-    /// path is not held.
+    /// The name of a path. A new path replaces the least recently used path without calls; if there is none, calls to
+    /// the new path are not held.
     pub fn intern(&mut self, path: PathHash) -> TargetId {
         if let Some(place) = self.by_path.get(&path.whole) {
             return self.id(*place);
@@ -198,7 +199,7 @@ impl Targets {
         }
     }
 
-    /// The number that a call remembers, one more than the place; 0 for an id that names nothing any more.
+    /// The number stored in a call: the index plus one; 0 for a stale id.
     pub fn enter(&mut self, id: TargetId) -> u16 {
         let place = (id.to_word() & ((1 << PLACE) - 1)) as u16;
         match self.entries.get_mut(usize::from(place)) {
@@ -229,7 +230,7 @@ impl Targets {
         Some(&entry.path)
     }
 
-    /// After a fork: no call goes anywhere.
+    /// After a fork: removes all calls from the paths.
     pub fn forget_calls(&mut self) {
         for place in 0..self.entries.len() as u32 {
             if core::mem::take(&mut self.entries[place as usize].calls) > 0 {
@@ -316,7 +317,7 @@ mod tests {
         assert_eq!(targets.path(number), Some(&path(0)), "one that a call goes to stays");
         assert_eq!(targets.enter(TargetId::from_word(1 << PLACE | 1)), 0, "its place is another's now");
         assert_eq!(targets.enter(TargetId::from_word(u64::MAX)), 0);
-        // Where all but one are in use, that one makes room, wherever it is.
+        // If all but one are in use, that one is replaced, wherever it is.
         for n in 0..MOST_TARGETS as u64 {
             let generation = targets.entries[n as usize].generation;
             targets.enter(TargetId::from_word(generation << PLACE | n));

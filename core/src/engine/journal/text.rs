@@ -1,4 +1,4 @@
-//! Inputs as lines of text, for a file or a border: a word, then its arguments, a blank between them.
+//! Inputs as lines of text, for a file or a border: a word, then its arguments, separated by blanks.
 //!
 //! ```text
 //! policy NAME PAIRS                     pairs are key=number or key="text", spans in microseconds
@@ -18,7 +18,7 @@
 //! dropped COUNT                         so many inputs are missing here; refused when it is read
 //! ```
 //!
-//! All numbers are exact, where the words of `wire` round to milliseconds and saturate.
+//! All numbers are exact, unlike the words of `wire`, which round to milliseconds and saturate.
 
 use core::fmt;
 use core::str::FromStr;
@@ -32,15 +32,15 @@ use crate::text::is_hidden;
 use crate::time::{Duration, Time};
 use crate::wire;
 
-/// The bound of ids.
+/// Largest id.
 const ID: u64 = (1 << 53) - 1;
 
-/// Why a line is no input: the argument, what stands there, and the rule it breaks.
+/// Why a line cannot be parsed: the argument, its text, and the rule it breaks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputError {
-    /// The argument, as it is called in the table above.
+    /// The argument, by its name in the table above.
     pub part: String,
-    /// What stands there; empty where the line ends too early.
+    /// Its text; empty if the line ends too early.
     pub value: String,
     /// The rule it breaks.
     pub rule: String,
@@ -59,7 +59,7 @@ fn error<T>(part: impl Into<String>, value: &str, rule: impl Into<String>) -> Re
     Err(InputError { part: part.into(), value: value.into(), rule: rule.into() })
 }
 
-/// A text in quotes; control characters by their numbers, so that a line stays a line.
+/// A quoted text; control characters are escaped as numbers, so that it stays on one line.
 struct Quoted<'a>(&'a str);
 
 impl fmt::Display for Quoted<'_> {
@@ -77,12 +77,12 @@ impl fmt::Display for Quoted<'_> {
     }
 }
 
-/// Bytes as characters of the same numbers.
+/// Converts bytes to the characters of the same numbers.
 fn text_of(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()
 }
 
-/// A number, or `-` for none.
+/// A number, or `-` for an absent one.
 struct Or(Option<u64>);
 
 impl fmt::Display for Or {
@@ -184,13 +184,13 @@ impl fmt::Display for Input {
     }
 }
 
-/// A value of a pair, as its line had it.
+/// A value of a pair, as written in its line.
 enum Plain {
     Number(f64),
     Text(String),
 }
 
-/// What is left of a line.
+/// The rest of a line.
 struct Line<'a>(&'a str);
 
 impl<'a> Line<'a> {
@@ -202,13 +202,13 @@ impl<'a> Line<'a> {
         &line[..end]
     }
 
-    /// A whole number up to `most`.
+    /// An integer up to `most`.
     fn number(&mut self, part: &str, most: u64) -> Result<u64, InputError> {
         let word = self.word();
         self::number(part, word, most)
     }
 
-    /// The same, or none.
+    /// An integer up to `most`, or `-`.
     fn optional(&mut self, part: &str, most: u64) -> Result<Option<u64>, InputError> {
         match self.word() {
             "-" => Ok(None),
@@ -227,7 +227,7 @@ impl<'a> Line<'a> {
         self.number("policy", u64::from(u32::MAX)).map(|word| PolicyId::from_word(word as u32))
     }
 
-    /// A text in quotes.
+    /// A quoted text.
     fn text(&mut self, part: &str) -> Result<String, InputError> {
         let line = self.0.trim_start_matches(' ');
         let rule = r#"must be a text in quotes, with \" \\ and \xNN in it for " \ and control characters"#;
@@ -263,7 +263,7 @@ impl<'a> Line<'a> {
         if self.0.is_empty() || self.0.starts_with(' ') { Ok(text) } else { error(part, line, rule) }
     }
 
-    /// The same for bytes, each of which stands there as the character of its number.
+    /// Bytes, each written as the character of its number.
     fn bytes(&mut self, part: &str) -> Result<Box<[u8]>, InputError> {
         let line = self.0;
         let bytes = self.text(part)?.chars().map(|c| u8::try_from(u32::from(c)).ok()).collect::<Option<_>>();
@@ -312,7 +312,7 @@ impl<'a> Line<'a> {
         let remaining = self.optional("remaining", u64::MAX)?.map(Duration::from_micros);
         let parent = self.optional("parent", ID)?.map(CallId::from_word);
         let target = TargetId::from_word(self.number("target", ID)?);
-        // All flags below 2^24 are a request's.
+        // All flags below 2^24 belong to a request.
         let request = wire::unpack_request(flags, 0, 0, 0).unwrap_or_default();
         Ok(Request { remaining, parent, target, ..request })
     }
@@ -363,7 +363,7 @@ fn plain(pairs: &[(String, Plain)]) -> Vec<(&str, Value<'_>)> {
         .collect()
 }
 
-/// The first mistake of what the pairs say.
+/// The first mistake in the pairs.
 fn built<T>(built: Result<T, Vec<crate::policy::PolicyError>>) -> Result<Box<T>, InputError> {
     built.map(Box::new).map_err(|errors| {
         let first = errors.into_iter().next();

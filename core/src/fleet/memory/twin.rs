@@ -1,5 +1,5 @@
-//! Our scripts once more, line by line as they stand in Lua. Where Lua's doubles are exact these are integers; where they
-//! are not (settings have changed, ranks among many) these are the same doubles.
+//! Our Lua scripts, translated line by line. Integers replace Lua's doubles where those are exact. Elsewhere (after
+//! changed settings, and for ranks among many) the same doubles are used.
 
 use super::keys::{Answer, Keys, MOST, Value, error, whole};
 use crate::fleet::scripts::MOST_ITEMS;
@@ -130,7 +130,8 @@ pub(super) fn breaker(
     Ok(format!("{state} {} {known} {votes}", if state == 1 { till - now } else { 0 }))
 }
 
-/// How long a process that wants more slots counts as one, and how long a slot above the fair level is kept.
+/// How long a process that wants more slots counts as waiting, and how long it may keep a slot above the fair level,
+/// in µs.
 const PATIENCE: u64 = 250_000;
 
 /// A process that wants more slots than it holds.
@@ -142,7 +143,7 @@ struct Want<'a> {
 }
 
 impl Want<'_> {
-    /// The order in which those that want more than the fair level get one slot above it.
+    /// Order in which processes that want more than the fair level get one slot above it.
     fn place(&self, level: u64, now: u64) -> (u8, u64, &[u8]) {
         let class = match self.held > level {
             true if now < self.since.saturating_add(PATIENCE) => 0,
@@ -153,7 +154,7 @@ impl Want<'_> {
     }
 }
 
-/// How many slots the first of these may keep: the fair level, or one more. `None` where there are enough for all.
+/// How many slots the first of these may keep: the fair level, or one more. `None` if there are enough for all.
 fn keep(wants: &[Want<'_>], pot: u64, now: u64) -> Option<u64> {
     let (mut level, mut rest) = (pot / wants.len() as u64, 0);
     for _ in 0..8 {
@@ -272,7 +273,7 @@ pub(super) fn slots(
     }
 }
 
-/// The processes that want more slots, each with four numbers; what no longer counts is removed.
+/// The processes that want more slots, each with four numbers. Removes expired entries.
 fn take_wants(keys: &mut Keys, wants: &[u8], now: u64) -> Answer<Vec<(Vec<u8>, [u64; 4])>> {
     let mut found = Vec::new();
     let mut stale = Vec::new();
@@ -288,7 +289,7 @@ fn take_wants(keys: &mut Keys, wants: &[u8], now: u64) -> Answer<Vec<(Vec<u8>, [
     Ok(found)
 }
 
-/// What a process wants, where that counts.
+/// Parses the entry of a process; `None` if it has expired.
 fn want(text: &[u8], now: u64) -> Option<[u64; 4]> {
     numbers(text).filter(|it| it[0] > now && it[0] <= now + PATIENCE)
 }
@@ -300,7 +301,7 @@ fn note(keys: &mut Keys, wants: &[u8], pid: &[u8], numbers: [u64; 4]) -> Answer<
     Ok(())
 }
 
-/// Removes a field of a hash. An empty hash is no key.
+/// Removes a field of a hash. An empty hash is removed with its key.
 fn drop_field(keys: &mut Keys, key: &[u8], field: &[u8]) -> Answer<()> {
     let Some(hash) = keys.hash(key)? else { return Ok(()) };
     hash.remove(field);
@@ -323,7 +324,7 @@ pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: 
     let (this, before) = (slices[(slice % 2) as usize], slices[(1 - slice % 2) as usize]);
     let mut fresh = keys.whole(this, "n")? != Some(slice);
     let older = slice > 0 && keys.whole(before, "n")? == Some(slice - 1);
-    // Also where the clock stands at 0: a key of another type is found out before anything is written.
+    // Also with the clock at 0: a key of another type must be detected before anything is written.
     keys.hash(before)?;
     if !pairs.is_empty() {
         if fresh {
@@ -366,7 +367,8 @@ pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: 
     Ok(format!("{total:.0} {}", found.max(lowest)))
 }
 
-/// A process was seen now; those last seen `span` ago or longer are dropped, and those of a clock that has run back.
+/// Notes that a process was seen now. Drops processes last seen `span` ago or longer, and entries of a clock that has
+/// run back.
 fn seen(keys: &mut Keys, key: &[u8], pid: &[u8], now: u64, span: u64) -> Answer<()> {
     keys.make_sorted(key)?.insert(pid.to_vec(), now.cast_signed());
     keys.drop_members(key, |score| score <= before(now, span) || score > (now + SECOND).cast_signed())?;
@@ -382,13 +384,13 @@ fn reap(keys: &mut Keys, slots: &[u8], now: u64, until: i64) -> Answer<u64> {
     keys.drop_members(slots, |score| score <= now.cast_signed())
 }
 
-/// So many numbers parted by single blanks.
+/// Parses `N` numbers separated by single blanks.
 fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     let numbers: Option<Vec<u64>> = text.split(|byte| *byte == b' ').map(whole).collect();
     numbers.and_then(|it| it.try_into().ok())
 }
 
-/// Two numbers parted by a blank, of which each may be none that is taken.
+/// Parses two decimal texts separated by a blank; a number that is too large becomes `None`.
 fn pair(text: &[u8]) -> Option<(Option<u64>, Option<u64>)> {
     let (left, right) = text.split_at(text.iter().position(|byte| *byte == b' ')?);
     let right = &right[1..];
@@ -406,7 +408,7 @@ fn bucket(text: &[u8]) -> Option<i64> {
     Some(n.clamp(-8_191, 8_191))
 }
 
-/// A 64-bit integer as Redis reads it: no sign but a minus, no zero in front.
+/// A 64-bit integer as Redis reads it: no sign except a minus, no leading zero.
 pub(super) fn integer(text: &[u8]) -> Answer<i64> {
     let n: Option<i64> = core::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     let n = n.filter(|n| n.to_string().as_bytes() == text);

@@ -1,4 +1,4 @@
-//! The earned budget (semantics 2.20), the default: each call that gets an answer earns a fraction of a retry.
+//! The earned budget (semantics 2.20), the default: each answered call earns a fraction of a retry.
 
 use super::{TOKEN, micro_tokens};
 use crate::state::{Damage, Loader, Saver};
@@ -8,9 +8,9 @@ use crate::window::{CountWindow, WindowKind};
 /// The settings of an earned budget.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EarnedSettings {
-    /// What a call that ends with an answer earns, in retries; above 0, at most 1.
+    /// Retries earned by a call that ends with an answer; above 0, at most 1.
     pub ratio: f64,
-    /// Retries that a new budget has.
+    /// Retries in a new budget.
     pub start: u32,
 }
 
@@ -21,19 +21,20 @@ impl Default for EarnedSettings {
     }
 }
 
-/// What a budget keeps at least, however few calls there are.
+/// Smallest cap of the balance, for any number of calls.
 const KEEP: u64 = 4 * TOKEN;
 /// The largest start that a policy may name, and so the largest debt.
 const MOST: u64 = 1_000_000_000 * TOKEN;
-/// How long a call counts for what a budget keeps: with 0.18 that is two retries for each call of an outage of one second, and
-/// a quarter more (ADR 0018).
+/// How long a call counts towards the cap of the balance: with a ratio of 0.18 the cap is then two retries for each
+/// call of an outage of one second, and a quarter more (ADR 0018).
 const RECENT: Duration = Duration::from_secs(14);
 
-/// Starts with `start` retries; each call that ends with an answer, good or permanent, earns `ratio`; a retry costs 1.
-/// Keeps at most what the calls of the last 14 s could earn, and at least 4 or `start`. In whole micro-tokens.
+/// Starts with `start` retries; each call that ends with an answer, successful or permanent, earns `ratio`; a retry
+/// costs 1. The balance is capped at what the calls of the last 14 s could earn, and the cap is at least 4 and
+/// `start`. Computed in whole micro-tokens.
 ///
-/// `attempts ≤ (1 + ratio) · calls + start` (semantics 2.17): no retries per second, so that a server that is down is asked
-/// for less and less.
+/// `attempts ≤ (1 + ratio) · calls + start` (semantics 2.17). No retries are granted by time, so a server that is
+/// down gets fewer and fewer requests.
 ///
 /// ```
 /// use tidegate::{EarnedBudget, EarnedSettings, Time};
@@ -50,14 +51,14 @@ const RECENT: Duration = Duration::from_secs(14);
 pub struct EarnedBudget {
     gain: u64,
     start: u64,
-    /// The greatest start that it has had, or more where it has inherited a greater debt.
+    /// The largest start so far, or more if the budget has inherited a larger debt.
     origin: u64,
     balance: u64,
     calls: CountWindow,
 }
 
 impl EarnedBudget {
-    /// A budget that has its start and has seen no call.
+    /// Creates a budget with its start and without calls.
     pub fn new(settings: EarnedSettings) -> Self {
         let start = u64::from(settings.start) * TOKEN;
         Self {
@@ -69,43 +70,43 @@ impl EarnedBudget {
         }
     }
 
-    /// A budget without its start.
+    /// Creates a budget without its start.
     pub(crate) fn spent(settings: EarnedSettings) -> Self {
         Self { balance: 0, ..Self::new(settings) }
     }
 
-    /// Counts one call, which has started.
+    /// Counts a call that has started.
     #[inline]
     pub fn on_call(&mut self, now: Time) {
         self.calls.add(false, now);
     }
 
-    /// A call has ended with an answer: the downstream has served it, well or with a permanent failure. At most once per
-    /// call.
+    /// Counts a call that ended with an answer: the downstream served it, successfully or with a permanent failure.
+    /// At most once per call.
     #[inline]
     pub fn on_answer(&mut self, now: Time) {
         self.add(self.gain, now);
     }
 
-    /// Takes one retry, if there is one to take.
+    /// Withdraws one retry if the balance allows it.
     pub fn try_withdraw(&mut self, now: Time) -> bool {
         let granted = self.balance(now) > 0;
         self.balance -= if granted { TOKEN } else { 0 };
         granted
     }
 
-    /// Gives a retry back that was paid for and never started.
+    /// Refunds a retry that was paid for and never started.
     pub fn refund(&mut self, now: Time) {
         self.add(TOKEN, now);
     }
 
-    /// Whole retries that could be taken now.
+    /// Whole retries available now.
     pub fn balance(&mut self, now: Time) -> u64 {
         self.add(0, now);
         self.balance / TOKEN
     }
 
-    /// Adds to the balance, and drops what is not kept.
+    /// Adds to the balance, and caps it.
     #[inline]
     fn add(&mut self, tokens: u64, now: Time) {
         let calls = u64::from(self.calls.counts(now).all);
@@ -113,20 +114,20 @@ impl EarnedBudget {
         self.balance = self.balance.saturating_add(tokens).min(most);
     }
 
-    /// Goes on with other settings: what there is stays, and a larger start adds nothing.
+    /// Applies new settings: the balance stays, and a larger start adds nothing.
     pub(crate) fn retune(&mut self, to: EarnedSettings) {
         let new = Self::new(to);
         (self.gain, self.start) = (new.gain, new.start);
         self.origin = self.origin.max(new.start);
     }
 
-    /// What is missing to the greatest start that it has had, in micro-tokens; what has been earned beyond it is no debt.
+    /// Shortfall from the largest start so far, in micro-tokens; 0 if the balance is above it.
     pub(crate) fn debt(&mut self, now: Time) -> u64 {
         self.add(0, now);
         self.origin.saturating_sub(self.balance)
     }
 
-    /// Spends retries until at least this much is missing. What the start cannot pay has to be earned before it is no debt.
+    /// Spends retries until at least `missing` is missing. A debt beyond the start has to be earned back too.
     pub(crate) fn owe(&mut self, missing: u64) {
         let missing = missing.min(MOST);
         self.balance = self.balance.min(self.origin.saturating_sub(missing));
@@ -137,7 +138,7 @@ impl EarnedBudget {
         self.calls.counts(now).all == 0 && self.balance == self.start && self.origin == self.start
     }
 
-    /// Writes the balance, the greatest start, and the calls that count.
+    /// Writes the balance, the largest start, and the calls that count.
     pub(crate) fn save(&self, to: &mut Saver) {
         let mut it = self.clone();
         it.add(0, to.now());
@@ -154,7 +155,7 @@ impl EarnedBudget {
         let balance = from.whole()?;
         let origin = if from.version() == 1 { 0 } else { from.whole()?.min(MOST) };
         let calls = CountWindow::load(from, RECENT, WindowKind::Sliding)?;
-        // What is not kept under these settings is dropped by the first look.
+        // The next access applies the cap of these settings.
         Ok(Self { balance, calls, origin: origin.max(new.start), ..new })
     }
 }
@@ -180,7 +181,7 @@ mod tests {
         assert_eq!(budget.balance(at(14)), 4, "and no longer");
         (0..10).for_each(|_| answer(&mut budget, at(14)));
         assert_eq!(budget.balance(at(14)), 4);
-        // A start above that is kept too, and what is above the start is not.
+        // A start above the smallest cap is kept in full; a balance above the start is cut.
         let mut budget = EarnedBudget::new(EarnedSettings { start: 7, ratio: 1.0 });
         answer(&mut budget, at(0));
         assert_eq!(budget.balance(at(20)), 7);

@@ -1,4 +1,4 @@
-//! The queue of a fleet's rate, and what `on_loss` says to it.
+//! The queue of a fleet's rate, and the effect of `on_loss` on it.
 
 use crate::action::{Step, Verdict, Wait};
 use crate::engine::arena::flag;
@@ -40,7 +40,7 @@ impl Desk {
         self.wakes.push(self.calls.id(slot));
     }
 
-    /// A head's timer has the queue's next moment, so a new head has to come and fetch it.
+    /// Wakes the head: the head's timer covers the queue's next moment, so a new head has to fetch it.
     pub(in crate::engine::fleet) fn wake_head(&mut self, home: PoolAt) {
         if let Some(head) = self.routes.rate_queue(home).1 {
             self.wakes.push(self.calls.id(head));
@@ -49,7 +49,7 @@ impl Desk {
 }
 
 impl Routes {
-    /// The routes and pools whose rate is the fleet's.
+    /// Routes and pools whose rate is the fleet's.
     pub(in crate::engine::fleet) fn fleet_rates(&self) -> Vec<PoolAt> {
         let fleet = self.iter().filter(|(_, route)| {
             route.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Fleet(_)))
@@ -59,7 +59,7 @@ impl Routes {
 }
 
 impl FleetDesk<'_> {
-    /// What `on_loss` says to a call that cannot have the store's answer.
+    /// Applies `on_loss` to a call that cannot have the store's answer.
     pub(in crate::engine::fleet) fn without_store(
         &mut self,
         slot: Slot,
@@ -89,7 +89,7 @@ impl FleetDesk<'_> {
             return Answer::Pass;
         }
         if cost > share.local.settings().burst {
-            // The process's share never holds so much: only the store can give it.
+            // The process's share never holds that many tokens; only the store can give them.
             return Answer::Refuse(Verdict::RateLimited, back);
         }
         let ahead = if queued { tokens } else { 0 };
@@ -103,7 +103,7 @@ impl FleetDesk<'_> {
         Answer::Wait(self.wait_for_tokens(slot, home, now))
     }
 
-    /// When a waiter is to look again. The head has the queue's next moment in its timer.
+    /// When a waiter checks again. The timer of the head also covers the queue's next moment.
     pub(in crate::engine::fleet) fn wait_for_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
         let call = &self.desk.calls[slot];
         let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
@@ -133,13 +133,14 @@ impl FleetDesk<'_> {
         wait(why, until, now)
     }
 
-    /// Leased tokens, or those of the process's share, for the heads that can have them. True if there is a new head.
+    /// Gives leased tokens, or those of the process's share, to waiters from the head on. Returns true if there is a
+    /// new head.
     pub(in crate::engine) fn lease_out(&mut self, home: PoolAt, now: Time) -> bool {
         let up = self.store.is_up(&self.desk.routes, home, Part::Rate);
         let mut moved = false;
         while let Some(slot) = self.desk.routes.rate_queue(home).1 {
             if !self.desk.chores.one_more(Chore::Tokens(home.route(), false)) {
-                self.desk.wakes.push(self.desk.calls.id(slot)); // its event goes on here
+                self.desk.wakes.push(self.desk.calls.id(slot)); // its next event resumes this loop
                 return true;
             }
             let (cost, deadline) = (self.desk.calls[slot].cost(), self.desk.calls[slot].deadline);
