@@ -10,19 +10,19 @@ import java.nio.channels.ClosedByInterruptException
 import java.util.concurrent.locks.LockSupport
 
 /**
- * Has the thread been interrupted? I/O that notices says so in exceptions of its own and leaves the thread's mark; a time that was up,
- * which Java takes for one of these, does not.
+ * Whether the thread was interrupted. I/O that notices an interrupt throws exceptions of its own and leaves the thread's interrupt flag
+ * set. A timeout, which Java reports by some of the same exceptions, does not set the flag.
  */
 internal fun isInterrupt(error: Throwable): Boolean = error is InterruptedException ||
     (error is InterruptedIOException || error is ClosedByInterruptException) &&
     error !is SocketTimeoutException && Thread.currentThread().isInterrupted
 
-/** As far as two clocks of one machine may be apart, in microseconds, with some to spare. */
+/** Largest difference between two clocks of one machine, in microseconds, with a margin. */
 private const val SKEW_US = 100_000L
 
 /**
- * The blocking shell: carries out the steps of one call on the thread that makes it. Attempts cannot be stopped from
- * outside, so none runs beside another.
+ * Blocking shell: carries out the steps of one call on the thread that makes it. Attempts cannot be stopped from outside, so none runs
+ * beside another.
  */
 internal abstract class BlockingRun<T>(core: Core, route: String, private val around: Scope?) : Run<T>(core, route) {
     private val thread = Thread.currentThread()
@@ -32,22 +32,22 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     /** Makes an attempt. */
     protected abstract fun start(lane: Attempt): Any?
 
-    /** Gives back what a failed result holds, while the call goes on. */
+    /** Releases the resources of a failed result while the call continues. */
     protected open fun release(lane: Attempt) = Unit
 
-    /** A good answer's body follows: what the caller gets. */
+    /** Result for the caller when the head of a good response has arrived and its body follows. */
     protected open fun body(): T = throw IllegalStateException("this call has no body")
 
-    /** Is this the caller's giving up? */
+    /** Whether this error means that the caller cancelled. */
     protected open fun isCancellation(error: Throwable): Boolean = isInterrupt(error)
 
-    /** Has the caller given up otherwise than by an interrupt? Then what it gets. Whoever gives up wakes. */
+    /** Error for the caller if it has cancelled otherwise than by an interrupt, else null. Such a cancellation must wake the call. */
     protected open fun cancelled(): Throwable? = null
 
-    /** Has something of ours ended the attempt because the deadline has passed? */
+    /** Whether Tidegate has ended the attempt because the deadline passed. */
     protected open fun late(): Boolean = false
 
-    /** How long a wait is at most before it looks whether it has been [cancelled], in microseconds. */
+    /** Longest wait between two looks at [cancelled], in microseconds. */
     protected open val lookUs: Long get() = Long.MAX_VALUE
 
     override fun wake() {
@@ -131,7 +131,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
             try {
                 lane.returned(true, start(lane))
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-                lane.returned(false, error) // whatever it is, it is the caller's
+                lane.returned(false, error) // any error belongs to the caller
             }
         }
         return lane
@@ -142,7 +142,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
         if (error != null && isCancellation(error)) throw error
         if (error != null && (lane.stopped || late())) {
             val step = timedOut(lane)
-            if (Wire.action(step) == Wire.DONE) return step // the deadline has passed; what is still to be told of the attempt is told at the end
+            if (Wire.action(step) == Wire.DONE) return step // the deadline has passed; the attempt's end is reported with the rest
             if (late()) throw core.refusal(Verdict.DEADLINE, route, null, error)
         }
         val step = tell(finished(lane))
@@ -151,8 +151,8 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     }
 
     /**
-     * An attempt has run out of its time by the clock of whoever stopped it. The engine's own may be a little behind (it is another one,
-     * and rounds to microseconds): it is asked again when its moment comes, for at most [SKEW_US].
+     * Reports that an attempt ran out of time, by the clock that stopped it. The engine's own clock may be a little behind (it is another
+     * one, and rounds to microseconds), so the engine is asked again at its moment, for at most [SKEW_US].
      */
     private fun timedOut(lane: Attempt): Long {
         val until = System.nanoTime() + SKEW_US * 1_000
@@ -165,7 +165,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
         }
     }
 
-    /** Waits this long, or until it is woken: the event that follows. */
+    /** Waits [us] microseconds, or until it is woken, and returns the event that follows. */
     private fun pause(us: Long): Long {
         val until = if (us < 0) Long.MAX_VALUE else engine.now() + us
         while (!woken) {

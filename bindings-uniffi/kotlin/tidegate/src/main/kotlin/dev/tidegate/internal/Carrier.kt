@@ -16,11 +16,11 @@ import kotlinx.coroutines.isActive
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.withTimeoutOrNull
 
-/** Carries an engine's commands to its store, detached from any call, and the answers back. It decides nothing. */
+/** Sends an engine's commands to its store, detached from any call, and passes the replies back. It decides nothing. */
 internal class Carrier(private val engine: Engine, private val store: Store, dispatcher: CoroutineDispatcher) : AutoCloseable {
     private val scope = CoroutineScope(SupervisorJob() + dispatcher)
 
-    /** Sends what there is to be sent. */
+    /** Sends the pending commands. */
     @OptIn(DelicateCoroutinesApi::class)
     fun send() {
         for (command in engine.native.engine.takeCommands()) {
@@ -28,7 +28,7 @@ internal class Carrier(private val engine: Engine, private val store: Store, dis
                 engine.answered(command.id, if (scope.isActive) store.answer(command.words) else StoreReply.Lost)
                 continue
             }
-            // It begins also where this has been closed, so that the engine hears of every command: that it was lost.
+            // Starts even after close, so that the engine learns of every command, here that it was lost.
             scope.launch(start = CoroutineStart.ATOMIC) { engine.answered(command.id, answer(command)) }
         }
     }
@@ -41,7 +41,7 @@ internal class Carrier(private val engine: Engine, private val store: Store, dis
         } catch (error: StoreException) {
             reply = StoreReply.Error(error.message ?: "ERR")
         } catch (@Suppress("TooGenericExceptionCaught") _: Throwable) {
-            reply = StoreReply.Lost // whatever it was: there is no answer
+            reply = StoreReply.Lost // any other error means that there was no reply
         }
         return reply
     }

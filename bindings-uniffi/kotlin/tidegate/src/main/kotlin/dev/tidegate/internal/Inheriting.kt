@@ -6,7 +6,7 @@ import dev.tidegate.Inherited
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
 
-/** The beginning of a call: what it says of itself, and what it inherits. */
+/** Beginning of a call, with its own options and those that it inherits. */
 internal class Inheriting(
     private val core: Core,
     private val route: String,
@@ -21,7 +21,7 @@ internal class Inheriting(
         return if (begun >= 0) Begun(begun, Wire.FIRST) else Begun(begun.inv(), out[0])
     }
 
-    /** As [Native.begin] answers. */
+    /** Begins the call and returns what [Native.begin] returns. */
     fun begin(around: Scope?, out: LongArray): Long {
         val inherited = Inherited.of(around, core.engine)
         var flags = flags
@@ -44,7 +44,7 @@ internal class Inheriting(
     }
 
     companion object {
-        /** Has the route been evicted? Then it is asked for again. */
+        /** Whether the route was evicted and must be looked up again. */
         fun isStale(step: Long): Boolean =
             Wire.action(step) == Wire.DONE && Wire.verdict(step) == Verdict.STALE_ROUTE.ordinal
     }

@@ -10,12 +10,12 @@ import java.lang.ref.ReferenceQueue
 import java.lang.ref.WeakReference
 import java.net.SocketTimeoutException
 
-/** What an error of a plain function means (semantics 1.5), by core's table. Outcomes are at their places in a word. */
+/** Meaning of an error of a plain function (semantics 1.5), by core's table. Outcomes are at their bit positions in a word. */
 internal object Judged {
-    /** No step says anything: the error is permanent, and its report says so. */
+    /** No rule knows the error: it is permanent, and its report says so. */
     const val UNKNOWN = -2L
 
-    /** The outcome of [error], or [UNKNOWN]. What is thrown by looking at it counts as absent. */
+    /** Outcome of [error], or [UNKNOWN]. A property of the error that throws counts as absent. */
     fun of(error: Throwable, core: Core): Long = chain(error, core, 1)
 
     private fun chain(error: Throwable, core: Core, depth: Int): Long {
@@ -33,10 +33,10 @@ internal object Judged {
         return if (inner == UNKNOWN && listed != null) word(ErrorsGen.types.getValue(listed)) else inner
     }
 
-    /** The end of an inner policy: its refusal, or what it would have done with a failure. */
+    /** Outcome of an inner policy's end: its refusal, or its judgement of a failure. */
     private fun ended(error: Throwable): Long? = when (error) {
         is RateLimited, is Throttled -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
-        is Rejected -> Wire.CONFLICT // no evidence about the far side
+        is Rejected -> Wire.CONFLICT // no evidence about the server
         is TidegateException -> if (error.httpStatus == 504) Wire.TRANSIENT else Wire.PERMANENT
         else -> Marks.take(error)
     }
@@ -53,10 +53,10 @@ internal object Judged {
 
     private fun word(name: String): Long = Wire.outcome(Outcome.classes.indexOf(name), 0, null)
 
-    /** The outcome of the answer that an error carries: an AWS throttling code, a status of HTTP, or a code of gRPC. */
+    /** Outcome of the response that an error carries: an AWS throttling code, an HTTP status, or a gRPC code. */
     private fun answered(error: Throwable, core: Core): Long? {
         val name = error.javaClass.name
-        if (name.startsWith("java.") || name.startsWith("javax.") || name.startsWith("kotlin.")) return null // they carry none
+        if (name.startsWith("java.") || name.startsWith("javax.") || name.startsWith("kotlin.")) return null // they carry no response
         error.ask("awsErrorDetails")?.ask("errorCode")?.let { if (it in ErrorsGen.throttling) return core.classify(429, emptyList()) }
         if (name.startsWith("io.grpc.Status")) {
             return when (val of = (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let(ErrorsGen.grpc::getOrNull)) {
@@ -72,10 +72,10 @@ internal object Judged {
         return core.classify(status, pairs(headers))
     }
 
-    /** A status that says that something failed: a number, or an object that has one as its `value`. */
+    /** Status of a failure: a number, or an object with a number as its `value`. */
     private fun number(of: Any?): Int? = ((of as? Int) ?: (of?.ask("getValue") ?: of?.ask("value")) as? Int)?.takeIf { it in 400..599 }
 
-    /** Retrofit and OkHttp have pairs, Spring a map (from 7 on a set of entries), Ktor entries. */
+    /** Headers as pairs. Retrofit and OkHttp have pairs, Spring a map (from 7 on a set of entries), Ktor entries. */
     private fun pairs(headers: Any?): List<Pair<String, String>> {
         if (headers is Iterable<*> && headers !is Map<*, *>) {
             return headers.mapNotNull { pair -> (pair as? Pair<*, *>)?.let { "${it.first}" to "${it.second}" } }
@@ -87,12 +87,12 @@ internal object Judged {
         }
     }
 
-    /** By name: a runtime may have been made without the module `java.sql`. */
+    /** Compared by name, because a runtime may lack the module `java.sql`. */
     private const val SQL = "java.sql.SQLException"
     private val STATUSES = listOf("code", "statusCode", "getStatusCode", "status", "getStatus", "getRawStatusCode")
     private val HEADERS = listOf("getResponseHeaders", "responseHeaders", "getHeaders", "headers")
 
-    /** What a public method without arguments answers; null where there is none, or it throws. Not kept: it would keep class loaders. */
+    /** Result of a public method without arguments; null if there is none, or it throws. Not cached: a cache would keep class loaders. */
     private fun Any.ask(method: String): Any? = try {
         val open = generateSequence<Class<*>>(javaClass) { it.superclass }.flatMap { sequenceOf(it, *it.interfaces) }
             .filter { java.lang.reflect.Modifier.isPublic(it.modifiers) }
@@ -103,8 +103,8 @@ internal object Judged {
 }
 
 /**
- * The judgements of calls that made no retry because a call around them retries (semantics 1.6), by what they delivered: an error or a
- * failed answer. Kept as long as that is, and until the call around has taken its judgement.
+ * Judgements of calls that made no retry because a surrounding call retries (semantics 1.6), by the delivered error or failed response.
+ * Each is kept as long as that object, and until the surrounding call has taken it.
  */
 internal object Marks {
     private class Key(of: Any, queue: ReferenceQueue<Any>?) : WeakReference<Any>(of, queue) {
@@ -118,7 +118,7 @@ internal object Marks {
     private val gone = ReferenceQueue<Any>()
     private val all = HashMap<Key, Long>()
 
-    /** Has there been one? Until then nothing is looked up. */
+    /** Whether there has been a judgement. Until then nothing is looked up. */
     @Volatile private var some = false
 
     fun put(of: Any, outcome: Long): Unit = synchronized(all) {

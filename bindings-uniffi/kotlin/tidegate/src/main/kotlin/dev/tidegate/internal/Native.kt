@@ -5,14 +5,17 @@ import dev.tidegate.ffi.Interface
 import java.io.File
 
 /**
- * What happens to every call, as numbers, by JNI (`bindings-uniffi/src/jni.rs`). It keeps the engine, which so cannot be
- * collected while a method runs.
+ * Functions that run for every call, by JNI with numbers only (`bindings-uniffi/src/jni.rs`). This object references the engine, so the
+ * engine cannot be collected while a method runs.
  */
 internal class Native(val engine: Engine) {
-    /** What the engine is known by, as long as this object is kept. */
+    /** Handle of the engine; valid as long as this object is reachable. */
     val handle: Long = engine.handle().toLong()
 
-    /** The call's id; where its first step is not just "start attempt 1", its bits are inverted, and the step is `out[0]`. */
+    /**
+     * Begins a call and returns its id. If the first step is not just "start attempt 1", the bits of the id are inverted, and the step is
+     * in `out[0]`.
+     */
     external fun begin(
         handle: Long,
         route: Long,
@@ -24,42 +27,42 @@ internal class Native(val engine: Engine) {
         out: LongArray,
     ): Long
 
-    /** The next step of a call. */
+    /** Reports an event of a call and returns its next step. */
     external fun on(handle: Long, call: Long, event: Long, now: Long): Long
 
-    /** Takes woken calls out, as many as fit: how many. */
+    /** Takes woken calls out, as many as fit, and returns their number. */
     external fun woken(handle: Long, out: LongArray): Int
 
-    /** Reads the clock that says [ns] now, from then on, wherever `now` is [NOW]; false where that is of no use. */
+    /** Makes the engine read the clock itself wherever `now` is [NOW]. [ns] is what the clock says now. False if that is of no use. */
     external fun clock(handle: Long, ns: Long): Boolean
 
-    /** Are there events that somebody who listens wants to hear? */
+    /** Whether there are events that a listener has subscribed to. */
     external fun told(handle: Long): Boolean
 
-    /** Takes single spans out, four numbers each (policy, route, place of the family, microseconds): how many. */
+    /** Takes single durations out, four numbers each (policy, route, index of the family, microseconds), and returns their number. */
     external fun timings(handle: Long, out: LongArray): Int
 
-    /** The outcome of an HTTP answer, at its place in a word; [headers] are name, NUL, value, NUL, and so on. */
+    /** Outcome of an HTTP response, at its bit position in a word; [headers] are name, NUL, value, NUL, and so on. */
     external fun classify(handle: Long, policy: Int, status: Int, headers: ByteArray, wall: Long): Long
 
     companion object {
-        /** In the place of the time: the engine reads the clock itself. */
+        /** Value of `now` that makes the engine read the clock itself. */
         const val NOW = -1L
 
-        /** Not in an initialiser: of a class that has failed once Java says later only that it has. */
+        /** Loads the library and makes an engine. Not in a class initialiser: once one has failed, Java reports later only that it has. */
         fun make(seed: Long, maxRoutes: Int, journal: Boolean): Native =
             Library.loaded { Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal)) }
     }
 }
 
-/** Where the native library comes from. */
+/** Finds and loads the native library. */
 internal object Library {
     private const val NAME = "tidegate_uniffi"
     private const val HINT = "-Dtidegate.library=<path> names another (docs/kotlin.md, \"Packaging\")"
 
     @Volatile private var loaded = false
 
-    /** Runs what asks the library, which is there then. */
+    /** Runs [work] with the library loaded. */
     inline fun <T> loaded(work: () -> T): T {
         load()
         return work()
@@ -106,7 +109,7 @@ internal object Library {
         return "$system-$machine"
     }
 
-    /** Runs [use] with the library of this platform, out of the jar; its file is removed then, where the system lets go of it. */
+    /** Unpacks this platform's library from the jar and runs [use] with it. Its file is removed afterwards, if the system releases it. */
     private inline fun unpacked(use: (File) -> Unit) {
         val file = System.mapLibraryName(NAME)
         val resource = "/dev/tidegate/native/${platform()}/$file"
@@ -119,13 +122,13 @@ internal object Library {
             stream.use { from -> path.outputStream().use { from.copyTo(it, 1 shl 16) } }
             use(path)
         } finally {
-            // Windows keeps the file of a library that is in use: it goes with the process there.
+            // Windows locks the file of a loaded library, so there it is removed when the process ends.
             if (!path.delete()) for (made in listOf(folder, path)) made.deleteOnExit()
             folder.delete()
         }
     }
 
-    /** A folder that is ours alone. What `Files` would do for that costs a tenth of a start: a secure random number for its name. */
+    /** Makes a private folder. `Files` would spend a tenth of a start on it, because it draws a secure random number for the name. */
     private fun fresh(): File {
         val all = File(System.getProperty("java.io.tmpdir")).absoluteFile
         repeat(1000) {

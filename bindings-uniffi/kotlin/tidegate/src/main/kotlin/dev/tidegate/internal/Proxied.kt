@@ -20,7 +20,7 @@ import kotlin.coroutines.intrinsics.startCoroutineUninterceptedOrReturn
 import kotlin.coroutines.intrinsics.suspendCoroutineUninterceptedOrReturn
 import kotlin.coroutines.resumeWithException
 
-/** What stands behind a wrapped object: some of its methods are calls, all else is the object's. */
+/** Handler of a wrapped object: some of its methods are calls of the policy, all others go straight to the object. */
 internal class Proxied(
     private val caller: Caller,
     private val policy: String,
@@ -32,7 +32,7 @@ internal class Proxied(
         if (method.declaringClass == Any::class.java) return own(proxy, method, given)
         if (method !in wrapped) return ask(method, given)
         if (!isSuspending(method)) return caller.call { ask(method, given) }
-        @Suppress("UNCHECKED_CAST") // what the compiler puts last
+        @Suppress("UNCHECKED_CAST") // the compiler puts it last
         return suspending(method, given, given.last() as Continuation<Any?>)
     }
 
@@ -61,7 +61,7 @@ internal class Proxied(
         } catch (error: Error) {
             throw error
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            // A proxy would wrap what the method does not declare; one that has suspended can fail with anything.
+            // A proxy would wrap an exception that the method does not declare. After a suspension any exception can be thrown.
             later(caller, error)
             COROUTINE_SUSPENDED
         }
@@ -74,7 +74,7 @@ internal class Proxied(
     }
 
     companion object {
-        /** By name: most of them may not be there. */
+        /** Compared by name, because most of these types may be absent. */
         private val streams = setOf(
             "kotlinx.coroutines.flow.Flow", "kotlinx.coroutines.channels.ReceiveChannel", "kotlin.sequences.Sequence",
             "java.util.Iterator", "java.util.stream.BaseStream", "java.util.concurrent.Flow\$Publisher",
@@ -84,7 +84,7 @@ internal class Proxied(
             "java.util.concurrent.Future", "java.util.concurrent.CompletionStage", "kotlinx.coroutines.Job", "retrofit2.Call",
         )
 
-        /** The methods that are wrapped. */
+        /** Chooses the methods to wrap. */
         fun choose(policy: Policy, type: Class<*>, names: Collection<String>?): Set<Method> {
             val all = type.methods.filter { !Modifier.isStatic(it.modifiers) }
             for (method in all) method.isAccessible = true
@@ -119,7 +119,7 @@ internal class Proxied(
             found
         }
 
-        /** Why it is never wrapped. */
+        /** Why the method is never wrapped; null if it can be. */
         private fun why(method: Method): String? {
             val answers = answers(method)
             return when {
@@ -131,7 +131,7 @@ internal class Proxied(
 
         fun isSuspending(method: Method): Boolean = method.parameterTypes.lastOrNull() == Continuation::class.java
 
-        /** What it answers; of a suspending method that stands in the type of its continuation. */
+        /** Return type of a method; for a suspending method, the type argument of its continuation. */
         private fun answers(method: Method): Class<*> {
             if (!isSuspending(method)) return method.returnType
             return raw((method.genericParameterTypes.last() as? ParameterizedType)?.actualTypeArguments?.single())

@@ -7,7 +7,7 @@ import dev.tidegate.Scope
 import java.util.UUID
 import kotlin.time.Duration
 
-/** What the adapters for HTTP share: what a request says of itself, judged before its first attempt. */
+/** Common part of the HTTP adapters: the options of a request, judged before its first attempt. */
 internal class Request(
     val core: Core,
     private val options: RequestOptions,
@@ -20,10 +20,10 @@ internal class Request(
 ) {
     val route: String = options.route ?: origin
 
-    /** An idempotency key of our making, the same on each attempt. */
+    /** Generated idempotency key, the same on each attempt; null if the request needs none. */
     val key: String?
 
-    /** Does the call last until the body has been read? */
+    /** Whether the call lasts until the body has been read. */
     val untilBody: Boolean = core.word("slot_until") != "headers"
     private val path = if (core.flag("retry.hold")) path() else null
     private val idempotent: Boolean
@@ -35,10 +35,10 @@ internal class Request(
         idempotent = known || key != null
     }
 
-    /** The body of a repeat, where the request says how it is made. */
+    /** Body of a repeat, if the request has a factory for it. */
     fun body(): Any? = options.bodyFactory?.make()
 
-    /** Time left of the earliest deadline; null where there is none. */
+    /** Time left until the earliest deadline; null if there is none. */
     fun left(around: Scope?): Duration? = listOfNotNull(core.span("deadline"), options.deadline, around?.left()).minOrNull()
 
     fun inheriting(more: Long): Inheriting {
@@ -48,10 +48,10 @@ internal class Request(
     }
 
     companion object {
-        /** What is read of a failed answer at most, in bytes; its connection is kept then. */
+        /** Largest part of a failed response that is read to keep its connection, in bytes. */
         const val DRAIN_BYTES = 64L * 1024
 
-        /** Milliseconds that it may take. */
+        /** Longest time for that, in milliseconds. */
         const val DRAIN_MS = 250L
 
         const val RETRY_HEADER = "Retry-Attempt"

@@ -13,28 +13,28 @@ import java.time.Instant
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 
-/** Something that waits, and can go on now. */
+/** Something that waits and can be woken. */
 internal interface Waiter {
     fun wake()
 }
 
-/** What both shells share: the attempts of one call, and what its caller gets. It decides nothing. */
+/** Common part of both shells: the attempts of one call, and the result for its caller. It decides nothing. */
 internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
     val engine = core.engine
     var call = 0L
     var attempts = 0
 
-    /** Has the call come to its end? Attempts that were stopped may still be out. */
+    /** Whether the call has ended. Stopped attempts may still be running. */
     var ended = false
     val lanes = arrayOfNulls<Attempt>(8)
     private var parked = false
 
     protected fun tell(event: Long): Long = engine.tell(call, event)
 
-    /** A judgement: the head of a good answer, whose body follows. */
+    /** Judgement: the head of a good response has arrived, and its body follows. */
     protected val head = -1L
 
-    /** The outcome of an attempt, at its place in a word, or [head]. */
+    /** Outcome of an attempt, at its bit position in a word, or [head]. */
     protected open fun judge(lane: Attempt): Long {
         val error = lane.error()
         var outcome = if (error == null) Marks.take(lane.value) ?: Wire.OK else Judged.of(error, core)
@@ -48,13 +48,13 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         }
     }
 
-    /** Releases what an unreceived result holds. */
+    /** Releases the resources of a result that the caller does not receive. */
     protected open fun discard(value: Any?) = Unit
 
-    /** Can this earlier result still be delivered? */
+    /** Whether this earlier result can still be delivered. */
     protected open fun intact(value: Any?): Boolean = true
 
-    /** What the caller gets of a result. */
+    /** Turns a result into what the caller gets. */
     @Suppress("UNCHECKED_CAST") // a good result is what the function returned
     protected open fun deliver(value: Any?, report: () -> Report): T = value as T
 
@@ -63,7 +63,7 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         return Attempt(number, us, engine.now()).also { lanes[(number - 1) and 7] = it }
     }
 
-    /** Is to be woken from now on; true if it was not before, and has to ask once more. */
+    /** Registers for wakes. True if the call was not registered before; then it must poll once more. */
     protected fun park(): Boolean {
         if (parked) return false
         parked = true
@@ -77,7 +77,7 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         engine.waiters.remove(call)
     }
 
-    /** The word of an attempt's end: its outcome under the policy. */
+    /** Event word of an attempt's end, with its outcome under the policy. */
     protected fun finished(lane: Attempt): Long {
         lane.told = true
         if (lane.stopped && !lane.ok) return Wire.finished(lane.number, Wire.TIMEOUT)
@@ -85,14 +85,14 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         val outcome = judge(lane)
         lane.outcome = outcome
         if (outcome == head && !lane.stopped) {
-            lane.told = false // its body is what is told
+            lane.told = false // the end of its body is reported instead
             attempts = lane.number
             return Wire.headers(lane.number)
         }
         return Wire.finished(lane.number, maxOf(outcome, 0))
     }
 
-    /** Attempts that have not been told, when the call has ended: until they are, they may hold their permits. */
+    /** Reports the attempts that were still unreported when the call ended: until then they may hold their permits. */
     protected fun reportTheRest() {
         for (lane in lanes) {
             if (lane == null || lane.told) continue
@@ -101,7 +101,7 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         }
     }
 
-    /** Forgets the results of all attempts but one, and gives back what they hold. */
+    /** Drops the results of all attempts but one, and releases their resources. */
     protected fun drop(keep: Attempt?) {
         for (place in lanes.indices) {
             val lane = lanes[place]
@@ -110,10 +110,10 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         }
     }
 
-    /** The result of the attempt that was started last. */
+    /** Result of the attempt that was started last. */
     protected fun held(): Attempt? = lanes[(attempts - 1).coerceAtLeast(0) and 7]?.takeIf { it.held }
 
-    /** What the caller gets, by the step that ended the call. */
+    /** Returns or throws the caller's result, by the step that ended the call. */
     protected fun conclude(step: Long): T {
         val verdict = Verdict.of(Wire.verdict(step))
         val span = Wire.span(step)
@@ -140,7 +140,7 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         throw error
     }
 
-    /** The call around decides about the next attempt: it is to judge this end as we have. */
+    /** Leaves this judgement for the surrounding call, which decides about the next attempt. */
     private fun mark(delivered: Any?, lane: Attempt) {
         if (delivered == null) return
         val outcome = Wire.withKind(lane.outcome, core.classOf(Wire.kind(lane.outcome)))

@@ -17,18 +17,18 @@ import kotlinx.coroutines.launch
 import kotlinx.coroutines.selects.onTimeout
 import kotlinx.coroutines.selects.select
 
-/** A timer of real time comes later than asked for, never this much earlier, in microseconds. */
+/** A timer of real time fires late, but never this much early, in microseconds. */
 private const val EARLY_US = 10_000L
 
 private const val VIRTUAL = "this coroutine's delays take no time (runTest), but its policy's engine goes by the real clock, so that the " +
     "two would wait for each other: give the policy an engine of the test, policy(engine = Engine(timeSource = testTimeSource)) { … }"
 
-/** What an attempt that was stopped is cancelled with. */
+/** Cancellation of an attempt that was stopped. */
 internal class Stopped(message: String) : CancellationException(message)
 
 /**
- * The suspending shell: carries out the steps of one call. Attempts are children of the caller's coroutine, so that nothing
- * outlives the call; what happens comes through one inbox, and the call waits at one place.
+ * Suspending shell: carries out the steps of one call. Attempts are children of the caller's coroutine, so nothing outlives the call. All
+ * events come through one inbox, and the call waits in one place.
  */
 internal abstract class SuspendingRun<T>(core: Core, route: String, private val around: Scope?) : Run<T>(core, route) {
     private val inbox = Channel<Attempt?>(Channel.UNLIMITED)
@@ -36,25 +36,28 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     /** Makes an attempt. */
     protected abstract suspend fun start(lane: Attempt): Any?
 
-    /** Gives back what a failed result holds, while the call goes on. */
+    /** Releases the resources of a failed result while the call continues. */
     protected open fun release(scope: CoroutineScope, lane: Attempt) = Unit
 
-    /** A good answer's body follows: what the caller gets, while the call goes on until it is read, at most [us] microseconds. */
+    /**
+     * Result for the caller when the head of a good response has arrived. The call continues until the body is read, for at most [us]
+     * microseconds.
+     */
     protected open fun body(lane: Attempt, us: Long): T = throw IllegalStateException("this call has no body")
 
-    /** Its wake is the null of the inbox. */
+    /** Puts null into the inbox, which means a wake. */
     override fun wake() {
         inbox.trySend(null)
     }
 
-    /** Drives a call that has begun with this step. */
+    /** Drives a call from its first step. */
     suspend fun begin(call: Long, step: Long): T {
         this.call = call
         engine.after(step)
         return drive { step }
     }
 
-    /** Goes on after a first attempt that the fast path has made. */
+    /** Continues after a first attempt that the fast path has made. */
     suspend fun resume(call: Long, lane: Attempt): T {
         this.call = call
         attempts = 1
@@ -62,7 +65,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
         return drive { settled(it, lane) }
     }
 
-    /** Goes on from the step that the end of a first attempt has brought. */
+    /** Continues from the step that followed the end of a first attempt. */
     suspend fun resumeAt(call: Long, lane: Attempt, step: Long): T {
         this.call = call
         attempts = 1
@@ -76,7 +79,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     private suspend fun drive(first: suspend (CoroutineScope) -> Long): T {
         var whole = false
         try {
-            // The caller's exception is thrown out here: coroutineScope would hand on a copy of it while debugging.
+            // The caller's exception is thrown outside coroutineScope, which would throw a copy of it while debugging.
             val step = coroutineScope { loop(this, first(this)) }
             whole = true
             if (Wire.action(step) == Wire.DONE) {
@@ -121,7 +124,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
                         unpark()
                         return step
                     }
-                    // Who registers asks once more: it may have been woken before.
+                    // A call that has just registered polls once more, because it may have been woken before.
                     if ((why > Wire.WAIT_BACKOFF && park()) || (us == 0L && polls++ < 2)) {
                         step = tell(Wire.POLL)
                         continue
@@ -133,7 +136,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
         }
     }
 
-    /** Waits for the next thing to happen, at most this long: the step that follows. */
+    /** Waits for the next event, at most [us] microseconds, and returns the step that follows. */
     @OptIn(ExperimentalCoroutinesApi::class)
     private suspend fun next(scope: CoroutineScope, us: Long): Long {
         var timer = false
@@ -162,7 +165,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
         }
     }
 
-    /** An attempt has come to its end. */
+    /** Reports the end of an attempt and returns the next step. */
     private suspend fun settled(scope: CoroutineScope, lane: Attempt): Long {
         if (!lane.ok && lane.value is CancellationException && !lane.stopped) {
             // The caller's cancellation, or a timeout inside the attempt?
@@ -180,13 +183,13 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
             try {
                 lane.returned(true, start(lane))
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-                lane.returned(false, error) // whatever it is, it is the caller's
+                lane.returned(false, error) // any error belongs to the caller
             }
             inbox.trySend(lane)
         }
     }
 
-    /** Stops attempts. What the caller gets of one, if it was the last, is that its time was up. */
+    /** Stops attempts. A stopped attempt ends with an `AttemptTimeout`, unless the call has succeeded or was cancelled. */
     private fun stop(places: Int, step: Long) {
         val verdict = if (Wire.action(step) == Wire.DONE) Verdict.of(Wire.verdict(step)) else null
         for (place in 0 until 8) {
@@ -198,7 +201,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
         }
     }
 
-    /** The caller gave up: the permit is handed on at once. */
+    /** Cancels the call for its caller. Its permit is passed on at once. */
     private fun giveUp() {
         if (ended) return
         ended = true

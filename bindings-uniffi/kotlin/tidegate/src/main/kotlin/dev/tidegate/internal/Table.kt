@@ -12,10 +12,7 @@ import kotlin.time.Duration
 import kotlin.time.DurationUnit
 import dev.tidegate.ffi.Pair as Setting
 
-/**
- * Settings as they have been written down, by dotted key. No default and no range stands here: both are in core's one table
- * of keys, and what is left out is left to it.
- */
+/** Settings as written, by dotted key. Defaults and ranges are not here but in core's one table of keys: core fills in what is left out. */
 internal class Table {
     private val values = LinkedHashMap<String, Any>()
     private val touched = LinkedHashSet<String>()
@@ -45,13 +42,13 @@ internal class Table {
 
     fun <T> map(key: String): Map<String, T>? = read(key)
 
-    /** A component is there, with what the block says. */
+    /** Marks a component as present and writes the settings of its block. */
     fun <T> within(path: String, options: T, configure: Configure<T>) {
         touched += path
         with(configure) { options.configure() }
     }
 
-    /** The pairs that core checks. */
+    /** Settings as pairs for core, which checks them. */
     fun pairs(): List<Setting> {
         val pairs = values.flatMap { (key, value) -> settings(key, value) }.toMutableList()
         for (path in touched) {
@@ -83,13 +80,13 @@ internal class Table {
 private val names: Set<String> by lazy { Library.loaded(::keys).flatMap { it.path.split('.') }.filter { '_' in it }.toSet() }
 private val snake = Regex("\\b[a-z]+(?:_[a-z]+)+\\b")
 
-/** `max_attempts` as Kotlin has it, wherever it stands in a text. */
+/** Replaces names such as `max_attempts` in a text by Kotlin's. */
 internal fun camel(text: String): String = snake.replace(text) { found ->
     if (found.value !in names) return@replace found.value
     found.value.split('_').reduce { name, word -> name + word.replaceFirstChar(Char::uppercaseChar) }
 }
 
-/** Runs what core checks; mistakes are told in the names that the author has used. */
+/** Runs code that core checks. Mistakes are reported in the names that the author has used. */
 internal inline fun <T> checked(name: (String) -> String, work: () -> T): T = try {
     work()
 } catch (invalid: Invalid.Settings) {

@@ -6,17 +6,17 @@ import kotlin.time.DurationUnit
 
 /** The words of the numeric border, as `core/src/wire.rs` lays them out (pinned by `tests/vectors/wire`). */
 internal object Wire {
-    // What a step asks for: bits 0 and 1.
+    // Actions of a step: bits 0 and 1.
     const val DONE = 0
     const val ATTEMPT = 1
 
     const val WAKES = 4L
     const val COMMANDS = 8L
 
-    /** "Start attempt 1" with nothing beside it and no timer: the happy path's first answer. */
+    /** "Start attempt 1" alone, without a timer: the first step of the happy path. */
     const val FIRST = 1L or (1L shl 12)
 
-    /** Done, ok, with the answer of attempt 1: the happy path's last answer. */
+    /** Done, ok, with the result of attempt 1: the last step of the happy path. */
     const val OK_1 = 8L shl 18
 
     const val WAIT_RUNNING = 0
@@ -30,10 +30,10 @@ internal object Wire {
     private const val HEADERS = 3L
     private const val FINISHED = 4L
 
-    /** Attempt 1 ended well. */
+    /** Attempt 1 succeeded. */
     const val FINISHED_1 = FINISHED or (1L shl 3)
 
-    // Classes, at their places in an outcome.
+    // Classes, at their bit positions in an outcome.
     const val OK = 0L
     const val TRANSIENT = 1L shl 11
     const val TIMEOUT = 3L shl 11
@@ -55,7 +55,7 @@ internal object Wire {
     private const val LONGEST_MS = (1L shl 31) - 2
     private const val LONGEST_US = (1L shl 53) - 2
 
-    /** The kind of an outcome. */
+    /** Kind of an outcome. */
     fun kind(outcome: Long): Int = (outcome ushr 11 and 31).toInt()
 
     fun action(step: Long): Int = (step and 3).toInt()
@@ -68,17 +68,17 @@ internal object Wire {
 
     fun verdict(step: Long): Int = (step ushr 12 and 0x3f).toInt()
 
-    /** The place of the attempt whose answer the caller gets; below 0 for none. */
+    /** Index of the attempt whose result the caller gets; negative if there is none. */
     fun result(step: Long): Int = (step ushr 18 and 0xf).toInt().let { if (it == 0) -1 else it and 7 }
 
-    /** The span of a step, in microseconds, or milliseconds where it is Done; below 0 where it has none. */
+    /** Span of a step, in microseconds, or in milliseconds if the step is Done; negative if there is none. */
     fun span(step: Long): Long = (step ushr 22) - 1
 
     fun headers(attempt: Int): Long = HEADERS or (attempt.toLong() shl 3)
 
     fun finished(attempt: Int, outcome: Long): Long = FINISHED or (attempt.toLong() shl 3) or outcome
 
-    /** An outcome at its place in a Finished event; [retryAfter] is rounded up to milliseconds. */
+    /** Outcome at its bit position in a Finished event; [retryAfter] is rounded up to milliseconds. */
     fun outcome(kind: Int, opinion: Int, retryAfter: Duration?): Long {
         val word = (kind.toLong() shl 11) or (opinion.toLong() shl 16)
         if (retryAfter == null) return word
@@ -87,18 +87,18 @@ internal object Wire {
         return word or ((1 + ms) shl 18)
     }
 
-    /** The outcome with another opinion. */
+    /** Copy of the outcome with another opinion. */
     fun withOpinion(outcome: Long, opinion: Int): Long = (outcome and (3L shl 16).inv()) or (opinion.toLong() shl 16)
 
-    /** The outcome with another kind. */
+    /** Copy of the outcome with another kind. */
     fun withKind(outcome: Long, kind: Int): Long = (outcome and (31L shl 11).inv()) or (kind.toLong() shl 11)
 
-    /** Time left, as `begin` takes it; 0 is none. */
+    /** Time left, in the encoding of `begin`; 0 if there is no limit. */
     fun remaining(left: Duration?): Long {
         if (left == null || left == Duration.INFINITE) return 0
         return 1 + left.toLong(DurationUnit.MICROSECONDS).coerceIn(0, LONGEST_US)
     }
 
-    /** The span that [remaining] packs. */
+    /** Decodes what [remaining] has encoded. */
     fun left(remaining: Long): Duration? = if (remaining == 0L) null else (remaining - 1).microseconds
 }
