@@ -43,35 +43,35 @@ import kotlinx.coroutines.launch
 import kotlinx.coroutines.withTimeoutOrNull
 import java.util.concurrent.atomic.AtomicBoolean
 
-/** How Ktor's requests are under a policy. */
+/** Settings of the plugin. */
 @TidegateDsl
 public class TidegateConfig internal constructor() {
-    /** The policy; a request may name another. */
+    /** Policy of the requests; a single request may name another. */
     public var policy: Policy? = null
 
-    /** Do repeats carry `Retry-Attempt: n`? */
+    /** Whether repeats carry `Retry-Attempt: n`. */
     public var retryHeader: Boolean = true
 
-    /** Is every request that needs one given an `Idempotency-Key` of its own, the same on each attempt? */
+    /** Whether every request that needs a key gets a generated `Idempotency-Key`, the same on each attempt. */
     public var idempotencyKey: Boolean = false
 }
 
 private val optionsKey = AttributeKey<RequestOptions>("TidegateOptions")
 private val reportKey = AttributeKey<Report>("TidegateReport")
 
-/** What this request says about itself: `tidegate { copy(deadline = 3.seconds) }`. */
+/** Sets the options of this request: `tidegate { copy(deadline = 3.seconds) }`. */
 public fun HttpRequestBuilder.tidegate(options: RequestOptions.() -> RequestOptions) {
     attributes.put(optionsKey, (attributes.getOrNull(optionsKey) ?: RequestOptions()).options())
 }
 
-/** What became of the call that ended with this response; null where its first attempt answered. */
+/** Report of the call that ended with this response; null if its first attempt answered and nothing was held back. */
 public val HttpResponse.report: Report? get() = call.attributes.getOrNull(reportKey)
 
 /**
- * Ktor's requests under a policy: `install(Tidegate) { policy = payments }`.
+ * Plugin that puts Ktor's requests under a policy: `install(Tidegate) { policy = payments }`.
  *
- * Every attempt is a job of its own inside the caller's, so that cancelling is transparent, and an attempt can be stopped or
- * hedged. `expectSuccess` sees the last response, as without the plugin.
+ * Every attempt is a job of its own inside the caller's job, so cancelling is transparent, and an attempt can be stopped or hedged.
+ * `expectSuccess` sees the last response, as without the plugin.
  *
  * ```kotlin
  * val client = HttpClient(CIO) { install(Tidegate) { policy = payments } }
@@ -99,17 +99,17 @@ public val Tidegate: ClientPlugin<TidegateConfig> = createClientPlugin("Tidegate
 }
 
 /**
- * Can this body be sent a second time as it is? Bytes, texts and forms can; what is read from a channel can where each reading
- * opens it anew, which only files are known for.
+ * Whether this body can be sent a second time as it is. Bytes, texts and forms can. A body that is read from a channel can if each reading
+ * opens the channel again, which is known only of files.
  */
 private fun isReplayable(body: Any): Boolean = when (body) {
     is OutgoingContent.ByteArrayContent, is OutgoingContent.NoContent -> true
     is OutgoingContent.ContentWrapper -> isReplayable(body.delegate())
-    is OutgoingContent -> body.javaClass.name == "io.ktor.http.content.LocalFileContent" // of Ktor's server half
+    is OutgoingContent -> body.javaClass.name == "io.ktor.http.content.LocalFileContent" // in Ktor's server half
     else -> false
 }
 
-/** What a factory has made, with the headers of the body in whose place it stands. */
+/** Turns a factory's result into a body, with the headers of the body that it replaces. */
 private fun content(made: Any, of: OutgoingContent?): OutgoingContent = when (made) {
     is OutgoingContent -> made
     is ByteArray -> ByteArrayContent(made, of?.contentType)
@@ -135,7 +135,7 @@ private class KtorRun(
 ) : SuspendingRun<HttpClientCall>(said.core, said.route, around) {
     @Volatile private var releasing: Job? = null
 
-    /** When its deadline is, in microseconds of its engine. */
+    /** Deadline, in microseconds on the engine's clock. */
     private var until = Long.MAX_VALUE
 
     suspend fun send(): HttpClientCall {
@@ -147,7 +147,7 @@ private class KtorRun(
     override suspend fun start(lane: Attempt): Any {
         releasing?.join()
         val made = HttpRequestBuilder().takeFrom(request)
-        // A job of its own, as a new builder has: stopping this attempt is not stopping the request.
+        // A job of its own, as in a new builder: stopping this attempt must not stop the request.
         val own = made.executionContext
         request.executionContext.invokeOnCompletion { cause ->
             if (cause == null) (own as CompletableJob).complete() else own.cancel(CancellationException("the request has ended", cause))
@@ -163,7 +163,7 @@ private class KtorRun(
         }
     }
 
-    /** Ktor's own timeout of a request cancels its job: what it was is the cause, which is what Ktor tells its caller, too. */
+    /** Real cause of a cancellation. Ktor's own request timeout cancels the job, and Ktor reports the cause to its caller, too. */
     private fun reason(error: Throwable): Throwable =
         generateSequence(error) { (it as? CancellationException)?.cause }.take(10).firstOrNull { it !is CancellationException } ?: error
 
@@ -180,14 +180,14 @@ private class KtorRun(
     }
 
     /**
-     * Is its body still to be read? Not what Ktor has read into memory, nor what is no body any more: a connection that has changed
-     * its protocol belongs to its user, as long as that one likes.
+     * Whether the body is still to be read. False if Ktor has read it into memory, or the connection has changed its protocol: such a
+     * connection belongs to its user for as long as the user keeps it.
      */
     private fun isOpen(response: HttpResponse): Boolean =
         request.method != HttpMethod.Head && response.status != HttpStatusCode.SwitchingProtocols && !response.isSaved &&
             !response.call.javaClass.name.endsWith(".SavedHttpCall") && response.call.coroutineContext.job.isActive
 
-    /** Reads a small failed answer to its end, which keeps its connection; closes a large one. */
+    /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
     override fun release(scope: CoroutineScope, lane: Attempt) {
         val call = lane.value as HttpClientCall
         if (!isOpen(call.response)) return
@@ -216,7 +216,7 @@ private class KtorRun(
         return call
     }
 
-    /** The good answer, whose body is read under the call: its slot and its deadline last until its job has ended. */
+    /** Delivers a good response whose body is read under the call: slot and deadline last until its job has ended. */
     override fun body(lane: Attempt, us: Long): HttpClientCall {
         val call = lane.value as HttpClientCall
         if (attempts > 1) call.attributes.put(reportKey, Report(attempts, Verdict.OK, null, null))
@@ -224,11 +224,11 @@ private class KtorRun(
         return call
     }
 
-    /** The body has to be read within [us] microseconds, or at any time where that is below 0; [end] is told once what became of it. */
+    /** Limits the reading of the body to [us] microseconds (no limit if negative). Calls [end] once, with the outcome. */
     @OptIn(InternalCoroutinesApi::class, InternalAPI::class)
     private fun watch(call: HttpClientCall, us: Long, end: (outcome: Long) -> Unit) {
         val open = AtomicBoolean(true)
-        // Not a child of the call's job, which would wait for it.
+        // Not a child of the call's job, because that job would wait for it.
         val late = if (us < 0) null else CoroutineScope(call.coroutineContext.minusKey(Job)).launch {
             delay((us + 999) / 1000)
             if (open.compareAndSet(true, false)) {
@@ -239,7 +239,7 @@ private class KtorRun(
         }
         call.coroutineContext.job.invokeOnCompletion(onCancelling = true) { cause ->
             late?.cancel()
-            // Ktor ends the job well also where the body has failed on its way: the channel knows.
+            // Ktor completes the job normally even if the body has failed on its way; the channel has the error.
             val failed = cause ?: call.response.rawContent.closedCause
             if (open.compareAndSet(true, false)) end(failed?.let { Outcomes.of(it, core) } ?: Wire.OK)
         }

@@ -16,14 +16,14 @@ import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.TimeUnit
 
 /**
- * An engine's metrics for Micrometer (`docs/telemetry.md`): `TidegateMetrics().bindTo(registry)`, or a bean of Spring Boot.
+ * Exports an engine's metrics to Micrometer (`docs/telemetry.md`): `TidegateMetrics().bindTo(registry)`, or a bean of Spring Boot.
  *
- * Names have dots, and no words for units, as Micrometer wants them (`tidegate.calls`, `tidegate.call.duration`): a Prometheus
- * registry spells them out again. Figures are pulled when a registry is read, all of a scrape at once; the two histograms
- * are timers, told of each call when it ends.
+ * Names have dots and no words for units, as Micrometer expects (`tidegate.calls`, `tidegate.call.duration`); a Prometheus registry adds
+ * those words again. Values are read when a registry is read, all of a scrape at once. The two histograms are timers, recorded when a call
+ * ends.
  *
- * @param engine Whose metrics.
- * @param maxRoutes How many routes of each policy have series of their own, 0 to 10,000. The first to ask decides.
+ * @param engine Engine to measure.
+ * @param maxRoutes Routes of each policy with series of their own, 0 to 10,000. The first value for an engine applies.
  */
 public class TidegateMetrics @JvmOverloads constructor(
     engine: Engine = Engine.default,
@@ -32,18 +32,18 @@ public class TidegateMetrics @JvmOverloads constructor(
     private val metrics = Metrics(engine, maxRoutes)
     private val bound = ConcurrentHashMap<MeterRegistry, Bound>()
 
-    /** Registers what there is, and what comes later, until this is closed. */
+    /** Registers all series, present and later ones, until this object is closed. */
     override fun bindTo(registry: MeterRegistry) {
         bound.computeIfAbsent(registry) { Bound(metrics, it) }.refresh()
     }
 
-    /** Ends it: the meters are removed from their registries. */
+    /** Removes the meters from their registries. */
     override fun close() {
         for (registry in bound.keys) bound.remove(registry)?.close()
     }
 }
 
-/** One registry. */
+/** Meters of one registry. */
 private class Bound(private val metrics: Metrics, private val registry: MeterRegistry) : AutoCloseable {
     private class Key(val family: MetricFamily, val labels: Map<String, String>) {
         override fun hashCode(): Int = 31 * family.name.hashCode() + labels.hashCode()
@@ -69,13 +69,13 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
             .serviceLevelObjectives(*Metrics.bounds.map { Duration.ofNanos((it * 1e9).toLong()) }.toTypedArray())
             .tag("policy", of.policy).tag("route", of.route)
             .register(registry)
-        // A route's first call brings its meters with it.
+        // The first call of a route brings the route's other meters with it.
         return made.also { timers[of] = it; refresh() }
     }
 
     private fun named(family: MetricFamily) = family.base.replace('_', '.')
 
-    /** Reads all figures, and registers those that are new. */
+    /** Reads all values, and registers new series. */
     @Synchronized
     fun refresh() {
         if (closed) return
@@ -97,7 +97,7 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
 
     private fun value(key: Key): Double {
         if (clock.monotonicTime() - readAt > FRESH_NS) refresh()
-        return values[key] ?: Double.NaN // of a route that has been evicted
+        return values[key] ?: Double.NaN // the route has been evicted
     }
 
     override fun close() {
@@ -107,7 +107,10 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
     }
 
     private companion object {
-        /** As long as all meters show one reading: longer than a scrape takes, too short to disagree with the timers, which are live. */
+        /**
+         * Time for which all meters show one reading, in nanoseconds: longer than a scrape takes, and too short to disagree with the
+         * timers, which are live.
+         */
         const val FRESH_NS = 20_000_000L
     }
 }

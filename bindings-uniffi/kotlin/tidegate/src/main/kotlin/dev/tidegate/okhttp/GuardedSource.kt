@@ -11,7 +11,7 @@ import okio.buffer
 import java.io.IOException
 import java.util.concurrent.atomic.AtomicBoolean
 
-/** A body under watch: the call is told once when it has been read to its end, closed, or has failed. */
+/** Body that reports its end to the call once: it was read to its end, was closed, or has failed. */
 internal class GuardedSource(
     body: Source,
     private val isLate: () -> Boolean,
@@ -36,7 +36,7 @@ internal class GuardedSource(
         }
     }
 
-    /** The deadline has passed, though nobody may be reading: a body that is forgotten keeps no slot. */
+    /** Ends the body at the deadline even if nothing reads it, so that a forgotten body keeps no slot. */
     fun late() = once(Wire.TIMEOUT)
 
     override fun close() {

@@ -30,20 +30,19 @@ import java.util.concurrent.TimeUnit
 import kotlin.time.DurationUnit
 
 /**
- * OkHttp's requests under a policy: an application interceptor. Add it last of those, so that others see one call.
+ * Application interceptor that puts OkHttp's requests under a policy. Add it last of those, so that the others see one call.
  *
- * It runs on the thread that the call runs on, so attempts follow each other and none is a hedge. An attempt that runs out of
- * `attemptTimeout` is stopped by OkHttp's own timeouts of connecting, reading and writing; the deadline, and the caller's
- * `cancel()`, end the call at any point. OkHttp's own repeats after lost connections are turned off: those of the policy
- * stand for them.
+ * It runs on the thread of the call, so attempts follow each other and there are no hedges. OkHttp's own timeouts for connecting, reading
+ * and writing stop an attempt that exceeds `attemptTimeout`. The deadline, and the caller's `cancel()`, end the call at any point. OkHttp's
+ * own repeats after lost connections are turned off, because the policy repeats.
  *
  * ```kotlin
  * val client = OkHttpClient.Builder().addInterceptor(payments.okHttpInterceptor()).build()
  * ```
  *
- * @param policy The policy; a request may name another by [RequestOptions].
- * @param retryHeader Do repeats carry `Retry-Attempt: n`?
- * @param idempotencyKey Is every request that needs one given an `Idempotency-Key` of its own, the same on each attempt?
+ * @param policy Policy of the requests; a request may name another by [RequestOptions].
+ * @param retryHeader Whether repeats carry `Retry-Attempt: n`.
+ * @param idempotencyKey Whether every request that needs a key gets a generated `Idempotency-Key`, the same on each attempt.
  */
 public class TidegateInterceptor @JvmOverloads constructor(
     private val policy: Policy,
@@ -64,29 +63,29 @@ public class TidegateInterceptor @JvmOverloads constructor(
             origin = with(request.url) { "$scheme://$host:$port" },
             path = { request.url.run { encodedPath + (encodedQuery?.let { "?$it" } ?: "") } },
         )
-        // On a dispatcher's thread there is nothing around; what was around the one who made the call has been kept.
+        // A dispatcher's thread has no surrounding context, so the call carries that of the code that made it.
         val around = Scope.current() ?: newer { chain.call().tag(Scope::class) }
         return OkHttpRun(said, around, chain, options.retryHeader ?: retryHeader).send()
     }
 }
 
-/** OkHttp's requests under this policy; see [TidegateInterceptor], and [tidegate] for calls that other threads carry out. */
+/** Interceptor with this policy; see [TidegateInterceptor], and [tidegate] for calls that other threads carry out. */
 public fun Policy.okHttpInterceptor(): TidegateInterceptor = TidegateInterceptor(this)
 
 /**
- * Puts a client under a policy: adds the interceptor, and keeps for it what is around the code that makes a call (a policy, a deadline, a
- * criticality), which the thread that carries out `enqueue`, and so Retrofit's suspending methods, does not know. Without it the attempts
- * of a policy around such calls multiply.
+ * Puts a client under a policy: adds the interceptor, and passes the context of the code that makes a call (a policy, a deadline, a
+ * criticality) on to the thread that carries the call out. The threads of `enqueue`, and so of Retrofit's suspending methods, do not have
+ * this context; without it the attempts of a surrounding policy multiply.
  *
- * To be called last: what listens to the client's events then goes on listening, and an `eventListener` that is set later forgets it.
+ * Call it last. It keeps the event listener that the builder has; an `eventListener` that is set later removes Tidegate's.
  *
  * ```kotlin
  * val client = OkHttpClient.Builder().tidegate(payments).build()
  * ```
  *
- * @param policy The policy; a request may name another by [RequestOptions].
- * @param retryHeader Do repeats carry `Retry-Attempt: n`?
- * @param idempotencyKey Is every request that needs one given an `Idempotency-Key` of its own, the same on each attempt?
+ * @param policy Policy of the requests; a request may name another by [RequestOptions].
+ * @param retryHeader Whether repeats carry `Retry-Attempt: n`.
+ * @param idempotencyKey Whether every request that needs a key gets a generated `Idempotency-Key`, the same on each attempt.
  */
 @JvmOverloads
 public fun OkHttpClient.Builder.tidegate(policy: Policy, retryHeader: Boolean = true, idempotencyKey: Boolean = false): OkHttpClient.Builder {
@@ -95,14 +94,14 @@ public fun OkHttpClient.Builder.tidegate(policy: Policy, retryHeader: Boolean = 
         .eventListenerFactory { call -> listening.create(call).let { newer { it + Around } ?: it } }
 }
 
-/** What OkHttp has had since 5.5; null in older ones. */
+/** Runs code that needs OkHttp 5.5; null with older versions. */
 private inline fun <T : Any> newer(work: () -> T?): T? = try {
     work()
 } catch (_: LinkageError) {
     null
 }
 
-/** Keeps what is around the code that makes a call. */
+/** Keeps the context of the code that makes a call. */
 private object Around : EventListener() {
     override fun callStart(call: Call) {
         val around = Scope.current() ?: return
@@ -110,7 +109,7 @@ private object Around : EventListener() {
     }
 }
 
-/** What became of the call that ended with this response; null where its first attempt answered. */
+/** Report of the call that ended with this response; null if its first attempt answered and nothing was held back. */
 public val Response.report: Report? get() = request.tag(Report::class.java)
 
 /** One request. */
@@ -123,23 +122,23 @@ private class OkHttpRun(
     private val request = chain.request()
     private val http = chain.call()
 
-    // The policy's repeats stand for OkHttp's own, which would multiply them.
+    // The policy repeats in place of OkHttp, whose own repeats would multiply the policy's.
     private val chain = newer { chain.withRetryOnConnectionFailure(false) } ?: chain
     private val closed: MutableSet<Any> = Collections.newSetFromMap(IdentityHashMap())
     private val watchdog = Watchdog(http)
     private var listening = false
 
-    /** Is an answer read whose body has to end by the deadline? */
+    /** Whether a body is being read that must end by the deadline. */
     private var streaming = false
 
-    /** Where nobody tells of a `cancel()`, it is asked after. */
+    /** Interval for asking an OkHttp that does not report `cancel()`, in microseconds. */
     override var lookUs = Long.MAX_VALUE
 
     fun send(): Response {
         try {
             val (id, step) = said.inheriting(Wire.SOLO).begin(around)
             val left = said.left(around)
-            // A little later than the engine's own deadline, which is asked then.
+            // A little later than the engine's own deadline, because the engine is asked then.
             if (left != null) watchdog.start(left.toLong(DurationUnit.NANOSECONDS) + 1_000_000)
             return begin(id, step)
         } catch (interrupted: InterruptedException) {
@@ -153,14 +152,14 @@ private class OkHttpRun(
     override fun start(lane: Attempt): Any? {
         cancelled()?.let { throw it }
         var chain = chain
-        // Up to whole milliseconds: the engine is asked when this time is up, not before.
+        // Rounded up to milliseconds, so that the engine is asked after this time is up, and not before.
         val ms = lane.time?.let { ((it.inWholeMicroseconds + 999) / 1000).coerceIn(1, Int.MAX_VALUE.toLong()).toInt() }
         if (ms != null) {
             chain = chain.withConnectTimeout(least(chain.connectTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
                 .withReadTimeout(least(chain.readTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
                 .withWriteTimeout(least(chain.writeTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
         }
-        val started = System.nanoTime() // OkHttp's timeouts are by this clock, and so is whether one of them was ours
+        val started = System.nanoTime() // OkHttp's timeouts use this clock, and so does the test whether one of them was Tidegate's
         try {
             return chain.proceed(outgoing(lane))
         } catch (error: IOException) {
@@ -171,7 +170,7 @@ private class OkHttpRun(
         }
     }
 
-    /** An attempt's request: equal to the first but for the retry header. */
+    /** Request of an attempt: equal to the first but for the retry header, a generated key and a body made for the repeat. */
     private fun outgoing(lane: Attempt): okhttp3.Request {
         val body = if (lane.number > 1) said.body() else null
         val repeat = lane.number > 1 && retryHeader
@@ -212,7 +211,7 @@ private class OkHttpRun(
     private fun hasBody(response: Response): Boolean =
         response.code != 101 && request.method != "HEAD" && response.body.contentLength() != 0L
 
-    /** Reads a small failed answer to its end, which keeps its connection; closes a large one. */
+    /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
     override fun release(lane: Attempt) {
         val response = lane.value as Response
         val body = response.body
@@ -231,7 +230,7 @@ private class OkHttpRun(
             if (whole) lane.value = response.newBuilder().body(kept.asResponseBody(body.contentType(), size)).build()
             else closed += response
         } catch (_: IOException) {
-            closed += response // it has failed already; the next attempt tells
+            closed += response // the response has failed already; the next attempt shows whether that lasts
         }
         body.close()
     }
@@ -249,7 +248,7 @@ private class OkHttpRun(
         return if (said.untilBody && hasBody(response) && watchdog.watches) delivered.guarded { } else delivered
     }
 
-    /** The same answer, whose body has to be read by the deadline; [end] is told what became of it. */
+    /** Copy of the response whose body must be read by the deadline. Calls [end] with the outcome. */
     private fun Response.guarded(end: (outcome: Long) -> Unit): Response {
         streaming = true
         val guarded = GuardedSource(body.source(), watchdog::fired, { Outcomes.of(it, core) }, { core.refusal(Verdict.DEADLINE, route, null, it) }) { outcome ->
@@ -263,7 +262,7 @@ private class OkHttpRun(
     private fun Response.with(report: Report): Response =
         newBuilder().request(request.newBuilder().tag(Report::class.java, report).build()).build()
 
-    /** The good answer, whose body is read under the call: its slot and its deadline last until then. */
+    /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
     override fun body(): Response {
         val response = held()!!.value as Response
         for (place in lanes.indices) if (lanes[place]?.value !== response) lanes[place] = null
@@ -277,7 +276,7 @@ private class OkHttpRun(
     private fun least(set: Int, ms: Int): Int = if (set == 0) ms else minOf(set, ms)
 }
 
-/** How often an older OkHttp is asked whether its call has been cancelled. */
+/** Interval for asking an older OkHttp whether its call has been cancelled, in microseconds. */
 private const val LOOK_US = 10_000L
 
 private class Cancelled(private val run: OkHttpRun) : EventListener() {
@@ -289,7 +288,7 @@ private class Watchdog(private val call: Call) : AsyncTimeout() {
     @Volatile var fired = false
     private var entered = false
 
-    /** Is there a deadline? */
+    /** Whether there is a deadline. */
     val watches: Boolean get() = entered || fired
 
     fun start(nanos: Long) {
@@ -306,7 +305,7 @@ private class Watchdog(private val call: Call) : AsyncTimeout() {
 
     @Volatile private var last: (() -> Unit)? = null
 
-    /** What is to be done then beside, also where it has been already. */
+    /** Sets the work to do at the timeout; runs it at once if the timeout has fired already. */
     fun afterwards(work: () -> Unit) {
         last = work
         if (fired) work()

@@ -17,15 +17,15 @@ import io.opentelemetry.api.metrics.ObservableDoubleMeasurement
 import java.util.concurrent.ConcurrentHashMap
 
 /**
- * Exports an engine's metrics by OpenTelemetry.
+ * Exports an engine's metrics to OpenTelemetry.
  *
- * They have the names of `docs/telemetry.md` with a dot after the first word, and without the suffixes that OpenTelemetry's
- * units say: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter spells them out again.
+ * Names are those of `docs/telemetry.md` with a dot after the first word, and without the suffixes that OpenTelemetry's units express:
+ * `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter adds those suffixes again.
  *
- * @param engine Whose metrics.
- * @param meterProvider Where they go; the global one by default.
- * @param maxRoutes How many routes of each policy have series of their own, 0 to 10,000. The first to ask decides.
- * @return What ends it.
+ * @param engine Engine to measure.
+ * @param meterProvider Provider of the meters; the global one by default.
+ * @param maxRoutes Routes of each policy with series of their own, 0 to 10,000. The first value for an engine applies.
+ * @return Ends the export when closed.
  */
 @JvmOverloads
 public fun instrument(

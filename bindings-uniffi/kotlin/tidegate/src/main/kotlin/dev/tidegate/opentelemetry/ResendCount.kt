@@ -9,10 +9,10 @@ import io.opentelemetry.sdk.trace.ReadableSpan
 import io.opentelemetry.sdk.trace.SpanProcessor
 
 /**
- * A span processor that sets `http.request.resend_count` on the HTTP client spans of repeats, and on no others.
+ * Span processor that sets `http.request.resend_count` on the HTTP client spans of repeats, and on no others.
  *
- * Instrumentation inside a retry layer makes a span for each attempt, and cannot know which of them repeat another; the layer
- * does. Calls within calls add up: a second attempt around a second one is resend 2.
+ * Instrumentation inside a retry layer makes a span for each attempt, but cannot know which attempts repeat another. The retry layer knows.
+ * Nested calls add up: a second attempt inside a second attempt is resend 2.
  *
  * ```kotlin
  * SdkTracerProvider.builder().addSpanProcessor(ResendCount())

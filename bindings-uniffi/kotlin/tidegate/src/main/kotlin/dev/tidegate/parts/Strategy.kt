@@ -8,22 +8,22 @@ import kotlin.time.Duration.Companion.microseconds
 import dev.tidegate.ffi.RetryStrategy as NativeStrategy
 import dev.tidegate.ffi.RetryToken as NativeToken
 
-/** What a strategy hands out for an attempt. */
+/** Token that a strategy issues for an attempt. */
 public class RetryToken internal constructor(internal val native: NativeToken) {
-    /** Attempts made so far, the first one aside. */
+    /** Number of attempts so far, without the first. */
     public val retryCount: Int get() = native.retryCount().toInt()
 
-    /** How long to wait before the attempt. */
+    /** Wait before the attempt. */
     public val retryDelay: Duration get() = native.retryDelay().toLong().microseconds
 }
 
 /**
- * What is known of a failure.
+ * Known facts about a failure.
  *
- * @property isRetrySafe May the call be repeated? Null where the error does not say.
- * @property retryAfter How long the other side asked us to wait.
- * @property isThrottling Did the other side ask for less load?
- * @property isTimeout Did the attempt run out of its time?
+ * @property isRetrySafe Whether the call may be repeated; null if the error does not say.
+ * @property retryAfter Wait that the server asked for.
+ * @property isThrottling Whether the server asked for less load.
+ * @property isTimeout Whether the attempt ran out of time.
  */
 public class ErrorInfo @JvmOverloads constructor(
     public val isRetrySafe: Boolean? = null,
@@ -33,17 +33,17 @@ public class ErrorInfo @JvmOverloads constructor(
 )
 
 /**
- * There is no further attempt.
+ * The strategy does not allow a further attempt.
  *
  * @property reason `attempts`, `not_safe` or `quota`.
- * @property retryDelay The wait there would have been, where that is known.
+ * @property retryDelay Wait before the attempt that was not allowed, if known.
  */
 public class RetryException internal constructor(public val reason: String, public val retryDelay: Duration?) :
     Exception("no further attempt: $reason")
 
 /**
- * Retry tokens, each scope with a quota of its own: the retry strategy of the Smithy SDKs (`docs/spec.md`, 2.13). A token carries
- * what an attempt needs to know. It waits for nobody: [RetryToken.retryDelay] is the caller's to wait.
+ * Retry tokens with a quota for each scope: the retry strategy of the Smithy SDKs (`docs/spec.md`, 2.13). A token carries the state that an
+ * attempt needs. The strategy does not wait: the caller waits for [RetryToken.retryDelay].
  *
  * ```kotlin
  * val strategy = RetryStrategy(Backoff { base = 25.milliseconds; jitter = BackoffJitter.NONE }) { maxAttempts = 2 }
@@ -54,13 +54,13 @@ public class RetryException internal constructor(public val reason: String, publ
  */
 public class RetryStrategy private constructor(private val native: NativeStrategy) {
     /**
-     * A new one.
+     * Makes a strategy.
      *
-     * @param backoff The delay before each retry.
-     * @param quota The quota that every scope gets one like; null for no quota.
-     * @param retryUnknown Is an error that does not say whether it is safe taken as safe?
-     * @param seed All the randomness there is; drawn where it is null.
-     * @param configure `maxAttempts`, 1 to 255, by default 3; the first one counts.
+     * @param backoff Delay before each retry.
+     * @param quota Quota of which every scope gets one; null for no quota.
+     * @param retryUnknown Whether an error counts as safe that does not say whether it is.
+     * @param seed Source of all randomness; a random seed if null.
+     * @param configure `maxAttempts`, 1 to 255, by default 3, including the first attempt.
      * @throws dev.tidegate.PolicyException if a setting is outside its range.
      */
     @JvmOverloads
@@ -72,14 +72,14 @@ public class RetryStrategy private constructor(private val native: NativeStrateg
         configure: Configure<Retry> = Configure { },
     ) : this(made("retry", ::Retry, configure) { NativeStrategy(it, seed(seed), backoff.native, quota?.native, retryUnknown) })
 
-    /** The token of a call's first attempt: no retry yet, no wait. */
+    /** Token of a call's first attempt: no retry yet, no wait. */
     @JvmOverloads
     public fun acquire(scope: String = ""): RetryToken = RetryToken(native.acquire(scope))
 
     /**
-     * The token of the next attempt, after one that failed.
+     * Token of the next attempt, after a failed one.
      *
-     * @throws RetryException if attempts, quota or safety forbid one.
+     * @throws RetryException if attempts, quota or safety forbid a further attempt.
      */
     @Throws(RetryException::class)
     public fun refresh(token: RetryToken, error: ErrorInfo): RetryToken {
@@ -91,13 +91,13 @@ public class RetryStrategy private constructor(private val native: NativeStrateg
         }
     }
 
-    /** A call has succeeded with this token: the cost of its last retry goes back to its scope. */
+    /** Records that a call has succeeded with this token. The cost of its last retry is refunded to its scope. */
     public fun recordSuccess(token: RetryToken): Unit = native.recordSuccess(token.native)
 
     /** Tokens left in a scope's quota; null without quotas. */
     @JvmOverloads
     public fun available(scope: String = ""): Int? = native.available(scope)?.toInt()
 
-    /** Another of the same state. */
+    /** Copy with the same state. */
     public fun copy(): RetryStrategy = RetryStrategy(native.copy())
 }

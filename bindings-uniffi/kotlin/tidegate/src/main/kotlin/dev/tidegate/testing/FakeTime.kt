@@ -8,25 +8,25 @@ import kotlin.time.toJavaDuration
 import kotlin.time.toKotlinDuration
 
 /**
- * Time for tests of blocking calls: it stands still, and a call that waits moves it on by its wait at once. Coroutines have
- * `runTest` and its `testTimeSource`.
+ * Time for tests of blocking calls. It stands still until a call waits, and then advances by that wait at once. Coroutines use `runTest`
+ * and its `testTimeSource`.
  */
 public class FakeTime : AbstractLongTimeSource(DurationUnit.MICROSECONDS) {
     private val us = AtomicLong()
     private val waited = AtomicLong()
 
-    /** Moves time on. */
+    /** Advances the time. */
     public fun advance(span: Duration) {
         us.addAndGet(span.inWholeMicroseconds)
     }
 
-    /** The same for Java. */
+    /** Advances the time, for Java. */
     public fun advance(span: java.time.Duration): Unit = advance(span.toKotlinDuration())
 
     /** [slept] for Java. */
     public fun getSlept(): java.time.Duration = slept.toJavaDuration()
 
-    /** How long calls have waited in all. */
+    /** Total time that calls have waited. */
     public val slept: Duration get() = with(Duration) { waited.get().microseconds }
 
     override fun read(): Long = us.get()
