@@ -33,7 +33,7 @@ export interface Store {
    * Executes one command, once. It must not repeat the command, because a failed command may have been executed.
    *
    * @param words The command's name and its arguments.
-   * The index in `words` of the key by which a cluster routes.
+   * @param key The index in `words` of the key by which a cluster routes.
    * @throws StoreError For an error reply of the store. Any other error counts as an unreachable store.
    */
   execute(words: readonly string[], key: number): StoreAnswer | PromiseLike<StoreAnswer>;
