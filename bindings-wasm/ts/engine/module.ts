@@ -230,7 +230,7 @@ export async function streamed(url: string | URL): Promise<Code> {
 export interface ReadyOptions {
   /** Whether to load the full module, for `snapshot`, `explain`, `retune` and the like. If absent, the policies decide. */
   readonly full?: boolean | undefined;
-  /** The full module (`tidegate/tidegate.wasm`) as bytes, response or URL, for hosts whose bundler drops the file. */
+  /** The full module (`tidegate/tidegate.wasm`), compiled or as bytes, response or URL, for hosts whose bundler drops the file. */
   readonly from?: string | URL | Response | Code | undefined;
 }
 
