@@ -1,26 +1,26 @@
-/// The names of the Swift proposal for retries (swift-async-algorithms), so that ours reads as more of the same.
+/// Names from the Swift proposal for retries (swift-async-algorithms), so that both read alike.
 extension Backoff {
-    /// The same delay before every retry.
+    /// Waits the same delay before every retry.
     public static func constant(_ delay: Duration) -> Backoff {
         Backoff(kind: .constant, base: delay)
     }
 
-    /// n times this delay before retry n.
+    /// Waits n times this delay before retry n.
     public static func linear(_ delay: Duration) -> Backoff {
         Backoff(kind: .linear, base: delay)
     }
 
-    /// From `initial` on, `factor` times as long before each further retry.
+    /// Waits `initial` before the first retry, and `factor` times longer before each further one.
     public static func exponential(factor: Double = 2, initial: Duration) -> Backoff {
         Backoff(kind: .exponential, base: initial, multiplier: factor)
     }
 
-    /// `initial` times n to the power of `exponent` before retry n.
+    /// Waits `initial` times n to the power of `exponent` before retry n.
     public static func polynomial(exponent: Int, initial: Duration) -> Backoff {
         Backoff(kind: .polynomial, base: initial, exponent: exponent)
     }
 
-    /// Drawn between `base` and three times the delay before.
+    /// Draws each delay between `base` and three times the delay before.
     public static func decorrelatedJitter(base: Duration) -> Backoff {
         Backoff(base: base, jitter: .decorrelated)
     }
@@ -31,17 +31,17 @@ extension Backoff {
         return copy
     }
 
-    /// The longest delay, before jitter.
+    /// Limits the delay, before jitter.
     public func maximum(_ delay: Duration) -> Backoff { with { $0.max = delay } }
-    /// Drawn between zero and the delay.
+    /// Draws the delay between zero and its full length.
     public func fullJitter() -> Backoff { with { $0.jitter = .full } }
-    /// Drawn between half the delay and the delay.
+    /// Draws the delay between half and its full length.
     public func equalJitter() -> Backoff { with { $0.jitter = .equal } }
-    /// Drawn between (1 − ratio) and (1 + ratio) times the delay.
+    /// Draws the delay between (1 − ratio) and (1 + ratio) times its length.
     public func boundedJitter(ratio: Double) -> Backoff {
         with { ($0.jitter, $0.jitterRatio) = (.bounded, ratio) }
     }
-    /// Exactly the delay.
+    /// Waits exactly the delay.
     public func withoutJitter() -> Backoff { with { $0.jitter = .off } }
 }
 

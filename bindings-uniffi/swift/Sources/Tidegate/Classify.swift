@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 #endif
 
-/// What became of an attempt, where the default does not know.
+/// Result of judging an attempt.
 public struct Outcome: Sendable, Hashable {
     /// Whether to retry, whatever the class.
     public enum Opinion: UInt64, Sendable, Hashable {
@@ -11,11 +11,11 @@ public struct Outcome: Sendable, Hashable {
         case doNot = 2
     }
 
-    /// The class, or the name of a kind that the policy declares.
+    /// Class, or the name of a kind that the policy declares.
     public var kind: Kind
-    /// Nil leaves it to the class.
+    /// Whether to retry, whatever the class; nil leaves it to the class.
     public var opinion: Opinion?
-    /// How long the other side asked us to wait.
+    /// Wait that the server asked for.
     public var retryAfter: Duration?
 
     public init(_ kind: Kind, opinion: Opinion? = nil, retryAfter: Duration? = nil) {
@@ -25,16 +25,16 @@ public struct Outcome: Sendable, Hashable {
     }
 }
 
-/// Told the value or the error of an attempt, answers what became of it, or nil for the default.
+/// Judges the value or the error of an attempt; nil for the default.
 public typealias Classify = @Sendable (Result<any Sendable, any Error>) -> Outcome?
 
-/// The outcome of an error, at its place in a word, by the rule for errors of plain functions (semantics 1.5). A status that an error
-/// carries is judged as an answer under the policy.
+/// Outcome of an error, at its bit position in a word, by the rule for errors of plain functions (semantics 1.5). A status that an error
+/// carries is judged like a response under the policy.
 func outcome(of error: any Error, under policy: Policy? = nil) -> UInt64 {
     known(error, policy) ?? word(.permanent)
 }
 
-/// What core's table says of an error, or of its causes; nil where it says nothing.
+/// Judgement of an error, or of its causes, by core's table; nil if the table does not know them.
 func known(_ error: any Error, _ policy: Policy?) -> UInt64? {
     var cause: (any Error)? = error
     for _ in 0..<ErrorsGen.deepest {
@@ -45,11 +45,11 @@ func known(_ error: any Error, _ policy: Policy?) -> UInt64? {
     return nil
 }
 
-/// What one error says by itself.
+/// Judgement of one error without its causes.
 private func own(_ error: any Error, _ policy: Policy?) -> UInt64? {
     switch error {
     case let error as Rejected:
-        // An inner policy's refusal: retryable, and no evidence about the far side.
+        // An inner policy's refusal: retryable, and no evidence about the server.
         let limited = error.cause == .rateLimited || error.cause == .throttled
         return limited ? word(.throttled, error.retryIn) : word(.conflict)
     case let error as any TidegateError: return error.httpStatus == 504 ? word(.transient) : word(.permanent)
@@ -76,7 +76,7 @@ private func word(_ kind: Kind, _ retryAfter: Duration? = nil) -> UInt64 {
 }
 
 extension Policy {
-    /// The outcome of an attempt, at its place in a word.
+    /// Outcome of an attempt, at its bit position in a word.
     func judge(_ result: Result<any Sendable, any Error>, default known: UInt64? = nil) -> UInt64 {
         if let own = judged(result) { return own }
         if let known { return known }
@@ -84,7 +84,7 @@ extension Policy {
         return 0
     }
 
-    /// What the policy's `classify` says of an attempt, at its place in a word; nil where it says nothing that can be.
+    /// Judgement of an attempt by the policy's `classify`, at its bit position in a word; nil if it returns nil or an unknown kind.
     func judged(_ result: Result<any Sendable, any Error>) -> UInt64? {
         guard let classify, let answer = classify(result) else { return nil }
         guard let kind = kinds[answer.kind] else {
@@ -94,7 +94,7 @@ extension Policy {
         return Wire.outcome(kind, opinion: answer.opinion?.rawValue ?? 0, retryAfter: answer.retryAfter)
     }
 
-    /// Says once that an answer of the policy's `classify` is ignored: no callback can break a call.
+    /// Reports once that a result of the policy's `classify` is ignored: no callback can break a call.
     private func complain(_ kind: Kind) {
         guard complained.withLock({ $0.insert(kind).inserted }) else { return }
         let known = kinds.keys.map(\.rawValue).sorted().joined(separator: ", ")

@@ -8,7 +8,7 @@ internal import TidegateNative
 /// let payments = try policies["payments"]
 /// ```
 ///
-/// Copies are the same policies: a reload is seen in all of them.
+/// Copies share the same policies, so a reload changes all of them.
 public struct Policies: Sendable {
     private struct State {
         var document: Document
@@ -25,7 +25,9 @@ public struct Policies: Sendable {
         try self.init(text, json: false, classify, engine)
     }
 
-    /// The same for JSON.
+    /// Reads a document in JSON.
+    ///
+    /// - Throws: `PolicyError` as for TOML.
     public init(json text: String, classify: Classify? = nil, engine: Engine = .shared) throws {
         try self.init(text, json: true, classify, engine)
     }
@@ -44,7 +46,7 @@ public struct Policies: Sendable {
         return document
     }
 
-    /// The policies and pools that the engine has of the document now; those that are there already stay the same.
+    /// Takes over the document's policies and pools from the engine; those that exist already remain the same objects.
     private func take(_ loaded: Loaded, _ state: inout State) {
         let (old, pools) = (state.all, state.pools)
         state.all = loaded.policies.reduce(into: [:]) { all, policy in
@@ -54,19 +56,19 @@ public struct Policies: Sendable {
         state.pools = loaded.pools.reduce(into: [:]) { $0[$1.name] = pools[$1.name] ?? Pool($1, engine: engine) }
     }
 
-    /// The names, sorted.
+    /// Names of the policies, sorted.
     public var names: [String] { state.withLock { $0.all.keys.sorted() } }
 
     /// The document's pools, by name.
     public var pools: [String: Pool] { state.withLock { $0.pools } }
 
-    /// A number for what the document says, as 16 hexadecimal digits. Processes that report the same digest go by the same settings,
-    /// in whatever language and form.
+    /// Digest of the document's settings, 16 hexadecimal digits. Processes with the same settings have the same digest, in every language
+    /// and format.
     public var digest: String { state.withLock { $0.document.digest() } }
 
-    /// A policy.
+    /// Policy with this name.
     ///
-    /// - Throws: `UnknownPolicy` with the names that there are.
+    /// - Throws: `UnknownPolicy` with the names that exist.
     public subscript(_ name: String) -> Policy {
         get throws {
             let all = state.withLock { $0.all }
@@ -75,19 +77,20 @@ public struct Policies: Sendable {
         }
     }
 
-    /// Goes over to a newer version of the document while its policies are in use: all of it, or nothing.
+    /// Applies a newer version of the document while its policies are in use: all of it, or nothing.
     ///
-    /// Policies and pools of both versions keep what they have counted, and calls in flight finish under the settings that they
-    /// began with. A policy that the newer version does not have keeps its settings, for the code that still has it.
+    /// Policies and pools of both versions keep their counts, and calls in flight finish under the settings that they began with. A policy
+    /// that is missing from the newer version keeps its settings, for code that still holds it.
     ///
-    /// - Throws: `PolicyError` with every mistake of the document, and everything that cannot go over; nothing has changed then. A
-    ///   policy keeps the pools that it names, and a pool its kind. A new name may not be that of another policy or pool of the engine.
+    /// - Throws: `PolicyError` with all mistakes of the document, and all changes that a reload cannot make; nothing has changed then. A
+    ///   reload cannot change the pools that a policy names, nor the kind of a pool. A new name must not belong to another policy or pool
+    ///   of the engine.
     @discardableResult
     public func reload(toml text: String) throws -> Reloaded {
         try reload(Self.read(text, false))
     }
 
-    /// The same for JSON.
+    /// Applies a newer version of the document, in JSON.
     @discardableResult
     public func reload(json text: String) throws -> Reloaded {
         try reload(Self.read(text, true))
@@ -109,22 +112,22 @@ public struct Policies: Sendable {
     }
 }
 
-/// What `Policies.reload` has done. Names are as the document has them: `policy.payments`, `pool.db`.
+/// Changes that `Policies.reload` has made. Names are as in the document: `policy.payments`, `pool.db`.
 public struct Reloaded: Sendable, Hashable {
-    /// What the document says now, as `Policies.digest`.
+    /// New value of `Policies.digest`.
     public let digest: String
-    /// What only the newer document has.
+    /// Names that only the newer document has.
     public let added: [String]
-    /// What both have, with other settings.
+    /// Names in both documents, with other settings.
     public let changed: [String]
-    /// What only the older document has.
+    /// Names that only the older document has.
     public let removed: [String]
 }
 
 /// A name that a document does not have.
 public struct UnknownPolicy: LocalizedError, CustomStringConvertible, Sendable, Hashable {
     public let name: String
-    /// Those that it has.
+    /// Names that the document has.
     public let known: [String]
     public var description: String { "there is no policy \"\(name)\"; there are \(known.joined(separator: ", "))" }
     public var errorDescription: String? { description }

@@ -2,13 +2,13 @@ import Foundation
 internal import TidegateNative
 internal import TidegateNativeFFI
 
-/// Something that waits, and can go on now.
+/// Something that waits and can be woken.
 protocol Waiter: AnyObject, Sendable {
     func wake()
 }
 
-/// Holds everything that policies share: routes, slots, budgets. A process has one by default; make one of your own to isolate a
-/// test or a hot upstream.
+/// State that policies share: routes, slots, budgets. A process has one engine by default. Make one of your own to isolate a test or a hot
+/// upstream.
 public final class Engine: Sendable {
     /// The engine of the process.
     public static let shared = Engine()
@@ -16,22 +16,22 @@ public final class Engine: Sendable {
     let native: TidegateNative.Engine
     let handle: UInt64
     let now: @Sendable () -> UInt64
-    /// Has it a clock of its own?
+    /// Whether the engine has a clock of its own.
     let isInjected: Bool
     let ticker: Ticker
     let seed: UInt64
     let maxRoutes: UInt32
-    /// Has anything been taken from its journal? Nil where it keeps none.
+    /// Whether anything has been taken from the journal; nil if the engine records none.
     let journals: Locked<Bool>?
     private let waiters = Locked<[UInt64: any Waiter]>([:])
     private let listeners = Locked(Listeners())
 
     /// - Parameters:
-    ///   - seed: All the randomness there is; drawn from the platform where it is left out.
-    ///   - clock: In the place of the platform's continuous clock, which counts the time that a device sleeps.
-    ///   - maxRoutes: How many routes it keeps state for, 1 to 524,288; what is outside is taken for the nearer end.
-    ///   - journal: Whether it writes down everything that is put into it: for `journal`, `replay`, and `explain` of calls that
-    ///     have ended. A journal grows by about 80 bytes an event, until it is taken, up to 100,000 inputs.
+    ///   - seed: Source of all randomness; a random seed if left out.
+    ///   - clock: Clock in place of the platform's continuous clock, which counts the time that a device sleeps.
+    ///   - maxRoutes: Routes that the engine keeps state for, 1 to 524,288. A value outside is moved to the nearer end.
+    ///   - journal: Whether to record all inputs, for `journal`, `replay`, and `explain` of calls that have ended. A journal grows by about
+    ///     80 bytes an event until it is taken, up to 100,000 inputs.
     public convenience init(
         seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000, journal: Bool = false
     ) {
@@ -56,7 +56,7 @@ public final class Engine: Sendable {
     }
 
     deinit {
-        // Whoever reads its events is not left waiting.
+        // Ends the streams, so that no reader waits for ever.
         for continuation in listeners.withLock({ $0.all.values.map(\.continuation) }) { continuation.finish() }
     }
 
@@ -70,14 +70,14 @@ public final class Engine: Sendable {
 
     private static let all = Locked<[Weak]>([])
 
-    /// Those with a clock of their own.
+    /// Engines with a clock of their own.
     static func injected() -> [Engine] {
         all.withLock { $0.compactMap(\.engine) }
     }
 
-    // What happens to every call. None of these is called under a lock that waking somebody needs.
+    // Functions that run for every call. Do not call them under a lock that waking another call needs.
 
-    /// Begins a call: its id and its first step.
+    /// Begins a call and returns its id and its first step.
     @inline(__always)
     func begin(_ route: UInt64, _ request: Request) -> (call: UInt64, step: UInt64) {
         var call: UInt64 = 0
@@ -86,13 +86,13 @@ public final class Engine: Sendable {
         return (call, step)
     }
 
-    /// Tells a call what happened: its next step. Whoever does calls `after` with it, under no lock.
+    /// Reports an event to a call and returns its next step. The caller passes the step to `after`, under no lock.
     @inline(__always)
     func tell(_ call: UInt64, _ event: UInt64) -> UInt64 {
         tidegate_on(handle, call, event, now())
     }
 
-    /// What a step has left to be done for others.
+    /// Carries out the part of a step that concerns others: wakes and events.
     @inline(__always)
     func after(_ step: UInt64) {
         if step & Wire.wakes != 0 { wake() }
@@ -105,7 +105,7 @@ public final class Engine: Sendable {
         return step
     }
 
-    /// Wakes the owners of the calls that can go on now.
+    /// Wakes the owners of the calls that can continue.
     func wake() {
         let woken = native.takeWoken()
         let ready = waiters.withLock { waiters in woken.compactMap { waiters[$0] } }
@@ -120,29 +120,29 @@ public final class Engine: Sendable {
         waiters.withLock { _ = $0.removeValue(forKey: call) }
     }
 
-    /// Calls that wait, and calls with a timer: both are zero when nothing is under way.
+    /// Number of waiting calls, and of calls with a timer. Both are zero when no call is running.
     var idle: (waiters: Int, timers: Int) {
         (waiters.withLock { $0.count }, ticker.count)
     }
 
-    // What listens.
+    // Listeners.
 
     private struct Listeners {
         var next = 0
         var all: [Int: (continuation: AsyncStream<Event>.Continuation, types: Set<String>)] = [:]
     }
 
-    /// How many listen.
+    /// Number of listeners.
     var listening: Int { listeners.withLock { $0.all.count } }
 
-    /// What happens in it from now on, until the task that reads it is cancelled, the stream is let go, or the engine is.
+    /// Events from now on. The stream ends when the task that reads it is cancelled, or the stream or the engine is released.
     ///
-    /// Nobody waits for a reader: what a slow one has no room for is left out, oldest first, and `seq` shows the gap. Events cost
-    /// nothing while nobody reads any.
+    /// A slow reader delays nobody: events beyond `buffer` are dropped, oldest first, and `seq` shows the gap. Events cost nothing while
+    /// there is no reader.
     ///
     /// - Parameters:
-    ///   - types: Which types of event; empty for all.
-    ///   - buffer: How many events wait for a slow reader, at least 1.
+    ///   - types: Types of events to receive; empty for all.
+    ///   - buffer: Number of events kept for a slow reader, at least 1.
     public func events(_ types: Set<EventType> = [], buffer: Int = 10_000) -> AsyncStream<Event> {
         let wanted = Set((types.isEmpty ? Set(EventType.allCases) : types).map(\.rawValue))
         let (stream, continuation) = AsyncStream.makeStream(
@@ -166,7 +166,7 @@ public final class Engine: Sendable {
         native.subscribe(types: listeners.all.values.reduce(into: Set()) { $0.formUnion($1.types) }.sorted())
     }
 
-    /// Hands out what has happened, in its order.
+    /// Publishes events in order.
     func publish() {
         listeners.withLock { listeners in
             if listeners.all.isEmpty { return }
@@ -179,22 +179,22 @@ public final class Engine: Sendable {
         }
     }
 
-    // What is asked now and then.
+    // Functions that run now and then.
 
-    /// The state of everything, pulled: calls, waiters, and by policy, route and pool what has happened.
+    /// Current state: calls, waiters, and the counts of each policy, route and pool.
     public func snapshot() -> Snapshot {
         Snapshot(native.snapshot(now: now()))
     }
 
-    /// What it has learned (budgets, limits, breakers, throttles), to be kept and given to `restore`.
+    /// Learned state (budgets, limits, breakers, throttles), for `restore`.
     public func save() -> SavedState {
         SavedState(at: Date(), state: native.save(now: now()))
     }
 
-    /// Goes on from a saved state, which has aged meanwhile. To be called when the policies and pools have been made, and before
+    /// Continues from a saved state, aged by the time since it was saved. Call it after the policies and pools have been made, and before
     /// the first call.
     ///
-    /// - Throws: `PolicyError` if it is no saved state, or the engine has begun calls; nothing has changed then.
+    /// - Throws: `PolicyError` if `saved` is not a saved state, or the engine has begun calls; nothing has changed then.
     @discardableResult
     public func restore(_ saved: SavedState) throws -> Restored {
         let age = min(max(Date().timeIntervalSince(saved.at), 0), 1e9)
@@ -212,7 +212,7 @@ struct Request {
     var target: UInt64 = 0
 }
 
-/// Core's mistakes as ours.
+/// Runs code that core checks, and converts its mistakes to `PolicyError`.
 func checked<T>(camelCase: Bool = true, _ work: () throws -> T) throws -> T {
     do { return try work() } catch { throw PolicyError(error, camelCase: camelCase) }
 }

@@ -1,36 +1,36 @@
 import Foundation
 internal import TidegateNative
 
-/// What every error of ours tells.
+/// Common part of all errors of Tidegate.
 ///
-/// The last answer, or the original error, is what a caller gets wherever there is one; ours are for calls refused before an
-/// attempt, and for attempts that we stopped ourselves.
+/// The caller gets the last response, or the original error, wherever there is one. Tidegate's own errors are for calls that were refused
+/// before an attempt, and for attempts that Tidegate stopped.
 ///
 /// As an `NSError` they have the failure before as `NSUnderlyingErrorKey`, as Apple's own errors do.
 public protocol TidegateError: LocalizedError, CustomNSError, CustomStringConvertible, Sendable {
     /// The kind of error, the same in every language.
     var code: String { get }
-    /// What an HTTP server would answer its own caller with.
+    /// Status that an HTTP server would return to its own client.
     var httpStatus: Int { get }
-    /// Where, why, and when to come back.
+    /// Where the error comes from, why, and when to try again.
     var details: Details { get }
-    /// The failure of the last attempt before, as it was thrown; nil where no attempt had failed.
+    /// Failure of the attempt before, as it was thrown; nil if no attempt had failed.
     var lastError: (any Error)? { get }
 }
 
-/// Where, why, and when to come back.
+/// Where an error comes from, why, and when to try again.
 public struct Details: Sendable, Hashable {
-    /// In words.
+    /// The error in words.
     public let message: String
-    /// The verdict of the engine, finer than `code`: a bulkhead refuses with `queueFull` or `acquireTimeout`.
+    /// Verdict of the engine, finer than `code`: a bulkhead refuses with `queueFull` or `acquireTimeout`.
     public let reason: Verdict?
-    /// After this time another try would make sense.
+    /// Time after which another try makes sense.
     public let retryIn: Duration?
-    /// The moment from which another try would make sense.
+    /// Moment from which another try makes sense.
     public let retryAt: Date?
-    /// The policy's name.
+    /// Name of the policy.
     public let policy: String
-    /// The route's key.
+    /// Key of the route.
     public let route: String
 }
 
@@ -51,7 +51,7 @@ extension TidegateError {
 
 /// The call was refused before any attempt.
 public struct Rejected: TidegateError {
-    /// What refused it.
+    /// Component that refused a call.
     public enum Cause: String, Sendable, Hashable, CaseIterable {
         /// The rate limit is used up.
         case rateLimited = "rate_limited"
@@ -65,11 +65,11 @@ public struct Rejected: TidegateError {
         case forcedOpen = "forced_open"
         /// Too many calls are held already.
         case holdFull = "hold_full"
-        /// The shared store is gone, and the policy says to refuse.
+        /// The shared store is unreachable, and the policy refuses calls without it.
         case storeUnavailable = "store_unavailable"
     }
 
-    /// What refused it.
+    /// Component that refused the call.
     public let cause: Cause
     public let details: Details
     public let lastError: (any Error)?
@@ -85,7 +85,7 @@ public struct CostAboveBurst: TidegateError {
     public var httpStatus: Int { 503 }
 }
 
-/// The call was given up, because nothing was heard of it for so long.
+/// The call was abandoned: the engine received no event of it for too long.
 public struct CallLost: TidegateError {
     public let details: Details
     public let lastError: (any Error)?
@@ -93,7 +93,7 @@ public struct CallLost: TidegateError {
     public var httpStatus: Int { 503 }
 }
 
-/// The last attempt ran out of `attemptTimeout`, and we stopped it.
+/// The last attempt exceeded `attemptTimeout`, and Tidegate stopped it.
 public struct AttemptTimeout: TidegateError {
     public let details: Details
     public let lastError: (any Error)?
@@ -109,7 +109,7 @@ public struct DeadlineExceeded: TidegateError {
     public var httpStatus: Int { 504 }
 }
 
-/// A policy, a pool or a document that cannot be, with every mistake there is.
+/// An invalid policy, pool or document, with all its mistakes.
 public struct PolicyError: LocalizedError, CustomStringConvertible, Sendable, Hashable {
     /// One mistake: the key, the value and the rule that it breaks.
     public struct Mistake: Sendable, Hashable {
@@ -118,7 +118,7 @@ public struct PolicyError: LocalizedError, CustomStringConvertible, Sendable, Ha
         public let rule: String
     }
 
-    /// Every mistake there is.
+    /// All mistakes.
     public let mistakes: [Mistake]
     public var description: String {
         mistakes.map { $0.key.isEmpty ? $0.rule : "\($0.key) = \($0.value): \($0.rule)" }.joined(separator: "; ")
@@ -129,15 +129,15 @@ public struct PolicyError: LocalizedError, CustomStringConvertible, Sendable, Ha
         self.mistakes = mistakes
     }
 
-    /// One mistake of a host's own keys.
+    /// Makes an error of one mistake in a key that core does not know.
     init(_ key: String, _ value: String, _ rule: String) {
         self.init([Mistake(key: key, value: value, rule: rule)])
     }
 
-    /// Core's mistakes, in Swift's names where the author has used those.
+    /// Converts core's mistakes, in Swift's names if the author has used those.
     init(_ error: any Error, camelCase: Bool = true) {
         guard let invalid = error as? Invalid else {
-            // Nothing of core's: its binding could not be talked to.
+            // Not an error of core: the binding to it failed.
             mistakes = [Mistake(key: "", value: "", rule: "\(error)")]
             return
         }
@@ -150,7 +150,7 @@ public struct PolicyError: LocalizedError, CustomStringConvertible, Sendable, Ha
         }
     }
 
-    /// `max_attempts` as Swift has it, wherever it stands in a text.
+    /// Replaces names such as `max_attempts` in a text by Swift's.
     static func camel(_ text: String) -> String {
         var out = "", word = ""
         func flush() {

@@ -1,14 +1,14 @@
-/// Which errors a fallback stands in for. Never for a cancellation.
+/// Selects the errors that run a fallback. A cancellation never does.
 public typealias FallbackOn = @Sendable (any Error) -> Bool
 
 extension Policy {
-    /// The same as `run`, with something to fall back on. It gets the final error, runs outside the policy, and not after a
-    /// cancellation. That it stood in is counted in metrics and told as an event.
+    /// Runs an operation, and `fallback` if the call fails. The fallback receives the final error and runs outside the policy. It does not
+    /// run after a cancellation. Its use is counted in metrics and reported as an event.
     ///
     /// - Parameters:
-    ///   - on: Which errors it stands in for. Where nothing is said: refusals, what ran out of its time, and failures that may pass,
-    ///     as in every language. A failure that nothing has judged may be a bug, which it would hide; `classify` says otherwise.
-    ///   - fallback: What the caller gets in the place of the error. What it throws is the caller's, as it is.
+    ///   - on: Errors that run the fallback. If nil: refusals, calls that ran out of time, and failures that may pass, as in every
+    ///     language. Other errors may be bugs, which a fallback would hide; they run it only if `classify` has judged them.
+    ///   - fallback: Result for the caller in place of the error. Its own error is thrown to the caller as it is.
     public func run<T: Sendable>(
         _ options: CallOptions = CallOptions(), on: FallbackOn? = nil,
         fallback: @Sendable (any Error) async throws -> T,
@@ -17,7 +17,7 @@ extension Policy {
         try await ended(options, on: on, fallback: fallback, operation).result.get()
     }
 
-    /// The same, with what became of the call; `replaced` keeps the error that the fallback stood in for.
+    /// Runs an operation, and `fallback` if the call fails. Returns the report too; `replaced` keeps the error that the fallback replaced.
     public func ended<T: Sendable>(
         _ options: CallOptions = CallOptions(), on: FallbackOn? = nil,
         fallback: @Sendable (any Error) async throws -> T,
@@ -35,7 +35,7 @@ extension Policy {
         return Ended(result: result, report: ended.report, replaced: error, call: ended.call)
     }
 
-    /// Does it stand in for this end of a call, where its caller has not said for which? Core says so.
+    /// Whether a fallback replaces this error, if the caller has not selected the errors itself. Core decides.
     private func fallsBack(_ error: any Error) -> Bool {
         if let ours = error as? any TidegateError, !(error is AttemptTimeout) {
             return ours.reason.map { asked($0, failure: nil, judged: false) } ?? false

@@ -1,8 +1,8 @@
 import Foundation
 
-/// A value behind a lock that is held for a few instructions, and never while code of somebody else runs.
+/// A value behind a lock. The lock is held for a few instructions, and never while user code runs.
 ///
-/// Unchecked: `value` is touched under the lock only. (`Mutex`, which the compiler knows, needs iOS 18.)
+/// Unchecked: `value` is only used under the lock. (`Mutex`, which the compiler knows, needs iOS 18.)
 package final class Locked<Value>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value

@@ -1,7 +1,7 @@
 internal import TidegateNative
 
-/// Metrics: the series of `docs/telemetry.md`, counted from its making on and read whenever somebody scrapes. They cost nothing
-/// while nobody has made one of these.
+/// Metrics of an engine: the series of `docs/telemetry.md`. The engine starts counting when the first `Metrics` of it is made; before that
+/// they cost nothing.
 ///
 /// ```swift
 /// let metrics = try Metrics(engine)
@@ -13,41 +13,41 @@ public struct Metrics: Sendable {
     /// All series of one name.
     public struct Family: Sendable, Hashable {
         public enum Instrument: String, Sendable, Hashable, CaseIterable {
-            /// Only ever grows.
+            /// Total that only grows.
             case counter
-            /// A level.
+            /// Current value.
             case gauge
             /// Counts by `Metrics.bounds`, and a sum.
             case histogram
         }
 
-        /// The same for every backend and language.
+        /// Name, the same for every backend and language.
         public let name: String
         public let instrument: Instrument
-        /// Its labels beside `policy` and `route`, which all have.
+        /// Labels beside `policy` and `route`, which all families have.
         public let labels: [String]
-        /// What it says, in one sentence.
+        /// Meaning, in one sentence.
         public let meaning: String
     }
 
-    /// What a series says.
+    /// Value of a series.
     public enum Reading: Sendable, Hashable {
-        /// A counter's or a gauge's.
+        /// Value of a counter or a gauge.
         case number(Double)
-        /// How many were at most each of `Metrics.bounds` but more than the one before, and at the end how many were more; and
-        /// their sum in seconds.
+        /// Number of values in each bucket: at most this one of `Metrics.bounds`, but above the one before. The last bucket has the values
+        /// above all bounds. `sum` is in seconds.
         case histogram(counts: [UInt64], sum: Double)
     }
 
     /// One series.
     public struct Series: Sendable, Hashable {
         public let family: Family
-        /// Names and values: `policy` (empty for a pool that policies share), `route` (its key, or `other`; a pool's name), and those
+        /// Names and values: `policy` (empty for a pool that policies share), `route` (its key, or `other`; for a pool its name), and those
         /// of the family, in this order.
         public let labels: [(name: String, value: String)]
         public let reading: Reading
 
-        /// The value of a label.
+        /// Value of a label.
         public subscript(_ label: String) -> String? { labels.first { $0.name == label }?.value }
 
         public static func == (one: Series, other: Series) -> Bool {
@@ -70,13 +70,13 @@ public struct Metrics: Sendable {
     /// The upper bounds of histograms, in seconds.
     public static let bounds = metricBounds()
 
-    /// The engine that they are about.
+    /// Engine to measure.
     public let engine: Engine
 
-    /// Counts from now on.
+    /// Starts counting.
     ///
-    /// - Parameter maxRoutes: How many routes of each policy have series of their own, 0 to 10,000; all others share `other`. The
-    ///   first to ask decides for an engine.
+    /// - Parameter maxRoutes: Routes of each policy with series of their own, 0 to 10,000; all others share `other`. The first value for an
+    ///   engine applies.
     /// - Throws: `PolicyError` if `maxRoutes` is out of range.
     public init(_ engine: Engine = .shared, maxRoutes: Int = 20) throws {
         guard 0...10_000 ~= maxRoutes else {
@@ -86,7 +86,7 @@ public struct Metrics: Sendable {
         engine.native.measure(maxRoutes: UInt32(maxRoutes))
     }
 
-    /// All series there are, now.
+    /// Reads all series.
     public func read() -> [Series] {
         engine.publish()
         return engine.native.series(now: engine.now()).map { series in
@@ -102,7 +102,7 @@ public struct Metrics: Sendable {
         }
     }
 
-    /// All series there are, now, in the text format that Prometheus scrapes.
+    /// Reads all series, in the text format that Prometheus scrapes.
     public func prometheus() -> String {
         var text = ""
         var family: Family?

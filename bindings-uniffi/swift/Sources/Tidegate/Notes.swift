@@ -1,16 +1,16 @@
 import Foundation
 
-/// What became of a call, beside its result: Swift's errors are values, so that nothing can be written on them.
+/// How a call ended. It is beside the result and not in the error, because Swift's errors are values that cannot carry it.
 public struct Report: Sendable, Hashable {
-    /// How many attempts were started.
+    /// Number of attempts started.
     public let attempts: Int
-    /// Why it ended as it did.
+    /// Why the call ended.
     public let reason: Verdict
-    /// Why there was no further attempt, in words; nil where nothing was held back.
+    /// Why there was no further attempt, in words; nil if nothing was held back.
     public let note: String?
-    /// After this time another try would make sense.
+    /// Time after which another try makes sense.
     public let retryIn: Duration?
-    /// The moment from which another try would make sense.
+    /// Moment from which another try makes sense.
     public let retryAt: Date?
 
     init(attempts: Int, reason: Verdict, note: String? = nil, retryIn: Duration? = nil) {
@@ -22,14 +22,14 @@ public struct Report: Sendable, Hashable {
     }
 }
 
-/// A span as people write it: `120 s`, `0.25 s`.
+/// Formats a span: `120 s`, `0.25 s`.
 private func seconds(_ span: Duration) -> String {
     let number = span.microseconds / 1e6
     return number == number.rounded() && number < 1e15 ? "\(Int(number)) s" : "\(number) s"
 }
 
 extension Verdict {
-    /// Why there was no further attempt, or nil where nothing was held back.
+    /// Why there was no further attempt; nil if nothing was held back.
     func note(attempts: Int, retryIn: Duration?, maxRetryAfter: () -> Duration?) -> String? {
         switch self {
         case .attempts: return attempts == 1 ? nil : "gave up after \(attempts) attempts"
@@ -51,7 +51,7 @@ extension Verdict {
         }
     }
 
-    /// The error of a call that has no result of its own.
+    /// Error of a call that has no result of its own.
     func refusal(_ policy: Policy, route: String, retryIn: Duration?, last: (any Error)?) -> any Error {
         var text = "\(words) (policy \"\(policy.name)\", route \(quoted(route))"
         if cause == .bulkheadFull {
@@ -67,7 +67,7 @@ extension Verdict {
         if let cause { return Rejected(cause: cause, details: details, lastError: last) }
         switch self {
         case .deadlineBefore, .deadlineQueued, .deadline:
-            // The attempt that the deadline stopped has not failed by itself; the one before it may have.
+            // An attempt that the deadline stopped has not failed by itself; the one before it may have.
             let stopped = last as? AttemptTimeout
             return DeadlineExceeded(details: details, lastError: stopped == nil ? last : stopped?.lastError)
         case .costAboveBurst: return CostAboveBurst(details: details, lastError: nil)
@@ -120,7 +120,7 @@ extension AttemptTimeout {
     }
 }
 
-/// A text in quotes. Somebody else may have chosen it, so what would steer a terminal or a log is written out.
+/// Quotes a text. It may come from outside, so characters that would control a terminal or a log are escaped.
 func quoted(_ text: String) -> String {
     var out = "\""
     for scalar in text.unicodeScalars {

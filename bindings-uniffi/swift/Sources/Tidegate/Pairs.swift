@@ -3,7 +3,7 @@ internal import TidegateNative
 
 /// A bound that can be switched off.
 public enum Bound<Value: Sendable & Hashable>: Sendable, Hashable {
-    /// At most, or for at most, this.
+    /// At most this value, or at most this long.
     case at(Value)
     /// No bound.
     case unbounded
@@ -22,14 +22,14 @@ extension Bound: ExpressibleByFloatLiteral where Value: ExpressibleByFloatLitera
 }
 
 extension Bound where Value == Duration {
-    /// At most this many seconds.
+    /// At most this number of seconds.
     public static func seconds(_ seconds: Double) -> Self { .at(.seconds(seconds)) }
-    /// At most this many milliseconds.
+    /// At most this number of milliseconds.
     public static func milliseconds(_ milliseconds: Double) -> Self { .at(.milliseconds(milliseconds)) }
 }
 
 extension Duration {
-    /// As core counts it.
+    /// Microseconds, core's unit of time.
     var microseconds: Double {
         let (seconds, attoseconds) = components
         return Double(seconds) * 1e6 + Double(attoseconds) / 1e12
@@ -41,8 +41,8 @@ extension Duration {
 }
 
 extension [Pair] {
-    /// Refuses what needs a store that a fleet shares: there is no host for one in Swift, and without one core would go by `onLoss`
-    /// for ever, which nobody means.
+    /// Rejects settings that need a fleet's shared store. Swift has no host for one, and without a host core would always decide by
+    /// `onLoss`, which is never intended.
     func noFleet(camelCase: Bool = true) throws {
         let named = camelCase ? PolicyError.camel : { $0 }
         let wrong = filter { $0.key.hasSuffix("store") && $0.value == .word(value: "fleet") }
@@ -55,7 +55,7 @@ extension [Pair] {
 /// Settings as core takes them.
 struct Pairs: Sendable {
     private(set) var list: [Pair] = []
-    /// Do they start from a preset?
+    /// Whether the settings start from a preset.
     var preset: Bool
     var count: Int { list.count }
 
@@ -103,19 +103,19 @@ struct Pairs: Sendable {
         for count in counts { add(key, count) }
     }
 
-    /// In the order of their names, which is the order of their numbers.
+    /// Adds kinds in the order of their names, which is the order of their numbers.
     mutating func add(_ key: String, _ kinds: [String: Base]?) {
         guard let kinds else { return }
         if kinds.isEmpty { add(key, "") }
         for (name, base) in kinds.sorted(by: { $0.key < $1.key }) { add(key, "\(name)=\(base.rawValue)") }
     }
 
-    /// A component that is there, though all its keys are left to core.
+    /// Adds a component that is present although all its keys are left to core.
     mutating func present(since before: Int, _ key: String, _ value: TidegateNative.Value, inPresets: Bool) {
         if count == before && !(preset && inPresets) { add(key, value) }
     }
 
-    /// The same for a pool, whose keys stand without the name of their table.
+    /// Pairs for a pool, whose keys do not have the name of their table.
     func without(_ table: String) -> [Pair] {
         list.map { pair in
             Pair(key: pair.key.hasPrefix(table) ? String(pair.key.dropFirst(table.count)) : pair.key, value: pair.value)

@@ -2,15 +2,15 @@ import Foundation
 internal import TidegateNative
 
 extension Parts {
-    /// What an error says about itself.
+    /// Known facts about a failure.
     public struct ErrorInfo: Sendable, Hashable {
-        /// May it be retried? Nil where the error does not say.
+        /// Whether the call may be repeated; nil if the error does not say.
         public var isRetrySafe: Bool?
-        /// The wait that the server asked for.
+        /// Wait that the server asked for.
         public var retryAfter: Duration?
-        /// Did the server ask for less load?
+        /// Whether the server asked for less load.
         public var isThrottlingError: Bool
-        /// Did our own timeout end it?
+        /// Whether the caller's own timeout ended the attempt.
         public var isTimeoutError: Bool
 
         public init(
@@ -23,22 +23,22 @@ extension Parts {
         }
     }
 
-    /// There is no further attempt.
+    /// The strategy does not allow a further attempt.
     public struct RetryError: LocalizedError, CustomStringConvertible, Sendable, Hashable {
         /// `attempts` (used up), `quota` (spent), or `not_safe` (or not known to be).
         public let reason: String
-        /// With `quota`, the wait that there would have been.
+        /// With `quota`, the wait before the attempt that was not allowed.
         public let retryDelay: Duration?
         public var description: String { "no further attempt: \(reason)" }
         public var errorDescription: String? { description }
     }
 
-    /// What a strategy hands out for an attempt.
+    /// Token that a strategy issues for an attempt.
     public struct RetryToken: Sendable {
         let native: TidegateNative.RetryToken
         /// Retries so far: 0 for the first attempt.
         public var retryCount: Int { Int(native.retryCount()) }
-        /// The wait before the attempt, which is the caller's to sit out.
+        /// Wait before the attempt; the caller waits.
         public var retryDelay: Duration { Duration(exact: native.retryDelay()) }
     }
 
@@ -47,10 +47,10 @@ extension Parts {
         private let native: TidegateNative.RetryStrategy
 
         /// - Parameters:
-        ///   - maxAttempts: Attempts in all, the first one counts; nil is core's default.
-        ///   - quota: The quota that every scope gets one like; nil for none.
-        ///   - retryUnknown: Is an error that does not say whether it is safe taken as safe?
-        /// - Throws: `PolicyError` with every mistake there is.
+        ///   - maxAttempts: Number of attempts, including the first; nil for core's default.
+        ///   - quota: Quota of which every scope gets one; nil for none.
+        ///   - retryUnknown: Whether an error counts as safe that does not say whether it is.
+        /// - Throws: `PolicyError` with all mistakes.
         public init(
             maxAttempts: Int? = nil, backoff: Backoff? = nil, quota: RetryQuota?, retryUnknown: Bool = false,
             seed: UInt64? = nil
@@ -63,7 +63,7 @@ extension Parts {
             }
         }
 
-        /// The same with core's default quota.
+        /// Makes a strategy with core's default quota.
         public convenience init(
             maxAttempts: Int? = nil, backoff: Backoff? = nil, retryUnknown: Bool = false, seed: UInt64? = nil
         ) throws {
@@ -73,12 +73,12 @@ extension Parts {
 
         private init(_ native: TidegateNative.RetryStrategy) { self.native = native }
 
-        /// The token of a call's first attempt: no retry yet, no wait.
+        /// Token of a call's first attempt: no retry yet, no wait.
         public func acquireInitialToken(scope: String = "") -> RetryToken { RetryToken(native: native.acquire(scope: scope)) }
 
-        /// The token of the next attempt, after one that failed.
+        /// Token of the next attempt, after a failed one.
         ///
-        /// - Throws: `RetryError` if attempts, quota or safety forbid one.
+        /// - Throws: `RetryError` if attempts, quota or safety forbid a further attempt.
         public func refresh(_ token: RetryToken, _ error: ErrorInfo) throws -> RetryToken {
             let refreshed = native.refresh(
                 token: token.native, safe: error.isRetrySafe, retryAfter: error.retryAfter?.span,
@@ -89,7 +89,7 @@ extension Parts {
             }
         }
 
-        /// A call has succeeded with this token: the cost of its last retry goes back to its scope.
+        /// Records that a call has succeeded with this token. The cost of its last retry is refunded to its scope.
         public func recordSuccess(_ token: RetryToken) { native.recordSuccess(token: token.native) }
         /// Tokens left in a scope's quota; nil without quotas.
         public func available(scope: String = "") -> Int? { native.available(scope: scope).map(Int.init) }
