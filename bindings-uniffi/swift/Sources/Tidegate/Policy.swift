@@ -1,19 +1,19 @@
 import Foundation
 internal import TidegateNative
 
-/// What a call says of itself.
+/// Options of a call.
 public struct CallOptions: Sendable, Hashable {
-    /// The key that state is kept under: an origin, an endpoint, a tenant. For requests, their origin.
+    /// Key under which limits and statistics are kept: an origin, an endpoint, a tenant. For requests, their origin.
     public var route: String?
-    /// The call ends by this time from its beginning on; the policy's own deadline and those around it hold too.
+    /// Time for the whole call, from its beginning. The policy's own deadline and the surrounding ones apply too.
     public var deadline: Duration?
-    /// How much it matters where queues have to choose.
+    /// Importance where queues have to choose.
     public var criticality: Criticality?
-    /// Tokens of a rate limit that it takes.
+    /// Tokens that the call takes from a rate limit.
     public var cost: UInt16
-    /// May it happen twice? Nil: a closure may, a request by its method or its idempotency key.
+    /// Whether the call may happen twice. If nil, a closure may; for a request its method or its idempotency key decides.
     public var idempotent: Bool?
-    /// Can it be made a second time at all?
+    /// Whether the call can be made a second time at all.
     public var replayable: Bool
 
     public init(
@@ -29,24 +29,24 @@ public struct CallOptions: Sendable, Hashable {
     }
 }
 
-/// What an operation is told of the attempt that it makes.
+/// The attempt that an operation is about to make.
 public struct Attempt: Sendable, Hashable {
-    /// Its number, from 1 on.
+    /// Number of the attempt, from 1.
     public let number: Int
-    /// The time that it has; nil without end.
+    /// Time limit of the attempt; nil if there is none.
     public let remaining: Duration?
 }
 
-/// A result, and what became of the call that it comes from.
+/// Result of a call, with its report.
 public struct Ended<Value: Sendable>: Sendable {
-    /// The value of the attempt that decided, or its error, or an error of ours.
+    /// Value or error of the deciding attempt, or an error of Tidegate.
     public let result: Result<Value, any Error>
     public let report: Report
-    /// The error that a fallback has stood in for, or was to and has failed itself; nil without one.
+    /// Error that a fallback was called for, even if the fallback itself has failed; nil if none was called.
     public let replaced: (any Error)?
-    /// The call's number, as events have it and `Engine.explain` takes it; 0 where none was begun.
+    /// Number of the call, as in events and for `Engine.explain`; 0 if no call was begun.
     public let call: UInt64
-    /// Is the error the policy's, and not what the operation has thrown?
+    /// Whether the error is the policy's, and not the operation's.
     let isOurs: Bool
 
     init(
@@ -56,11 +56,11 @@ public struct Ended<Value: Sendable>: Sendable {
     }
 }
 
-/// A named set of components: what happens around a call. One policy serves any number of tasks at once.
+/// A named set of components around a call. One policy serves any number of tasks at once.
 public final class Policy: Sendable {
-    /// Its name in errors and telemetry.
+    /// Name in errors and telemetry.
     public let name: String
-    /// The engine that keeps its state.
+    /// Engine that keeps the policy's state.
     public let engine: Engine
     let number: UInt32
     let classify: Classify?
@@ -69,9 +69,9 @@ public final class Policy: Sendable {
     private let routes = Locked<[String: UInt64]>([:])
     private static let fresh = Locked(0)
 
-    /// A policy with these settings.
+    /// Makes a policy with these settings.
     ///
-    /// - Throws: `PolicyError` with every mistake there is: the key, the value and the rule.
+    /// - Throws: `PolicyError` with all mistakes, each with its key, value and rule.
     public convenience init(
         _ name: String?, _ settings: Settings, classify: Classify? = nil, engine: Engine = .shared
     ) throws {
@@ -90,13 +90,13 @@ public final class Policy: Sendable {
         self.init(name, number, classify, engine)
     }
 
-    /// A policy that the engine has.
+    /// Makes a policy that the engine has already.
     init(_ name: String, _ number: UInt32, _ classify: Classify?, _ engine: Engine) {
         (self.name, self.engine, self.number, self.classify) = (name, engine, number, classify)
         known = Locked(Self.kinds(engine, number))
     }
 
-    /// The numbers of the names that `classify` may answer.
+    /// Numbers of the kinds that `classify` may return.
     var kinds: [Kind: UInt64] { known.withLock { $0 } }
 
     private static func kinds(_ engine: Engine, _ number: UInt32) -> [Kind: UInt64] {
@@ -107,20 +107,20 @@ public final class Policy: Sendable {
         return kinds
     }
 
-    /// Asks for what is kept of settings, which have changed.
+    /// Reads settings from the engine again that have changed.
     func refresh() {
         let kinds = Self.kinds(engine, number)
         known.withLock { $0 = kinds }
     }
 
-    /// Makes a call: as many attempts of `operation` as the policy allows and needs.
+    /// Makes a call: as many attempts of `operation` as the policy allows and the call needs.
     ///
-    /// When it returns, no attempt runs any more. Attempts are stopped by cancelling their task, and unwind before that; until then they
-    /// keep their slot, at most 60 s, so that a limit counts what really runs. One that
-    /// has a timer, and every repeat, runs in a task of its own, which inherits priority and task-local values.
+    /// When `run` returns, no attempt is running any more. Attempts are stopped by cancelling their task, and end before that. Until then
+    /// they keep their slot, at most 60 s, so a limit counts the attempts that are really running. An attempt with a timer, and every
+    /// repeat, runs in a task of its own, which inherits priority and task-local values.
     ///
-    /// - Returns: What `operation` returned.
-    /// - Throws: The error of `operation`, as it is, where there is one; else `Rejected`, `DeadlineExceeded`, `AttemptTimeout`,
+    /// - Returns: Result of `operation`.
+    /// - Throws: The error of `operation`, as it is, if there is one; else `Rejected`, `DeadlineExceeded`, `AttemptTimeout`,
     ///   `CostAboveBurst` or `CallLost`; `CancellationError` if the task is cancelled before an attempt.
     public func run<T: Sendable>(
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
@@ -128,7 +128,7 @@ public final class Policy: Sendable {
         try await ended(options, operation).result.get()
     }
 
-    /// The same, with what became of the call: how many attempts, and why there was no further one.
+    /// Makes a call and returns its report too: how many attempts, and why there was no further one.
     public func ended<T: Sendable>(
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async -> Ended<T> {
@@ -138,10 +138,10 @@ public final class Policy: Sendable {
         return await make(options, flags: flags, operation: operation, judge: judge)
     }
 
-    /// How a good value is looked at; nil where it is simply good.
+    /// Judges the result of an attempt. If there is no judge, every value is good.
     typealias Judge = @Sendable (Result<any Sendable, any Error>) -> UInt64
 
-    /// A call with flags of its own.
+    /// Makes a call with its own flags.
     func make<T: Sendable>(
         _ options: CallOptions, flags: UInt64, path: String? = nil,
         operation: @escaping @Sendable (Attempt) async throws -> T, judge: Judge?
@@ -176,7 +176,7 @@ public final class Policy: Sendable {
         return await run.first(call)
     }
 
-    /// The deadline of a call that begins now, on the engine's clock.
+    /// Deadline of a call that begins now, on the engine's clock.
     func ends(_ options: CallOptions) -> UInt64? {
         let spans = [span("deadline")?.microseconds, options.deadline?.microseconds, Scope.current?.left(engine)]
         return spans.compactMap { $0 }.min().map { engine.now() + UInt64(min(max($0, 0), 1e15)) }
@@ -187,7 +187,7 @@ public final class Policy: Sendable {
         return engine.begin(route, request)
     }
 
-    /// Tells core that a fallback has stood in for an error, or was to.
+    /// Reports to core that a fallback ran, and whether it returned a result.
     func noteFallback(_ key: String?, _ worked: Bool) {
         engine.native.noteFallback(route: route(key ?? "default"), ok: worked, now: engine.now())
         engine.publish()
@@ -203,10 +203,10 @@ public final class Policy: Sendable {
         return route
     }
 
-    /// Gives the policy other settings, while it is in use. They say all of it: what is left out has its default again. Calls in
-    /// flight finish under the settings that they began with; limits and budgets, which calls share, change at once.
+    /// Changes the settings of the policy while it is in use. `settings` must contain all of them: those left out return to their defaults.
+    /// Calls in flight finish under the settings that they began with. Limits and budgets, which calls share, change at once.
     ///
-    /// - Throws: `PolicyError` with every mistake there is; the policy stays as it was.
+    /// - Throws: `PolicyError` with all mistakes; the policy is unchanged then.
     public func retune(_ settings: Settings) throws {
         var pairs = Pairs(preset: settings.preset != nil)
         settings.write(&pairs)
@@ -217,8 +217,8 @@ public final class Policy: Sendable {
         engine.publish()
     }
 
-    /// Refuses all calls, or those of one route, before anything else is asked, until it is told `false`. Calls that wait are
-    /// refused too, and those that have started finish without further attempts.
+    /// Refuses all calls, or those of one route, before any other component is asked, until it is called with `false`. Waiting calls are
+    /// refused too. Calls that have started finish without further attempts.
     public func forceOpen(_ on: Bool = true, route: String? = nil) {
         let which = route.map { engine.native.route(policy: number, key: $0, now: engine.now()) }
         engine.native.forceOpen(policy: number, route: which, on: on, now: engine.now())
@@ -226,38 +226,39 @@ public final class Policy: Sendable {
         engine.publish()
     }
 
-    /// What it does, in words: its components in their order, the most that a call waits and costs, and what may not be meant.
+    /// Describes the policy in words: its components in order, the longest wait and the highest cost of a call, and settings that may be
+    /// mistakes.
     public func explain() -> String {
         engine.native.explain(policy: number)
     }
 
-    /// The number that is in force for a key; spans in microseconds.
+    /// Number in force for a key; spans are in microseconds.
     func setting(_ key: String) -> Double? {
         guard case .number(let value) = engine.native.setting(policy: number, key: key) else { return nil }
         return value
     }
 
-    /// The word that is in force for a key.
+    /// Word in force for a key.
     func word(_ key: String) -> String? {
         guard case .word(let value) = engine.native.setting(policy: number, key: key) else { return nil }
         return value
     }
 
-    /// The span that is in force for a key.
+    /// Span in force for a key.
     func span(_ key: String) -> Duration? {
         setting(key).map { .microseconds($0) }
     }
 }
 
-/// One component for several policies: one queue, one bucket or one budget for all their routes. Policies name it, and keep how long
-/// they wait.
+/// One component for several policies: one queue, one bucket or one budget for all their routes. Each policy that names it keeps its own
+/// limit for waiting.
 public final class Pool: Sendable {
-    /// Its name, the same for all policies of the engine.
+    /// Name of the pool, unique in its engine.
     public let name: String
-    /// The engine that keeps its state, and that of its policies.
+    /// Engine that keeps the state of the pool and of its policies.
     public let engine: Engine
 
-    /// - Throws: `PolicyError` with every mistake there is, or where the name is taken with other settings.
+    /// - Throws: `PolicyError` with all mistakes, or if the name is taken with other settings.
     public init(_ name: String, _ settings: PoolSettings, engine: Engine = .shared) throws {
         (self.name, self.engine) = (name, engine)
         let (kind, table, pairs) = settings.parts
@@ -267,14 +268,15 @@ public final class Pool: Sendable {
         }
     }
 
-    /// A pool that the engine has.
+    /// Makes a pool that the engine has already.
     init(_ taken: NamedPool, engine: Engine) {
         (name, self.engine) = (taken.name, engine)
     }
 
-    /// Gives it other settings, all of them anew. What is counted stays counted, and a limit that grows admits waiters at once.
+    /// Changes the settings of the pool. `settings` must contain all of them. Counts are kept, and a higher limit admits waiting calls at
+    /// once.
     ///
-    /// - Throws: `PolicyError` with every mistake there is; the pool stays as it was.
+    /// - Throws: `PolicyError` with all mistakes; the pool is unchanged then.
     public func retune(_ settings: PoolSettings) throws {
         let (kind, table, pairs) = settings.parts
         try pairs.list.noFleet()

@@ -3,15 +3,15 @@ import Foundation
 import FoundationNetworking
 #endif
 
-/// What a request says of itself.
+/// Options of a request.
 public struct RequestOptions: Sendable {
-    /// As any call. Its route is the request's origin where it is nil.
+    /// Options that any call has. If the route is nil, it is the request's origin.
     public var call: CallOptions
-    /// Makes the body anew for each attempt, for bodies that can be read once only (`httpBodyStream`).
+    /// Makes the body of each attempt, for bodies that can be read only once (`httpBodyStream`).
     public var bodyStream: (@Sendable () -> InputStream)?
-    /// Do repeats carry `Retry-Attempt: n`?
+    /// Whether repeats carry `Retry-Attempt: n`.
     public var retryHeader: Bool
-    /// Gives a request without one an `Idempotency-Key`, the same for all its attempts, so that it may be repeated.
+    /// Whether to give a request without one an `Idempotency-Key`, the same for all its attempts, so that it may be repeated.
     public var idempotencyKey: Bool
 
     public init(
@@ -25,11 +25,11 @@ public struct RequestOptions: Sendable {
     }
 }
 
-/// A request under a policy: what of it can be repeated, and what is sent on each attempt.
+/// Plan of a request under a policy: whether it can be repeated, and the request of each attempt.
 struct Plan: Sendable {
     let request: URLRequest
     let options: RequestOptions
-    /// A key of our making.
+    /// Generated idempotency key; nil if the request needs none.
     let key: String?
     let flags: UInt64
     let call: CallOptions
@@ -43,7 +43,7 @@ struct Plan: Sendable {
         let makes = options.call.idempotent == nil && !idempotent && options.idempotencyKey
         key = makes ? UUID().uuidString : nil
         idempotent = idempotent || makes
-        // A stream is read once. Data is sent again as it is, and so is a file.
+        // A stream can be read once. Data and files are sent again as they are.
         let replayable = options.call.replayable && (request.httpBodyStream == nil || options.bodyStream != nil)
         flags = (replayable ? Wire.replayable : 0) | (idempotent ? Wire.idempotent : 0)
         var call = options.call
@@ -51,13 +51,13 @@ struct Plan: Sendable {
         self.call = call
     }
 
-    /// `https://host:port`, as in every language.
+    /// Origin as `https://host:port`, as in every language.
     private static func origin(_ url: URL?) -> String {
         guard let url, let scheme = url.scheme?.lowercased(), let host = url.host else { return "default" }
         return "\(scheme)://\(host):\(url.port ?? (scheme == "https" ? 443 : 80))"
     }
 
-    /// An attempt's request: equal to the first but for the retry header.
+    /// Request of an attempt: the original with a generated key, the retry header of a repeat and a new body stream.
     func outgoing(_ attempt: Attempt) -> URLRequest {
         var request = request
         if let key { request.setValue(key, forHTTPHeaderField: "Idempotency-Key") }
@@ -68,7 +68,7 @@ struct Plan: Sendable {
         return request
     }
 
-    /// The path that may be held, with its query.
+    /// Path that may be held, with its query.
     var path: String? {
         guard let url = request.url else { return nil }
         let path = url.path.isEmpty ? "/" : url.path
@@ -77,7 +77,7 @@ struct Plan: Sendable {
 }
 
 extension Policy {
-    /// May a request of this method be repeated without an idempotency key?
+    /// Whether a request of this method may be repeated without an idempotency key.
     func retries(_ method: String) -> Bool {
         engine.native.retriesMethod(policy: number, method: method.uppercased())
     }

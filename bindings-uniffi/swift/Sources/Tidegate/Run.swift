@@ -1,12 +1,12 @@
 import Foundation
 
-/// The shell: carries out the steps of one call; waits, wakes, cancels. It decides nothing.
+/// The shell: carries out the steps of one call, waits, wakes and cancels. It decides nothing.
 ///
-/// A call is driven by events (an attempt ends, a moment comes, it is woken, its caller gives up). Each is told to the engine under
-/// the call's own lock, and the step that comes back is carried out; what concerns others is done when the lock is free. Attempts
-/// are started by the caller's own task, so that they have its task-local values.
+/// Events drive a call: an attempt ends, a timer fires, the call is woken, its caller cancels. Each event is reported to the engine under
+/// the call's own lock, and the returned step is carried out under it. Effects on others follow when the lock is free. The caller's own
+/// task starts the attempts, so that they have its task-local values.
 ///
-/// Unchecked: what is below "Behind the lock" is touched under it, or before a second task knows the call (`first`).
+/// Unchecked: the variables below "Behind the lock" are only used under it, or before a second task knows the call (`first`).
 final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     typealias Operation = @Sendable (Attempt) async throws -> T
 
@@ -23,19 +23,19 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private var attempts = 0
     private var conclusion: (result: Result<T, any Error>, report: Report, isOurs: Bool)?
     private var lanes = [Lane?](repeating: nil, count: 8)
-    /// Attempts that have not unwound.
+    /// Number of attempts that have not ended.
     private var out = 0
     private var parked = false
     private var aimed = false
     private var started = false
     private var cancelled = false
-    /// The body that goes on after the conclusion, until it is read.
+    /// Body that is read after the conclusion.
     private weak var body: (any Body)?
     private var streaming = false
     private var orders: [Lane] = []
     private var caller: CheckedContinuation<Lane?, Never>?
 
-    /// One attempt. Unchecked: its variables are touched under the lock of its run only.
+    /// One attempt. Unchecked: its variables are only used under the lock of its run.
     private final class Lane: @unchecked Sendable {
         let number: Int
         let us: UInt64?
@@ -49,7 +49,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// What is done when the lock is free.
+    /// Effects that are carried out when the lock is free.
     private struct Effects {
         var step: UInt64 = 0
         var stop: [Task<Void, Never>] = []
@@ -64,7 +64,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
 
     // MARK: The caller's task
 
-    /// The happy path: the first attempt, in the caller's own task, because nothing can stop it but its caller.
+    /// Makes the first attempt of the happy path, in the caller's own task, because only the caller can stop it.
     func first(_ id: UInt64) async -> Ended<T> {
         call = id
         let result: Result<T, any Error>
@@ -73,7 +73,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 try await withTaskCancellationHandler {
                     try await attempt(1, nil)
                 } onCancel: {
-                    // Its permit goes on when the operation has returned (R12), or after 60 s.
+                    // Its permit is passed on when the operation has returned (R12), or after 60 s.
                     _ = self.engine.on(id, Wire.cancel)
                 })
         } catch {
@@ -97,7 +97,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// A call from its first step on.
+    /// Drives a call from its first step.
     func drive(_ id: UInt64, _ step: UInt64) async -> Ended<T> {
         await drive {
             self.call = id
@@ -114,14 +114,14 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             }
             while let lane = await order() { begin(lane) }
         } onCancel: {
-            // Perhaps before the start.
+            // This may run before the start.
             event { effects in
                 self.cancelled = true
                 self.giveUp(&effects)
             }
         }
         let (result, report, isOurs) = lock.withLock {
-            // A body that goes on keeps this, and must not be kept by it: that it is let go is what ends it.
+            // A body that is still read keeps this object. This object must not keep the body, because releasing the body ends it.
             defer { if streaming { conclusion?.result = .failure(CancellationError()) } }
             return conclusion!
         }
@@ -132,7 +132,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if started, cancelled, conclusion == nil { carry(engine.tell(call, Wire.cancel), &effects) }
     }
 
-    /// The next attempt to start, or nil at the end.
+    /// Next attempt to start, or nil at the end.
     private func order() async -> Lane? {
         await withCheckedContinuation { continuation in
             let ready: Lane?? = lock.withLock {
@@ -176,21 +176,21 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
 
     // MARK: Events
 
-    /// Its moment has come.
+    /// Reports that the call's timer has fired.
     func tick() {
         event { effects in
             if self.conclusion == nil || self.streaming { self.carry(self.engine.tell(self.call, Wire.timer), &effects) }
         }
     }
 
-    /// What it waited for may be there.
+    /// Polls for what the call waits for.
     func wake() {
         event { effects in
             if self.conclusion == nil { self.carry(self.engine.tell(self.call, Wire.poll), &effects) }
         }
     }
 
-    /// An attempt has come to its end. Those that were stopped are reported too: until then their permit may be out.
+    /// Reports the end of an attempt, even of a stopped one: until then its permit may be out.
     private func settle(_ lane: Lane, _ result: Result<T, any Error>) {
         let outcome = judged(result)
         event { effects in
@@ -206,7 +206,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 lane.result = result
                 let step = self.told(lane, outcome)
                 self.carry(step, &effects)
-                // Where the call has ended before this head was told, nobody reads its body.
+                // If the call has ended before this head was reported, its body is not read.
                 if outcome == Wire.head, step & 3 == Wire.done {
                     effects.step |= self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(8)))
                 }
@@ -215,7 +215,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// Tells the engine how an attempt went, or that it has a good head.
+    /// Reports to the engine how an attempt ended, or that the head of a good response has arrived.
     private func told(_ lane: Lane, _ outcome: UInt64) -> UInt64 {
         guard outcome == Wire.head else { return engine.tell(call, Wire.finished(lane.number, outcome)) }
         if lane.stopped { return engine.tell(call, Wire.finished(lane.number, 0)) }
@@ -223,7 +223,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         return engine.tell(call, Wire.headers | UInt64(lane.number & 0xff) << 3)
     }
 
-    /// The body has been read, has failed, or nobody reads it.
+    /// Reports that the body has been read, has failed, or was released.
     func bodyEnded(_ outcome: UInt64) {
         event { effects in
             guard self.streaming else { return }
@@ -232,7 +232,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// An attempt has unwound after the end. Where there was nothing better, what it has brought is the caller's.
+    /// Takes the result of an attempt that has ended after the call, if the caller has nothing better.
     private func late(_ report: Report, _ result: Result<T, any Error>) {
         guard report.reason == .cancelled || report.reason == .deadline else { return }
         if case .failure = result, report.reason == .deadline { return }
@@ -278,7 +278,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                     aim(us)
                     return
                 }
-                // Only running attempts and a backoff wake nobody; what may be woken registers first, and polls then (R3).
+                // Running attempts and a backoff are never woken. Every other wait registers first, and polls then (R3).
                 let registers = Wire.why(step) > 1 && !parked
                 if registers {
                     parked = true
@@ -295,7 +295,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// Stops attempts. What the caller gets of one, if it was the last, is that its time was up.
+    /// Stops attempts. A stopped attempt ends with `AttemptTimeout`, unless the call has succeeded or was cancelled.
     private func stop(_ stopped: UInt8, _ step: UInt64, _ effects: inout Effects) {
         let verdict = step & 3 == Wire.done ? Wire.verdict(step) : nil
         for (place, lane) in lanes.enumerated() where stopped >> place & 1 == 1 {
@@ -308,14 +308,14 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// What the attempt before has failed with.
+    /// Failure of the attempt before.
     private func failure(before lane: Lane) -> (any Error)? {
         let before = lanes.compactMap { $0 }.filter { $0.number < lane.number }.max { $0.number < $1.number }
         guard case .failure(let error) = before?.result else { return nil }
         return error
     }
 
-    /// The caller gets its answer; the call goes on until the body is read.
+    /// Gives the caller its response; the call continues until the body is read.
     private func headArrived(_ effects: inout Effects) {
         guard conclusion == nil, let result = lanes[(attempts - 1) & 7]?.result else { return }
         conclusion = (result, Report(attempts: attempts, reason: .ok), false)
@@ -334,11 +334,11 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if streaming {
             streaming = false
             if let body { effects.failed = (body, refusal(Wire.verdict(step), nil, nil)) }
-            // The body is closed now; until that is reported its attempt holds a permit (R12).
+            // The body is closed now. Until that is reported, its attempt holds a permit (R12).
             effects.step |= engine.tell(call, Wire.finished(attempts, Wire.outcome(8)))
             return
         }
-        // Attempts that nobody has started yet are not started any more.
+        // Ordered attempts that have not been started are dropped.
         for lane in orders {
             lane.settled = true
             out -= 1
@@ -364,7 +364,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if out == 0 { tell(nil, &effects) }
     }
 
-    /// The note of an error that is permanent because nothing is known of it.
+    /// Note of an error that is permanent because no rule knows it.
     private func unknown(_ verdict: Verdict, _ decided: Result<T, any Error>?) -> String? {
         guard verdict == .notRetryable, policy.classify == nil, policy.setting("retry.max_attempts") ?? 1 > 1,
             case .failure(let error) = decided, known(error, policy) == nil
@@ -380,7 +380,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure)
     }
 
-    /// Tells the caller's task what to do next.
+    /// Passes the next attempt, or nil for the end, to the caller's task.
     private func tell(_ lane: Lane?, _ effects: inout Effects) {
         if let caller {
             self.caller = nil
@@ -397,7 +397,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// Sets its one timer.
+    /// Sets or clears the call's only timer.
     private func aim(_ us: UInt64?) {
         if let us {
             aimed = true

@@ -1,13 +1,13 @@
 import Foundation
 
-/// What calls inherit from around them.
+/// Context that calls inherit.
 final class Scope: Sendable {
     @TaskLocal static var current: Scope?
 
-    /// The call that runs here.
+    /// Engine of the call that runs here.
     let engine: Engine?
     let call: UInt64
-    /// The deadline that holds here, on every clock there is.
+    /// Deadline that applies here, on every clock.
     let ends: Ends?
     let criticality: Criticality?
     let around: Scope?
@@ -20,7 +20,7 @@ final class Scope: Sendable {
         self.around = around
     }
 
-    /// One moment: on the platform's clock, and on those that have been injected.
+    /// One moment on the platform's clock, and on every injected clock.
     struct Ends: Sendable {
         var platform: UInt64
         var others: [ObjectIdentifier: UInt64]
@@ -38,7 +38,7 @@ final class Scope: Sendable {
     /// Microseconds left on an engine's clock; nil where there is no deadline.
     func left(_ engine: Engine) -> Double? { deepest?.left(engine) }
 
-    /// What a call takes from around it: time left (0 none), the call it is made in (0 none), how much it matters.
+    /// Context that a call inherits: time left (0 for no limit), surrounding call (0 for none), criticality.
     func inherited(_ engine: Engine) -> (remaining: UInt64, parent: UInt64, criticality: Criticality?) {
         var parent: UInt64 = 0
         var criticality: Criticality?
@@ -51,7 +51,7 @@ final class Scope: Sendable {
         return (deepest.map { Wire.remaining($0.left(engine)) } ?? 0, parent, criticality)
     }
 
-    /// A scope with a deadline from here on; the earlier of nested ones wins.
+    /// Scope with a deadline from now on; the earlier of nested ones wins.
     static func bounded(_ deadline: Duration?, _ criticality: Criticality?) -> Scope {
         let around = current
         guard let deadline else {
@@ -69,9 +69,9 @@ final class Scope: Sendable {
     }
 }
 
-/// Every call that is made inside ends by the deadline, in whatever policy; the earlier of nested deadlines wins.
+/// Every call that is made inside, under any policy, ends by the deadline. The earlier of nested deadlines wins.
 ///
-/// It follows task-local values: child tasks and `Task { }` have it, detached tasks do not. Zero or less refuses every call.
+/// The deadline is a task-local value: child tasks and `Task { }` inherit it, detached tasks do not. Zero or less refuses every call.
 ///
 /// ```swift
 /// try await withDeadline(.seconds(2)) { try await payments.run { _ in try await charge() } }
@@ -83,7 +83,7 @@ public func withDeadline<T>(
     try await Scope.$current.withValue(.bounded(deadline, criticality), operation: work)
 }
 
-/// Every call that is made inside matters this much where queues have to choose, unless it says otherwise.
+/// Sets the importance, where queues have to choose, of every call made inside without one of its own.
 public func withCriticality<T>(
     _ criticality: Criticality, isolation: isolated (any Actor)? = #isolation, _ work: () async throws -> T
 ) async rethrows -> T {

@@ -3,7 +3,7 @@ import Foundation
 import FoundationNetworking
 #endif
 
-/// A value whose body is read after the call has given it to its caller.
+/// A value whose body is read after the caller has received it.
 protocol Streaming: Sendable {
     associatedtype Reader: Body
     var body: Reader { get }
@@ -11,39 +11,39 @@ protocol Streaming: Sendable {
 
 /// A body that is being read.
 protocol Body: AnyObject, Sendable {
-    /// Tells this owner how it ends, once.
+    /// Reports the end of the body to this owner, once.
     func follow(_ owner: any BodyOwner)
-    /// Ends it: whoever reads gets this error.
+    /// Ends the body: its reader gets this error.
     func fail(_ error: any Error)
 }
 
-/// The call that a body belongs to.
+/// Call that a body belongs to.
 protocol BodyOwner: AnyObject, Sendable {
-    /// How it has ended, as the outcome of the attempt.
+    /// Receives the end of the body, as the outcome of the attempt.
     func bodyEnded(_ outcome: UInt64)
 }
 
-/// An answer whose body is read as it comes.
+/// A response whose body is read while it arrives.
 public struct StreamedAnswer: Sendable, Streaming, HTTPAnswer {
     public let bytes: ResponseBytes
     public let response: URLResponse
     var body: BodyReader { bytes.reader }
 }
 
-/// The body of an answer, byte by byte, or chunk by chunk as it comes (`chunks`).
+/// Body of a response, byte by byte, or in chunks as it arrives (`chunks`).
 ///
-/// It is read once. The call's slot, its deadline and its connection are held until it has been read to its end, has failed, is let
-/// go, or is closed.
+/// It can be read once. The call's slot, its deadline and its connection are held until the body has been read to its end, has failed, is
+/// released, or is closed.
 public struct ResponseBytes: AsyncSequence, Sendable {
     public typealias Element = UInt8
     let reader: BodyReader
 
     public func makeAsyncIterator() -> Iterator { Iterator(reader: reader) }
 
-    /// The same in the pieces that come from the network.
+    /// The body in the pieces that arrive from the network.
     public var chunks: Chunks { Chunks(reader: reader) }
 
-    /// Reads no more: gives the slot and the connection back now.
+    /// Stops reading, and releases the slot and the connection now.
     public func close() { reader.close() }
 
     public struct Iterator: AsyncIteratorProtocol {
@@ -63,7 +63,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
         }
     }
 
-    /// The body in the pieces that come from the network.
+    /// The body in the pieces that arrive from the network.
     public struct Chunks: AsyncSequence, Sendable {
         public typealias Element = Data
         let reader: BodyReader
@@ -77,7 +77,7 @@ public struct ResponseBytes: AsyncSequence, Sendable {
     }
 }
 
-/// Who reads a body: tells its call how that ends, also where it is let go.
+/// Reads a body and reports its end to the call, even if the reader is released.
 final class BodyReader: Body {
     let transfer: Transfer
     private let owner = Locked<(any BodyOwner)?>(nil)
@@ -96,7 +96,7 @@ final class BodyReader: Body {
             }
             return data
         } catch {
-            // A call that ended its body itself is told nothing.
+            // If the call has ended the body itself, it has no owner any more, and nothing is reported.
             ended(error is CancellationError ? Wire.outcome(8) : outcome(of: error))
             throw error
         }
@@ -121,7 +121,7 @@ final class BodyReader: Body {
     }
 }
 
-/// Ends the body of a failed answer at the deadline of its call, which is over by then and has no timer of its own.
+/// Ends the body of a failed response at the deadline of its call. The call is over by then and has no timer of its own.
 final class Expiry: Timed, BodyOwner {
     private let engine: Engine
     private let error: any Error
@@ -140,32 +140,32 @@ final class Expiry: Timed, BodyOwner {
     func bodyEnded(_ outcome: UInt64) { engine.ticker.drop(self) }
 }
 
-/// The transfers of one call: those that no caller receives are closed.
+/// Transfers of one call. Those that the caller does not receive are closed.
 final class Transfers: Sendable {
     private let all = Locked<[Transfer]>([])
 
     func add(_ transfer: Transfer) { all.withLock { $0.append(transfer) } }
 
-    /// An answer that has failed is released before the next attempt begins (rule 4).
+    /// Releases failed responses before the next attempt begins (rule 4).
     func release() {
         for transfer in all.withLock({ $0 }) where transfer.isLeft { transfer.end(CancellationError()) }
     }
 
-    /// Closes all but the one that the caller gets.
+    /// Closes all transfers but the one that the caller gets.
     func close(but kept: Transfer?) {
         for transfer in all.withLock({ $0 }) where transfer !== kept { transfer.end(CancellationError()) }
     }
 }
 
 extension URLSession {
-    /// The answer to a request as soon as its head is there, under a policy; its body as it comes.
+    /// Returns the response to a request, under a policy, as soon as its head has arrived. The body is read while it arrives.
     ///
-    /// A retry, where there is one, is over by then. With `slotUntil: .body`, which is the default, the slot, the attempt's health and
-    /// the deadline go on until the body has been read; `.headers` lets go of them at once. A body that fails is not repeated: part of it
-    /// has been read. Of a failed answer 64 KiB are read at most, for half a second at most, before the next attempt; what the caller
-    /// reads of the last one has to end by the deadline, too.
+    /// All retries are over by then. With `slotUntil: .body`, the default, the slot, the attempt's outcome and the deadline last until the
+    /// body has been read; with `.headers` they end at the head. A body that fails is not repeated, because part of it has been read.
+    /// Before the next attempt at most 64 KiB of a failed response are read, for at most 0.5 s. Reading the last response must end by the
+    /// deadline, too.
     ///
-    /// - Throws: As `data(for:policy:)`. Reading the bytes throws what the transfer throws, or `DeadlineExceeded`.
+    /// - Throws: The errors of `data(for:policy:)`. Reading the bytes throws the transfer's error, or `DeadlineExceeded`.
     public func bytes(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (ResponseBytes, URLResponse) {
@@ -173,14 +173,14 @@ extension URLSession {
         return (answer.bytes, answer.response)
     }
 
-    /// The same for an address.
+    /// Returns the response of a URL; see `bytes(for:policy:)`.
     public func bytes(
         from url: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (ResponseBytes, URLResponse) {
         try await bytes(for: URLRequest(url: url), policy: policy, options: options)
     }
 
-    /// The same as `bytes(for:policy:)`, with what became of the call.
+    /// Does the same as `bytes(for:policy:)`, and returns the call's report too.
     public func streamed(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<StreamedAnswer> {

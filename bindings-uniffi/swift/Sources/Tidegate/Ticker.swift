@@ -1,15 +1,15 @@
 import Foundation
 
-/// What is due at a moment.
+/// An object with a timer.
 protocol Timed: AnyObject, Sendable {
-    /// Its moment has come.
+    /// Runs when the timer fires.
     func tick()
 }
 
 /// One timer for all calls of an engine: their moments, and one task that sleeps until the first.
 ///
-/// The task is woken for an earlier moment only. One that comes too early finds nothing due and sleeps again, which costs less
-/// than a task for each call.
+/// The task is replaced only for an earlier moment. A task that wakes too early finds nothing due and sleeps again, which costs less than a
+/// task for each call.
 final class Ticker: Sendable {
     private struct State {
         var dues: [ObjectIdentifier: (due: UInt64, owner: any Timed)] = [:]
@@ -29,10 +29,10 @@ final class Ticker: Sendable {
         state.withLock { $0.sleeper }?.cancel()
     }
 
-    /// How many calls have a moment.
+    /// Number of calls with a timer.
     var count: Int { state.withLock { $0.dues.count } }
 
-    /// Ticks this once, after this span; replaces its moment before.
+    /// Ticks `owner` once, after this span. Replaces its earlier moment.
     func set(_ owner: any Timed, after us: UInt64) {
         let due = time.now() &+ us
         let replaced: Task<Void, Never>? = state.withLock { state in
@@ -42,12 +42,12 @@ final class Ticker: Sendable {
         replaced?.cancel()
     }
 
-    /// Ticks it no more.
+    /// Removes the timer of `owner`.
     func drop(_ owner: any Timed) {
         state.withLock { $0.dues[ObjectIdentifier(owner)] = nil }
     }
 
-    /// Answers the task that is not needed any more.
+    /// Starts a sleeping task and returns the one that it replaces.
     private func sleep(until due: UInt64, _ state: inout State) -> Task<Void, Never>? {
         let before = state.sleeper
         state.next = due
@@ -63,7 +63,7 @@ final class Ticker: Sendable {
     private func fire(_ round: Int) {
         let now = time.now()
         let ready: [any Timed]? = state.withLock { state in
-            // Another one sleeps already, for an earlier moment, and looks at everything when it wakes.
+            // Another task sleeps already, until an earlier moment, and checks all moments when it wakes.
             guard state.round == round else { return nil }
             state.sleeper = nil
             state.next = .max
@@ -75,7 +75,7 @@ final class Ticker: Sendable {
         for owner in ready { owner.tick() }
         let replaced: Task<Void, Never>? = state.withLock { state in
             guard let first = state.dues.values.map(\.due).min() else { return nil }
-            // Many moments close together are one firing: a microsecond for each, so that the scans do not take over.
+            // Groups moments that are close together: one microsecond for each call, so that scans do not dominate.
             let due = max(first, time.now() + UInt64(state.dues.count))
             return due < state.next ? sleep(until: due, &state) : nil
         }

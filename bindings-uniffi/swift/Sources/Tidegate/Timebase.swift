@@ -1,12 +1,12 @@
 import Foundation
 
-/// An engine's clock: microseconds from its own origin, and a way to wait.
+/// Clock of an engine: microseconds from its own origin, and a way to wait.
 struct Timebase: Sendable {
     let now: @Sendable () -> UInt64
-    /// Until this moment; throws when the task is cancelled.
+    /// Waits until this moment; throws when the task is cancelled.
     let sleep: @Sendable (UInt64) async throws -> Void
 
-    /// The platform's clock, which counts the time that the device sleeps.
+    /// Clock of the platform, which counts the time that the device sleeps.
     static let platform = Timebase(
         now: platformTime,
         sleep: { until in
@@ -20,7 +20,7 @@ struct Timebase: Sendable {
         self.sleep = sleep
     }
 
-    /// Somebody's clock.
+    /// Wraps a clock of the user.
     init<C: Clock>(_ clock: C) where C.Duration == Duration {
         let origin = clock.now
         now = { @Sendable in
@@ -33,7 +33,7 @@ struct Timebase: Sendable {
     }
 }
 
-/// Microseconds of the clock that `ContinuousClock` has, without its 128-bit arithmetic.
+/// Microseconds of the clock behind `ContinuousClock`, without its 128-bit arithmetic.
 private func platformTime() -> UInt64 {
     var time = timespec()
     #if canImport(Darwin)

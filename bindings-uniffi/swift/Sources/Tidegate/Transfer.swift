@@ -3,18 +3,18 @@ import Foundation
 import FoundationNetworking
 #endif
 
-/// One data task whose body is read as it comes: what `URLSession`'s delegates tell, as things to wait for.
+/// One data task whose body is read while it arrives. It turns the calls of `URLSession`'s delegate into waits.
 final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
     #if canImport(FoundationNetworking)
-    /// There a suspended task goes on receiving, and one that is cancelled then crashes the process: all is kept.
+    /// On Linux a suspended task keeps receiving, and cancelling it then crashes the process, so all data is kept.
     private static let most = Int.max
     #else
-    /// What is kept for a slow reader; beyond, the task is suspended until half of it is read.
+    /// Bytes kept for a slow reader. Beyond them the task is suspended until half of them are read.
     private static let most = 1 << 20
     #endif
-    /// What is read of a failed answer at most; its connection is kept then.
+    /// Largest part of a failed response that is read to keep its connection, in bytes.
     private static let drained = 64 * 1024
-    /// How long that may take.
+    /// Longest time for that.
     private static let drainedWithin = Duration.milliseconds(500)
 
     private struct State: Sendable {
@@ -25,7 +25,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         var suspended = false
         var over: Result<Void, any Error>?
         var failed = false
-        /// Has what is read of a failed answer taken too long?
+        /// Whether reading a failed response has taken too long.
         var slow = false
         var waiting: [CheckedContinuation<Void, Never>] = []
     }
@@ -41,7 +41,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         #endif
         super.init()
         #if canImport(FoundationNetworking)
-        // There, tasks have no delegates of their own: a session of the same configuration has one that knows them all.
+        // On Linux tasks have no delegates of their own: a session of the same configuration has one delegate for all of them.
         let task = Twins.task(session, request, self)
         state.withLock { $0.task = task }
         #else
@@ -51,12 +51,12 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         #endif
     }
 
-    /// Has it failed as an answer, with a body that is too large to be read?
+    /// Whether the response has failed and its body is too large to be read.
     var isLeft: Bool { state.withLock { $0.failed && $0.over == nil } }
 
     // MARK: The reader
 
-    /// The head of the answer.
+    /// Waits for the head of the response.
     func head() async throws -> URLResponse {
         state.withLock { $0.task }?.resume()
         return try await waited { state in
@@ -66,7 +66,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         }
     }
 
-    /// The next piece of the body; nil at its end.
+    /// Waits for the next piece of the body; nil at its end.
     func next() async throws -> Data? {
         let data: Data? = try await waited { state in
             if !state.chunks.isEmpty { return .success(state.chunks.removeFirst()) }
@@ -82,7 +82,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         return data
     }
 
-    /// Waits for the rest of a small body, until more has come than is read of a failed one or it has taken too long.
+    /// Waits for the rest of a failed response's body, up to its limits of size and time.
     func drain() async throws {
         state.withLock { $0.failed = true }
         let timer = Task { [weak self] in
@@ -93,7 +93,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         try await waited { $0.over != nil || $0.slow || $0.size > Self.drained ? .success(()) : nil }
     }
 
-    /// Ends it: what has not been read is dropped, and the connection closed where more would come.
+    /// Ends the transfer: drops unread data, and closes the connection if more would arrive.
     func end(_ error: any Error) {
         let (waiting, task) = state.withLock { state in
             let running = state.over == nil ? state.task : nil
@@ -106,7 +106,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         for each in waiting { each.resume() }
     }
 
-    /// Waits until there is an answer. A cancelled task ends the transfer.
+    /// Waits until `look` has a result. Cancelling the task ends the transfer.
     private func waited<T>(_ look: (inout State) -> Result<T, any Error>?) async throws -> T {
         while true {
             if Task.isCancelled { end(CancellationError()) }
@@ -114,7 +114,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
             await withTaskCancellationHandler {
                 await withCheckedContinuation { continuation in
                     let there = state.withLock { state in
-                        // A look may take something out, which the next one has to find again.
+                        // Looking may remove something that the next look must find again, so this one uses a copy.
                         var copy = state
                         if look(&copy) != nil || Task.isCancelled { return true }
                         state.waiting.append(continuation)

@@ -2,16 +2,17 @@
 import Foundation
 import FoundationNetworking
 
-/// On Linux, sessions in the place of the user's, two for each, as long as that is there. A policy cancels whenever a time is up or
-/// another attempt was faster, and Foundation there looks for the cancelled task where it may be no more, which ends the process
-/// (swift-corelibs-foundation issue 3296). It is there where no cache is asked beside the transfer, and where the cancelling takes turns with what
-/// is told of the task (`URLSession.end`); so these have the user's configuration, but no cache, and a queue of one turn at a time.
+/// On Linux, two sessions in place of each session of the user, for as long as that one exists. A policy cancels a task whenever its time
+/// is up or another attempt was faster. Foundation on Linux may then look for a task that is gone, which ends the process
+/// (swift-corelibs-foundation issue 3296). The task is there if no cache is queried beside the transfer, and if cancelling takes turns with
+/// the delegate's calls (`URLSession.end`). Therefore these sessions have the user's configuration without its cache, and a queue of one
+/// operation at a time.
 final class Twins: NSObject, URLSessionDataDelegate, Sendable {
     private struct Entry {
         weak var of: URLSession?
-        /// With the delegate of the user's.
+        /// Session with the user's delegate.
         let plain: URLSession
-        /// With one that knows the transfers that are read as they come: tasks have no delegates of their own there.
+        /// Session whose delegate knows all streamed transfers, because tasks have no delegates of their own on Linux.
         let streaming: URLSession
         let streams: Twins
     }
@@ -19,12 +20,12 @@ final class Twins: NSObject, URLSessionDataDelegate, Sendable {
     private static let all = Locked<[ObjectIdentifier: Entry]>([:])
     private let transfers = Locked<[Int: Transfer]>([:])
 
-    /// A session whose tasks may be cancelled at any moment.
+    /// Session whose tasks may be cancelled at any moment.
     static func cancellable(_ of: URLSession) -> URLSession {
         entry(of).plain
     }
 
-    /// The session of transfers that are read as they come.
+    /// Session of streamed transfers.
     static func streaming(_ of: URLSession) -> URLSession { entry(of).streaming }
 
     static func task(_ of: URLSession, _ request: URLRequest, _ transfer: Transfer) -> URLSessionDataTask {
@@ -34,7 +35,7 @@ final class Twins: NSObject, URLSessionDataDelegate, Sendable {
         return task
     }
 
-    /// Closes those whose session is gone, and with them the connections that they keep. False where no other session can go.
+    /// Closes the sessions whose original is gone, with their connections. False if no further session can go.
     @discardableResult static func sweep() -> Bool {
         let (gone, more) = all.withLock { all in
             let gone = all.filter { $0.value.of == nil }
@@ -50,7 +51,7 @@ final class Twins: NSObject, URLSessionDataDelegate, Sendable {
         return more
     }
 
-    /// How long connections are kept, at most, whose session is gone. Nobody tells that it is.
+    /// Longest time for which connections outlive their session. Nothing reports that a session is gone, so it is polled.
     private static let interval = Duration.seconds(2)
     private static let sweeping = Locked(false)
 
@@ -75,7 +76,7 @@ final class Twins: NSObject, URLSessionDataDelegate, Sendable {
                 of: of, plain: URLSession(configuration: configuration, delegate: of.delegate, delegateQueue: nil),
                 streaming: URLSession(configuration: configuration, delegate: streams, delegateQueue: nil), streams: streams)
             all[ObjectIdentifier(of)] = entry
-            // Of an earlier session at the same address.
+            // The known entry belongs to an earlier session at the same address.
             known?.plain.finishTasksAndInvalidate()
             known?.streaming.finishTasksAndInvalidate()
             if of !== URLSession.shared { sweepNowAndThen() }

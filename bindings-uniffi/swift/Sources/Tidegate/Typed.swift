@@ -1,13 +1,13 @@
-/// Why a call of `run(throwing:)` failed: the closed list, with what became of the call.
+/// Why a call of `run(throwing:)` failed: a closed list, with the call's report.
 public enum CallError<Own: Error>: Error {
-    /// The operation's own error, as it was thrown in the attempt that decided.
+    /// The operation's own error, as it was thrown in the deciding attempt.
     case operation(Own, Report)
-    /// The call was refused, or its last attempt was stopped, by the policy.
+    /// The policy refused the call, or stopped its last attempt.
     case policy(any TidegateError, Report)
     /// The caller's task was cancelled.
     case cancelled(Report)
 
-    /// What became of the call.
+    /// Report of the call.
     public var report: Report {
         switch self {
         case .operation(_, let report), .policy(_, let report), .cancelled(let report): report
@@ -16,8 +16,7 @@ public enum CallError<Own: Error>: Error {
 }
 
 extension Policy {
-    /// The same as `run`, with typed throws: for an operation that throws one type of error, and callers who want to handle all
-    /// there is.
+    /// Makes a call with typed throws, for an operation that throws one type of error, and callers who want to handle every case.
     ///
     /// ```swift
     /// do {
@@ -31,11 +30,12 @@ extension Policy {
     /// }
     /// ```
     ///
-    /// Plain `run` throws the operation's errors as they are, so that callers that know nothing of policies go on working. Write
-    /// `catch { switch error { … } }`: several compilers up to Swift 6.4 crash on `catch let error as …` where the type is known
-    /// (swiftlang/swift issues 89577 and 90582), which is why nothing else here has typed throws.
+    /// Plain `run` throws the operation's errors as they are, so callers that know nothing of policies keep working.
     ///
-    /// - Throws: `CallError`: the operation's error, ours, or that the caller gave up.
+    /// Write `catch { switch error { … } }`: several compilers up to Swift 6.4 crash on `catch let error as …` if the type is known
+    /// (swiftlang/swift issues 89577 and 90582). For the same reason nothing else here has typed throws.
+    ///
+    /// - Throws: `CallError`: the operation's error, Tidegate's, or the caller's cancellation.
     public func run<T: Sendable, Own: Error>(
         throwing own: Own.Type, _ options: CallOptions = CallOptions(),
         _ operation: @escaping @Sendable (Attempt) async throws(Own) -> T
@@ -44,7 +44,7 @@ extension Policy {
         switch ended.result {
         case .success(let value): return value
         case .failure(let error):
-            // Where it comes from decides, and not its type: an inner policy's error is the operation's.
+            // The origin of an error decides, not its type: an inner policy's error is the operation's.
             if !ended.isOurs, let own = error as? Own { throw .operation(own, ended.report) }
             if let ours = error as? any TidegateError { throw .policy(ours, ended.report) }
             throw .cancelled(ended.report)

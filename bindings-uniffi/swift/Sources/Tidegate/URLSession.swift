@@ -4,53 +4,52 @@ import FoundationNetworking
 #endif
 internal import TidegateNative
 
-/// An answer with its whole body.
+/// A response with its whole body.
 public struct Answer: Sendable, HTTPAnswer {
     public let data: Data
     public let response: URLResponse
 }
 
-/// What `URLSession` has brought.
+/// A value that holds a response of `URLSession`.
 protocol HTTPAnswer {
     var response: URLResponse { get }
 }
 
 extension URLSession {
-    /// The answer to a request, under a policy.
+    /// Returns the response to a request, under a policy.
     ///
-    /// The last answer is the caller's, whatever its status, or the last `URLError`; `answer(for:policy:)` tells why there was no
+    /// The caller gets the last response, whatever its status, or the last `URLError`. `answer(for:policy:)` also says why there was no
     /// further attempt. The slot and the deadline last until the body has been read.
     ///
-    /// - Throws: What `URLSession` throws, as it is; else `Rejected`, `DeadlineExceeded`, `AttemptTimeout`, `CostAboveBurst`,
-    ///   `CallLost`.
+    /// - Throws: The error of `URLSession`, as it is; else `Rejected`, `DeadlineExceeded`, `AttemptTimeout`, `CostAboveBurst`, `CallLost`.
     public func data(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
         try await answer(for: request, policy: policy, options: options).pair()
     }
 
-    /// The same for an address.
+    /// Returns the response of a URL; see `data(for:policy:)`.
     public func data(
         from url: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
         try await data(for: URLRequest(url: url), policy: policy, options: options)
     }
 
-    /// The same for a body that lies in a file, which is read anew for each attempt.
+    /// Uploads a file, which is read again for each attempt; see `data(for:policy:)`.
     public func upload(
         for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
         try await answer(for: request, fromFile: file, policy: policy, options: options).pair()
     }
 
-    /// The same for a body in memory.
+    /// Uploads a body in memory; see `data(for:policy:)`.
     public func upload(
         for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
         try await answer(for: request, from: body, policy: policy, options: options).pair()
     }
 
-    /// The same as `data(for:policy:)`, with what became of the call.
+    /// Does the same as `data(for:policy:)`, and returns the call's report too.
     public func answer(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<Answer> {
@@ -59,13 +58,13 @@ extension URLSession {
         }
     }
 
-    /// The same as `upload(for:fromFile:policy:)`, with what became of the call.
+    /// Does the same as `upload(for:fromFile:policy:)`, and returns the call's report too.
     public func answer(
         for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<Answer> {
         await answer(for: request, policy: policy, options: options) { session, request, done in
             #if canImport(FoundationNetworking)
-            // There a file is read beside the transfer, and what is read after that has ended ends the process.
+            // On Linux Foundation reads the file beside the transfer, and a read after the transfer's end ends the process.
             session.uploadTask(with: request, from: try Data(contentsOf: file), completionHandler: done)
             #else
             session.uploadTask(with: request, fromFile: file, completionHandler: done)
@@ -73,7 +72,7 @@ extension URLSession {
         }
     }
 
-    /// The same as `upload(for:from:policy:)`, with what became of the call.
+    /// Does the same as `upload(for:from:policy:)`, and returns the call's report too.
     public func answer(
         for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<Answer> {
@@ -97,7 +96,7 @@ extension URLSession {
         }
     }
 
-    /// One attempt. Cancelling its task cancels the transfer.
+    /// Makes one attempt. Cancelling its task cancels the transfer.
     private func send(
         _ request: URLRequest, _ make: @Sendable (URLSession, URLRequest, @escaping Done) throws -> URLSessionTask
     ) async throws -> Answer {
@@ -127,7 +126,7 @@ extension URLSession {
         }
     }
 
-    /// Cancels a task. On Linux in the turn of what is told of it: there one that is cancelled while its end is told ends the process.
+    /// Cancels a task. On Linux it runs in the delegate's queue, because cancelling a task while its end is reported ends the process.
     func end(_ task: URLSessionTask) {
         #if canImport(FoundationNetworking)
         delegateQueue.addOperation { task.cancel() }
@@ -145,7 +144,7 @@ extension Ended where Value == Answer {
 }
 
 extension Policy {
-    /// The outcome that an answer's status and fields say, at its place in a word; nil where there is no such answer.
+    /// Outcome of a response by its status and fields, at its bit position in a word; nil if there is no such response.
     func classified(_ result: Result<any Sendable, any Error>) -> UInt64? {
         guard case .success(let value) = result, let response = (value as? any HTTPAnswer)?.response as? HTTPURLResponse else {
             return nil
@@ -154,7 +153,7 @@ extension Policy {
         return classified(response.statusCode, response.allHeaderFields)
     }
 
-    /// The outcome of an answer that has failed.
+    /// Outcome of a failed response.
     func classified(_ status: Int, _ fields: [AnyHashable: Any]) -> UInt64 {
         let headers = fields.map { Header(name: "\($0.key)", value: "\($0.value)") }
         let wall = UInt64(max(Date().timeIntervalSince1970, 0) * 1e6)

@@ -1,14 +1,14 @@
 /// The numeric border, as `core/src/wire.rs` lays it out. Low bits come first.
 enum Wire {
-    // What a step asks for: bits 0 and 1.
+    // Actions of a step: bits 0 and 1.
     static let done: UInt64 = 0
     static let attempt: UInt64 = 1
     static let wait: UInt64 = 2
 
     static let wakes: UInt64 = 4
-    /// "Start attempt 1", no timer: the happy path's first answer.
+    /// "Start attempt 1", without a timer: the first step of the happy path.
     static let first: UInt64 = 1 | 1 << 12
-    /// No step, for what is no request or no event.
+    /// No step: the request or the event was invalid.
     static let none = UInt64.max
 
     // Events.
@@ -17,9 +17,9 @@ enum Wire {
     static let cancel: UInt64 = 2
     static let headers: UInt64 = 3
     static let finished: UInt64 = 4
-    /// What a call waits for while the body of its answer is read.
+    /// Reason of a wait while the body of a response is read.
     static let body: UInt64 = 6
-    /// In the place of an outcome: the head of a good answer, whose body follows.
+    /// In place of an outcome: the head of a good response has arrived, and its body follows.
     static let head = UInt64.max
 
     // Request flags.
@@ -34,18 +34,18 @@ enum Wire {
 
     static func stop(_ step: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: step >> 4) }
     static func verdict(_ step: UInt64) -> Verdict { Verdict.allCases[Int(step >> 12 & 63)] }
-    /// The lane of a result, 0 to 7.
+    /// Index of the attempt whose result the caller gets, 0 to 7; nil if there is none.
     static func lane(_ step: UInt64) -> Int? { step >> 21 & 1 == 1 ? Int(step >> 18 & 7) : nil }
     static func number(_ step: UInt64) -> Int { Int(step >> 12 & 0xff) }
     static func why(_ step: UInt64) -> UInt64 { step >> 12 & 15 }
-    /// Microseconds of an Attempt or a Wait, milliseconds of a Done.
+    /// Span of a step: microseconds of an Attempt or a Wait, milliseconds of a Done.
     static func span(_ step: UInt64) -> UInt64? { step >> 22 == 0 ? nil : step >> 22 - 1 }
 
     static func finished(_ attempt: Int, _ outcome: UInt64) -> UInt64 {
         finished | UInt64(attempt & 0xff) << 3 | outcome
     }
 
-    /// An outcome at its place in the word of a Finished event.
+    /// Outcome at its bit position in the word of a Finished event.
     static func outcome(_ kind: UInt64, opinion: UInt64 = 0, retryAfter: Duration? = nil) -> UInt64 {
         var word = kind << 11 | opinion << 16
         if let retryAfter {
@@ -55,17 +55,17 @@ enum Wire {
         return word
     }
 
-    /// Time left of a deadline, as a request has it.
+    /// Time left of a deadline, in the encoding of a request.
     static func remaining(_ us: Double) -> UInt64 {
         let us = max(us, 0)
         return 1 + (us < Double(longest) ? UInt64(us) : longest)
     }
 }
 
-/// Why a call ended as it did: `docs/spec.md` has the words.
+/// Why a call ended. `docs/spec.md` has the words.
 public enum Verdict: String, Sendable, Hashable, CaseIterable {
     case ok
-    // The failure is the caller's, and why there is no further attempt.
+    // The caller gets the failure. Why there was no further attempt:
     case notRetryable = "not_retryable"
     case attempts
     case method
@@ -77,7 +77,7 @@ public enum Verdict: String, Sendable, Hashable, CaseIterable {
     case timeLimit = "time_limit"
     case budget
     case readmission
-    // Refused before any attempt.
+    // The call was refused before any attempt.
     case forcedOpen = "forced_open"
     case breakerOpen = "breaker_open"
     case throttled
@@ -91,7 +91,7 @@ public enum Verdict: String, Sendable, Hashable, CaseIterable {
     case deadlineBefore = "deadline_before"
     case deadlineQueued = "deadline_queued"
     case costAboveBurst = "cost_above_burst"
-    // Ended by us, or by the caller.
+    // Tidegate or the caller ended the call.
     case deadline
     case cancelled
     case lost
@@ -99,7 +99,7 @@ public enum Verdict: String, Sendable, Hashable, CaseIterable {
     case staleRoute = "stale_route"
 }
 
-/// What became of an attempt: a class that every policy knows, or the name of a kind that one declares.
+/// Kind of an outcome: a class that every policy knows, or the name of a kind that a policy declares.
 public struct Kind: RawRepresentable, ExpressibleByStringLiteral, Sendable, Hashable {
     public let rawValue: String
 
@@ -111,33 +111,33 @@ public struct Kind: RawRepresentable, ExpressibleByStringLiteral, Sendable, Hash
         self.init(rawValue: value)
     }
 
-    /// All is well.
+    /// Success.
     public static let ok: Kind = "ok"
-    /// It may pass: the network, a server that is overloaded or restarts.
+    /// Failure that may pass: the network, a server that is overloaded or restarts.
     public static let transient: Kind = "transient"
-    /// The server asks for less.
+    /// The server asked for less load.
     public static let throttled: Kind = "throttled"
-    /// It took too long.
+    /// The attempt ran out of time.
     public static let timeout: Kind = "timeout"
-    /// It failed before the request left, so that any request may be repeated.
+    /// Failure before the request was sent, so any request may be repeated.
     public static let neverSent: Kind = "never_sent"
-    /// Somebody else was there first.
+    /// Conflict with a concurrent change.
     public static let conflict: Kind = "conflict"
-    /// The caller's fault; the other side is healthy.
+    /// Failure that the caller caused; the server is healthy.
     public static let permanent: Kind = "permanent"
-    /// Says nothing about the other side, and is not repeated.
+    /// No evidence about the server; not repeated.
     public static let ignored: Kind = "ignored"
-    /// Whoever asked has given up.
+    /// The caller cancelled.
     public static let cancelled: Kind = "cancelled"
 
-    /// In the order of their numbers.
+    /// Classes in the order of their numbers.
     static let classes: [Kind] = [
         .ok, .transient, .throttled, .timeout, .neverSent, .conflict, .permanent, .ignored, .cancelled,
     ]
     static let numbers = Dictionary(uniqueKeysWithValues: zip(classes, 0...).map { ($0, UInt64($1)) })
 }
 
-/// How much a call matters when not all can be served.
+/// Importance of a call when not all calls can be served.
 public enum Criticality: Int, Sendable, Hashable, Comparable {
     case bestEffort, degraded, normal, critical
 

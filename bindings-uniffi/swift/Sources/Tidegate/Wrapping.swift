@@ -1,9 +1,9 @@
 extension Policy {
-    /// A function under the policy, of the same type: `let order = payments.wrapping(shop.order)`.
+    /// Puts a function under the policy; the result has the same type: `let order = payments.wrapping(shop.order)`.
     ///
-    /// Swift has no reflection that could wrap all methods of an object, and names each of them here: what may happen twice is
-    /// decided by who writes it down. The arguments are kept for repeats, so they have to be `Sendable`; a function that takes a
-    /// stream gets the same stream each time, for which `CallOptions(replayable: false)` says that it is called once.
+    /// Swift has no reflection that could wrap all methods of an object, so each one is named here, and its author decides which may happen
+    /// twice. The arguments are kept for repeats, so they must be `Sendable`. A function that takes a stream gets the same stream each
+    /// time; use `CallOptions(replayable: false)` so that it is called once.
     ///
     /// ```swift
     /// struct Client {
@@ -15,7 +15,7 @@ extension Policy {
     /// }
     /// ```
     ///
-    /// - Parameter options: What each call says of itself.
+    /// - Parameter options: Options of each call.
     /// - Returns: A function that throws what `run` throws.
     public func wrapping<each Argument: Sendable, Value: Sendable>(
         _ options: CallOptions = CallOptions(),
@@ -27,7 +27,7 @@ extension Policy {
         }
     }
 
-    /// The same as `run`: `try await payments { attempt in … }`.
+    /// Calls `run`: `try await payments { attempt in … }`.
     public func callAsFunction<T: Sendable>(
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async throws -> T {

@@ -1,11 +1,11 @@
 import Foundation
 import Tidegate
 
-/// A clock that stands still until it is told: `Engine(seed: 1, clock: ManualClock())`.
+/// A clock that stands still until it is advanced: `Engine(seed: 1, clock: ManualClock())`.
 public final class ManualClock: Clock, Sendable {
     /// A moment on it.
     public struct Instant: InstantProtocol {
-        /// Since it was made.
+        /// Time since the clock was made.
         public let elapsed: Duration
 
         public func advanced(by duration: Duration) -> Instant { Instant(elapsed: elapsed + duration) }
@@ -32,9 +32,9 @@ public final class ManualClock: Clock, Sendable {
 
     public var now: Instant { state.withLock { $0.time } }
     public var minimumResolution: Duration { .zero }
-    /// How many tasks sleep on it.
+    /// Number of tasks that sleep on the clock.
     public var sleeping: Int { state.withLock { $0.sleepers.count } }
-    /// When the first of them wakes.
+    /// Moment at which the first sleeper wakes; nil if there is none.
     public var due: Instant? { state.withLock { $0.due } }
 
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
@@ -63,7 +63,7 @@ public final class ManualClock: Clock, Sendable {
         state.withLock { _ = $0.cancelled.remove(id) }
     }
 
-    /// Moves the clock through everything that falls due, and lets what waits for it run each time.
+    /// Advances the clock through everything that falls due, and lets the woken tasks run each time.
     public func advance(by duration: Duration) async {
         let target = now.advanced(by: duration)
         await settle()
@@ -72,7 +72,7 @@ public final class ManualClock: Clock, Sendable {
         await settle()
     }
 
-    /// Moves the clock to the first sleeper's moment, and wakes those whose moment that is; false where nobody sleeps.
+    /// Moves the clock to the first sleeper's moment, and wakes all sleepers of that moment; false if there is none.
     func wakeFirst() -> Bool {
         let awake: [Sleeper] = state.withLock { state in
             guard let due = state.due else { return [] }
@@ -86,7 +86,7 @@ public final class ManualClock: Clock, Sendable {
         return !awake.isEmpty
     }
 
-    /// Lets everybody else have a turn. Tasks that are ready run before one of the lowest priority does.
+    /// Lets all other tasks run: tasks that are ready run before one of the lowest priority does.
     private func settle() async {
         for _ in 0..<20 {
             await Task.detached(priority: .background) { await Task.yield() }.value

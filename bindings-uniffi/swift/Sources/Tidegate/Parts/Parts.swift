@@ -1,12 +1,12 @@
 import Foundation
 internal import TidegateNative
 
-/// The engine's parts on their own: for programs that have a loop of their own, and want one decision.
+/// The engine's components on their own, for programs with their own loop that need one decision.
 ///
-/// No part reads a clock. Where one needs the time it takes `now`: the time since a moment of yours on any clock that does not run
-/// back, always the same one for the same part; what is before that moment is taken for it. Core counts whole microseconds. Settings
-/// are those of a policy, as the same types, with the same ranges and defaults, and core checks them: a mistake is a `PolicyError`.
-/// Each part is safe for threads, and `copy` is another of the same state, which goes its own way.
+/// No part reads a clock. A part that needs the time takes `now`: the time since a moment of your choice, always the same moment for the
+/// same part, on any clock that does not run back. A time before that moment counts as that moment. Core counts whole microseconds.
+/// Settings have the types, ranges and defaults of a policy, and core checks them: a mistake is a `PolicyError`. Each part is thread-safe.
+/// `copy` returns an independent part with the same state.
 ///
 /// | For | Parts |
 /// |---|---|
@@ -15,7 +15,7 @@ internal import TidegateNative
 /// | retry tokens | `RetryStrategy` |
 /// | how fast | `TokenBucket`, `Gcra`, `CubicRate` |
 /// | how much at once | `Aimd`, `Gradient2`, `CoDel` |
-/// | who is let through | `CircuitBreaker`, `AdaptiveThrottle` |
+/// | which calls are admitted | `CircuitBreaker`, `AdaptiveThrottle` |
 /// | how slow | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
 ///
 /// ```swift
@@ -24,13 +24,13 @@ internal import TidegateNative
 /// let wait = bucket.acquire(now: .zero)
 /// ```
 public enum Parts {
-    /// What asking for tokens has brought.
+    /// Result of asking for tokens.
     public enum Taken: Sendable, Hashable {
-        /// They are taken.
+        /// The tokens are taken.
         case now
-        /// None is taken; there will be enough after this time.
+        /// No token is taken; there will be enough after this time.
         case after(Duration)
-        /// None is taken, and waiting does not help: more than it ever holds.
+        /// No token is taken, and waiting does not help: the request exceeds what the part can ever hold.
         case never
 
         init(_ us: UInt64) {
@@ -40,12 +40,12 @@ public enum Parts {
 }
 
 extension Duration {
-    /// Whole microseconds, of which there may be more than an `Int64` holds.
+    /// Converts whole microseconds, which may exceed an `Int64`.
     init(exact us: UInt64) {
         self = .seconds(Int64(us / 1_000_000)) + .microseconds(Int64(us % 1_000_000))
     }
 
-    /// Whole microseconds, rounded down; none below zero.
+    /// Whole microseconds, rounded down; 0 if negative.
     var moment: UInt64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }
@@ -54,19 +54,19 @@ extension Duration {
         return over || more ? .max : sum
     }
 
-    /// Whole microseconds, rounded to the nearest; none below zero.
+    /// Whole microseconds, rounded to the nearest; 0 if negative.
     var span: UInt64 {
         (self + .nanoseconds(500)).moment
     }
 }
 
-/// All the randomness of a part: a seed, or the platform's.
+/// Seed of a part: the given one, or a random one.
 func drawn(_ seed: UInt64?) -> UInt64 {
     seed ?? .random(in: 0 ... .max)
 }
 
 extension Pairs {
-    /// The pairs that settings write.
+    /// Pairs that settings write.
     static func of(_ write: (inout Pairs) -> Void) -> [Pair] {
         var pairs = Pairs(preset: false)
         write(&pairs)
@@ -74,7 +74,7 @@ extension Pairs {
     }
 }
 
-/// A number of a part's that is no setting of a policy.
+/// Checks a number of a part that is not a setting of a policy.
 func within(_ name: String, _ value: Double, _ range: ClosedRange<Double>) throws -> Double {
     guard range.contains(value) else {
         throw PolicyError(name, "\(value)", "must be a number from \(plain(range.lowerBound)) to \(plain(range.upperBound))")
@@ -82,7 +82,7 @@ func within(_ name: String, _ value: Double, _ range: ClosedRange<Double>) throw
     return value
 }
 
-/// A whole number of a part's that is no setting of a policy.
+/// Checks a whole number of a part that is not a setting of a policy.
 func whole(_ name: String, _ value: Int, from least: UInt32) throws -> UInt32 {
     guard let number = UInt32(exactly: value), number >= least else {
         throw PolicyError(name, "\(value)", "must be a whole number from \(least) to \(UInt32.max)")
