@@ -1,4 +1,4 @@
-//! What hosts know of errors: core's table in the sources of each host, and as a page for users.
+//! Generates the hosts' classification of errors: core's table in the sources of each host, and a page for users.
 
 use std::fmt::Write;
 
@@ -22,7 +22,7 @@ pub fn files() -> [(&'static str, String); 6] {
     ]
 }
 
-/// All names of a language with their full form, class, and whether a known cause goes before the class.
+/// All names of a language with their full form, class, and whether a known cause takes precedence over the class.
 fn names(families: &[Family]) -> Vec<(String, Rule)> {
     let mut all = Vec::new();
     for family in families {
@@ -42,7 +42,7 @@ fn pairs(rules: &[Rule]) -> impl Iterator<Item = (&'static str, Class)> {
     rules.iter().flat_map(|rule| rule.names().map(|name| (name, rule.class)))
 }
 
-/// A Python container of quoted words, one a line.
+/// Writes a Python container of quoted words, one per line.
 fn python_words(text: &mut String, name: &str, kind: &str, open: &str, close: &str, words: &[String]) {
     let _ = writeln!(text, "{name}: Final{kind} = {open}");
     for word in words {
@@ -51,7 +51,7 @@ fn python_words(text: &mut String, name: &str, kind: &str, open: &str, close: &s
     let _ = writeln!(text, "{close}");
 }
 
-/// A Python set of quoted words, one a line.
+/// Writes a Python set of quoted words, one per line.
 fn python_set(text: &mut String, name: &str, words: &[String]) {
     let _ = writeln!(text, "{name}: Final = frozenset(\n    {{");
     for word in words {
@@ -106,7 +106,7 @@ fn python() -> String {
     text
 }
 
-/// A table of names by class.
+/// Writes a table of names by class.
 fn typescript_table(text: &mut String, name: &str, about: &str, rules: &[(&str, Class)]) {
     let _ = writeln!(text, "\n/** {about} */\nexport const {name}: Readonly<Record<string, string>> = {{");
     for class in Class::ALL {
@@ -118,7 +118,7 @@ fn typescript_table(text: &mut String, name: &str, about: &str, rules: &[(&str, 
     *text += "};\n";
 }
 
-/// The rules of JavaScript for pages or for servers, wrappers or not.
+/// The rules of JavaScript for browsers or for servers, for wrapping errors or for others.
 fn of_javascript(pages: bool, wraps: bool) -> Vec<(&'static str, Class)> {
     let families = JAVASCRIPT.iter().filter(|family| IN_PAGES.contains(&family.name) == pages);
     let rules = families.flat_map(|family| family.rules).filter(|rule| rule.wraps == wraps);
@@ -143,7 +143,7 @@ fn typescript() -> String {
     text
 }
 
-/// What only servers meet.
+/// The rules that apply on servers only.
 fn typescript_server() -> String {
     let mut text = format!("// {FROM}\n");
     let mut rules = of_javascript(false, false);
@@ -239,7 +239,7 @@ fn swift() -> String {
         let _ = writeln!(text, "        {}: {}, // {}", error.code, swift_kind(error.class), error.name);
     }
     text += "    ]\n\n    /// Errors of the operating system; any other is permanent.\n    static let errnos: [Int32: Kind] = [\n";
-    // Numbers that are equal on some platforms would be a key twice.
+    // Numbers that are equal on some platforms would make duplicate keys.
     for (name, class) in pairs(ERRNOS).filter(|(name, _)| !name.starts_with("WSA") && *name != "EWOULDBLOCK")
     {
         let _ = writeln!(text, "        {name}: {},", swift_kind(class));

@@ -1,8 +1,8 @@
-//! What the table says, put together; and what only the validator knows: which keys are required, and where.
+//! Facts derived from the table, and facts that only the validator knows: which keys are required, and where.
 
 use tidegate::{Class, Domain, Key, Policy, Pool, PoolKind, TABLE, TABLES, Value};
 
-/// The table that a key stands in; empty for the policy itself.
+/// The table to which a key belongs; empty for the policy itself.
 pub fn table_of(path: &str) -> &str {
     path.rsplit_once('.').map_or("", |(table, _)| table)
 }
@@ -12,27 +12,27 @@ pub fn name_of(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-/// The keys of a table, those of the tables within it left out.
+/// The keys of a table, without those of nested tables.
 pub fn keys_of(table: &str) -> impl Iterator<Item = &'static Key> {
     TABLE.iter().filter(move |key| table_of(key.path) == table)
 }
 
-/// The tables within a table, with what they are about.
+/// The nested tables of a table, with their descriptions.
 pub fn tables_of(table: &str) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
     TABLES.iter().filter(move |(path, _)| table_of(path) == table)
 }
 
-/// The key that this one's default is taken from, if it is another's value.
+/// The key whose value is this key's default, if there is one.
 pub fn default_key(key: &Key) -> Option<&'static Key> {
     TABLE.iter().find(|other| other.path == key.default)
 }
 
-/// What a table is about.
+/// The description of a table.
 pub fn doc_of(table: &str) -> &'static str {
     TABLES.iter().find(|(path, _)| *path == table).map_or("", |(_, doc)| doc)
 }
 
-/// The words that a list of kinds may have without declaring them.
+/// The words that a list of kinds may contain without declaring them.
 pub fn words_for_kinds() -> &'static [&'static str] {
     let words = |key: &Key| match key.domain {
         Domain::KindWords(words) => Some(words),
@@ -41,7 +41,7 @@ pub fn words_for_kinds() -> &'static [&'static str] {
     TABLE.iter().filter_map(words).max_by_key(|words| words.len()).unwrap_or_default()
 }
 
-/// The classes that a declared kind can be based on.
+/// The classes on which a declared kind can be based.
 pub fn bases() -> Vec<&'static str> {
     let named = |word: &&&str| Class::ALL.iter().any(|class| class.name() == **word);
     words_for_kinds().iter().filter(named).copied().collect()
@@ -55,18 +55,18 @@ pub fn presets() -> &'static [&'static str] {
     }
 }
 
-/// Does a preset set a key of this table, or this key?
+/// Whether a preset sets this key, or a key of this table.
 pub fn preset_sets(path: &str) -> bool {
     let below = |key: &str| key == path || key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     presets().iter().any(|preset| Policy::preset(preset).iter().any(|(key, _)| below(key)))
 }
 
-/// The tables that a preset sets keys of.
+/// The tables in which presets set keys.
 pub fn preset_tables() -> impl Iterator<Item = &'static str> {
     TABLES.iter().map(|(path, _)| *path).filter(|path| preset_sets(path))
 }
 
-/// The key that says that a component is there where all others are left out: its first one with a default of its own.
+/// The key that enables a component when all others are left out: its first key with a default of its own.
 pub fn presence(table: &str) -> Option<(&'static str, Value<'static>)> {
     let below =
         TABLE.iter().filter(|key| key.path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.')));
@@ -74,7 +74,7 @@ pub fn presence(table: &str) -> Option<(&'static str, Value<'static>)> {
     words_and_numbers.find_map(|key| Some((key.path, key.default_pair()?)))
 }
 
-/// A value that the key may have.
+/// A valid value for the key.
 fn sample(key: &Key) -> Value<'static> {
     if let Some(value) = key.default_pair() {
         return value;
@@ -91,25 +91,25 @@ fn sample(key: &Key) -> Value<'static> {
     }
 }
 
-/// A key that has to be given.
+/// A required key.
 pub struct Required {
     pub path: &'static str,
-    /// What makes it so; none where its table alone does.
+    /// The reason why it is required; `None` if the presence of its table is the reason.
     pub by: Option<Reason>,
-    /// The key that may stand instead.
+    /// The key that may be given instead.
     pub instead: Option<&'static str>,
 }
 
-/// Why a key has to be given.
+/// Why a key is required.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Reason {
-    /// A key has this value.
+    /// This key has this value.
     Choice(&'static str, &'static str),
-    /// Another key is there.
+    /// This other key is present.
     Beside(&'static str),
 }
 
-/// All keys that have to be given, found by leaving them out and reading the errors.
+/// All required keys, found by leaving them out and reading the errors.
 pub fn required() -> Vec<Required> {
     let mut found: Vec<Required> = Vec::new();
     let mut ask = |pair: (&'static str, Value<'static>), by: Option<Reason>| {
@@ -130,7 +130,7 @@ pub fn required() -> Vec<Required> {
         }
     };
     for (table, _) in TABLES {
-        // Whatever key of the table is there, the table is.
+        // Any key of the table makes the table present.
         if let Some(pair) = presence(table) {
             ask(pair, None);
         }
@@ -148,8 +148,8 @@ pub fn required() -> Vec<Required> {
     found
 }
 
-/// A sort of pool: its table in a policy, the key that names it there, and the keys of the table that stay the
-/// policy's own beside that key.
+/// A kind of pool: its table in a policy, the key that names the pool there, and the keys of the table that stay the policy's own
+/// beside that key.
 pub struct PoolFacts {
     pub kind: PoolKind,
     pub table: &'static str,
@@ -157,7 +157,7 @@ pub struct PoolFacts {
     pub beside: Vec<&'static str>,
 }
 
-/// All sorts of pools, found by asking which keys a pool refuses.
+/// All kinds of pools, found by asking which keys a pool refuses.
 pub fn pools() -> Vec<PoolFacts> {
     let of = |kind: PoolKind| {
         let names = TABLE.iter().filter(|key| matches!(key.domain, Domain::Name)).map(|key| key.path);
@@ -175,7 +175,7 @@ pub fn pools() -> Vec<PoolFacts> {
     PoolKind::ALL.into_iter().map(of).collect()
 }
 
-/// What is so where the key is left out, for people: a default, `off`, or that it must not be.
+/// Says what applies if the key is left out: a default, `off`, or that it is required.
 pub fn when_absent(key: &Key, required: &[Required]) -> String {
     if let Some(other) = default_key(key) {
         return format!("that of `{}`", other.path);
@@ -204,9 +204,9 @@ pub fn when_absent(key: &Key, required: &[Required]) -> String {
     }
 }
 
-/// The rule of a key without its "must be".
+/// The key's rule without "must be".
 pub fn values(key: &Key) -> String {
-    // How a pair writes a kind is no document's business.
+    // A document writes kinds in another way than a pair does.
     if matches!(key.domain, Domain::Kinds) {
         return "names of a to z, 0 to 9 and _, each with its class".into();
     }

@@ -1,4 +1,4 @@
-//! The typed options of the Kotlin library: the table in Kotlin's names and types, as a DSL whose blocks are the tables.
+//! The typed options of the Kotlin library: the table with Kotlin's names and types, as a DSL whose blocks are the tables.
 
 use std::fmt::Write;
 
@@ -55,7 +55,7 @@ pub fn text() -> String {
     text
 }
 
-/// What the shell has to know of the table at run time.
+/// Writes the facts of the table that the shell needs at run time.
 fn constants(text: &mut String) {
     *text += "\ninternal object Facts {\n";
     let tables: Vec<_> = preset_tables().map(|path| format!("\"{path}\"")).collect();
@@ -81,7 +81,7 @@ fn constants(text: &mut String) {
     *text += "    )\n}\n";
 }
 
-/// `max_attempts` as Kotlin has it: `maxAttempts`.
+/// The name in Kotlin: `max_attempts` becomes `maxAttempts`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
@@ -95,13 +95,14 @@ fn pascal(name: &str) -> String {
         .collect()
 }
 
-/// `retry.budget` is `Budget`; a later table of the same name has its own table's before it, as `HedgeBudget`.
+/// The class of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
+/// `HedgeBudget`.
 fn class_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     pascal(if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path })
 }
 
-/// `BackoffKind` of `retry.backoff.kind`; `RetryAfter` of `retry.retry_after`.
+/// The name of a choice: `BackoffKind` for `retry.backoff.kind`; `RetryAfter` for `retry.retry_after`.
 fn choice_name(key: &Key) -> String {
     let (table, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
     let (table, name) = (if table.is_empty() { String::new() } else { class_name(table) }, pascal(name));
@@ -146,7 +147,7 @@ fn members(text: &mut String, path: &str, required: &[Required]) {
     }
 }
 
-/// Java cannot write Kotlin's spans: the setter of a property is not even a name there.
+/// Writes a setter for Java, which cannot express Kotlin's durations: the setter of such a property has no valid Java name.
 fn for_java(text: &mut String, key: &Key, or: &str) {
     let name = camel(name_of(key.path));
     doc(text, "    ", &format!("[{name}] for Java."));
@@ -154,7 +155,7 @@ fn for_java(text: &mut String, key: &Key, or: &str) {
     let _ = writeln!(text, "        settings.put(\"{}\", value?.toKotlinDuration(){or})\n", key.path);
 }
 
-/// Range, unit and default, in Kotlin's terms.
+/// Range, unit and default in Kotlin's terms.
 fn told(key: &Key, required: &[Required]) -> String {
     let or_none = |none: bool| if none { ", or null" } else { "" };
     let range = match key.domain {
@@ -188,7 +189,7 @@ fn path_words(path: &str) -> String {
     path.split('.').map(camel).collect::<Vec<_>>().join(".")
 }
 
-/// A sentence of the table in Kotlin's names: keys are in camel case, values stay as they are.
+/// A sentence of the table with Kotlin's names: keys are in camel case, values stay unchanged.
 fn words(sentence: &str) -> String {
     let names: Vec<_> = tidegate::TABLE.iter().map(|key| name_of(key.path)).collect();
     let mut text = String::new();
@@ -201,7 +202,7 @@ fn words(sentence: &str) -> String {
         text += &if name.contains('_') && names.contains(&name) { camel(name) } else { name.to_owned() };
         rest = &word[end..];
     }
-    // Brackets are links in KDoc.
+    // KDoc treats brackets as links.
     (text + rest).replace("[0", "\\[0").replace("[d", "\\[d").replace("[b", "\\[b").replace("[(", "\\[(")
 }
 
@@ -225,7 +226,7 @@ fn kind(key: &Key) -> (String, String) {
     }
 }
 
-/// A comment, in lines of at most [`WIDTH`] characters.
+/// Writes a comment in lines of at most [`WIDTH`] characters.
 fn doc(text: &mut String, indent: &str, about: &str) {
     if indent.len() + about.chars().count() + 7 <= WIDTH {
         let _ = writeln!(text, "{}{indent}/** {about} */", if indent.is_empty() { "\n" } else { "" });

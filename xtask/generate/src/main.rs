@@ -1,7 +1,6 @@
-//! Writes what follows from core's one table of keys: `cargo run -p tidegate-generate [-- --check]`.
+//! Writes the files that are derived from core's table of keys: `cargo run -p tidegate-generate [-- --check]`.
 //!
-//! `cargo xtask generate` runs it. It is a crate of its own because xtask is std-only and does not wait for core to
-//! compile.
+//! `cargo xtask generate` runs it. It is a separate crate because xtask uses std only and does not wait for core to compile.
 
 mod errors;
 mod facts;
@@ -27,7 +26,7 @@ fn files() -> Vec<(String, String)> {
     options.into_iter().chain(errors).chain([words]).chain(parts::files()).collect()
 }
 
-/// What follows from the table of keys.
+/// The files that are derived from the table of keys.
 fn options() -> [(&'static str, String); 7] {
     [
         ("docs/policy.schema.json", schema::text()),
@@ -40,7 +39,7 @@ fn options() -> [(&'static str, String); 7] {
     ]
 }
 
-/// The files that are not what the table says.
+/// The files that differ from the generated text.
 fn outdated(root: &Path) -> Vec<String> {
     let differs = |path: &str, text: &str| fs::read_to_string(root.join(path)).ok().as_deref() != Some(text);
     files().into_iter().filter(|(path, text)| differs(path, text)).map(|(path, _)| path).collect()

@@ -1,7 +1,7 @@
-//! The lone parts, described once: what they are made of, what they do, and what people have to know of them.
+//! The lone parts, described once: their settings, their methods, and their documentation.
 //!
-//! The description is `parts/*.txt`, a file for each group. From it come the wrappers of all languages. What a language does in a
-//! way of its own stands in `parts/own/`, by part.
+//! The descriptions are `parts/*.txt`, one file for each group. The wrappers of all languages are generated from them. Code that one
+//! language needs in its own form is in `parts/own/`, by part.
 
 mod kotlin;
 mod languages;
@@ -32,7 +32,7 @@ pub fn files() -> Vec<(String, String)> {
     by_group.chain([wasm::exports(&parts)]).collect()
 }
 
-/// The files of a language, each of several parts, and their descriptions. Not of the retry strategy: its wrappers are by hand.
+/// The files of a language, each with several parts, and their descriptions. The retry strategy's wrappers are hand-written.
 const GROUPS: [(&str, &str); 6] = [
     ("breaker", include_str!("parts/breaker.txt")),
     ("budgets", include_str!("parts/budgets.txt")),
@@ -47,16 +47,16 @@ const GROUPS: [(&str, &str); 6] = [
 pub struct Part {
     pub group: &'static str,
     pub name: &'static str,
-    /// The method of a policy that gives core's settings; empty where there are none.
+    /// The method of a policy that returns core's settings; empty if the part has none.
     pub settings: &'static str,
-    /// The table of a policy whose keys the settings are.
+    /// The table of a policy whose keys are the settings.
     pub table: &'static str,
-    /// Keys that make the settings those of this part, and their values.
+    /// Keys with fixed values that select this part's settings.
     pub fixed: Vec<(&'static str, &'static str)>,
     pub keys: Vec<Setting>,
-    /// What a new one needs beside its settings.
+    /// Arguments of the constructor beside the settings.
     pub beside: Vec<Arg>,
-    /// What its draws are for, where it draws.
+    /// The purpose of the part's random draws, if it makes any.
     pub draws: Option<&'static str>,
     pub doc: &'static str,
     /// Examples.
@@ -64,10 +64,10 @@ pub struct Part {
     pub kotlin: &'static str,
     pub swift: &'static str,
     pub typescript: &'static str,
-    /// The names of its settings, and of these with a seed, in TypeScript.
+    /// TypeScript's names of its settings, and of its settings with a seed.
     pub named: Vec<&'static str>,
     pub methods: Vec<Method>,
-    /// What a change of settings keeps, and whether it needs the time; empty where there is none.
+    /// The state that a change of settings keeps, and whether the change needs the time; empty if settings cannot be changed.
     pub retune: (&'static str, bool),
 }
 
@@ -75,19 +75,19 @@ pub struct Part {
 pub struct Setting {
     pub name: &'static str,
     pub needed: bool,
-    /// What it means, where the table of keys says it for several parts.
+    /// The setting's meaning, if the table of keys describes it for several parts.
     pub doc: &'static str,
 }
 
-/// An argument: its kind is one that the languages' table has a row for.
+/// An argument. Its kind must have a row in the languages' table.
 ///
-/// `hot` is a whole number that is looked at only when it was refused, so that nothing is spent on it where time counts; `bits` are 64
-/// random bits, or the part's own draw; `lease` is a span that a probe keeps its place for, or none.
+/// `hot` is a whole number that is validated only after core refused it, so that it costs nothing on fast paths; `bits` are 64 random
+/// bits, or the part's own draw; `lease` is the optional span for which a probe keeps its place.
 #[derive(Clone)]
 pub struct Arg {
     pub name: &'static str,
     pub kind: &'static str,
-    /// Its range, where it has one: of a whole number the greatest is told in bits.
+    /// The range, if it has one; for a whole number the maximum is given in bits.
     pub least: &'static str,
     pub most: &'static str,
     pub default: &'static str,
@@ -97,32 +97,32 @@ pub struct Arg {
 pub struct Method {
     pub name: &'static str,
     pub args: Vec<Arg>,
-    /// What it answers: `done` is whether a `Result` is good, `taken` the wait that an attempt to take has brought, `wait` may be for ever.
+    /// The kind of the result: `done` is whether a `Result` is good, `taken` the wait after an attempt to take, `wait` may be infinite.
     pub ret: &'static str,
     pub doc: &'static str,
-    /// Is it a property where a language has such?
+    /// Whether it is a property in languages that have properties.
     pub property: bool,
-    /// Core's method and the order of its arguments, where they are others.
+    /// Core's method and the order of its arguments, if they differ.
     pub core: &'static str,
-    /// Swift's name and labels, where they are others.
+    /// Swift's name and labels, if they differ.
     pub swift: &'static str,
-    /// Is its Rust in `own`?
+    /// Whether its Rust code is in `own`.
     pub own: bool,
 }
 
 impl Part {
-    /// What a change of settings needs beside them.
+    /// The arguments of a change of settings, beside the settings.
     pub fn retuned(&self) -> Vec<Arg> {
         let lease = self.beside.iter().filter(|arg| arg.kind == "lease").cloned();
         lease.chain(self.retune.1.then(now)).collect()
     }
 
-    /// uniffi's name for it in Swift.
+    /// uniffi's name for the part in Swift.
     pub fn foreign(&self) -> &'static str {
         if self.name == "DDSketch" { "DdSketch" } else { self.name }
     }
 
-    /// The type of its settings in Kotlin and Swift.
+    /// The type of the part's settings in Kotlin and Swift.
     pub fn options(&self) -> String {
         type_name(self.table.rsplit('.').next().unwrap_or_default())
     }
@@ -136,12 +136,12 @@ pub fn now() -> Arg {
     Arg { name: "now", kind: "moment", least: "", most: "", default: "", doc: "" }
 }
 
-/// The paragraphs of a text, between empty lines.
+/// The paragraphs of a text, which empty lines separate.
 pub fn paragraphs(text: &'static str) -> Vec<&'static str> {
     text.trim().split("\n\n").collect()
 }
 
-/// What a language does in a way of its own: the lines below `== <what>` up to the next of them.
+/// A language's own code for one item: the lines from `== <what>` to the next such heading.
 pub fn own(file: &'static str, what: &str) -> &'static str {
     let head = format!("== {what}\n");
     file.split_once(head.as_str())
@@ -149,14 +149,14 @@ pub fn own(file: &'static str, what: &str) -> &'static str {
         .trim_end()
 }
 
-/// `max_attempts` as most languages have it: `maxAttempts`.
+/// The name in most languages: `max_attempts` becomes `maxAttempts`.
 pub fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// `rate_limit` as a type's name: `RateLimit`.
+/// The name of a type: `rate_limit` becomes `RateLimit`.
 pub fn type_name(name: &str) -> String {
     name.split('_')
         .filter(|word| !word.is_empty())
@@ -164,12 +164,12 @@ pub fn type_name(name: &str) -> String {
         .collect()
 }
 
-/// A text whose keys are in camel case.
+/// A text with its keys in camel case.
 pub fn translated(text: &str) -> String {
     let mut text = text.to_owned();
     let names = tidegate::TABLE.iter().map(|key| key.path.rsplit('.').next().unwrap_or_default());
     let mut names: Vec<_> = names.filter(|name| name.contains('_')).collect();
-    // No name is taken for a part of a longer one.
+    // Longer names first, so that no name is replaced within a longer one.
     names.sort_by_key(|name| std::cmp::Reverse(name.len()));
     for name in names {
         text = text.replace(name, &camel(name));
@@ -177,7 +177,7 @@ pub fn translated(text: &str) -> String {
     text
 }
 
-/// Words in lines of at most `width` characters behind an indent.
+/// Wraps words in lines of at most `width` characters behind an indent.
 pub fn wrapped(words: &str, width: usize, first: &str, rest: &str) -> String {
     let (mut text, mut line, mut empty) = (String::new(), first.to_owned(), true);
     for word in words.split_whitespace() {
@@ -195,13 +195,13 @@ pub fn wrapped(words: &str, width: usize, first: &str, rest: &str) -> String {
     text + line.trim_end() + "\n"
 }
 
-/// Lines behind an indent.
+/// Puts an indent before each line.
 pub fn indented(lines: &str, indent: &str) -> String {
     let line = |line: &str| if line.is_empty() { "\n".into() } else { format!("{indent}{line}\n") };
     lines.trim_matches('\n').lines().map(line).collect()
 }
 
-/// A comment of these paragraphs, on one line where it fits. Those with a mark stand together, and an example stays as it is.
+/// Writes a comment of these paragraphs, on one line if it fits. No empty line separates tags, and examples stay unchanged.
 pub fn comment(text: &mut String, indent: &str, width: usize, doc: &[String]) {
     if let [one] = doc
         && indent.len() + one.chars().count() + 7 <= width
@@ -222,7 +222,7 @@ pub fn comment(text: &mut String, indent: &str, width: usize, doc: &[String]) {
     let _ = writeln!(text, "{indent} */");
 }
 
-/// A value of a setting: a number, or a word.
+/// The value of a setting as code: a number or a word.
 pub fn literal(value: &str) -> String {
     if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
 }

@@ -1,4 +1,4 @@
-//! The typed options of the Python package. Formatted as `ruff format` leaves it, at 110 columns.
+//! The typed options of the Python package, formatted as `ruff format` does, at 110 columns.
 
 use std::fmt::Write;
 
@@ -44,7 +44,7 @@ pub fn text() -> String {
     let bases: Vec<_> = bases().iter().map(|name| format!("\"{name}\"")).collect();
     assign(&mut text, "\n", "Base: TypeAlias = Literal[", &bases, "]");
     text += "\"\"\"The classes that a kind of failure of your own can be based on.\"\"\"\n";
-    // A class stands before the one that has it as a field.
+    // A class must precede the class that has a field of its type.
     for (path, doc) in TABLES.iter().rev() {
         class(&mut text, path, doc, &required);
     }
@@ -66,7 +66,7 @@ pub fn text() -> String {
     text
 }
 
-/// What a policy is made of: its own keys and its components, for the type checkers alone and as names.
+/// Writes the top level of a policy, its own keys and its components: types for type checkers, and names.
 fn top_level(text: &mut String) {
     *text += "\n\nif TYPE_CHECKING:\n\n    class PolicyOptions(TypedDict, total=False):\n";
     *text += "        \"\"\"A policy's own keys, and its components; None is as good as left out.\"\"\"\n\n";
@@ -113,7 +113,8 @@ fn class(text: &mut String, path: &str, doc: &str, required: &[Required]) {
     }
 }
 
-/// `retry.budget` is `Budget`; a later table of the same name has its own table's before it, as `HedgeBudget`.
+/// The class of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
+/// `HedgeBudget`.
 fn class_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     let words = if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path };
@@ -121,13 +122,13 @@ fn class_name(path: &str) -> String {
     words.collect()
 }
 
-/// Can the whole table be switched off, by its kind?
+/// Whether the whole table can be switched off by its kind.
 fn may_be_none(table: &str) -> bool {
     let none = |key: &Key| matches!(key.domain, Domain::Choice(words) if words.contains(&"none"));
     keys_of(table).any(|key| name_of(key.path) == "kind" && none(key))
 }
 
-/// Range, unit and default, in Python's terms.
+/// Range, unit and default in Python's terms.
 fn told(key: &Key, required: &[Required]) -> String {
     let range = range(key);
     match key.domain {
@@ -137,7 +138,7 @@ fn told(key: &Key, required: &[Required]) -> String {
     }
 }
 
-/// Range and unit, in Python's terms.
+/// Range and unit in Python's terms.
 pub fn range(key: &Key) -> String {
     match key.domain {
         Domain::Span { min, max, none } => {
@@ -168,7 +169,7 @@ pub fn range(key: &Key) -> String {
     }
 }
 
-/// What holds where a key is left out, in Python's terms.
+/// Says in Python's terms what applies if a key is left out.
 pub fn default(key: &Key, required: &[Required]) -> String {
     if let Some(other) = default_key(key) {
         return format!("`{}` by default", other.path);
@@ -197,7 +198,7 @@ pub fn default(key: &Key, required: &[Required]) -> String {
     }
 }
 
-/// A default such as `100ms`.
+/// Parses a default such as `100ms`.
 fn micros(text: &str) -> Duration {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number: f64 = text[..text.len() - unit.len()].parse().expect("a default of the table");
@@ -212,7 +213,7 @@ fn micros(text: &str) -> Duration {
     Duration::from_micros((number * scale) as u64)
 }
 
-/// `0.1 s`; below a millisecond `10 µs`, because nobody counts zeros.
+/// Seconds such as `0.1 s`; below a millisecond `10 µs`, which has fewer zeros to count.
 fn seconds(span: Duration) -> String {
     match span.as_micros() {
         micros @ 1..1_000 => format!("{micros} µs"),
@@ -220,7 +221,7 @@ fn seconds(span: Duration) -> String {
     }
 }
 
-/// 1,000,000
+/// A number with separators: 1,000,000.
 fn grouped(n: u32) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -265,7 +266,7 @@ fn kind_of(key: &Key) -> String {
     }
 }
 
-/// Items between brackets: on one line where they fit, else one a line.
+/// Writes items between brackets: on one line if they fit, otherwise one per line.
 fn assign(text: &mut String, before: &str, open: &str, items: &[String], close: &str) {
     let line = format!("{open}{}{close}", items.join(", "));
     let indent = &open[..open.len() - open.trim_start().len()];
@@ -281,7 +282,7 @@ fn assign(text: &mut String, before: &str, open: &str, items: &[String], close: 
     let _ = writeln!(text, "{indent}{close}");
 }
 
-/// Words in lines of at most [`WIDTH`] characters.
+/// Wraps words in lines of at most [`WIDTH`] characters.
 fn wrap(text: &mut String, words: &str, first: &str, rest: &str) {
     let (mut line, mut empty) = (first.to_owned(), true);
     for word in words.split(' ') {

@@ -1,4 +1,4 @@
-//! The reference page: one table per component, and what each preset sets.
+//! The reference page: one table for each component, and the settings of each preset.
 
 use std::fmt::Write;
 
@@ -75,7 +75,7 @@ fn section(page: &mut String, path: &str, title: &str, doc: &str, required: &[Re
     }
 }
 
-/// What a preset's own budget does to a server that has been overloaded (docs/explanation/experiments.md, "Other presets").
+/// The effect of a preset's own budget on a server that has been overloaded (docs/explanation/experiments.md, "Other presets").
 fn warning(preset: &str) -> String {
     let (dead, runs) = match preset {
         "httpware" => (218, 312),
@@ -92,7 +92,7 @@ fn warning(preset: &str) -> String {
     )
 }
 
-/// The pairs of a preset as a document writes them.
+/// The pairs of a preset in the form of a document.
 fn settings(preset: &str) -> String {
     let policy = Policy::from_pairs(preset, &[("preset", Value::Text(preset))]);
     let document: Document = policy.into_iter().collect();

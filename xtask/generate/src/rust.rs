@@ -1,6 +1,7 @@
 //! The typed settings of the Rust host: a builder for each table of a policy, and an enum for each choice.
 //!
-//! A table that needs keys takes them in its constructors, so that a breaker without anything that trips it cannot be written.
+//! The builder of a table with required keys takes them in its constructors, so that a breaker without a trip condition does not
+//! compile.
 
 use std::fmt::Write;
 
@@ -12,7 +13,7 @@ use crate::facts::{
 };
 
 const WIDTH: usize = 130;
-/// Before each call of a chain.
+/// Separates the calls of a chain.
 const BETWEEN: &str = "\n            ";
 
 const HEAD: &str = "\
@@ -25,7 +26,7 @@ use std::time::Duration;
 use crate::builder::{Bound, Builder, Pairs, Setting};
 ";
 
-/// The module.
+/// The generated module.
 pub fn text() -> String {
     let required = required();
     let mut text = HEAD.to_owned();
@@ -49,7 +50,7 @@ pub fn text() -> String {
     text
 }
 
-/// Writes the table of pairs that enable a component whose keys are all left to core.
+/// Writes the table of pairs that enable a component without any key.
 fn presences(text: &mut String) {
     *text += "\n/// By component: the pair that enables it where no other key of it is set.\n";
     *text += "pub(crate) const PRESENT: &[(&str, &str, Present)] = &[\n";
@@ -66,7 +67,7 @@ fn presences(text: &mut String) {
               Word(&'static str),\n}\n";
 }
 
-/// Is it the key that chooses the kind of its table? Each kind has a constructor.
+/// Whether the key selects the kind of its table. Each kind has a constructor.
 fn is_kind(key: &Key) -> bool {
     !table_of(key.path).is_empty() && name_of(key.path) == "kind"
 }
@@ -76,13 +77,14 @@ fn pascal(name: &str) -> String {
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-/// `retry.budget` is `Budget`; a later table of the same name has its own table's before it, as `HedgeBudget`.
+/// The type of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
+/// `HedgeBudget`.
 fn class_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     pascal(if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path })
 }
 
-/// Name of the enum. Choices of one name have the same words, so they share an enum.
+/// The name of the enum. Choices of the same name have the same words, so they share an enum.
 fn choice_name(key: &Key) -> String {
     match name_of(key.path) {
         "store" | "latency_store" => "StateOf".into(),
@@ -120,7 +122,7 @@ fn choice(text: &mut String, name: &str, words: &[&str]) {
     );
 }
 
-/// One way to make a component: its name, what it sets of itself, and the keys that it asks for.
+/// A constructor of a component: its name, the keys that it sets itself, and the keys that it takes.
 struct Way {
     name: String,
     about: String,
@@ -132,7 +134,7 @@ fn find(path: &str) -> &'static Key {
     TABLE.iter().find(|key| key.path == path).expect("a key of the table")
 }
 
-/// The keys of a table that are required for this reason, and those that these require.
+/// The keys of a table that are required for this reason, and the keys that these require.
 fn needed(table: &str, by: Option<Reason>, required: &[Required]) -> Vec<&'static Key> {
     let mut found: Vec<&'static Key> = Vec::new();
     for rule in required.iter().filter(|rule| table_of(rule.path) == table && rule.by == by) {
@@ -265,7 +267,7 @@ fn members(text: &mut String, path: &str, required: &[Required]) {
     }
 }
 
-/// The type of a key's value, and how `value` becomes a setting.
+/// The type of a key's value, and the code that makes a setting from `value`.
 fn argument(key: &Key) -> (String, String) {
     let bound = |none: bool, kind: &str| {
         if none {
@@ -336,7 +338,7 @@ fn doc(text: &mut String, indent: &str, words: &str) {
     let _ = writeln!(text, "{line}");
 }
 
-/// Names of keys and choices in backticks, as rustdoc has them.
+/// Puts names of keys and choices in backticks, for rustdoc.
 fn quoted(word: &str) -> String {
     let name = word.trim_end_matches(['.', ',', ';', ':', ')']);
     let code = name.contains('_') || name == "(CoDel";

@@ -1,5 +1,5 @@
-//! The JSON Schema of policy documents, for editors: what they can tell while somebody types. The validator in core
-//! has the last word; where a rule cannot be said here, the schema lets the document pass.
+//! The JSON Schema of policy documents, with which editors check a document while it is typed. The validator in core decides; where
+//! JSON Schema cannot express a rule, the schema accepts the document.
 
 use serde_json::{Map, Value as Json, json};
 use tidegate::{Domain, Key};
@@ -49,7 +49,7 @@ pub fn schema() -> Json {
     })
 }
 
-/// A pool: one table, named by its kind, with the keys that are the pool's.
+/// The schema of a pool: one table, named by its kind, with the keys of the pool.
 fn pool(required: &[Required]) -> Json {
     let mut kinds = Map::new();
     for PoolFacts { kind, table: path, beside, .. } in pools() {
@@ -86,7 +86,7 @@ fn pool(required: &[Required]) -> Json {
     })
 }
 
-/// "Where this key names a pool, the pool's own keys do not stand here."
+/// The rule "Where this key names a pool, the pool's own keys are not allowed here."
 fn elsewhere(pool: &PoolFacts) -> Json {
     let own: Vec<_> = pool.beside.iter().map(|path| name_of(path)).collect();
     json!({
@@ -95,7 +95,7 @@ fn elsewhere(pool: &PoolFacts) -> Json {
     })
 }
 
-/// A table of keys.
+/// The schema of a table of keys.
 fn table(path: &str, doc: &str, required: &[Required]) -> Json {
     let mut properties = Map::new();
     for key in keys_of(path) {
@@ -105,7 +105,7 @@ fn table(path: &str, doc: &str, required: &[Required]) -> Json {
         properties.insert(name_of(below).into(), table(below, doc, required));
     }
     let mut schema = json!({ "description": doc, "type": "object", "properties": properties, "additionalProperties": false });
-    // A preset may have given what is left out here.
+    // A preset may have set the keys that are left out here.
     let needed = required.iter().filter(|rule| table_of(rule.path) == path && !preset_sets(rule.path));
     let (mut plainly, mut either, mut beside) = (Vec::new(), Vec::new(), Map::new());
     for rule in needed {
@@ -134,7 +134,7 @@ fn table(path: &str, doc: &str, required: &[Required]) -> Json {
     schema
 }
 
-/// "Where this key has that value, that one must stand", for policies without a preset.
+/// The rule "Where this key has that value, that one is required", for policies without a preset.
 fn conditional(rule: &Required) -> Option<Json> {
     let Some(Reason::Choice(chooser, choice)) = rule.by else { return None };
     Some(json!({
@@ -143,7 +143,7 @@ fn conditional(rule: &Required) -> Option<Json> {
     }))
 }
 
-/// The key is there, and its value is like this.
+/// The condition that the key is present with a value of this schema.
 fn nested(path: &str, value: Json) -> Json {
     path.rsplit('.').fold(value, |inner, name| json!({ "properties": { name: inner }, "required": [name] }))
 }
@@ -193,7 +193,7 @@ fn value(key: &Key) -> Json {
         Domain::Name => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
     };
     schema["description"] = match key.domain {
-        // The words are listed by the schema itself.
+        // The schema itself lists the words.
         Domain::Choice(_) => key.doc.into(),
         _ => format!("{} {}.", key.doc, capital(&values(key))).into(),
     };
@@ -219,7 +219,7 @@ fn default(key: &Key) -> Option<Json> {
     })
 }
 
-/// A whole number is written as one: 1000, not 1000.0.
+/// A whole number without a fraction: 1000, not 1000.0.
 fn number(n: f64) -> Json {
     if n.fract() == 0.0 { json!(n as i64) } else { json!(n) }
 }

@@ -1,4 +1,4 @@
-//! The typed options of the Swift package: the table in Swift's names and types.
+//! The typed options of the Swift package: the table with Swift's names and types.
 
 use std::fmt::Write;
 
@@ -46,7 +46,8 @@ pub fn text() -> String {
     text
 }
 
-/// `retry.budget` is `Budget`; a later table of the same name has its own table's before it, as `HedgeBudget`.
+/// The type of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
+/// `HedgeBudget`.
 fn struct_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     match path {
@@ -60,14 +61,14 @@ fn type_name(path: &str) -> String {
     path.split(['_', '.']).map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-/// `max_attempts` as Swift has it: `maxAttempts`.
+/// The name in Swift: `max_attempts` becomes `maxAttempts`.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// A choice's name. `none` is `off`: beside an optional, `.none` would mean that nothing is said.
+/// The name of a choice. `none` becomes `off`, because `.none` of an optional would mean that no value is given.
 fn case(word: &str) -> String {
     if word == "none" { "off".into() } else { camel(word) }
 }
@@ -83,7 +84,7 @@ fn choice(text: &mut String, indent: &str, name: &str, about: &str, words: &[&st
     let _ = writeln!(text, "{indent}}}\n");
 }
 
-/// The properties of a table: name, type, what they mean.
+/// The properties of a table: name, type and documentation.
 fn properties(path: &str, required: &[Required]) -> Vec<(String, String, String)> {
     let keys = keys_of(path).map(|key| {
         let words = format!("{} {}", words(key.doc), told(key, required));
@@ -143,7 +144,7 @@ fn parameters(text: &mut String, open: &str, all: &[(String, String, String)], c
     let _ = writeln!(text, "{}\n    {close}", lines.join(",\n"));
 }
 
-/// A policy made with all of them as arguments.
+/// Writes the initializer of a policy, which takes all of them as arguments.
 fn policy(text: &mut String, required: &[Required]) {
     let all = properties("", required);
     text.push_str("extension Policy {\n    /// A policy with these settings.\n    ///\n");
@@ -161,7 +162,7 @@ fn policy(text: &mut String, required: &[Required]) {
     text.push_str("        try self.init(name, settings, classify: classify, engine: engine)\n    }\n}\n\n");
 }
 
-/// What the façade has to know of the table at run time.
+/// Writes the facts of the table that the façade needs at run time.
 fn constants(text: &mut String) {
     let mut names: Vec<_> = TABLE.iter().flat_map(|key| key.path.split('.')).collect();
     names.retain(|name| name.contains('_'));
@@ -205,7 +206,7 @@ fn kind(key: &Key) -> String {
     }
 }
 
-/// Range, unit and default, in Swift's terms.
+/// Range, unit and default in Swift's terms.
 fn told(key: &Key, required: &[Required]) -> String {
     let or_none = |none: bool| if none { ", or `.unbounded`" } else { "" };
     let range = match key.domain {
@@ -246,7 +247,7 @@ fn seconds(span: Duration) -> String {
     }
 }
 
-/// A sentence of the table in Swift's names: keys are in camel case, values stay as they are.
+/// A sentence of the table with Swift's names: keys are in camel case, values stay unchanged.
 fn words(sentence: &str) -> String {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let mut text = String::new();
@@ -262,7 +263,7 @@ fn words(sentence: &str) -> String {
     text + rest
 }
 
-/// A comment in lines of at most [`WIDTH`] characters.
+/// Writes a comment in lines of at most [`WIDTH`] characters.
 fn doc(text: &mut String, indent: &str, words: &str) {
     let mut line = format!("{indent}///");
     for word in words.split(' ') {

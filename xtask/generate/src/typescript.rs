@@ -1,5 +1,4 @@
-//! The typed options of the npm package: the table in JavaScript's names and units. Formatted as biome leaves it, at 110
-//! columns.
+//! The typed options of the npm package: the table with JavaScript's names and units, formatted as biome does, at 110 columns.
 
 use std::fmt::Write;
 
@@ -38,7 +37,7 @@ pub fn text() -> String {
     text
 }
 
-/// What the shell has to know of the table at run time.
+/// Writes the facts of the table that the shell needs at run time.
 fn constants(text: &mut String) {
     *text += "\n/**\n * The pair that says that a component is there where all its keys are left to core; not beside a preset where that sets keys\n * of it.\n */\n";
     *text +=
@@ -66,14 +65,15 @@ fn property(path: &str) -> String {
     if path.contains('.') { format!("\"{path}\"") } else { path.to_owned() }
 }
 
-/// `max_attempts` as JavaScript has it: `maxAttempts`.
+/// The name in JavaScript: `max_attempts` becomes `maxAttempts`.
 pub fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
-/// `retry.budget` is `Budget`; a later table of the same name has its own table's before it, as `HedgeBudget`.
+/// The interface of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
+/// `HedgeBudget`.
 fn interface_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     let words = if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path };
@@ -97,7 +97,7 @@ fn fields(text: &mut String, path: &str, required: &[Required]) {
     }
 }
 
-/// Range, unit and default, in JavaScript's terms.
+/// Range, unit and default in JavaScript's terms.
 fn told(key: &Key, required: &[Required]) -> String {
     let or_none = |none: bool| if none { ", or null" } else { "" };
     let range = match key.domain {
@@ -129,7 +129,7 @@ fn camel_path(path: &str) -> String {
     path.split('.').map(camel).collect::<Vec<_>>().join(".")
 }
 
-/// A sentence of the table in JavaScript's names: keys are in camel case, values stay as they are.
+/// A sentence of the table with JavaScript's names: keys are in camel case, values stay unchanged.
 fn words(sentence: &str) -> String {
     let names: Vec<_> = tidegate::TABLE.iter().map(|key| name_of(key.path)).collect();
     let mut text = String::new();
@@ -149,7 +149,7 @@ fn words(sentence: &str) -> String {
     text + rest
 }
 
-/// `100` ms; below a millisecond with a fraction.
+/// Milliseconds such as `100`; below a millisecond with a fraction.
 fn millis(span: Duration) -> String {
     (span.as_micros() as f64 / 1e3).to_string()
 }
@@ -183,7 +183,7 @@ fn union(text: &mut String, doc: &str, name: &str, words: &[&str]) {
     }
 }
 
-/// A comment above a field, in lines of at most [`WIDTH`] characters.
+/// Writes a comment above a field, in lines of at most [`WIDTH`] characters.
 fn doc(text: &mut String, words: &str) {
     if words.chars().count() + 9 <= WIDTH {
         let _ = writeln!(text, "  /** {words} */");

@@ -1,4 +1,4 @@
-//! The words of the numeric border as the npm package has them: what core's own packing gives, so that no bit is written twice.
+//! The words of the numeric border for the npm package, computed by core's own packing, so that no bit is defined twice.
 
 use std::fmt::Write;
 
@@ -124,7 +124,7 @@ fn requests() -> Vec<Constant> {
     ]
 }
 
-/// The names, each at its number.
+/// The names of the criticalities; the index is the number.
 fn criticalities() -> [&'static str; 4] {
     let mut names = [""; 4];
     for (criticality, name) in [

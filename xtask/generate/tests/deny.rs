@@ -1,5 +1,5 @@
-//! What `deny.toml` says of licences and of banned crates holds for the dependency tree as it is. `cargo deny check` looks at more
-//! (advisories, texts of licences) and has to be installed; this runs wherever the tests do, and fails when a new dependency is not covered.
+//! The rules of `deny.toml` about licences and banned crates hold for the present dependency tree. `cargo deny check` checks more
+//! (advisories, texts of licences) but has to be installed. This test always runs, and fails when a new dependency is not covered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter::Peekable;
@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::Value as Json;
 use toml::{Table, Value};
 
-/// The tree with every feature, on every platform.
+/// The dependency tree with every feature, on every platform.
 fn metadata() -> Json {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../Cargo.toml");
     let cargo = Command::new(env!("CARGO"))
@@ -23,14 +23,14 @@ fn texts(of: &Value) -> BTreeSet<&str> {
     of.as_array().expect("a list").iter().filter_map(Value::as_str).collect()
 }
 
-/// Does this SPDX expression allow what these licences allow? `AND` binds more tightly than `OR`.
+/// Whether this SPDX expression is satisfied by these licences. `AND` binds more tightly than `OR`.
 fn allowed(expression: &str, licences: &BTreeSet<&str>) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let mut words: Vec<String> = Vec::new();
     let mut joined = false;
     for word in spaced.split_whitespace() {
         match words.last_mut() {
-            // An exception is part of its licence.
+            // An exception is part of its licence's name.
             Some(last) if word == "WITH" || joined => *last = format!("{last} {word}"),
             _ => words.push(word.into()),
         }

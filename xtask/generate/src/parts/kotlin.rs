@@ -63,7 +63,7 @@ fn class(text: &mut String, part: &Part) {
     if !part.retune.0.is_empty() {
         text.push('\n');
         comment(text, "    ", WIDTH, &KOTLIN.doc(part.retune.0, &part.retuned()));
-        // The time comes first, as everywhere.
+        // The time comes first, as in all methods.
         let mut args = part.retuned();
         args.reverse();
         let mut taken: Vec<_> = args.iter().map(parameter).collect();
@@ -81,7 +81,7 @@ fn class(text: &mut String, part: &Part) {
     );
 }
 
-/// What makes or changes a part with settings.
+/// The code that makes or changes a part with settings.
 fn made(part: &Part, make: &str) -> String {
     let fixed = match &part.fixed[..] {
         [] => String::new(),
@@ -96,7 +96,7 @@ fn made(part: &Part, make: &str) -> String {
 
 fn constructor(text: &mut String, part: &Part) {
     let mut beside: Vec<&Arg> = part.beside.iter().collect();
-    // The time, which is always needed, then the seed.
+    // The time, which is always required, then the seed.
     beside.sort_by_key(|arg| (arg.kind == "lease", arg.kind == "seed"));
     let mut taken: Vec<_> = beside.iter().map(|arg| parameter(arg)).collect();
     let needs = part.keys.iter().any(|setting| setting.needed);
@@ -168,7 +168,7 @@ fn does(text: &mut String, method: &Method) {
     line(text, &format!("public fun {name}({}): {kind} =", taken.join(", ")), &answer);
 }
 
-/// A declaration and what it is: on one line where it fits.
+/// Writes a declaration and its value: on one line if they fit.
 fn line(text: &mut String, head: &str, body: &str) {
     let gap = if head.len() + body.len() + 5 > WIDTH { "\n        " } else { " " };
     let _ = writeln!(text, "    {head}{gap}{body}");

@@ -10,7 +10,7 @@ use super::{Arg, Method, Part, now, own, paragraphs};
 pub const HEAD: &str =
     "// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.\n\n";
 
-/// Who the wrapper is for.
+/// The language binding that the wrapper belongs to.
 #[derive(Clone, Copy, PartialEq)]
 enum Host {
     Python,
@@ -43,7 +43,7 @@ impl Host {
         self.language().arg(arg, arg.name).0
     }
 
-    /// What core is given for an argument, where that is another thing.
+    /// The expression that core gets for an argument, if it differs from the argument's name.
     fn given(self, arg: &Arg) -> Option<String> {
         Some(self.language().arg(arg, arg.name).1).filter(|given| given != arg.name)
     }
@@ -55,7 +55,7 @@ impl Host {
         }
     }
 
-    /// A new part around core's.
+    /// The code that wraps a new part of core's.
     fn made(self, inner: &str) -> String {
         match self {
             Python => format!("Self(Mutex::new({inner}))"),
@@ -95,7 +95,7 @@ fn file(group: &str, parts: &[&Part], host: Host) -> String {
     formatted(&format!("{HEAD}//! {}\n\n{}\n{body}", title(group), used(&body, &imports)))
 }
 
-/// What a file is about.
+/// The description of a file.
 pub fn title(group: &str) -> &'static str {
     match group {
         "breaker" => "Who is let through: the circuit breaker and the adaptive throttle.",
@@ -157,7 +157,7 @@ fn class(text: &mut String, part: &Part, host: Host) {
     );
 }
 
-/// Core's settings of the pairs.
+/// The code that makes core's settings from pairs.
 fn settings(part: &Part) -> String {
     let of = match part.fixed[..] {
         _ if part.settings == "backoff" => "|policy| Some(policy.backoff())".into(),
@@ -248,7 +248,7 @@ fn does(text: &mut String, part: &Part, method: &Method, host: Host) {
         write!(text, "/// {doc}\n{public}fn {name}(&self{}) {ret} {{\n{lets}{answer}\n}}\n\n", args.concat());
 }
 
-/// The call of core's method, with what each of its arguments is given.
+/// The call of core's method; `given` is the expression for each argument.
 pub fn core_call(method: &Method, given: impl Fn(&str) -> String) -> String {
     let names = || std::iter::once(method.name).chain(method.args.iter().map(|arg| arg.name));
     let order: Vec<_> =
@@ -287,7 +287,7 @@ pub fn flow(language: Language, text: &str) -> String {
     language.words(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Rust as `cargo fmt` leaves it.
+/// Formats Rust code as `cargo fmt` does.
 pub fn formatted(text: &str) -> String {
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let mut rustfmt = Command::new("rustfmt")

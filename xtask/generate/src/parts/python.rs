@@ -1,4 +1,4 @@
-//! The classes of `tidegate.parts`, as `ruff format` leaves them.
+//! The classes of `tidegate.parts`, formatted as `ruff format` does.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     (format!("bindings-python/python/tidegate/parts/_{group}.py"), text + &keys + &body)
 }
 
-/// The imports that this code needs, in paragraphs: those of when it runs, or those of type checkers.
+/// The imports that this code needs, in paragraphs: those for run time, or those for type checkers.
 fn imports(sort: &str, indent: &str, code: &str) -> String {
     let (mut text, mut last) = (String::new(), ("", ""));
     for (key, fields) in PYTHON.imports().filter(|(_, fields)| code.contains(&fields[1])) {
@@ -95,7 +95,7 @@ fn annotation(key: &Key) -> String {
     }
 }
 
-/// What a setting means, its range, and what holds where it is left out.
+/// A setting's meaning and range, and what applies if it is left out.
 fn told(part: &Part, name: &str, needed: bool, doc: &str) -> String {
     let key = key_of(part, name);
     let doc = if doc.is_empty() { key.doc } else { doc };
@@ -182,7 +182,7 @@ fn constructor(text: &mut String, part: &Part) {
     broken(text, "        ", &format!("self._native: _native.{name} = {maker}"), &all, ")");
 }
 
-/// How an argument is declared.
+/// The declaration of an argument.
 fn parameter(arg: &Arg) -> String {
     let kind = PYTHON.arg(arg, arg.name).0;
     let default = match (arg.default, arg.kind) {
@@ -193,7 +193,7 @@ fn parameter(arg: &Arg) -> String {
     format!("{}: {kind}{default}", arg.name)
 }
 
-/// What the native half is given for an argument.
+/// The expression that the native half gets for an argument.
 fn passed(arg: &Arg) -> String {
     PYTHON.arg(arg, arg.name).1
 }
@@ -266,7 +266,7 @@ fn retune(text: &mut String, part: &Part) {
     broken(text, "        ", "made(", &given, ")");
 }
 
-/// Items between brackets: on one line where they fit, else one a line.
+/// Writes items between brackets: on one line if they fit, otherwise one per line.
 fn broken(text: &mut String, indent: &str, open: &str, items: &[String], close: &str) {
     let remark = |item: &str| if item.starts_with("max: ") { "  # noqa: A002 - the key's name" } else { "" };
     let line = format!("{indent}{open}{}{close}", items.join(", "));

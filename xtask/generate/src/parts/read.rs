@@ -1,8 +1,8 @@
 //! Reads the description of the parts.
 //!
-//! An item is a line, `<word> <rest> # <text>`; the lines below it that are indented by four are its text, too: paragraphs, and
-//! arguments as `- <name>: <text>`. An argument is `<name>: <kind> = <default>`; `now` is a moment. A mistake in it panics, for
-//! whoever generates.
+//! An item is a line, `<word> <rest> # <text>`. Lines below it that are indented by four spaces continue its text: paragraphs, and
+//! arguments as `- <name>: <text>`. An argument is `<name>: <kind> = <default>`; `now` is a moment. A mistake in a description panics
+//! in the generator.
 
 use super::{Arg, GROUPS, Method, Part, Setting};
 
@@ -20,7 +20,7 @@ pub fn parts() -> Vec<Part> {
     parts
 }
 
-/// The items: word, rest and text.
+/// Reads the items: word, rest and text.
 fn items(text: &'static str) -> Vec<(&'static str, &'static str, &'static str)> {
     let mut items: Vec<(&str, String)> = Vec::new();
     for line in text.lines() {
@@ -70,7 +70,7 @@ fn take(part: &mut Part, word: &str, rest: &'static str, body: &'static str) {
     }
 }
 
-/// `try_take(now, cost: hot(32) = 1) -> done | core try_take cost now`
+/// Reads a method: `try_take(now, cost: hot(32) = 1) -> done | core try_take cost now`
 fn method(property: bool, rest: &'static str, body: &'static str) -> Method {
     let mut words = rest.split(" | ");
     let form = words.next().unwrap_or_default();
@@ -93,7 +93,7 @@ fn method(property: bool, rest: &'static str, body: &'static str) -> Method {
     method
 }
 
-/// Arguments, between commas that are not in brackets.
+/// Splits arguments at commas that are not in brackets.
 fn split(args: &'static str) -> impl Iterator<Item = &'static str> {
     let mut depth = 0;
     let between = move |letter| {

@@ -77,7 +77,7 @@ fn class(part: &Part) -> String {
 
 fn constructor(text: &mut String, part: &Part, native: &str) {
     let mut beside: Vec<&Arg> = part.beside.iter().collect();
-    // The time comes last, as everywhere.
+    // The time comes last, as in all methods.
     beside.sort_by_key(|arg| (arg.kind == "moment", arg.kind == "seed"));
     let mut declared: Vec<_> = beside.iter().map(|arg| parameter(arg)).collect();
     let mut given: Vec<_> =
@@ -111,7 +111,7 @@ fn constructor(text: &mut String, part: &Part, native: &str) {
     let what = if with_settings { "with every mistake there is" } else { "if one is out of range" };
     let _ = writeln!(text, "        /// - Throws: `PolicyError` {what}.");
     let made = format!("{native}({})", given.join(", "));
-    // Core looks at settings and moments; what else there is has been looked at here.
+    // Core checks settings and moments; the code above has checked the other arguments.
     let made = if with_settings || part.beside.iter().any(|arg| arg.kind == "moment") {
         format!("try checked {{ try {made} }}")
     } else {
@@ -143,7 +143,7 @@ fn parameter(arg: &Arg) -> String {
     declared(&arg_label(arg), arg)
 }
 
-/// A name that is not said where it is clear.
+/// The label of an argument, which is left out where the method's name makes it clear.
 fn arg_label(arg: &Arg) -> String {
     if arg.name == "p" { "_ p".into() } else { camel(arg.name) }
 }
@@ -180,7 +180,7 @@ fn does(text: &mut String, method: &Method) {
         let _ = writeln!(text, "        public var {name}: {kind} {{ {answer} }}");
         return;
     }
-    // Swift's own labels, in the order in which they are said.
+    // Swift's own labels, in the order of the call.
     let (name, said) = match method.swift.split_once('(') {
         None => (name, method.args.iter().map(|arg| arg.name.to_owned()).collect::<Vec<_>>()),
         Some((name, rest)) => {
@@ -210,7 +210,7 @@ fn comment(text: &mut String, indent: &str, doc: &'static str) {
     }
 }
 
-/// The type of a part's settings, which `Parts` may hide.
+/// The type of a part's settings, qualified where `Parts` would hide it.
 fn options(part: &Part) -> String {
     let name = part.options();
     if name == part.name { format!("Tidegate.{name}") } else { name }

@@ -11,7 +11,7 @@ const WIDTH: usize = 110;
 const TYPESCRIPT: Language = Language("typescript");
 const OWN: &str = include_str!("own/typescript.ts.in");
 
-/// What may be imported, and from where.
+/// Imports that may be needed, and their modules.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("../engine/wire.js", &["type Class", "KINDS"]),
     ("./native.js", &["load", "said", "saidWords", "say", "sayWords"]),
@@ -72,7 +72,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     (format!("bindings-wasm/ts/parts/{group}.ts"), text + &body)
 }
 
-/// The types of a part's settings.
+/// Writes the types of a part's settings.
 fn settings(text: &mut String, part: &Part) {
     let table = if part.options() == part.name { part.options() + "Keys" } else { part.options() };
     let of = |needed: bool, kind: &str| {
@@ -83,7 +83,7 @@ fn settings(text: &mut String, part: &Part) {
     let mut all: Vec<_> = of(true, "Needs").into_iter().chain(of(false, "May")).collect();
     for (place, name) in part.named.iter().enumerate() {
         for arg in &part.beside {
-            // The last one has the seed, the first one what else is optional.
+            // The last type has the seed, the first one the other optional fields.
             let field = match arg.kind {
                 "seed" if place + 1 == part.named.len() => "Seed",
                 "lease" if place == 0 => "number",
@@ -142,7 +142,7 @@ fn class(text: &mut String, part: &Part) {
     *text += "}\n";
 }
 
-/// What makes or changes a part with settings. What else there is is looked at before, so that settings are left nowhere.
+/// The code that makes or changes a part with settings. The other arguments are checked first, so that an error leaks no settings.
 fn made(text: &mut String, part: &Part, from: &str, apart: &[&Arg], args: &[String], of: &str) -> String {
     let mut rest = from.to_owned();
     if !apart.is_empty() {

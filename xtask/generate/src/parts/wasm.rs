@@ -1,4 +1,4 @@
-//! The WebAssembly half of the npm package's parts: exported functions on handles. Numbers cross and nothing else.
+//! The WebAssembly half of the npm package's parts: exported functions on handles, with numbers as their only arguments and results.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use super::{Arg, Method, Part, camel, own, paragraphs};
 const WASM: Language = Language("wasm");
 const OWN: &str = include_str!("own/wasm.rs.in");
 
-/// What may be imported, and from where.
+/// Imports that may be needed, and their modules.
 const IMPORTS: &[(&str, &[&str])] = &[
     ("tidegate::rng", &["Purpose"]),
     (
@@ -41,7 +41,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
     (format!("bindings-wasm/parts/src/{group}.rs"), formatted(&text))
 }
 
-/// What the functions are in TypeScript.
+/// The TypeScript types of the exported functions.
 pub fn exports(parts: &[Part]) -> (String, String) {
     let mut text = HEAD.trim_end().to_owned();
     text += "\n\n/** What the module of the parts exports for what is described. */\nexport interface Exports {\n";
@@ -63,7 +63,7 @@ struct Function {
     doc: &'static str,
 }
 
-/// What a part exports. Functions whose code is in `own` have none.
+/// The exported functions of a part. Functions whose code is in `own` are left out.
 fn functions(part: &Part) -> Vec<Function> {
     let inner = inner(part);
     let name = function(part, "");
@@ -120,7 +120,7 @@ fn does(part: &Part, method: &Method, inner: &str, receiver: &str) -> Function {
     Function { name, takes, gives, code, doc: paragraphs(method.doc)[0] }
 }
 
-/// `token_bucket_try_take`
+/// The exported name of a method, such as `token_bucket_try_take`.
 pub fn function(part: &Part, of: &str) -> String {
     let mut name = String::new();
     for letter in part.foreign().chars() {
@@ -137,7 +137,7 @@ fn inner(part: &Part) -> String {
     if part.draws.is_some() { format!("Drawn<{inner}>") } else { inner }
 }
 
-/// Core's settings of a policy.
+/// The code that gets core's settings from a policy.
 fn settings(part: &Part) -> String {
     let settings = match (part.settings, part.fixed.first()) {
         ("backoff", _) => "policy.backoff()".into(),
