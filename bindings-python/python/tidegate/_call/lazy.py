@@ -1,6 +1,6 @@
 """The parts of the async shell, imported when the first async call needs them.
 
-Importing `tidegate` imports no asyncio; each name here replaces itself on its first use.
+Importing `tidegate` does not import asyncio. The first use of any name here replaces all by the real ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Judgements that calls leave for the call around them when they step back from a retry (semantics 1.6)."""
+"""Outcomes that an inner call passes to its outer call when it leaves a retry to it (semantics 1.6)."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 _KEY: Final = "__tidegate_left__"
-"""Where an exception keeps it. The native half looks for this name."""
+"""Attribute in which an exception stores the outcome. The native half looks up the same name."""
 
 _STEPS_BACK: Final = {"nested": "retry", "method": "do_not", "one_shot_body": "do_not", "opinion": "do_not"}
-"""The verdicts that leave a judgement, and whether the call around may repeat."""
+"""The verdicts that pass an outcome on, and the opinion about a retry by the outer call."""
 
 _KIND: Final = pack_outcome(31)
 _answers: Final[dict[int, tuple[Any, int]]] = {}
-"""Failed answers by their id, each with a weak reference that removes it."""
+"""By id of a failed result: a weak reference, which removes the entry, and the outcome."""
 
 
 def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy) -> None:
-    """Leaves what a call has judged with its result, for the next call around it."""
+    """Stores the outcome of a call with its exception or failed result, for the next outer call."""
     opinion = _STEPS_BACK.get(verdict)
     if opinion is None or outcome < 0 or (ok and opinion == "do_not"):
         return
     number = kind_of(outcome)
-    if number >= len(KINDS):  # the kinds of another policy have other numbers
+    if number >= len(KINDS):  # numbers of custom kinds differ between policies, so store the base class
         own = {at: name for name, at in policy._kinds.items()}
         number = KINDS[policy.kinds[own[number]]]
     word = with_opinion(outcome & ~_KIND | pack_outcome(number), opinion)
@@ -41,12 +41,12 @@ def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy) -> N
         _native.left_answers(len(_answers))
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # noqa: S110 - what takes no attribute and no weak reference is judged by the table
+    except BaseException:  # noqa: S110 - without attribute or weak reference the table's rules apply
         pass
 
 
 def taken(error: BaseException) -> int | None:
-    """Takes what was left with an exception: it counts once."""
+    """Returns the outcome stored with an exception and removes it, so that it counts once."""
     try:
         word = error.__dict__.pop(_KEY, None)
     except (KeyboardInterrupt, SystemExit):
@@ -57,12 +57,12 @@ def taken(error: BaseException) -> int | None:
 
 
 def is_left(value: Any) -> bool:
-    """Was something left with this answer? The native half asks, while anything is left at all."""
+    """Returns whether an outcome is stored for this result. The native half asks only if any is stored."""
     return id(value) in _answers
 
 
 def taken_answer(value: Any) -> int:
-    """Takes what was left with an answer; 0, a success, if nothing was."""
+    """Returns the outcome stored for a result and removes it; 0, a success, without one."""
     if not _answers:
         return 0
     held = _answers.get(id(value))

@@ -1,4 +1,4 @@
-"""A call whose answer is being consumed: its slot and its deadline last until that ends."""
+"""A call whose response is being read: it keeps its slot and its deadline until reading ends."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ if TYPE_CHECKING:
 
 
 MARGIN: Final = 0.001
-"""A client's own timeout is this much longer than the time left: when it fires, the engine agrees."""
+"""Seconds added to the client's own timeout, so that the engine's time is up too when it fires."""
 
 
 class OpenRun(Protocol):
-    """What is asked of the run."""
+    """The part of a `Run` that is needed here."""
 
     engine: Engine
     attempts: int
 
     @property
     def call(self) -> int:
-        """Its id; 0 where it has ended."""
+        """Number of the call; 0 once it has ended."""
         ...
 
     def refuse(self, verdict: str) -> TidegateError:
-        """The error of an end that has no result of its own."""
+        """Returns the error of a call that ends without a result of an attempt."""
         ...
 
     def judge_error(self, error: BaseException) -> int:
-        """The outcome of an exception."""
+        """Returns the outcome of an exception."""
         ...
 
 
 class Open:
-    """A call whose answer is being read; or one that has ended with a failure, whose deadline still holds."""
+    """A call whose response is being read, or one that has ended but whose deadline still applies."""
 
     def __init__(self, run: OpenRun, inner: Any, step: int) -> None:
         self._run = run
         self._inner = inner
         self._call = run.call
-        # A call that goes on is ended by the engine, once; of one that has ended only the clock is left.
+        # A running call is ended through the engine, once. For one that has ended, only the clock is checked.
         self._had_call = run.call != 0
         us = span_of(step)
         self._until = run.engine.native.now() + us if us >= 0 else None
 
     def _end(self, outcome: int) -> None:
-        """Tells the engine, once, how reading ended."""
+        """Reports to the engine, once, how reading ended."""
         call, self._call = self._call, 0
         if call:
             run = self._run
@@ -58,19 +58,19 @@ class Open:
             run.engine.on(call, finished(run.attempts, outcome))
 
     def _left(self) -> float | None:
-        """Seconds that are left for reading, None without end."""
+        """Returns the seconds left for reading plus a margin; None without a limit."""
         if self._until is None:
             return None
         return max(self._until - self._run.engine.native.now(), 0) / 1e6 + MARGIN
 
     def _late(self) -> TidegateError | None:
-        """The error of a deadline that has passed, if the engine says that it has."""
+        """Returns the error of a deadline that has passed according to the engine, else None."""
         if self._until is not None and self._run.engine.native.now() >= self._until:
             if not self._call:
                 return None if self._had_call else self._run.refuse("deadline")
             step = self._run.engine.on(self._call, TIMER)
             if is_done(step):
-                self._end(outcomes.CANCELLED)  # what cannot be stopped is reported
+                self._end(outcomes.CANCELLED)  # reading itself cannot be stopped from here
                 if verdict_of(step) == DEADLINE:
                     return self._run.refuse("deadline")
             else:
@@ -80,4 +80,4 @@ class Open:
 
     def __del__(self) -> None:
         if self._call:
-            self._end(outcomes.STOPPED)  # thrown away unread: the slot is released
+            self._end(outcomes.STOPPED)  # dropped unread: releases the slot

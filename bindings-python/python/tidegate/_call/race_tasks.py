@@ -1,7 +1,7 @@
-"""Attempts beside each other, in an event loop (semantics 8).
+"""Concurrent attempts of a call, in an event loop (semantics 8).
 
-The caller's task carries out the steps; each attempt has a task of its own. Whatever ends the call, the
-others are cancelled and awaited: nothing is left behind.
+The caller's task carries out the steps; each attempt has a task of its own. When the call ends, for whatever
+reason, its remaining tasks are cancelled and awaited, so that none is left behind.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ if TYPE_CHECKING:
         async def __aexit__(self, *error: object) -> None: ...
 
         def start(self, attempt: int, work: Coroutine[Any, Any, None]) -> None:
-            """Gives an attempt a task."""
+            """Starts a task for an attempt."""
 
         def stop(self, attempt: int) -> None:
-            """Cancels the task of an attempt, if that goes on."""
+            """Cancels the task of an attempt if it still runs."""
 
         async def join(self) -> None:
-            """Waits for all tasks; whoever is cancelled meanwhile waits all the same, and then says so."""
+            """Waits for all tasks. A cancellation meanwhile is raised only after they have ended."""
 
 
 async def race(run: Run, step: int) -> Any:
-    """Carries out a call that may hedge to its end. Whatever interrupts it, the engine is told."""
+    """Carries out a call that may hedge to its end. Reports any interruption to the engine."""
     crew: Crew
     if in_trio():
         from .trio_timers import TrioCrew
@@ -66,7 +66,7 @@ async def race(run: Run, step: int) -> Any:
     contest = _Race(run, crew)
     failure: BaseException | None = None
     answer = None
-    async with crew:  # nothing leaves it, where trio would put it into a group
+    async with crew:  # no exception may leave the block, since trio would wrap it in a group
         try:
             answer = await contest.decided(step)
         except BaseException as error:
@@ -81,7 +81,7 @@ async def race(run: Run, step: int) -> Any:
 
 
 class _Race:
-    """What is out, and what has come back."""
+    """A call's running attempts, and its ended ones that are not yet reported."""
 
     def __init__(self, run: Run, crew: Crew) -> None:
         self.run = run
@@ -94,7 +94,7 @@ class _Race:
         self.ended: deque[tuple[int, bool, Any]] = deque()
 
     async def decided(self, step: int) -> Any:
-        """What the caller gets."""
+        """Carries out the race and returns what the caller gets, or raises."""
         run = self.run
         run.engine.waiters[run.call] = self.parked
         try:
@@ -114,18 +114,18 @@ class _Race:
         return lane.conclude(step)
 
     async def called_off(self, error: BaseException) -> None:
-        """The call ends with an error: attempts keep their permits until they have unwound (R12)."""
+        """Ends the call with an error. Attempts keep their permits until they have unwound (R12)."""
         run = self.run
-        for attempt in self.out - self.stopped:  # a second cancellation would cut its clean-up short
+        for attempt in self.out - self.stopped:  # a second cancellation would interrupt its clean-up
             self.crew.stop(attempt)
         if run.call:
             run.engine.on(run.call, CANCEL)
         try:
             await self.crew.join()
-        except BaseException:  # noqa: S110 - there is an error already, and this one was the same
+        except BaseException:  # noqa: S110 - the caller already gets `error`
             pass
         await self._sweep(-1)
-        for attempt in range(1, run.made):  # one whose report was interrupted is nowhere any more
+        for attempt in range(1, run.made):  # all of them: one whose report was interrupted is in no set
             run.engine.on(run.id, finished(attempt, CANCELLED))
         run.abandon()
         await discard_held(run, error)
@@ -142,12 +142,12 @@ class _Race:
                 self._start(attempt_of(step))
             us = span_of(step)
             if action == WAIT and self.out and self.out <= self.stopped:
-                us = -1  # all are being stopped: nothing starts before they have unwound (R3, R12)
+                us = -1  # all are being stopped: no attempt starts before they have unwound (R3, R12)
             if us and not self.ended:
                 self.timers.park(run.call, self.parked.future, us)
                 await self.parked.future
             if self.parked.future.done():
-                self.parked.renew()  # before the engine is asked: a wake after that counts
+                self.parked.renew()  # before polling the engine, so that a later wake-up is not lost
             step = await self._report() if self.ended else run.engine.on(run.call, POLL)
 
     def _start(self, attempt: int) -> None:
@@ -165,7 +165,7 @@ class _Race:
                 self.crew.stop(attempt)
 
     async def _attempt(self, lane: Run, attempt: int, us: int) -> None:
-        """What the task of an attempt does. It tells how that ended, and does not fail."""
+        """Body of an attempt's task: runs the attempt and reports how it ended. Never raises."""
         SCOPE.set((lane.engine, lane.call, None, lane.scope))
         ok, value = False, None
         try:
@@ -179,7 +179,7 @@ class _Race:
         value = None  # no cycle: exception, traceback, frame, exception
 
     async def _report(self) -> int:
-        """Tells the engine how an attempt ended; a failed result is released before anything else."""
+        """Reports the end of an attempt to the engine; releases a failed result before the next step."""
         run = self.run
         attempt, ok, value = self.ended.popleft()
         lane = self.lanes[lane_of(attempt)]
@@ -196,7 +196,7 @@ class _Race:
         return step
 
     async def _unwound(self, lane: Run, attempt: int, ok: bool, value: Any) -> int:
-        """An attempt that was stopped while others go on."""
+        """Reports a stopped attempt that has unwound while the call continues."""
         self.stopped.discard(attempt)
         outcome = CANCELLED
         if ok:
@@ -213,13 +213,13 @@ class _Race:
         return step
 
     async def _sweep(self, won: int) -> None:
-        """What has come back of those that were stopped as the race ended."""
+        """Reports the attempts that were stopped when the race ended, and discards their results."""
         run = self.run
         while self.ended:
             attempt, ok, value = self.ended.popleft()
             lane = self.lanes[lane_of(attempt)]
             run.engine.on(lane.call, finished(attempt, CANCELLED))
-            if lane_of(attempt) == won:  # its end was the call's: it ran out of time
+            if lane_of(attempt) == won:  # its timeout ended the call, so it has the call's result
                 if ok:
                     lane.held[won] = (True, value)
                 else:
@@ -232,7 +232,7 @@ class _Race:
 
 
 def _is_end(error: BaseException) -> bool:
-    """Does it end the program?"""
+    """Returns whether the exception ends the program."""
     return isinstance(error, (KeyboardInterrupt, SystemExit))
 
 

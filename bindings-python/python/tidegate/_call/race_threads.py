@@ -1,8 +1,7 @@
-"""Attempts beside each other, in threads (semantics 8).
+"""Concurrent attempts of a call, in threads (semantics 8).
 
-The caller's thread carries out the steps; each attempt runs on a thread of ours. Nothing can interrupt a
-loser: it is left to itself, and says that it has ended when it has. Until then it keeps what it holds, its
-slot too (R12).
+The caller's thread carries out the steps; each attempt runs on a worker thread of ours. An attempt that lost
+cannot be interrupted. It keeps its resources and its slot until it ends, and then reports its end (R12).
 """
 
 from __future__ import annotations
@@ -40,11 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _REAL: Final = 0.02
-"""Seconds that a clock of a test waits for attempts that run, before it moves."""
+"""Real seconds that a test clock waits for running attempts before it moves."""
 
 
 def race(run: Run, step: int) -> Any:
-    """Carries out a call that may hedge to its end. Whatever interrupts it, the engine is told."""
+    """Carries out a call that may hedge to its end. Reports any interruption to the engine."""
     contest = _Race(run)
     engine, call = run.engine, run.call
     engine.waiters[call] = contest.wake
@@ -74,11 +73,11 @@ def race(run: Run, step: int) -> Any:
 
 
 class _Race:
-    """What is out, and what has come back."""
+    """A call's running attempts, and its ended ones that are not yet reported."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.call = run.call  # for those that report their end when the call has none any more
+        self.call = run.call  # for attempts that report their end after `run.call` has been cleared
         self.lanes: dict[int, Run] = {}
         self.ended: deque[tuple[int, bool, Any]] = deque()
         self._news = allocate_lock()
@@ -88,19 +87,19 @@ class _Race:
         self._out: set[int] = set()
 
     def wake(self) -> None:
-        """There is something to do for the caller's thread."""
+        """Wakes the caller's thread."""
         try:
             self._news.release()
         except RuntimeError:
             pass  # it has been woken already
 
     def drive(self, step: int) -> tuple[int, int]:
-        """Carries out steps up to the one that ends the race: it, and the lane of the answer or -1."""
+        """Carries out steps until one ends the race; returns it with the result's lane, or -1 for none."""
         run = self.run
         while True:
             for attempt in self._out:
                 if has_lane(stops_of(step), attempt):
-                    # It is out of time, or has lost. It goes on all the same; this is what it comes to.
+                    # It timed out or lost. Its thread keeps running, but this is its result.
                     self.lanes[lane_of(attempt)].stopped(attempt, None)
             action = action_of(step)
             if action == DONE:
@@ -123,17 +122,17 @@ class _Race:
         run = self.run
         run.attempts = run.made = attempt
         lane = self.lanes[lane_of(attempt)] = run.lane()
-        lane.attempts = 255  # whoever abandons the call reports none of those that go on
+        lane.attempts = 255  # so that abandoning the call does not report attempts that still run
         self._out.add(attempt)
         us = run.engine.native.time_left(run.call)
         context = copy_context()
         try:
             in_thread(lambda: context.run(self._attempt, lane, attempt, us))
-        except BaseException as error:  # no thread: as if the attempt had failed
+        except BaseException as error:  # no thread could be started: counts as a failed attempt
             self.ended.append((attempt, False, error))
 
     def _attempt(self, lane: Run, attempt: int, us: int) -> None:
-        """What the thread of an attempt does. It tells how that ended, and does not fail."""
+        """Body of an attempt's thread: runs the attempt and reports how it ended. Never raises."""
         ok, value = False, None
         try:
             value = within((lane.engine, lane.call, None, lane.scope), lane.start, attempt, us)
@@ -153,7 +152,7 @@ class _Race:
         value = None  # no cycle: exception, traceback, frame, exception
 
     def _report(self) -> int:
-        """Tells the engine how an attempt ended; a failed result is released before anything else."""
+        """Reports the end of an attempt to the engine; releases a failed result before the next step."""
         attempt, ok, value = self.ended.popleft()
         lane = self.lanes[lane_of(attempt)]
         self._out.discard(attempt)
@@ -169,7 +168,7 @@ class _Race:
         return step
 
     def close(self) -> None:
-        """The race is over. Who comes now has lost."""
+        """Ends the race: attempts that end from now on have lost."""
         with self._guard:
             self._over = True
         while self.ended:
@@ -177,7 +176,7 @@ class _Race:
             self._lost(self.lanes[lane_of(attempt)], attempt, ok, value)
 
     def _lost(self, lane: Run, attempt: int, ok: bool, value: Any) -> None:
-        """Reports the end of a loser: its permit is released, its answer discarded."""
+        """Reports the end of an attempt that lost, which frees its permit, and discards its result."""
         lane.engine.on(self.call, finished(attempt, CANCELLED))
         if ok:
             try:
@@ -187,17 +186,17 @@ class _Race:
 
 
 IDLE: Final = 10.0
-"""Seconds after which a thread that has nothing to do ends."""
+"""Seconds after which an idle worker thread ends."""
 
 
 class _Worker:
-    """A thread that runs one thing after the other."""
+    """A worker thread, which runs one job after the other."""
 
     def __init__(self, work: Callable[[], object]) -> None:
         self.work: Callable[[], object] | None = work
         self.turn = allocate_lock()
         self.turn.acquire()
-        # A daemon: an attempt that hangs may not keep the program from ending.
+        # A daemon thread, so that an attempt that hangs does not keep the program from ending.
         threading.Thread(target=self._run, name="tidegate: attempts", daemon=True).start()
 
     def _run(self) -> None:
@@ -209,14 +208,14 @@ class _Worker:
                 try:
                     _idle.remove(self)
                 except ValueError:
-                    self.turn.acquire()  # somebody has just taken it
+                    self.turn.acquire()  # `in_thread` has just taken this worker and releases the lock
 
 
 _idle: Final[list[_Worker]] = []
 
 
 def in_thread(work: Callable[[], object]) -> None:
-    """Runs something on a thread of ours: one that is idle, else a new one."""
+    """Runs a job on an idle worker thread, or on a new one."""
     try:
         worker = _idle.pop()
     except IndexError:
@@ -227,7 +226,7 @@ def in_thread(work: Callable[[], object]) -> None:
 
 
 def forget_threads() -> None:
-    """In the child of a fork, where they are not."""
+    """Forgets idle threads in the child of a fork, where they do not exist."""
     _idle.clear()
 
 

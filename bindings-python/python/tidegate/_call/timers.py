@@ -1,7 +1,7 @@
 """One timer per event loop for all calls that run in it: a dict of deadlines and one `call_later`.
 
-An `asyncio.timeout` per attempt would cost more than everything else together (`docs/performance.md`).
-What differs under trio stands in `_trio.py`; the rest of the async shell does not know which of the two runs.
+An `asyncio.timeout` per attempt would cost more than the rest of a call (`docs/performance.md`). The trio
+variant is in `trio_timers.py`; the rest of the async shell does not depend on the library.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 
 _OURS: Final = "tidegate: the attempt is stopped"
 _COALESCE: Final = 1e-6
-"""Seconds between two firings for each deadline kept: the timer takes about a tenth of the loop at most."""
+"""Seconds between two firings, per deadline kept: it limits the timer to about a tenth of the loop's time."""
 
 
 _NO_TASK: Final = "tidegate: an async call belongs to a task of a running event loop"
 
 _ROUNDING: Final = 5e-7
-"""Moments are floats here and whole microseconds in the engine."""
+"""Tolerance in seconds: times are floats here, and whole microseconds in the engine."""
 
 
 class Waiter(ABC):
-    """What a parked call waits for: an asyncio future, or what stands for one."""
+    """Interface that a parked call waits on: the part of an asyncio future that is needed here."""
 
     __slots__ = ()
 
     @abstractmethod
     def done(self) -> bool:
-        """Is the wait over?"""
+        """Returns whether the wait is over."""
 
     @abstractmethod
     def set_result(self, result: None, /) -> None:
@@ -54,7 +54,7 @@ class Waiter(ABC):
 
 
 class Parked(ABC):
-    """Wakes a call from any thread."""
+    """Waker of a parked call, callable from any thread."""
 
     __slots__ = ("future",)
 
@@ -62,70 +62,75 @@ class Parked(ABC):
 
     @abstractmethod
     def __call__(self) -> object:
-        """Wakes it; `GONE` where its event loop has ended."""
+        """Wakes the call; returns `GONE` if its event loop has ended."""
 
     @abstractmethod
     def renew(self) -> None:
-        """Makes it wait again."""
+        """Prepares the next wait."""
 
     def set(self) -> None:
-        """Wakes it, on its own event loop."""
+        """Wakes the call; must run in the call's own event loop."""
         if not self.future.done():
             self.future.set_result(None)
 
 
 class Timers(ABC):
-    """The deadlines of one engine's calls in one event loop. Only that loop's thread touches it."""
+    """The deadlines of one engine's calls in one event loop. Only that loop's thread uses it."""
 
     __slots__ = ("__weakref__", "engine", "next", "now", "offset", "parked", "running", "stopped")
 
     def __init__(self, engine: Engine, key: int) -> None:
         self.engine = engine
         self.next = inf
-        # By call: when it is due, what is cancelled to stop its attempt, how often that had been cancelled.
+        # By call: when it is due, the task or scope to cancel, and the count of earlier cancellations of it.
         self.running: dict[int, tuple[float, Any, int]] = {}
         self.parked: dict[int, tuple[float, Waiter | Future[None]]] = {}
-        # By call: the step that stopped its attempt, and the same two.
+        # By call: the step that stopped its attempt, the task or scope, and the count.
         self.stopped: dict[int, tuple[int, Any, int]] = {}
         clock = engine.clock
         self.now = monotonic if clock is None else lambda: clock.now_us() / 1e6
         self.offset = (
             0.0 if clock is not None else monotonic() - engine.native.now() / 1e6
-        )  # both run alike from here on
+        )  # constant, since both clocks run at the same rate
         engine.timers[key] = self
         if clock is not None:
             clock.watch(self)
 
     @abstractmethod
     def arm(self, call: int, us: int) -> None:
-        """The running task makes an attempt of this call, which is stopped when the engine says so."""
+        """Sets a timer of `us` microseconds for the attempt that the running task makes for this call.
+
+        When it fires, the engine decides whether to stop the attempt.
+        """
 
     @abstractmethod
     def disarm(self, call: int, error: BaseException | None) -> tuple[int, bool] | None:
-        """An attempt has unwound: None if it was left alone, else our step, and if the error is not ours.
+        """Removes the timer of an attempt that has unwound.
 
-        Not ours is the caller's own cancellation, and an end of the program: those go on as they are.
+        Returns None if the timer did not stop it. Else returns the step that did, and whether `error` is
+        foreign: a cancellation by the caller, or an exception that ends the program. A foreign error is
+        raised unchanged.
         """
 
     @abstractmethod
     def waker(self) -> Parked:
-        """What wakes the running task."""
+        """Makes a waker of the running task."""
 
     @abstractmethod
     def _wake_at(self, due: float) -> None:
-        """Has `fire` called at this moment."""
+        """Schedules `fire` for this time."""
 
     @abstractmethod
     def _stop(self, owner: Any) -> None:
         """Stops an attempt."""
 
     def drop(self, call: int) -> None:
-        """A call is thrown away."""
+        """Removes the entries of a call whose coroutine was dropped."""
         self.running.pop(call, None)
         self.stopped.pop(call, None)
 
     def park(self, call: int, future: Waiter | Future[None], us: int) -> None:
-        """Wakes a waiting call after this span; below 0 there is no end."""
+        """Sets a timer that wakes a waiting call after `us` microseconds; negative means no limit."""
         due = self.now() + us * 1e-6 if us >= 0 else inf
         self.parked[call] = (due, future)
         if due < self.next:
@@ -134,7 +139,7 @@ class Timers(ABC):
             self.engine.clock.changed(self)
 
     def schedule(self, due: float) -> None:
-        """Makes this the next moment to look."""
+        """Sets the time of the next firing."""
         self.next = due
         if self.engine.clock is not None:
             self.engine.clock.changed(self)
@@ -142,7 +147,7 @@ class Timers(ABC):
             self._wake_at(due)
 
     def fire(self) -> None:
-        """Steps running calls whose moment has come; those that wait are only woken, and poll (R3)."""
+        """Steps running calls that are due, and wakes waiting ones that are due, which then poll (R3)."""
         self.next = inf
         try:
             self._fire(self.now() + _ROUNDING)
@@ -158,7 +163,7 @@ class Timers(ABC):
                 future.set_result(None)
 
     def _again(self) -> None:
-        """Sets the timer for what is due next, whatever has happened in this round."""
+        """Sets the timer for the next due time, also after an exception in this round."""
         dues = [entry[0] for entry in self.running.values()]
         dues += [due for due, future in self.parked.values() if not future.done()]
         if dues and (due := min(dues)) < inf:
@@ -187,8 +192,8 @@ class LoopTimers(Timers):
         super().__init__(engine, key)
 
     def arm(self, call: int, us: int) -> None:
-        """The running task makes an attempt of this call, which is stopped when the engine says so."""
-        task = current_task(self._loop())  # told the loop, it need not look for it
+        """Sets a timer for the attempt that the running task makes for this call."""
+        task = current_task(self._loop())  # passing the loop saves a look-up
         if task is None:
             raise RuntimeError(_NO_TASK)
         due = self.now() + us * 1e-6
@@ -200,7 +205,7 @@ class LoopTimers(Timers):
             self.schedule(due)
 
     def disarm(self, call: int, error: BaseException | None) -> tuple[int, bool] | None:
-        """An attempt has unwound: None if it was left alone, else our step, and if the error is not ours."""
+        """Removes the timer of an attempt that has unwound; returns as `Timers.disarm`."""
         if self.running.pop(call, None) is not None:
             return None
         entry = self.stopped.pop(call, None)
@@ -211,7 +216,7 @@ class LoopTimers(Timers):
         return step, foreign or not isinstance(error, (Exception, CancelledError))
 
     def waker(self) -> Parked:
-        """What wakes the running task."""
+        """Makes a waker of the running task."""
         return _LoopParked(get_running_loop())
 
     def _wake_at(self, due: float) -> None:
@@ -229,16 +234,16 @@ class LoopTimers(Timers):
         if sys.version_info >= (3, 11):
             owner.cancel()
         else:
-            setattr(owner, "_cancel_message", _OURS)  # noqa: B010 - no part of its type
+            setattr(owner, "_cancel_message", _OURS)  # noqa: B010 - not declared by its type
             owner.cancel(_OURS)
 
 
 def _is_foreign(task: Task[Any], before: int, error: BaseException | None) -> bool:
-    """Has somebody else cancelled the task that we have stopped?"""
+    """Returns whether the task that we have stopped was also cancelled by other code."""
     if sys.version_info >= (3, 11):
         return task.uncancel() > before
-    # Python 3.10 keeps no count. A caller's cancel() after ours leaves its own message on the task; one
-    # before ours is the first cancellation that the error has met.
+    # Python 3.10 does not count cancellations. A foreign cancel() after ours leaves its own message on the
+    # task. One before ours is the innermost CancelledError in the error's chain of contexts.
     first = None
     while error is not None:
         first = error if isinstance(error, CancelledError) else first
@@ -248,7 +253,7 @@ def _is_foreign(task: Task[Any], before: int, error: BaseException | None) -> bo
 
 
 class _LoopParked(Parked):
-    """Wakes a task of asyncio."""
+    """Waker of an asyncio task."""
 
     __slots__ = ("loop",)
 
@@ -271,16 +276,16 @@ class _LoopParked(Parked):
 
 
 def in_trio() -> bool:
-    """Does a task of trio run here? Nobody's is where trio has not been imported."""
+    """Returns whether a trio task is running; False without a look-up if trio has not been imported."""
     trio = sys.modules.get("trio")
     if trio is None:
         return False
-    lowlevel = getattr(trio, "lowlevel", None)  # a module that is being imported has none yet
+    lowlevel = getattr(trio, "lowlevel", None)  # missing while trio is still being imported
     return lowlevel is not None and bool(lowlevel.in_trio_task())
 
 
 def timers_of(engine: Engine) -> Timers:
-    """The timers of an engine in the running loop."""
+    """Returns the timers of an engine in the running loop."""
     if in_trio():
         from .trio_timers import timers_here
 
@@ -290,16 +295,16 @@ def timers_of(engine: Engine) -> Timers:
 
 
 def arm(engine: Engine, call: int, us: int) -> Timers:
-    """Puts a call of the task that runs on its loop's timer."""
+    """Sets a timer for an attempt of the running task; returns the loop's timers."""
     timers = timers_of(engine)
     timers.arm(call, us)
     return timers
 
 
 def arm_at(engine: Engine, call: int, moment: int, waits_for: Any) -> Timers:
-    """The same for a moment on the engine's clock, in microseconds: the native half's way here, in asyncio.
+    """Sets a timer for a time on the engine's clock, in microseconds. The native half calls it, in asyncio.
 
-    A future knows its loop, which saves asking for the one that runs: that can be a system call.
+    The loop is taken from the future `waits_for`, since asking for the running loop can be a system call.
     """
     loop = getattr(waits_for, "_loop", None) or get_running_loop()
     timers = engine.timers.get(id(loop)) or LoopTimers(engine, loop)

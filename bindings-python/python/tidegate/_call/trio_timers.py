@@ -1,4 +1,4 @@
-"""What the timers of an event loop are under trio. Imported by whoever runs in trio, and so has it."""
+"""The timers of the event loop of trio. Imported only by code that runs in trio."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
 
 _EARLY = 5e-7
-"""Two clocks that run alike may differ in their last digit."""
+"""Tolerance in seconds for the last digit of two clocks that run at the same rate."""
 
 
 class TrioTimers(Timers):
     """The deadlines in one run of trio.
 
-    Trio has no `call_later`: a system task sleeps until the next moment, for as long as there is one.
+    Trio has no `call_later`. Instead a system task sleeps until the next due time, while there is one.
     """
 
     __slots__ = ("_sleep", "_ticks", "_token")
@@ -39,7 +39,7 @@ class TrioTimers(Timers):
         super().__init__(engine, key)
 
     def arm(self, call: int, us: int) -> None:
-        """What the running task does from here to `disarm` is cancelled when the engine says so."""
+        """Sets a timer for the running task's attempt: everything from here to `disarm` can be cancelled."""
         scope = trio.CancelScope()
         scope.__enter__()
         due = self.now() + us * 1e-6
@@ -48,7 +48,7 @@ class TrioTimers(Timers):
             self.schedule(due)
 
     def disarm(self, call: int, error: BaseException | None) -> tuple[int, bool] | None:
-        """An attempt has unwound: None if it was left alone, else our step, and if the error is not ours."""
+        """Removes the timer of an attempt that has unwound; returns as `Timers.disarm`."""
         running = self.running.pop(call, None)
         if running is not None:
             _leave(running[1], error)
@@ -61,7 +61,7 @@ class TrioTimers(Timers):
         return step, not (ours or isinstance(error, Exception))
 
     def waker(self) -> Parked:
-        """What wakes the running task."""
+        """Makes a waker of the running task."""
         return _TrioParked()
 
     def _wake_at(self, due: float) -> None:
@@ -87,9 +87,9 @@ class TrioTimers(Timers):
 
 
 def _leave(scope: trio.CancelScope, error: BaseException | None) -> bool:
-    """Leaves a scope with this error: was it the scope's own cancellation?"""
+    """Exits a scope with this error; returns whether the error was the scope's own cancellation."""
     if isinstance(error, GeneratorExit):
-        # Whoever throws a coroutine away may do it from outside the task, where its scopes cannot be left.
+        # A coroutine may be closed from outside its task, where its scopes cannot be exited.
         try:
             return scope.__exit__(GeneratorExit, error, error.__traceback__)
         except RuntimeError:
@@ -100,17 +100,17 @@ def _leave(scope: trio.CancelScope, error: BaseException | None) -> bool:
         return scope.__exit__(type(error), error, error.__traceback__)
     except Exception:
         if scope.cancelled_caught:
-            return True  # what was in a group with our cancellation came of it
+            return True  # the other exceptions in the group result from our cancellation
         raise
 
 
 def _trio_time(due: float) -> float:
-    """A moment on the process's clock, on that of the run."""
+    """Converts a time on the process's clock to the clock of the trio run."""
     return trio.current_time() + max(due - monotonic(), 0.0)
 
 
 class Event(Waiter):
-    """A future, as far as a parked call asks for one."""
+    """A `Waiter` on top of `trio.Event`."""
 
     __slots__ = ("_event",)
 
@@ -128,7 +128,7 @@ class Event(Waiter):
 
 
 class _TrioParked(Parked):
-    """Wakes a task of trio."""
+    """Waker of a trio task."""
 
     __slots__ = ("_token",)
 
@@ -151,7 +151,7 @@ class _TrioParked(Parked):
 
 
 def timers_here(engine: Engine) -> Timers:
-    """The timers of an engine in the run that this task belongs to."""
+    """Returns the timers of an engine in the trio run of this task."""
     token = current_trio_token()
     return engine.timers.get(id(token)) or TrioTimers(engine, token)
 
@@ -174,7 +174,7 @@ class TrioCrew:
         await self._manager.__aexit__(*error)
 
     def start(self, attempt: int, work: Coroutine[Any, Any, None]) -> None:
-        """Gives an attempt a task."""
+        """Starts a task for an attempt."""
         assert self._nursery is not None  # noqa: S101 - it has been entered
         scope = self._scopes[attempt] = trio.CancelScope()
         if len(self._scopes) == 1:
@@ -191,13 +191,13 @@ class TrioCrew:
                 self._all_in.set()
 
     def stop(self, attempt: int) -> None:
-        """Cancels the task of an attempt, if that goes on."""
+        """Cancels the task of an attempt if it still runs."""
         scope = self._scopes.get(attempt)
         if scope is not None:
             scope.cancel()
 
     async def join(self) -> None:
-        """Waits for all tasks; whoever is cancelled meanwhile waits all the same, and then says so."""
+        """Waits for all tasks. A cancellation meanwhile is raised only after they have ended."""
         with trio.CancelScope(shield=True):
             await self._all_in.wait()
         await trio.lowlevel.checkpoint_if_cancelled()
