@@ -1,4 +1,4 @@
-"""The pytest plugin: the fixture `tidegate_clock`. pytest finds it by itself (entry point `pytest11`)."""
+"""The pytest plugin: the fixture `tidegate_clock`. pytest loads it by the entry point `pytest11`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from .testing import FakeClock, assert_idle
 
 @pytest.fixture
 def tidegate_clock() -> Iterator[FakeClock]:
-    """A `FakeClock` that drives all policies which the test makes without an engine of their own.
+    """A `FakeClock` for all policies that the test makes without an explicit engine.
 
-    For the length of the test the process's own engine is a fresh one on this clock, with seed 0. At the end
-    nothing may be left of any call. Policies made before, in a module for instance, keep their engine.
+    During the test the default engine is a new one on this clock, with seed 0. The fixture fails if any call
+    is unfinished at the end of the test. Policies made before, for example in a module, keep their engine.
     """
     clock = FakeClock()
     engine = _engine.Engine(seed=0, clock=clock)

@@ -1,4 +1,4 @@
-"""A fleet: state that many processes share through Redis or Valkey (`docs/python/fleet.md`).
+"""Fleets: processes that share state through Redis or Valkey (`docs/python/fleet.md`).
 
     import redis, tidegate
     from tidegate.fleet import RedisStore, attach
@@ -6,8 +6,9 @@
     attach(RedisStore(redis.Redis(host="cache")))
     limit = tidegate.Policy("partner", rate_limit={"permits": 100, "per": 1, "store": "fleet"})
 
-Importing this imports no client. The store is off the way of calls: tokens are leased ahead, breakers and
-latencies are exchanged in the background; while the store is gone each component does what `on_loss` says.
+Importing this module imports no client. Calls rarely wait for the store: tokens are leased ahead, breakers
+and latencies are exchanged in the background. While the store is unavailable, each component follows its
+`on_loss`.
 """
 
 from __future__ import annotations
@@ -44,30 +45,30 @@ _WORDS: Final = {
     "ReadOnlyError": "READONLY",
     "TryAgainError": "TRYAGAIN",
 }
-"""The word in front of an error's text, which redis-py takes off where it has a class for it."""
+"""First word of a server's error by exception class. redis-py removes it from the text of these classes."""
 
 
 class RedisStore:
-    """Carries an engine's commands to Redis or Valkey, over a client that the program has.
+    """Sends an engine's commands to Redis or Valkey through a client of the program.
 
     Args:
-        client: A client of redis-py 5 or newer or of valkey-py, synchronous or of its `asyncio` half; or any
-            object with one method `execute(words)`, where `words` is a list of bytes, that answers bytes, an
-            integer or None (or awaits them), raises `Refused` with the text of a server's error, and anything
-            else if there was no answer.
+        client: A client of redis-py 5 or newer or of valkey-py, synchronous or asyncio; or any object with a
+            method `execute(words)`, where `words` is a list of bytes. The method returns bytes, an integer or
+            None (or an awaitable of these). It raises `Refused` with the text of a server's error, and any
+            other exception if there was no answer.
 
-            Of a client of a single node, or behind Sentinel, only the settings are used: the store makes
-            connections of its own, to the sentinels too, with the time that a command has as their timeout,
-            or with up to four times it if there are such already, and without retries.
-            A cluster's client is used as it is, and so is one with a class of connections of your own: give
-            it a `socket_timeout`, and no retries; if it is asynchronous, it is the store's alone.
-        namespace: What keys begin with. Fleets that share a server and nothing else have different ones.
-        scripts: Whether the server runs Lua scripts. Without them (some managed services forbid them) rates
-            are kept in fixed windows, up to twice the permits around a window's edge, and bulkheads and
+            Of a client of a single node, or behind Sentinel, only the settings are used. The store makes its
+            own connections, to the sentinels too, without retries. Their timeout is the time limit of a
+            command; existing ones with up to four times that limit are reused.
+            A cluster's client is used directly, and so is one with a custom connection class: give it a
+            `socket_timeout`, and no retries. If it is asynchronous, no other code may use it.
+        namespace: Prefix of the keys. Separate fleets on one server need different prefixes.
+        scripts: Whether the server runs Lua scripts. Without them (some managed services forbid them) rate
+            limits use fixed windows, with up to twice the permits around a window's edge, and bulkheads and
             latencies are not shared.
 
     Raises:
-        TypeError: If `client` is none of these, or `namespace` is no string.
+        TypeError: If `client` is none of these, or `namespace` is not a string.
 
     Example:
         >>> class Nobody:
@@ -113,7 +114,7 @@ class RedisStore:
         return _bytes(answer, words[0])
 
     def forget(self) -> None:
-        """Lets connections go, unclosed: in the child of a fork they are the parent's."""
+        """Drops connections without closing them: in the child of a fork they belong to the parent."""
         _left.append((self._own.copy(), _loop.copy()))
         self._own.clear()
         _loop.clear()
@@ -126,13 +127,13 @@ class RedisStore:
         return f"RedisStore({self._given!r}, namespace={self.namespace!r}, scripts={self.scripts!r})"
 
     def _execute(self, seconds: float) -> Callable[[list[bytes]], Any]:
-        """What runs a command within a time: a client of our own where one can be made."""
+        """Returns a function that runs a command within `seconds`, on a client of our own if possible."""
         own = getattr(self._given, "execute", None)
         if callable(own):
             return own  # type: ignore[no-any-return]
         client = self._own.get(seconds)
         if client is None:
-            # What is left of a time is never twice the same, and each client has connections of its own.
+            # The time left hardly ever repeats, and each client opens its own connections: reuse a close one.
             near = min((it for it in list(self._own) if seconds <= it <= _NEAR * seconds), default=seconds)
             client = self._own.get(near)
             if client is None:
@@ -140,7 +141,7 @@ class RedisStore:
         return partial(_call, client)
 
     def _awaited(self, answer: Any, seconds: float) -> Any:
-        """Awaits on the loop of all stores, which no other code runs on."""
+        """Awaits on the event loop of all stores, which runs no other code."""
         import asyncio
 
         if not _loop:
@@ -151,7 +152,7 @@ class RedisStore:
         async def within() -> Any:
             try:
                 return await asyncio.wait_for(answer, most)
-            except asyncio.CancelledError:  # by the client: nobody else can
+            except asyncio.CancelledError:  # only the client can have cancelled it
                 raise Lost("the client has cancelled the command") from None
 
         task = _loop[0].create_task(within())
@@ -165,36 +166,36 @@ class RedisStore:
 
 
 def _call(client: Any, words: list[bytes]) -> Any:
-    # The command's name as text: that is how the client's tables know it.
+    # The command's name must be text, which is the key in the client's tables.
     return client.execute_command(words[0].decode("ascii"), *words[1:])
 
 
 def attach(store: Any, *, engine: Engine | None = None) -> None:
-    """Attaches a store to an engine, before its first policy that says `store = "fleet"`. Once and for all.
+    """Attaches a store to an engine, before its first policy with `store = "fleet"`. It cannot be replaced.
 
     Args:
         store: A `RedisStore`, or a `tidegate.testing.MemoryStore`.
-        engine: The engine; the process's own if left out. `Engine(store=...)` does the same.
+        engine: The engine; the default engine of the process if left out. `Engine(store=...)` does the same.
 
     Raises:
-        TypeError: If it is no store.
-        ValueError: If the engine has one already.
+        TypeError: If `store` is not a store.
+        ValueError: If the engine already has a store.
     """
     (default_engine() if engine is None else engine).attach(store)
 
 
 _USUAL: Final = 0.05
-"""`store_timeout` where nobody says another: its client is made at once, with all that it imports."""
+"""Default of `store_timeout`, in seconds. Its client is made in advance, with all imports that it needs."""
 
 _NEAR: Final = 4
-"""A client with up to so many times the time that a command has left is taken for it: calls go by the
-engine's clock anyway."""
+"""A client is reused if its timeout is at most this many times the time that a command has left. A longer
+timeout does no harm, since the engine's clock limits the wait of calls."""
 
 _loop: Final[list[Any]] = []
-"""The loop of clients that need one, in the thread of stores; made when it is first needed."""
+"""The event loop for asynchronous clients, in the thread of stores; made at the first use."""
 
 _left: Final[list[Any]] = []
-"""What a fork has left of the parent's connections: closing or collecting them could disturb the parent's."""
+"""The parent's connections in the child of a fork, kept since closing them could disturb the parent."""
 
 
 def _can(client: Any) -> bool:
@@ -202,7 +203,7 @@ def _can(client: Any) -> bool:
 
 
 def _close(own: dict[float, Any], given: Any) -> None:
-    """Closes clients of ours; the given one may be among them, and is not ours."""
+    """Closes our own clients, but not the given one, which may be among them."""
     clients = [client for client in own.values() if client is not given]
     own.clear()
     for client in [*clients, *chain.from_iterable(map(sentinels, clients))]:
@@ -212,21 +213,19 @@ def _close(own: dict[float, Any], given: Any) -> None:
                 ended = end()
                 if hasattr(ended, "__await__"):
                     _loop[0].run_until_complete(ended)
-            except Exception:  # noqa: S112 - a connection that cannot be closed is closed
+            except Exception:  # noqa: S112 - a connection that fails to close counts as closed
                 continue
 
 
 def _refusal(error: Exception) -> str | None:
-    """The text of an answer that is an error, with the word in front; None where there was no answer."""
+    """Returns the text of a server's error, including its first word; None if there was no answer."""
     names = [kind.__name__ for kind in type(error).__mro__]
     word = next((_WORDS[name] for name in names if name in _WORDS), None)
     if word is None and "ResponseError" not in names:
         return None
     text = str(error)
     head = text.split(" ", 1)[0]
-    if (
-        word == "NOAUTH" and "invalid" in text.lower()
-    ):  # of a password that is not right there is one class, too
+    if word == "NOAUTH" and "invalid" in text.lower():  # the client uses the same class for a wrong password
         word = "WRONGPASS"
     if word is None:
         return text if head.isupper() else f"ERR {text}"
@@ -234,13 +233,13 @@ def _refusal(error: Exception) -> str | None:
 
 
 def _bytes(answer: Any, command: bytes) -> bytes:
-    """An answer as the engine reads it: text as it came, an integer in decimals, nil as nothing."""
+    """Converts an answer to bytes for the engine: text unchanged, integers in decimal, nil as empty."""
     if answer is None:
         return b""
-    if isinstance(answer, bool):  # redis-py makes it of the OK of SET, and of the 1 and 0 of PEXPIRE
+    if isinstance(answer, bool):  # redis-py converts the OK of SET, and the 1 and 0 of PEXPIRE
         return b"OK" if answer and command == b"SET" else b"%d" % answer
     if isinstance(answer, (bytes, bytearray, memoryview)):
         return bytes(answer)
     if isinstance(answer, (int, str)):
         return str(answer).encode()
-    return repr(answer).encode("utf-8", "replace")  # the engine says that it is garbled
+    return repr(answer).encode("utf-8", "replace")  # the engine rejects it as garbled

@@ -1,11 +1,11 @@
-"""Metrics for `prometheus_client`. Nothing is counted before `instrument`, or a `Collector`, is asked for.
+"""Metrics for `prometheus_client`. Counting begins with a call of `instrument`, or with a `Collector`.
 
     import tidegate.prometheus
 
     tidegate.prometheus.instrument()
 
-The names, their labels and what they say stand in `docs/telemetry.md`. Every series has `policy` and `route`;
-the first `max_routes` routes of a policy are told apart, the others are `other`.
+`docs/telemetry.md` lists the metrics, their labels and their meaning. Every series has the labels `policy`
+and `route`. The first `max_routes` routes of a policy have their own series; the others share `other`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ __all__ = ["Collector", "instrument"]
 
 
 class Collector(_Base):
-    """Collects an engine's metrics when Prometheus asks for them.
+    """Collects an engine's metrics when Prometheus scrapes them.
 
-    Between two scrapes a call costs what counting it natively costs, and no Python. A scrape costs one pass
-    over calls and routes.
+    Calls are counted natively, without Python code. A scrape takes one pass over calls and routes.
 
     Args:
-        engine: The engine; the process's own if left out. One registry takes one engine.
-        max_routes: How many routes of each policy have series of their own, 0 to 10,000. The first collector
-            or instrumentation of an engine decides.
+        engine: The engine; the default engine of the process if left out. A registry can hold one engine.
+        max_routes: How many routes of each policy have series of their own, 0 to 10,000. The value of an
+            engine's first collector or instrumentation applies.
 
     Raises:
         ValueError: If `max_routes` is out of range.
@@ -46,11 +45,11 @@ class Collector(_Base):
         self._engine = measured(engine, max_routes)
 
     def describe(self) -> Iterable[Any]:
-        """All families, without series: what a registry checks names with."""
+        """Returns all families without series; a registry checks their names."""
         return [_made(family) for family in FAMILIES]
 
     def collect(self) -> Iterable[Any]:
-        """All families with their series, as they are now."""
+        """Returns all families with their current series."""
         made = {family: _made(family) for family in FAMILIES}
         for family, labels, value in read(self._engine):
             if isinstance(value, tuple):
@@ -74,15 +73,15 @@ def _made(family: Family) -> Any:
 def instrument(
     engine: Engine | None = None, *, registry: CollectorRegistry | None = None, max_routes: int = 20
 ) -> Collector:
-    """Registers a collector: `registry.unregister` of what it answers ends it.
+    """Registers a collector and returns it; `registry.unregister` removes it.
 
     Args:
-        engine: The engine; the process's own if left out.
-        registry: The registry; prometheus_client's own if left out.
-        max_routes: As `Collector` has it.
+        engine: The engine; the default engine of the process if left out.
+        registry: The registry; prometheus_client's default registry if left out.
+        max_routes: As for `Collector`.
 
     Raises:
-        ValueError: If `max_routes` is out of range, or the registry has a collector of these names.
+        ValueError: If `max_routes` is out of range, or the registry has a collector with the same names.
     """
     collector = Collector(engine, max_routes=max_routes)
     (REGISTRY if registry is None else registry).register(collector)

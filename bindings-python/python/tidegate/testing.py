@@ -1,4 +1,4 @@
-"""For tests: a clock that stands still until told, or until everybody waits; switches for all policies.
+"""For tests: a clock that moves on request or when all threads or tasks wait; switches for all policies.
 
 with tidegate.testing.set_active(False):            # calls go straight through
 ...
@@ -33,11 +33,11 @@ __all__ = [
 ]
 
 _IDLE_TURNS = 20
-"""Turns of an event loop without anything happening on the clock, after which it counts as idle."""
+"""Number of event loop turns without a change on the clock after which the loop counts as idle."""
 
 
 class Switch:
-    """What a switch answers: it holds from the call on, and in a `with` block until the end of that."""
+    """Result of `set_active` and `set_testing`, which act at once; the end of a `with` block undoes them."""
 
     def __init__(self, how: tuple[bool, int, bool]) -> None:
         self._before = _engine.tested
@@ -53,12 +53,12 @@ class Switch:
 def set_active(active: bool) -> Switch:
     """Switches all policies of the process off, or on again.
 
-    While they are off every call is one attempt: nothing is repeated, limited, refused or timed, and nothing
-    is learned. A caller that could not be used before (a blocking function under an `attempt_timeout`) still
-    cannot.
+    While they are off, every call makes one attempt: nothing is retried, limited, refused or timed, and the
+    engine learns nothing. A call that raises a `TypeError` otherwise (a blocking function under an
+    `attempt_timeout`) still does.
 
     Args:
-        active: Whether policies do anything.
+        active: Whether policies are active.
 
     Example:
         >>> with set_active(False):
@@ -70,20 +70,20 @@ def set_active(active: bool) -> Switch:
 
 
 def is_active() -> bool:
-    """Whether policies do anything."""
+    """Returns whether policies are active."""
     return _engine.tested[0]
 
 
 def set_testing(testing: bool = True, *, attempts: int = 1, cap: bool = False) -> Switch:
     """Makes all policies that retry do so `attempts` times, and never wait between attempts.
 
-    Limits, breakers and deadlines stay what they are. `Retry-After` is not waited for, and no retry budget
-    refuses an attempt. Budgets still count calls and answers, and decide again afterwards.
+    Limits, breakers and deadlines work as usual. `Retry-After` is ignored, and no retry budget refuses an
+    attempt. Budgets still count calls and results, and decide again afterwards.
 
     Args:
-        testing: Whether this holds; False is as always.
-        attempts: Attempts of a call, 1 to 100; the first one counts.
-        cap: Whether a policy that makes fewer keeps its own number.
+        testing: Whether to switch this mode on; False switches it off.
+        attempts: Attempts of a call including the first, 1 to 100.
+        cap: Whether a policy with fewer attempts keeps its own number.
 
     Raises:
         ValueError: If `attempts` is out of range.
@@ -100,18 +100,18 @@ def set_testing(testing: bool = True, *, attempts: int = 1, cap: bool = False) -
 
 
 def is_testing() -> bool:
-    """Whether the number of attempts is the tests' own."""
+    """Returns whether `set_testing` determines the number of attempts."""
     return _engine.tested[1] > 0
 
 
 def assert_idle(engine: Engine | None = None) -> None:
-    """Checks that nothing is left of any call: none goes on, waits, holds a permit or is on a timer.
+    """Checks that no call is unfinished: none runs, waits, holds a permit or has a timer.
 
     Args:
-        engine: The engine; the process's own if left out.
+        engine: The engine; the default engine of the process if left out.
 
     Raises:
-        AssertionError: With all that is left.
+        AssertionError: With a list of everything that is left.
     """
     engine = _engine.default_engine() if engine is None else engine
     view: Any = engine.snapshot()
@@ -136,14 +136,14 @@ def assert_idle(engine: Engine | None = None) -> None:
 
 
 class MemoryStore:
-    """A store in the place of Redis: several engines, as if they were processes, share it in one test.
+    """A store in place of Redis: in one test, several engines share it as if they were processes.
 
-    It knows the engine's own commands and no others, and answers them at once, in the thread of the call.
+    It supports only the commands that engines send, and answers at once, in the thread of the call.
 
     Args:
-        clock: The clock that stands for the server's; the process's own if left out.
-        namespace: What keys begin with.
-        scripts: Whether it is a server that runs scripts.
+        clock: The server's clock; the clock of the process if left out.
+        namespace: Prefix of the keys.
+        scripts: Whether the simulated server runs scripts.
 
     Example:
         >>> store = MemoryStore()
@@ -152,7 +152,7 @@ class MemoryStore:
     """
 
     inline: Final = True
-    """Commands are carried out where they come from, and not in a thread of their own."""
+    """Commands run in the calling thread, not in the store's worker thread."""
 
     def __init__(
         self, clock: Clock | None = None, *, namespace: str = "tidegate", scripts: bool = True
@@ -162,16 +162,16 @@ class MemoryStore:
         self.namespace: Final = namespace
         self.scripts: Final = scripts
         self.up = True
-        """Whether it answers. While it does not, every command is lost."""
+        """Whether it answers. While it is False, every command is lost."""
         self.commands = 0
-        """How many commands have come, the lost ones too."""
+        """Number of commands received, including lost ones."""
 
     def carry(self, words: list[bytes], key: int, seconds: float) -> bytes:
         """Runs one command of an engine.
 
         Raises:
             Refused: If the answer is an error.
-            Lost: If it is not up.
+            Lost: If `up` is False.
         """
         del key, seconds
         self.commands += 1
@@ -183,31 +183,30 @@ class MemoryStore:
         return answer
 
     def flush(self) -> None:
-        """Forgets everything, scripts included, as a new server in its place would have."""
+        """Deletes everything, scripts included, as if the server had been replaced."""
         for words in ([b"FLUSHALL"], [b"SCRIPT", b"FLUSH"]):
             self._native.execute(words, self._now())
 
     def describe(self) -> list[str]:
-        """What it holds: a line a key, with its time to live in milliseconds."""
+        """Returns its contents: one line per key, with its time to live in milliseconds."""
         return self._native.describe(self._now())
 
 
 class FakeClock(ManualClock):
-    """A clock for an engine of its own: `Engine(seed=1, clock=FakeClock())`.
+    """A clock for a separate engine: `Engine(seed=1, clock=FakeClock())`.
 
-    **In threads** a wait of the library (backoff, queue) moves the clock forward at once, so that a scenario
-    of ten minutes takes milliseconds. With `auto=False` it blocks until another thread says `tick`.
+    **In threads**, a wait of the library (backoff, queue) moves the clock forward at once, so that a scenario
+    of ten minutes takes milliseconds. With `auto=False` the wait blocks until another thread calls `tick`.
 
-    **In an event loop** (asyncio or trio) `await clock.advance(seconds)` moves the clock through every moment
-    at which something is due, and lets the tasks run at each. With `autojump=True` nobody has to: once the
-    loop has been idle for a moment, the clock jumps to what is due next. `await clock.sleep(seconds)` is a
-    sleep on this clock, for the code under test.
+    **In an event loop** (asyncio or trio), `await clock.advance(seconds)` moves the clock to each due time in
+    turn and lets the tasks run there. With `autojump=True` the clock moves by itself: when the loop is idle,
+    it jumps to the next due time. `await clock.sleep(seconds)` sleeps on this clock, for the code under test.
 
     Args:
         auto: Whether a waiting thread moves the clock itself.
-        autojump: Whether an idle event loop moves the clock. Idle means that nothing has happened on the
+        autojump: Whether an idle event loop moves the clock. A loop is idle if nothing has happened on the
             clock for `threshold` real seconds and some turns of the loop.
-        threshold: Real seconds without anything happening, for `autojump`; give some where sockets are
+        threshold: Real seconds without activity before a jump, for `autojump`; more than 0 if sockets are
             involved.
     """
 
@@ -220,20 +219,20 @@ class FakeClock(ManualClock):
         self._sleepers: list[tuple[int, Any]] = []
         self._threads: list[tuple[int, Any]] = []
         self._epoch = 0
-        self._watching: WeakSet[Any] = WeakSet()  # ids of loops are used again
+        self._watching: WeakSet[Any] = WeakSet()  # not ids, which are reused for new loops
 
-    # What tests use.
+    # Methods for tests.
 
     def now(self) -> float:
-        """Seconds since the clock was made."""
+        """Returns the seconds since the clock was made."""
         return self._us / 1e6
 
     def tick(self, seconds: float) -> None:
-        """Moves the clock, and wakes the threads whose wait is over. Event loops want `advance`."""
+        """Moves the clock, and wakes the threads whose wait is over. In event loops use `advance`."""
         self.move(self._us + round(seconds * 1e6))
 
     async def advance(self, seconds: float) -> None:
-        """Moves the clock through everything that falls due, and lets this loop's tasks run each time."""
+        """Moves the clock to each due time in turn, and lets this loop's tasks run at each."""
         target = self._us + round(seconds * 1e6)
         await self._settle()
         while (due := self._next()) is not None and due <= target:
@@ -245,7 +244,7 @@ class FakeClock(ManualClock):
         await self._settle()
 
     async def sleep(self, seconds: float) -> None:
-        """A sleep on this clock."""
+        """Sleeps on this clock."""
         future = _future()
         entry = (self._us + round(seconds * 1e6), future)
         self._sleepers.append(entry)
@@ -256,19 +255,19 @@ class FakeClock(ManualClock):
             if entry in self._sleepers:
                 self._sleepers.remove(entry)
 
-    # What the library uses.
+    # Methods for the library.
 
     def watch(self, timers: Timers) -> None:
-        """An event loop has timers on this clock."""
+        """Adds the timers of an event loop that use this clock."""
         self._timers.append(timers)
 
     def changed(self, timers: Timers) -> None:
-        """Something is waited for in an event loop."""
+        """Notifies the clock that a wait in an event loop has changed."""
         del timers
         self._touched()
 
     def park(self, lock: Any, us: int | None) -> None:
-        """A thread waits: for the span, or until the lock is released."""
+        """Blocks this thread until the lock is released or `us` microseconds have passed on this clock."""
         if self._auto:
             super().park(lock, us)
             return
@@ -294,7 +293,7 @@ class FakeClock(ManualClock):
                 pass  # it has been woken already
 
     def _next(self) -> int | None:
-        """The next moment at which something is due in an event loop."""
+        """Returns the next due time in the event loops, in microseconds; None if nothing is due."""
         dues = [round(timers.next * 1e6) for timers in self._timers if timers.next != float("inf")]
         dues += [moment for moment, future in self._sleepers if not future.done()]
         return min(dues, default=None)
@@ -320,7 +319,7 @@ class FakeClock(ManualClock):
         return None
 
     def _touched(self) -> None:
-        """Something happened: an idle loop is watched for, from the start."""
+        """Restarts the detection of an idle loop, since something happened on the clock."""
         self._epoch += 1
         if not self._autojump:
             return
@@ -345,7 +344,7 @@ class FakeClock(ManualClock):
             self._jump(loop, epoch)
 
     def _watch_trio(self) -> None:
-        """The same in trio, which knows when it is idle."""
+        """Watches for an idle loop in trio, which can report that."""
         from trio.lowlevel import current_trio_token, spawn_system_task
         from trio.testing import wait_all_tasks_blocked
 
@@ -392,7 +391,7 @@ def _in_trio() -> bool:
 
 
 def _future() -> Any:
-    """What a sleep waits for."""
+    """Makes the future that a sleep waits for."""
     if _in_trio():
         from ._call.trio_timers import Event
 

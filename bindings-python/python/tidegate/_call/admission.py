@@ -1,4 +1,4 @@
-"""`with policy.bulkhead():` — admission alone, for a body that stands where it is."""
+"""`with policy.bulkhead():` — admission of a block of code, without retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Admission:
-    """What `Policy.bulkhead` answers: for `with` and `async with`, one body at a time, or as a decorator."""
+    """Result of `Policy.bulkhead`: for `with` and `async with`, one block at a time, or as a decorator."""
 
     __slots__ = ("_caller", "_entered")
 
@@ -63,5 +63,5 @@ class Admission:
     @overload
     def __call__(self, fn: Callable[P, T], /) -> Callable[P, T]: ...
     def __call__(self, fn: Callable[..., Any], /) -> Callable[..., Any]:
-        """Puts a function behind the admission, as a decorator: each call of it is admitted by itself."""
+        """Decorates a function so that each call of it is admitted separately."""
         return self._caller(fn)

@@ -1,4 +1,4 @@
-"""Policy documents: named policies from TOML or JSON, read and checked by core."""
+"""Policy documents: named policies from TOML or JSON, which core parses and validates."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 class UnknownPolicy(KeyError):
-    """A name that a document does not have; the message lists those it has."""
+    """Raised for a policy name that is not in the document; the message lists the names that are."""
 
     def __str__(self) -> str:
         return str(self.args[0])
 
 
 class Reloaded(Frozen):
-    """What `Policies.reload` has done. Names are as the document has them: `policy.payments`, `pool.db`.
+    """Result of `Policies.reload`. Names are written as in the document: `policy.payments`, `pool.db`.
 
     Attributes:
-        digest: What the document says now, as `Policies.digest`.
-        added: What only the newer document has.
-        changed: What both have, with other settings.
-        removed: What only the older document has.
+        digest: Digest of the new document, as `Policies.digest`.
+        added: Names that only the newer document has.
+        changed: Names that both documents have, with different settings.
+        removed: Names that only the older document has.
     """
 
     digest: str
@@ -49,10 +49,10 @@ class Reloaded(Frozen):
 
 
 class Policies(Mapping[str, Policy]):
-    """The policies of a document, by name. Each is made when it is first asked for, and kept.
+    """The policies of a document, by name. Each is made at its first use, and kept.
 
     Attributes:
-        pools: The document's pools, by name. They are there from the start.
+        pools: The document's pools, by name. They are made at once.
 
     Example:
         >>> policies = loads('''
@@ -78,29 +78,28 @@ class Policies(Mapping[str, Policy]):
 
     @property
     def digest(self) -> str:
-        """What the document says, as 16 hexadecimal digits: the same wherever a document says the same.
+        """Digest of the document's settings, as 16 hexadecimal digits. Equal settings have equal digests.
 
-        Its form (TOML or JSON), the order of its keys and how it writes a value do not matter: processes
-        that report the same digest go by the same settings.
+        The form (TOML or JSON), the order of keys and the notation of values do not matter. So processes that
+        report the same digest use the same settings.
         """
         return self._document.digest()
 
     def reload(self, document: str | os.PathLike[str], *, form: str | None = None) -> Reloaded:
-        """Goes over to a newer version of the document, while its policies are in use: all of it, or nothing.
+        """Replaces the document by a newer version while its policies are in use; all of it or nothing.
 
-        Policies and pools of both versions get their new settings as `retune` gives them: what they have
-        counted stays counted, and calls in flight finish under the settings that they began with. Those
-        that are new are there by their names. A policy that is gone keeps its settings for the callers that
-        still have it.
+        Policies and pools in both versions get their new settings as by `retune`: they keep their counts, and
+        calls in flight finish under the settings that they began with. New policies and pools become
+        available by name. A removed policy keeps its settings for callers that still hold it.
 
         Args:
             document: Its text; or the path of a file, as a `pathlib.Path`.
             form: `"toml"` or `"json"`; for a file by the end of its name, else TOML, if left out.
 
         Raises:
-            PolicyError: With every mistake of the document, and everything that cannot go over; nothing has
-                been changed. A policy keeps the pools that it names, and a pool its kind; a new name may not
-                be that of another policy or pool of the engine.
+            PolicyError: With all mistakes of the document and all changes that are not possible: a policy
+                cannot change the pools that it names, nor a pool its kind, and a new name must not be that of
+                another policy or pool of the engine. Nothing is changed then.
             OSError: If the file cannot be read.
             ValueError: If `form` is neither.
         """
@@ -115,7 +114,7 @@ class Policies(Mapping[str, Policy]):
             engine.wake(woken)
 
     def _taken_over(self, before: Document) -> Reloaded:
-        """Renews what this half keeps of the policies and pools, once the engine has gone over."""
+        """Updates the Python objects of policies and pools, once the engine has reloaded the document."""
         to, engine = self._document, self._its_engine()
         old, new = _said(before), _said(to)
         for name in to.names():
@@ -167,11 +166,11 @@ def loads(
     Args:
         text: The document.
         form: `"toml"` (default) or `"json"`.
-        classify: Given to every policy of the document; see `Policy`.
-        engine: The engine that keeps their state; the process's own if left out.
+        classify: Passed to every policy of the document; see `Policy`.
+        engine: The engine that keeps their state; the default engine of the process if left out.
 
     Raises:
-        PolicyError: With every mistake of every policy: the key, the value, the rule and the line.
+        PolicyError: With all mistakes of all policies: for each the key, the value, the rule and the line.
         ValueError: If `form` is neither.
     """
     return Policies(_read(text, form), classify, engine)
@@ -183,34 +182,34 @@ def load(
     """Reads a policy document from a file: JSON if its name ends in `.json`, else TOML.
 
     Raises:
-        PolicyError: With every mistake of every policy: the key, the value, the rule and the line.
+        PolicyError: With all mistakes of all policies: for each the key, the value, the rule and the line.
         OSError: If the file cannot be read.
     """
     return Policies(_read_file(path), classify, engine)
 
 
 def _read(text: str, form: str | None) -> Document:
-    """A document that core has read and checked."""
+    """Returns a document, parsed and validated by core."""
     if form not in (None, "toml", "json"):
         raise ValueError(f"form = {form!r}: must be one of toml, json")
     return Document(text, form == "json")
 
 
 def _read_file(path: str | os.PathLike[str], form: str | None = None) -> Document:
-    """The same of a file; the end of its name says its form."""
+    """Returns the document in a file. Without `form`, the file's suffix decides the form."""
     with open(path, encoding="utf-8") as file:
         text = file.read()
     return _read(text, form or ("json" if os.fspath(path).endswith(".json") else "toml"))
 
 
 def _said(document: Document) -> dict[str, Any]:
-    """What a document says of each policy and pool, by name."""
+    """Returns the settings of each policy and pool of a document, by name."""
     said: dict[str, Any] = {f"pool.{name}": (kind, pairs) for name, kind, pairs in document.pools()}
     return said | {f"policy.{name}": document.pairs(name) for name in document.names()}
 
 
 def _options(kind: str, pairs: list[tuple[str, float | str]]) -> dict[str, Any]:
-    """A pool's pairs as its options."""
+    """Converts a pool's pairs to its options."""
     table = POOLS[kind]
     options: Any = nested([(f"{table}.{key}", value) for key, value in pairs])
     for folder in table.split("."):
@@ -219,7 +218,7 @@ def _options(kind: str, pairs: list[tuple[str, float | str]]) -> dict[str, Any]:
 
 
 def nested(pairs: list[tuple[str, float | str]]) -> dict[str, Any]:
-    """Pairs as the options of a policy: nested dicts, spans in seconds, lists as lists."""
+    """Converts pairs to the options of a policy: nested dicts, with spans in seconds and lists as lists."""
     options: dict[str, Any] = {}
     for path, plain in pairs:
         *folders, key = path.split(".")

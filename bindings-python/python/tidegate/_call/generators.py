@@ -1,8 +1,9 @@
-"""Generators behind a policy: one call from the first item to the end.
+"""Generators under a policy: one call until the generator ends.
 
-Until the first item it is a call like any other: an attempt makes the generator and asks for an item, and one
-that fails is repeated. The first item is what the head of an answer is to an HTTP client: it wins, the
-attempt's timeout ends, and what follows is passed on as it comes, with slot and deadline, never repeated.
+Until the first item it is a call like any other: an attempt makes the generator and asks for an item, and a
+failed attempt is retried. The first item corresponds to the headers of an HTTP response: its attempt wins and
+the attempt timeout no longer applies. Further items are passed on as they come. The call keeps its slot and
+its deadline until the end, and there are no further retries.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class _First:
-    """The first item, and the generator that it came from: the head of a good answer."""
+    """The first item and its generator: the result of a successful attempt."""
 
     __slots__ = ("inner", "item")
 
@@ -46,12 +47,12 @@ class _First:
 
 
 class _GeneratorRun(Run):
-    """A generator under a policy."""
+    """The call of a generator."""
 
     __slots__ = ()
 
     def judge(self, ok: bool, value: Any) -> int:
-        """The outcome of an attempt that has brought an item, or has ended without one."""
+        """Returns `HEAD` for an attempt with a first item, else the outcome of its end or exception."""
         return HEAD if type(value) is _First else super().judge(ok, value)
 
     def discard(self, value: Any) -> Any:
@@ -61,7 +62,7 @@ class _GeneratorRun(Run):
         return None
 
     def judge_error(self, error: BaseException) -> int:
-        """The outcome of an exception after the first item."""
+        """Returns the outcome of an exception after the first item."""
         return self.judge(False, error)
 
 
@@ -76,15 +77,15 @@ def _begin(caller: Caller, awaits: bool, fn: Any, args: Any, kwargs: Any) -> tup
 
 
 def _opened(run: _GeneratorRun, first: _First, step: int) -> Open:
-    """From here on the call ends when the generator does."""
+    """Returns the open call of a generator, which ends together with the generator."""
     run.held = {}
     if not awaits_body(step):
-        run.call, step = 0, 0  # it has ended with its first item
+        run.call, step = 0, 0  # the call has ended with its first item
     return Open(run, first.inner, step)
 
 
 def generating(caller: Caller, fn: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """A generator function behind a policy."""
+    """Wraps a generator function so that it runs under a policy."""
 
     @functools.wraps(fn)
     def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -136,7 +137,7 @@ def generating(caller: Caller, fn: Callable[..., Iterator[Any]]) -> Callable[...
 
 
 def _within(run: _GeneratorRun, go_on: Callable[..., Any], *value: Any) -> Any:
-    """Lets the generator go on, inside its call; what consumes it is not inside."""
+    """Resumes the generator in the scope of its call; its consumer runs outside that scope."""
     return within((run.engine, run.call, None, run.scope), go_on, *value)
 
 
@@ -158,7 +159,7 @@ def _attempt(run: _GeneratorRun, step: int) -> int:
 
 
 def agenerating(caller: Caller, fn: Callable[..., AsyncIterator[Any]]) -> Callable[..., AsyncIterator[Any]]:
-    """An async generator function behind a policy."""
+    """Wraps an async generator function so that it runs under a policy."""
 
     @functools.wraps(fn)
     async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
@@ -205,7 +206,7 @@ def agenerating(caller: Caller, fn: Callable[..., AsyncIterator[Any]]) -> Callab
 
 
 async def _next(run: _GeneratorRun, opened: Open, go_on: Callable[[Any], Any], value: Any) -> Any:
-    """The next item; an item that outlives the deadline is stopped."""
+    """Returns the next item; cancels the generator when the deadline passes."""
     late = opened._late()
     if late is not None:
         await _awithin(run, opened._inner.aclose())
@@ -222,7 +223,7 @@ async def _next(run: _GeneratorRun, opened: Open, go_on: Callable[[Any], Any], v
     stopped = None if timers is None else timers.disarm(call, failure)
     try:
         if stopped is not None:
-            opened._end(CANCELLED)  # it has unwound: the slot is released (R12)
+            opened._end(CANCELLED)  # the generator has unwound, so the slot can be released (R12)
             if stopped[1] and failure is not None:
                 raise failure
             raise run.refuse("deadline") from failure

@@ -1,4 +1,4 @@
-"""What exceptions of plain functions mean (semantics 1.5). Imported by the first failure."""
+"""Outcomes of exceptions of plain functions (semantics 1.5). Imported at the first failure."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from .policy import Policy
 
 UNLISTED: Final = -3
-"""Permanent, because nothing is known of the error: its note says so."""
+"""Permanent because the type of the error is not in the table, which its note says."""
 
 PERMANENT: Final = pack_outcome(KINDS["permanent"])
 _SAID: Final = -4
-"""Permanent by a status or by an end of our own: no note is needed."""
+"""Permanent because of a status, or as an error of our own: no note is needed."""
 _WORDS: Final = {name: pack_outcome(number) for name, number in KINDS.items()}
 _RETRYABLE: Final = frozenset(
     KINDS[name] for name in ("transient", "throttled", "timeout", "never_sent", "conflict")
@@ -45,24 +45,24 @@ _MULTIPLE: Final = re.compile(r"Multiple exceptions: \[Errno (\d+)\]")
 _MOST_TYPES: Final = 512
 _MEMBERS: Final = 8
 _GROUPED: Final = 0
-"""Among the ids of the errors seen: a member of a group is looked at, in which no further group is."""
+"""Marker among the ids of visited errors: this is the member of a group, and nested groups are ignored."""
 _rows: Final[dict[type, tuple[int, bool] | None]] = {}
-"""What the table says of a type: the word of its class, and whether it is a wrapper."""
+"""Table row by type: the outcome bits of its class, and whether it is a wrapper."""
 
 
 def key_of(kind: type) -> str:
-    """The name by which the table knows a type: its top-level module and its own name."""
+    """Returns the key of a type in the table: its top-level module and its own name."""
     return f"{kind.__module__.partition('.')[0]}.{kind.__qualname__}".replace("_socket.", "socket.", 1)
 
 
 def row_of(kind: type) -> tuple[int, bool] | None:
-    """The row of a type, or of the nearest class above it that has one. Each type is looked up once."""
+    """Returns the row of a type, or of its nearest base class with a row. Results are cached."""
     try:
         return _rows[kind]
     except KeyError:
         pass
     except TypeError:
-        return None  # a metaclass that cannot be hashed
+        return None  # its metaclass makes the type unhashable
     found = None
     for base in kind.__mro__:
         name = table.TYPES.get(key_of(base))
@@ -76,12 +76,15 @@ def row_of(kind: type) -> tuple[int, bool] | None:
 
 
 def is_retryable(outcome: int) -> bool:
-    """Has this outcome a class that may be repeated?"""
+    """Returns whether the class of this outcome is retryable."""
     return outcome >= 0 and kind_of(outcome) in _RETRYABLE
 
 
 def of_own(error: TidegateError) -> int:
-    """An inner policy's end (semantics 1.4.5): a refusal is retryable, and no evidence about the far side."""
+    """Returns the outcome of an inner policy's error (semantics 1.4.5).
+
+    A refusal is retryable, and does not count as evidence about the remote side.
+    """
     outcome = of_type_alone(type(error))
     if outcome is not None:
         return outcome
@@ -90,7 +93,7 @@ def of_own(error: TidegateError) -> int:
 
 
 def of_type_alone(kind: type[Exception]) -> int | None:
-    """What the type says where no instance can say more: a listed type itself, and our own ends."""
+    """Returns the outcome of a type if no instance can change it: a listed type, or an error of our own."""
     if issubclass(kind, TidegateError):
         if issubclass(kind, (RateLimited, Throttled)):
             return None
@@ -104,12 +107,12 @@ def of_type_alone(kind: type[Exception]) -> int | None:
 
 
 def judge(error: BaseException, policy: Policy) -> int:
-    """The outcome of an exception under a policy, or `UNLISTED`."""
+    """Returns the outcome of an exception under a policy, or `UNLISTED`."""
     outcome = taken(error)
     if outcome is None:
         try:
             outcome = _chain(error, policy, set(), own_context=False)
-        except Exception:  # whatever its attributes do, it breaks no call
+        except Exception:  # an attribute raised, which must not break the call
             outcome = None
         if outcome is None or outcome == PERMANENT:
             outcome = UNLISTED
@@ -119,7 +122,7 @@ def judge(error: BaseException, policy: Policy) -> int:
 
 
 def _chain(error: BaseException, policy: Policy, seen: set[int], *, own_context: bool) -> int | None:
-    """What the error says, else its causes; None if none of them says anything."""
+    """Returns the outcome of the error, else of its causes; None if none of them is known."""
     if id(error) in seen or len(seen) >= table.DEEPEST + (_GROUPED in seen):
         return None
     seen.add(id(error))
@@ -135,7 +138,7 @@ def _chain(error: BaseException, policy: Policy, seen: set[int], *, own_context:
 
 
 def _causes(error: BaseException, policy: Policy, seen: set[int], *, wrapper: bool) -> int | None:
-    """The first that is known of what caused an error. Wrappers name their cause in several ways."""
+    """Returns the first known outcome among the causes of an error. Wrappers store causes in several ways."""
     named: list[Any] = [error.__cause__]
     if wrapper:
         named += [_read(error, "reason"), _read(error, "orig")]
@@ -153,7 +156,7 @@ def _causes(error: BaseException, policy: Policy, seen: set[int], *, wrapper: bo
 
 
 def _group(error: BaseException, policy: Policy, seen: set[int]) -> int | None:
-    """A group may be repeated if each of its first members may (semantics 1.5.14)."""
+    """Returns the outcome of a group: retryable if each of its first members is (semantics 1.5.14)."""
     members = _read(error, "exceptions")
     if not isinstance(members, tuple) or not members:
         return None
@@ -175,7 +178,7 @@ def _group(error: BaseException, policy: Policy, seen: set[int]) -> int | None:
 
 
 def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
-    """What this error says of itself, without its causes."""
+    """Returns the outcome of the error itself, without its causes, and whether it is a wrapper."""
     if isinstance(error, TidegateError):
         own = of_own(error)
         return _SAID if own == PERMANENT else own, False
@@ -189,7 +192,7 @@ def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
         return row
     if isinstance(error, OSError):
         number = _read(error, "errno")
-        if number is None:  # asyncio, where each address failed in its own words
+        if number is None:  # asyncio combines the errors of several addresses into one text
             text = _MULTIPLE.match(str(error))
             number = int(text[1]) if text else None
         outcome = _ERRNOS.get(number) if isinstance(number, int) else None
@@ -199,7 +202,7 @@ def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
 
 
 def _status(error: BaseException, policy: Policy) -> int | None:
-    """A status or a code on the error, judged as an answer."""
+    """Returns the outcome of a status or code in the error, judged like that of a response."""
     response = _read(error, "response")
     code = _read(_read(response, "Error"), "Code")
     if isinstance(code, str) and code in table.THROTTLING_CODES:
@@ -212,7 +215,7 @@ def _status(error: BaseException, policy: Policy) -> int | None:
 
 
 def _grpc(error: BaseException, policy: Policy) -> int | None:
-    """The code of an error of gRPC, which answers it when it is asked."""
+    """Returns the outcome of a gRPC error, whose `code` is a method."""
     asked = _read(error, "code")
     if not callable(asked) or not any(key_of(base).startswith("grpc.") for base in type(error).__mro__):
         return None
@@ -224,7 +227,7 @@ def _grpc(error: BaseException, policy: Policy) -> int | None:
 
 
 def _answer(error: BaseException, status: int, policy: Policy) -> int:
-    """The outcome of a status with the headers beside it."""
+    """Returns the outcome of a status and the error's response headers."""
     for path in table.HEADER_PATHS:
         headers = _at(error, path)
         if headers is not None:
@@ -239,7 +242,7 @@ def _judged(policy: Policy, status: int, headers: Any) -> int:
 
 
 def _lines(headers: Any) -> list[tuple[bytes, bytes]]:
-    """Headers as bytes; what cannot be read as headers is none."""
+    """Returns headers as bytes; an empty list if they cannot be read."""
     try:
         items: Iterable[Any] = headers.items() if hasattr(headers, "items") else headers or ()
         return [(_bytes(name), _bytes(value)) for name, value in items]
@@ -254,7 +257,7 @@ def _bytes(text: Any) -> bytes:
 
 
 def _database(error: BaseException) -> int | None:
-    """What a database's own number says."""
+    """Returns the outcome of a database's error code; None if the error has none."""
     state = _read(error, "sqlstate") or _read(error, "pgcode")
     if isinstance(state, str) and len(state) == 5:
         name = table.SQLSTATES.get(state) or table.SQLSTATES.get(state[:2])
@@ -277,7 +280,7 @@ def _at(value: Any, path: str) -> Any:
 
 
 def _read(value: Any, name: str) -> Any:
-    """An attribute or an item, or None: what raises counts as absent."""
+    """Returns an attribute or an item; None if it is absent or reading it raises."""
     try:
         return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
     except (KeyboardInterrupt, SystemExit):
@@ -287,7 +290,7 @@ def _read(value: Any, name: str) -> Any:
 
 
 def wanted(on: tuple[type[Exception], ...], error: Any, outcome: int) -> int:
-    """The outcome of an error that the policy's `on` may name (semantics 1.5.17)."""
+    """Returns the outcome of an error, made retryable if the policy's `on` names it (semantics 1.5.17)."""
     if not isinstance(error, on):
         return outcome
     if not is_retryable(outcome):
@@ -296,6 +299,6 @@ def wanted(on: tuple[type[Exception], ...], error: Any, outcome: int) -> int:
 
 
 def note_of(error: BaseException) -> str:
-    """The note of an error that nothing is known of."""
+    """Returns the note of an error whose type is not in the table."""
     name = type(error).__name__
     return "tidegate: " + table.NOTE.format(error=name, on=f"on=({name},)")

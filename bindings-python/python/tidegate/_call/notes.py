@@ -1,4 +1,4 @@
-"""Verdicts in words: the error of each refusal, and the note that says why there was no further attempt."""
+"""Texts of verdicts: the error of each refusal, and the note that says why there was no further attempt."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ _NOTES: Final = {
 }
 
 _LONGEST: Final = 256
-"""Characters of a route's key in a message."""
+"""Maximum number of characters of a route's key in a message."""
 
 
 def seconds(value: float) -> str:
-    """A span as people write it: `120 s`, `0.25 s`."""
+    """Formats a span for messages: `120 s`, `0.25 s`."""
     return f"{value:g} s"
 
 
 def note_of(verdict: str, attempts: int, retry_in: float | None, max_retry_after: float | None) -> str | None:
-    """Why there was no further attempt, or None where nothing was held back."""
+    """Returns the reason why there was no further attempt; None if no retry was suppressed."""
     if verdict == "attempts" and attempts == 1:
         return None
     text = _NOTES.get(verdict)
@@ -65,7 +65,7 @@ def note_of(verdict: str, attempts: int, retry_in: float | None, max_retry_after
 
 
 def add_note(error: BaseException, note: str | None) -> None:
-    """`error.add_note`, also where Python 3.10 has none; an exception that takes no note stays as it is."""
+    """Adds a note, also on Python 3.10, which lacks `add_note`. Ignores exceptions that accept no note."""
     if note is None:
         return
     try:
@@ -76,12 +76,12 @@ def add_note(error: BaseException, note: str | None) -> None:
             error.__dict__.setdefault("__notes__", []).append(note)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # noqa: S110 - whatever its attributes do, the exception itself matters more
+    except BaseException:  # noqa: S110 - an attribute raised; the exception itself matters more
         pass
 
 
 def has_note(error: BaseException, note: str) -> bool:
-    """Has the exception this note already, from an inner call? One whose notes cannot be read has not."""
+    """Returns whether the exception already has this note, from an inner call; False if unreadable."""
     try:
         return note in error.__dict__.get("__notes__", ())
     except (KeyboardInterrupt, SystemExit):
@@ -91,12 +91,12 @@ def has_note(error: BaseException, note: str) -> bool:
 
 
 def _shown(route: str) -> str:
-    """A key in a message: escaped, and cut where it is long."""
+    """Formats a key for messages: escaped, and truncated if it is long."""
     return repr(route if len(route) <= _LONGEST else route[:_LONGEST] + "…")
 
 
 def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
-    """The error of a call that has no result of its own; its `retry_at` is on the engine's wall clock."""
+    """Makes the error of a call without a result; its `retry_at` is on the engine's wall clock."""
     error = _refusal(verdict, policy, route, retry_in)
     if retry_in is not None:
         error._at = policy.engine.wall() + retry_in
@@ -104,7 +104,7 @@ def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = N
 
 
 def _refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
-    """The error of a call that has no result of its own."""
+    """Makes the error of a call without a result."""
     kind, text = _ERRORS.get(verdict, _LOST)
     message = f"{text} (policy {policy.name!r}, route {_shown(route)})"
     if kind is errors.BulkheadFull:

@@ -1,4 +1,4 @@
-"""What became of a plain callable: exceptions and results as outcomes (semantics 1.4)."""
+"""Outcomes of the exceptions and results of plain callables (semantics 1.4)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ CONFLICT: Final = pack_outcome(KINDS["conflict"])
 PERMANENT: Final = pack_outcome(KINDS["permanent"])
 CANCELLED: Final = pack_outcome(KINDS["cancelled"])
 STOPPED: Final = -1
-"""The caller gave up: no outcome but a Cancel event, and the exception is raised unchanged."""
+"""The caller was cancelled: reported as a Cancel event, and the exception is raised unchanged."""
 
 ASK: Final = -2
-"""What `of_type` answers where the exception itself says more."""
+"""Returned by `of_type` if the outcome depends on the exception, not only on its type."""
 
 
 class Outcome(Frozen):
-    """What a `classify` callable can answer where a class name says too little.
+    """Result of a `classify` callable, with more detail than a class name.
 
     Args:
         kind: The class of the outcome, or the name of a kind that the policy declares.
         opinion: `"retry"` or `"do_not"`: whether to retry, whatever the class; None leaves it to the class.
-        retry_after: Seconds that the other side asked us to wait, or None.
+        retry_after: Seconds to wait as requested by the remote side, or None.
     """
 
     kind: str
@@ -53,11 +53,11 @@ class Outcome(Frozen):
 
 
 Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"
-"""Answers a class, the name of one of the policy's `kinds`, an `Outcome`, or None for the default."""
+"""Returns a class, the name of one of the policy's `kinds`, an `Outcome`, or None for the default."""
 
 
 def of_exception(error: BaseException, policy: Policy) -> int:
-    """The outcome of an exception that a plain callable raised."""
+    """Returns the outcome of an exception that a plain callable raised."""
     if not isinstance(error, Exception):
         return STOPPED
     from .judge import UNLISTED, judge
@@ -67,7 +67,7 @@ def of_exception(error: BaseException, policy: Policy) -> int:
 
 
 def of_type(kind: type[BaseException]) -> int:
-    """What exceptions of this type say; `ASK` if it depends on the exception. The native half asks once."""
+    """Returns the outcome of a type's exceptions, or `ASK`. The native half caches it for each type."""
     if not issubclass(kind, Exception):
         return STOPPED
     from .judge import of_type_alone
@@ -77,9 +77,9 @@ def of_type(kind: type[BaseException]) -> int:
 
 
 def by(classify: Classify, subject: Any, default: int, kinds: Mapping[str, int] = KINDS) -> int:
-    """The outcome that the user's `classify` names; `default` where it has no opinion or is broken.
+    """Returns the outcome that the user's `classify` names; `default` if it returns None or raises.
 
-    `kinds` are the numbers of the names that it may answer.
+    `kinds` maps the names that it may return to their numbers.
     """
     try:
         answer = classify(subject)
@@ -104,22 +104,25 @@ def _number(name: str, kinds: Mapping[str, int]) -> int:
 
 
 class _Unknown(LookupError):
-    """A judge's answer that is no kind."""
+    """Raised for a name from `classify` that is neither a class nor a kind."""
 
 
 _warned: dict[int, object] = {}
-"""By id, which another may have once this one is gone: its weak reference takes it out again."""
+"""Callables already warned about, by id. A weak reference removes the entry, since ids are reused."""
 
 
 def warn_once(judge: Any, error: BaseException, name: str = "classify") -> None:
-    """Says once of each broken judge that it is ignored. Not with what: its error may quote an answer."""
+    """Warns once per failing callable that it is ignored.
+
+    The text of its error is left out, since it may quote a response.
+    """
     key = id(judge)
     if key in _warned:
         return
     try:
         _warned[key] = ref(judge, lambda _: _warned.pop(key, None))
     except TypeError:
-        _warned[key] = judge  # kept, so that nobody else gets its id
+        _warned[key] = judge  # a strong reference, so that the id is not reused
     import warnings
 
     try:
@@ -133,5 +136,5 @@ def warn_once(judge: Any, error: BaseException, name: str = "classify") -> None:
             RuntimeWarning,
             stacklevel=2,
         )
-    except Exception:  # noqa: S110 - a warning that somebody turned into an error may not break the call either
+    except Exception:  # noqa: S110 - a warning turned into an error must not break the call either
         pass

@@ -19,7 +19,7 @@ from .deadline import criticality_number
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from typing_extensions import Unpack  # the type checkers' own: nothing is installed
+    from typing_extensions import Unpack  # for type checkers only, so not a dependency
 
     from tidegate._engine.clock import Span
     from tidegate._engine.engine import Engine

@@ -172,7 +172,7 @@ async def _attempt(run: Run, step: int) -> int:
 
 
 async def _settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
-    """Reports an attempt, and releases a failed result before anything else happens."""
+    """Reports an attempt, and releases a failed result before the next step."""
     step = settle(run, attempt, ok, value, timers)
     if ok and not is_done(step) and not awaits_body(step):
         released = run.release(value)

@@ -1,4 +1,4 @@
-"""The shell for threads: carries out steps, waits, wakes, cancels. It decides nothing."""
+"""The shell for threads: carries out the engine's steps in the caller's thread and makes no decisions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def drive(run: Run, step: int) -> Any:
-    """Carries out a call from this step to its end. An interruption of any kind is reported to the engine."""
+    """Carries out a call from this step to its end. Reports any interruption to the engine."""
     if run.races:
         from .race_threads import race
 
@@ -50,16 +50,19 @@ def drive(run: Run, step: int) -> Any:
 
 
 def discard_held(run: Run) -> None:
-    """Closes the answers of a call that ends with an error: no caller receives them."""
+    """Closes the results of a call that ends with an error, since no caller receives them."""
     for value in run.undelivered():
         try:
             run.discard(value)
-        except Exception:  # noqa: S110 - the call has an error already, and that one matters
+        except Exception:  # noqa: S110 - the caller already gets the call's own error
             pass
 
 
 def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> Any:
-    """Goes on after an attempt that the fast path has made, and that failed, with this step if told."""
+    """Continues after a failed attempt made by the fast path.
+
+    `step` is the engine's reply if the attempt was already reported, else None.
+    """
     try:
         if step is None:
             step = settle(run, attempt, not isinstance(failure, BaseException), failure)
@@ -87,7 +90,7 @@ def _attempt(run: Run, step: int) -> int:
 
 
 def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
-    """Reports an attempt, and releases a failed result before anything else happens."""
+    """Reports an attempt, and releases a failed result before the next step."""
     run.attempts = attempt
     step = run.report(attempt, ok, value)
     if ok and not is_done(step) and not awaits_body(step):
@@ -96,11 +99,11 @@ def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
 
 
 _NOTICED: Final = 1_000
-"""Microseconds of a wait that an event loop notices."""
+"""Shortest wait, in microseconds, that is worth a warning in an event loop."""
 
 
 def _warn_in_a_loop(run: Run) -> None:
-    """Warns where a wait blocks an event loop that runs in this thread."""
+    """Warns if the wait blocks an event loop that runs in this thread."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and asyncio._get_running_loop() is not None:
         import warnings
@@ -110,7 +113,7 @@ def _warn_in_a_loop(run: Run) -> None:
 
 
 def park(run: Run, step: int) -> int:
-    """Waits until there is something to do; registers, then polls, so that no wake is lost (R3)."""
+    """Waits for the next step. Registers its waker before it polls, so that no wake-up is lost (R3)."""
     engine, call = run.engine, run.call
     lock = allocate_lock()
     lock.acquire()

@@ -1,4 +1,4 @@
-"""`policy.wrap(client)`: the methods of an object behind a policy."""
+"""`policy.wrap(client)`: runs the methods of an object under a policy."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _OWN: Final = frozenset(
         " __getstate__ __setstate__ __getnewargs__ __getnewargs_ex__ __copy__ __deepcopy__ __repr__"
     ).split()
 )
-"""Special methods that are the wrapper's, not the object's."""
+"""Special methods that are not forwarded to the wrapped object."""
 
 
 def wrap(policy: Policy, client: T, methods: Iterable[str] | None, route: str | None) -> T:
-    """The object with its methods behind the policy; see `Policy.wrap`."""
+    """Wraps an object so that its methods run under the policy; see `Policy.wrap`."""
     if isinstance(methods, str):
         raise ValueError(f"methods = {methods!r}: must be names of methods, in a list")
     if methods is None:
@@ -42,14 +42,14 @@ def wrap(policy: Policy, client: T, methods: Iterable[str] | None, route: str | 
 
 
 def _public(client: object) -> list[str]:
-    """Its public coroutine methods; of an object that has none, its public methods. No streams."""
+    """Returns the names of public coroutine methods, else of all public methods; streams are left out."""
     found: dict[str, bool] = {}
     for name in dir(client):
         if name.startswith("_"):
             continue
         static = inspect.getattr_static(client, name)
         if isinstance(static, property):
-            continue  # asking for it could do anything
+            continue  # reading a property could have side effects
         method = getattr(client, name)
         if inspect.isroutine(method) and not _streams(method):
             found[name] = inspect.iscoroutinefunction(method)
@@ -58,7 +58,7 @@ def _public(client: object) -> list[str]:
 
 
 def _streams(method: Any) -> bool:
-    """Is it a generator, sync or async, or a context manager made of one?"""
+    """Returns whether the method is a generator, sync or async, or a context manager made of one."""
     inner = inspect.unwrap(method)
     return inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner)
 
@@ -72,7 +72,7 @@ def _check_method(client: object, name: str) -> None:
 
 
 def _check_repeats(policy: Policy, client: object) -> None:
-    """A write that is repeated after an ambiguous failure may happen twice."""
+    """Raises if the policy retries after ambiguous failures, since a repeated write may happen twice."""
     if policy._engine.native.may_do_twice(policy._number):
         raise ValueError(
             f"methods = None: policy {policy.name!r} repeats calls, and what a method of"
@@ -82,7 +82,7 @@ def _check_repeats(policy: Policy, client: object) -> None:
 
 
 class _Wrapped:
-    """An object, with some of its methods behind a policy. All else is the object's."""
+    """An object with some of its methods under a policy. Everything else is forwarded to the object."""
 
     __slots__ = ("__weakref__", "_tidegate_calls", "_tidegate_client", "_tidegate_policy")
 
@@ -121,7 +121,7 @@ _kinds: Final[dict[type, type[_Wrapped]]] = {}
 
 
 def _kind_of(kind: type) -> type[_Wrapped]:
-    """The wrapper for objects of a class: it has the special methods that the class has."""
+    """Returns the wrapper class for objects of a class; it has the same special methods."""
     made = _kinds.get(kind)
     if made is None:
         names = [name for name in dir(kind) if name[:2] == name[-2:] == "__" and name not in _OWN]
@@ -130,7 +130,7 @@ def _kind_of(kind: type) -> type[_Wrapped]:
             for name in names
             if callable(getattr(kind, name)) and getattr(kind, name) is not getattr(object, name, None)
         }
-        # It says what the object is, as mocks do; type checkers know no property of this name.
+        # `__class__` reports the class of the object, as mocks do; type checkers reject such a property.
         special |= {"__slots__": (), "__class__": property(_class_of)}
         made = _kinds[kind] = type(f"Wrapped{kind.__name__}", (_Wrapped,), special)
     return made
@@ -149,6 +149,6 @@ def _forwarded(name: str) -> Callable[..., Any]:
 
 
 async def _entered(wrapped: _Wrapped, client: object, entering: Any) -> Any:
-    """`async with wrapped as it`: the wrapper, where the object answers itself."""
+    """Result of `async with wrapped as it`: the wrapper, if the object returns itself."""
     answer = await entering
     return wrapped if answer is client else answer

@@ -1,4 +1,4 @@
-"""Spans, and the clocks that tests put in the place of the system's."""
+"""Spans, and clocks that replace the system's clock in tests and replays."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ _live: Final[WeakSet[Clock]] = WeakSet()
 
 
 class Clock(ABC):
-    """A clock that does not run by itself: `tidegate.testing.FakeClock` is the one there is."""
+    """A clock that does not advance by itself, such as `tidegate.testing.FakeClock`."""
 
     def __init__(self) -> None:
         _live.add(self)
 
     @abstractmethod
     def now_us(self) -> int:
-        """Microseconds since its origin."""
+        """Returns the microseconds since its origin."""
 
     def wall(self) -> float:
-        """The wall clock that goes with it, in seconds since 1970."""
+        """Returns the wall clock time that corresponds to it, in seconds since 1970."""
         return time.time()
 
     @abstractmethod
     def attach(self, engine: Engine) -> None:
-        """Drives the manual clock of an engine from now on."""
+        """Adds an engine whose time this clock sets from now on."""
 
     @abstractmethod
     def watch(self, timers: Timers) -> None:
-        """An event loop has timers on this clock from now on."""
+        """Adds the timers of an event loop that use this clock."""
 
     @abstractmethod
     def changed(self, timers: Timers) -> None:
-        """Something was waited for, woken or ended on that loop."""
+        """Notifies the clock that a wait on that loop began, was woken or ended."""
 
     @abstractmethod
     def park(self, lock: Any, us: int | None) -> None:
-        """Blocks this thread until the lock is released or the span has passed on this clock."""
+        """Blocks this thread until the lock is released or `us` microseconds have passed on this clock."""
 
 
 class ManualClock(Clock):
-    """A clock that its owner moves, and that a waiting thread moves forward by itself. A replay has one."""
+    """A clock that its owner moves, and that each waiting thread moves forward. Replays use one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,15 +62,15 @@ class ManualClock(Clock):
         self._guard = allocate_lock()
 
     def now_us(self) -> int:
-        """Microseconds since the clock was made."""
+        """Returns the microseconds since the clock was made."""
         return self._us
 
     def wall(self) -> float:
-        """The wall clock that goes with it, in seconds since 1970; it began at the real time."""
+        """Returns its wall clock time, in seconds since 1970; it began at the real time."""
         return self._began + self._us / 1e6
 
     def attach(self, engine: Engine) -> None:
-        """Drives the engine's clock from now on."""
+        """Adds an engine whose time this clock sets from now on."""
         self._engines.append(engine)
         engine.native.set_now(self._us)
 
@@ -81,14 +81,14 @@ class ManualClock(Clock):
         """Does nothing: an event loop's waits are not watched."""
 
     def park(self, lock: Any, us: int | None) -> None:
-        """Moves the clock by the span that this thread would wait; without one, waits for the lock."""
+        """Moves the clock by the time that this thread would wait; without a limit, waits for the lock."""
         if us is None:
             lock.acquire()
         elif not lock.acquire(False):
             self.move(self._us + us)
 
     def move(self, us: int) -> None:
-        """Moves the clock forward to a moment, in microseconds, and its engines with it."""
+        """Moves the clock and its engines forward to a time in microseconds."""
         with self._guard:
             self._us = max(us, self._us)
             for engine in self._engines:
@@ -96,12 +96,12 @@ class ManualClock(Clock):
 
 
 def live_clocks() -> list[Clock]:
-    """The clocks of tests that exist now."""
+    """Returns the test clocks that exist now."""
     return list(_live) if _live else []
 
 
 def to_us(value: Any) -> Any:
-    """Seconds or a `timedelta` as whole microseconds; core names the mistake in anything else."""
+    """Converts seconds or a `timedelta` to whole microseconds. Other values stay text, which core rejects."""
     if isinstance(value, timedelta):
         value = value.total_seconds()
     if isinstance(value, bool) or not isinstance(value, (int, float)):

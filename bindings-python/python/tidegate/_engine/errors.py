@@ -1,4 +1,4 @@
-"""What a call can end with besides its own result or its own exception."""
+"""Errors of Tidegate itself, as opposed to exceptions of the called function."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 class TidegateError(Exception):
     """Base of all errors of this library.
 
-    The last response, or the original exception, is what a caller gets wherever there is one; these errors
-    are for calls refused before an attempt, and for attempts that we stopped ourselves.
+    If there is a last response or an original exception, the caller gets that. These errors are for calls
+    refused before an attempt, and for attempts that Tidegate stopped.
 
     Attributes:
         code: The kind of error, the same in every language.
-        reason: The verdict of the engine, finer than `code`: a bulkhead refuses with `queue_full` or
+        reason: The verdict of the engine, more specific than `code`: a bulkhead refuses with `queue_full` or
             `acquire_timeout`.
         retry_in: Seconds after which another try would make sense, or None.
         policy: The policy's name.
         route: The route's key.
-        http_status: What an HTTP server would answer its own caller with.
+        http_status: A suitable status for the response of an HTTP server to its own caller.
     """
 
     code: ClassVar[str] = "error"
@@ -51,7 +51,7 @@ class TidegateError(Exception):
 
     @property
     def retry_at(self) -> datetime | None:
-        """The wall-clock moment (UTC) from which another try would make sense, or None."""
+        """The wall-clock time (UTC) from which another try would make sense, or None."""
         if self._at is None:
             return None
         from datetime import datetime, timezone
@@ -59,10 +59,11 @@ class TidegateError(Exception):
         return datetime.fromtimestamp(self._at, timezone.utc)
 
     def explain(self) -> CallExplanation | None:
-        """Why the call ended as it did, with the numbers that were looked at.
+        """Explains why the call ended as it did, with the numbers behind the decision.
 
         Returns:
-            None where the engine keeps no `history`, or more than that is newer.
+            The explanation. None if the engine keeps no `history`, or if `history` newer records have
+            replaced those of the call.
         """
         from .engine import explain
 
@@ -88,7 +89,7 @@ class BulkheadFull(Rejected):
     Attributes:
         max_concurrency: The configured limit of calls in flight.
         max_queue: The configured limit of waiting calls; None is unbounded.
-        acquire_timeout: The configured patience of a waiting call, in seconds; None is for ever.
+        acquire_timeout: The configured time limit of a waiting call, in seconds; None is unlimited.
     """
 
     code = "bulkhead_full"
@@ -134,7 +135,7 @@ class HoldFull(Rejected):
 
 
 class StoreUnavailable(Rejected):
-    """The shared store is gone, and the policy says to refuse."""
+    """The shared store is unavailable, and the policy refuses calls in that case."""
 
     code = "store_unavailable"
 
@@ -146,13 +147,13 @@ class CostAboveBurst(TidegateError):
 
 
 class CallLost(TidegateError):
-    """The call was given up, because nothing was heard of it for so long."""
+    """The engine abandoned the call, because there was no event of it for too long."""
 
     code = "call_lost"
 
 
 class AttemptTimeout(TidegateError, TimeoutError):
-    """The last attempt ran out of `attempt_timeout`, and we stopped it."""
+    """The last attempt exceeded `attempt_timeout` and was stopped."""
 
     code = "attempt_timeout"
     http_status = 504
@@ -166,13 +167,13 @@ class DeadlineExceeded(TidegateError, TimeoutError):
 
 
 class StateError(TidegateError, ValueError):
-    """A saved state that cannot be restored: where, and the rule it breaks. Nothing has been changed."""
+    """A saved state cannot be restored: names the place and the rule that it breaks. Nothing was changed."""
 
     code = "state"
 
 
 class PolicyError(TidegateError, ValueError):
-    """A policy that cannot be built, with every mistake there is.
+    """A policy has invalid settings; lists all mistakes.
 
     Attributes:
         mistakes: (key, value, rule) of each mistake.
@@ -195,7 +196,7 @@ _UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0
 
 
 def _hinted(key: str, value: str, rule: str) -> tuple[str, str, str]:
-    """A mistake as Python's own values say it. One of a document, which has a line, has units of its own."""
+    """Adds Python's notation of spans to a mistake. Mistakes in documents, which name a line, stay."""
     if not rule.startswith("must be a span") or "(line " in rule or _HINT in rule:
         return key, value, rule
     if value == "NaNs":
@@ -215,6 +216,6 @@ def _hinted(key: str, value: str, rule: str) -> tuple[str, str, str]:
 
 
 class Unsupported(PolicyError, NotImplementedError):
-    """A policy that asks for what this package cannot do yet; it is refused, and never half carried out."""
+    """A policy uses a feature that this package does not support yet, so it is refused as a whole."""
 
     code = "unsupported"

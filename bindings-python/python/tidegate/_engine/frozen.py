@@ -1,8 +1,8 @@
-"""Dataclasses that are not made by the module of that name.
+"""Classes that behave like dataclasses, without the cost of importing `dataclasses`.
 
-Its decorator imports `inspect`, and writes and compiles source for each class; that took longer than all the
-rest of `import tidegate`. Its functions take these classes for its own all the same (`fields`, `replace`,
-`asdict`): what they look for is made when they first do.
+Its decorator imports `inspect`, and generates and compiles source for each class. That took longer than the
+rest of `import tidegate`. The functions `fields`, `replace` and `asdict` still accept these classes: the
+attributes that they look up are made at the first access.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
-    from typing_extensions import dataclass_transform  # the type checkers' own: nothing is installed
+    from typing_extensions import dataclass_transform  # for type checkers only, so not a dependency
 else:
 
     def dataclass_transform(**_: bool) -> Any:
-        """From Python 3.11 on it is in `typing`; it does nothing there either."""
+        """Does nothing, as `typing.dataclass_transform` of Python 3.11 does."""
         return lambda decorated: decorated
 
 
 class _Unset:
-    """Left to core's table."""
+    """Type of `UNSET`: a setting that is not given, so that core's default applies."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ UNSET: Final[Any] = _Unset()
 
 
 class _Twin:
-    """An attribute that a real dataclass of the same fields has, made when it is asked for."""
+    """An attribute of a real dataclass with the same fields, which is made at the first access."""
 
     __slots__ = ("_name",)
 
@@ -43,7 +43,7 @@ class _Twin:
 
     def __get__(self, instance: object, owner: type[Frozen]) -> Any:
         if self._name == "__signature__" and (instance is not None or not owner._names):
-            raise AttributeError(self._name)  # an instance is not callable, and a base class takes no options
+            raise AttributeError(self._name)  # instances are not callable, and base classes take no options
         from dataclasses import field, make_dataclass
         from inspect import signature
 
@@ -55,7 +55,7 @@ class _Twin:
 
 @dataclass_transform(frozen_default=True)
 class Frozen:
-    """Equal to another where all fields are, and never changed. Annotations name a subclass's fields."""
+    """Immutable base class, compared by its fields. A subclass declares its fields by annotations."""
 
     _names: ClassVar[tuple[str, ...]] = ()
     _types: ClassVar[dict[str, Any]] = {}
@@ -68,7 +68,7 @@ class Frozen:
         cls._names = tuple(cls._types)
 
     def fields(self) -> dict[str, Any]:
-        """All fields with their values, in the order of the class."""
+        """Returns all fields with their values, in the order of the class."""
         return {name: getattr(self, name) for name in self._names}
 
     def __repr__(self) -> str:
@@ -100,10 +100,10 @@ class Frozen:
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Options(Frozen):
-    """Keyword arguments alone, all of them `UNSET` unless given.
+    """Base class of option tables: keyword arguments only, each `UNSET` unless given.
 
     Raises:
-        TypeError: If there is no such option.
+        TypeError: If an option does not exist.
     """
 
     __signature__: ClassVar[Any] = _Twin()
@@ -111,7 +111,7 @@ class Options(Frozen):
     def __init__(self, **given: Any) -> None:
         for name, value in given.items():
             if name not in self._names:
-                # As Python says it of any function.
+                # The same wording as Python's own error.
                 raise TypeError(
                     f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}"
                 )

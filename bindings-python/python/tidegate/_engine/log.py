@@ -1,4 +1,4 @@
-"""One line for each retry, refusal and change of a breaker: to structlog where it is set up, else logging."""
+"""Logs each retry, refusal and change of a breaker as a line: to structlog if configured, else to logging."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
     from .record import Record
 
 _logger: Final = logging.getLogger("tidegate")
-_logger.addHandler(logging.NullHandler())  # who has not set logging up gets no lines on stderr
+_logger.addHandler(logging.NullHandler())  # no lines on stderr in programs that have not configured logging
 _LONGEST_NAME: Final = 256
-"""Characters of a key or name in a log line."""
+"""Maximum number of characters of a key or name in a log line."""
 _LONGEST_LINE: Final = 2048
 
 
 def log(record: Record) -> None:
-    """Writes a record down. Names and numbers only: no arguments, no URLs, no texts of exceptions."""
+    """Logs a record. Names and numbers only: no arguments, no URLs, no texts of exceptions."""
     level = logging.INFO if record.type in QUIET else logging.WARNING
     structlog = loaded("structlog")
-    # Who has not set it up has it from another library, and would not have us print to stdout.
+    # If it is not configured, another library has imported it, and it would print to stdout.
     if structlog is not None and structlog.is_configured():
         fields = {
             key: _plain(value) if isinstance(value, str) else value
@@ -35,7 +35,7 @@ def log(record: Record) -> None:
 
 
 def text(record: Record) -> str:
-    """A record in words, on one line: keys and names are often taken from requests."""
+    """Formats a record as one line. Keys and names are escaped, since they often come from requests."""
     return _plain(_words(record), _LONGEST_LINE)
 
 
@@ -59,14 +59,14 @@ def _words(record: Record) -> str:
 
 
 def _cause(record: Record) -> str:
-    """What the retry follows: the kind of failure, and what the shell knows of it."""
+    """Describes the failure before a retry: its kind, and the exception type and status if known."""
     more: list[Any] = [record.error, None if record.status is None else f"status {record.status}"]
     known = ", ".join(str(part) for part in more if part is not None)
     return f"{record.kind}: {known}" if known else str(record.kind)
 
 
 def _plain(text: str, longest: int = _LONGEST_NAME) -> str:
-    """A text without line ends, escape sequences and marks of direction, which can forge log lines (S8)."""
+    """Escapes line ends, control sequences and direction marks, which can forge log lines (S8)."""
     if len(text) > longest:
         text = text[:longest] + "…"
     if text.isprintable():

@@ -1,4 +1,4 @@
-"""What backends of metrics share: the families, and what there is of them now."""
+"""Common code of metrics backends: the families, and their current series."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Family(NamedTuple):
-    """All series of one name; `labels` are those beside `policy` and `route`, which all have."""
+    """All series of one name; `labels` are those besides `policy` and `route`, which all families have."""
 
     name: str
     instrument: str
@@ -22,7 +22,7 @@ class Family(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One series: a number, or a histogram's counts and sum."""
+    """One series: a number, or the counts and the sum of a histogram."""
 
     family: Family
     labels: tuple[str, ...]
@@ -37,7 +37,7 @@ BOUNDS: Final = tuple(_native.bounds())
 
 
 def measured(engine: Engine | None, max_routes: int) -> Engine:
-    """An engine (the process's own where none is given) that counts from now on.
+    """Makes an engine (the default engine if None) count for metrics from now on, and returns it.
 
     Raises:
         ValueError: If `max_routes` is out of range.
@@ -50,7 +50,7 @@ def measured(engine: Engine | None, max_routes: int) -> Engine:
 
 
 def read(engine: Engine) -> list[Series]:
-    """All series there are, now."""
+    """Returns all series with their current values."""
     return [
         Series(FAMILIES[family], (policy, route, *labels), value)
         for family, policy, route, labels, value in engine.inspector.series()

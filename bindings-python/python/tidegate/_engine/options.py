@@ -1,7 +1,7 @@
-"""How the typed options of a policy become the pairs that core checks.
+"""Conversion of a policy's typed options to the pairs that core validates.
 
-No default and no range stands here: both are in core's one table of keys (`core/src/policy/components`), and
-what is left out is left to it. The options themselves are generated from that table.
+Defaults and ranges are not repeated here: core has them in its table of keys (`core/src/policy/components`)
+and applies the defaults. The option classes are generated from that table.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ __all__ = [
 ]
 
 TABLE: Final = keys()
-"""Core's table: key → (what it takes, its default as a document would write it)."""
+"""Core's table: key → (its domain, its default in the notation of documents)."""
 
 
 def pairs_of(config: Mapping[str, Any]) -> list[tuple[str, float | str]]:
-    """The pairs of a policy's options, for core to check."""
+    """Converts a policy's options to pairs, which core validates."""
     pairs: list[tuple[str, float | str]] = []
     for key, value in config.items():
         if value is not None:
@@ -62,7 +62,7 @@ def pairs_of(config: Mapping[str, Any]) -> list[tuple[str, float | str]]:
 
 
 def pairs_of_pool(kind: str, options: Any) -> list[tuple[str, float | str]]:
-    """The pairs of a pool's options, which are those of its component, without the name of its table."""
+    """Converts a pool's options to pairs: those of its component, without the prefix of the table."""
     pairs: list[tuple[str, float | str]] = []
     _flatten(POOLS[kind], options, pairs, False)
     return [(key[len(POOLS[kind]) + 1 :], value) for key, value in pairs]
@@ -103,7 +103,7 @@ def _flatten(path: str, value: Any, pairs: list[tuple[str, float | str]], preset
 
 
 def _plain(value: Any, domain: str) -> float | str:
-    """A value as core takes it: a number or a word. Core names the mistake in what is neither."""
+    """Converts a value to a number or a word for core. Other values become text, which core rejects."""
     if value is None:
         return "none"
     if domain == "name" and not isinstance(value, str) and isinstance(getattr(value, "name", None), str):

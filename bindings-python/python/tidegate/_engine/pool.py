@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class Pool:
-    """One component for several policies: one queue, one bucket or one budget for all their routes.
+    """A component that several policies share: one queue, one bucket or one budget for all their routes.
 
-    Exactly one of `bulkhead`, `rate_limit` and `budget` says what it is. Policies name it, by its name or by
-    itself, and keep how long they wait (`acquire_timeout`, `wait`, `max_wait`, `max_waiters`) and `unit`.
+    Exactly one of `bulkhead`, `rate_limit` and `budget` must be given. Policies refer to the pool by its name
+    or by the object. Settings of waiting (`acquire_timeout`, `wait`, `max_wait`, `max_waiters`) and `unit`
+    remain those of each policy.
 
     Example:
         >>> db = Pool("db", bulkhead=Bulkhead(max_concurrency=10, max_queue=50))
@@ -29,15 +30,16 @@ class Pool:
         >>> writes = Policy("writes", bulkhead=Bulkhead(pool="db"))
 
     Args:
-        name: Its name, the same for all policies of the engine; the same name with other settings is an
-            error, unless the same definition runs again, which retunes it and warns.
+        name: Its name, unique in the engine. The same name with other settings is an error. A definition
+            outside functions that runs again (a notebook cell, a reloaded module) retunes it and warns.
         bulkhead: The limit and the queue, or a dict of their keys.
         rate_limit: The rate, or a dict of its keys.
         budget: The retry budget, or a dict of its keys.
-        engine: The engine that keeps its state, and that of its policies; the process's own if left out.
+        engine: The engine that keeps its state and that of its policies; the default engine of the process if
+            left out.
 
     Raises:
-        PolicyError: With every mistake there is: the key, the value and the rule.
+        PolicyError: With all mistakes at once: for each the key, the value and the rule.
     """
 
     __slots__ = ("_options", "engine", "kind", "name")
@@ -75,13 +77,12 @@ class Pool:
         rate_limit: RateLimit | Mapping[str, Any] | None = None,
         budget: Budget | Mapping[str, Any] | None = None,
     ) -> None:
-        """Gives it other settings, all of them anew.
+        """Replaces all settings of the pool.
 
-        What is counted stays counted, and nobody in flight is evicted; a limit that grows admits waiters at
-        once.
+        Counts are kept, and calls in flight are not interrupted. A larger limit admits waiting calls at once.
 
         Raises:
-            PolicyError: With every mistake there is, or if it is of another kind.
+            PolicyError: With all mistakes at once, or if the pool is of another kind.
         """
         kind, options = _only({"bulkhead": bulkhead, "rate_limit": rate_limit, "budget": budget})
         woken = self.engine.native.retune_pool(self.name, kind, pairs_of_pool(kind, options))
@@ -89,7 +90,7 @@ class Pool:
         self.engine.wake(woken)
 
     def snapshot(self) -> PoolView:
-        """Its state now: its `kind` and, of `pool`, `rate` and `budget`, the one that it has."""
+        """Returns its state now: its `kind`, and the one of `pool`, `rate` and `budget` for that kind."""
         return self.engine.snapshot()["pools"][self.name]
 
     def __repr__(self) -> str:
@@ -100,7 +101,7 @@ class Pool:
 
 
 def _only(given: Mapping[str, Any]) -> tuple[str, Any]:
-    """The one that is given."""
+    """Returns the kind and the options of the only component given."""
     kinds = [kind for kind, options in given.items() if options is not None]
     if len(kinds) != 1:
         shown = ", ".join(kinds) or "(nothing)"

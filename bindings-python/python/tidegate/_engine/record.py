@@ -1,4 +1,4 @@
-"""What a hook is given: one record of what the engine has done. Imported with the first of them."""
+"""Records, which hooks receive. Imported with the first record."""
 
 from __future__ import annotations
 
@@ -6,35 +6,37 @@ from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """One thing that the engine did: flat, and the same for all types. What a type does not say is None.
+    """One event in the engine. All types have the same fields; those that do not apply are None.
 
     Attributes:
-        type: What it tells: one of `TYPES`.
-        seq: Orders all records of an engine, from 1 on. A hook of some types sees gaps where others listen to
-            more.
-        at: When, in seconds on the engine's clock.
-        policy: The policy's name; None where a pool was retuned.
-        route: The route's key, or the pool's name; None where all routes of a policy are meant, and for a
-            route that has been evicted since.
+        type: Its type: one of `TYPES`.
+        seq: Sequence number of the engine's records, from 1 on. A hook sees gaps if other hooks listen to
+            further types.
+        at: Time of the event, in seconds on the engine's clock.
+        policy: The policy's name; None if a pool was retuned.
+        route: The route's key, or the pool's name; None if all routes of a policy are meant, or if the route
+            has been evicted since.
         call: The call's number, for `Engine.explain`.
-        attempt: The attempt, from 1 on; 0 is none. Of a `retry_scheduled` the one to come; of what ends a
-            call, how many it made.
-        hedge: Whether the attempt started beside another one.
+        attempt: The attempt's number, from 1 on; 0 for none. In `retry_scheduled` that of the next attempt;
+            at the end of a call the number of attempts made.
+        hedge: Whether the attempt is a hedge, started while another one was running.
         kind: How the attempt ended: a class, or a kind that the policy declares.
-        reason: Why a call ended, or was refused: the verdict. Of a `store_degraded`: why the store is
-            taken for gone.
+        reason: Why a call ended or was refused: the verdict. In `store_degraded`: why the store is
+            considered unavailable.
         why: What a call waits for, or waited for: `backoff`, `hold`, `rate`, `queue` …
-        wait_s: Seconds of the wait that this begins, at most, or that it ended; of what ends a call, when
-            another try would make sense.
-        elapsed_s: Seconds since the call began; of an `attempt_done`, since the attempt did.
-        suppressed: Of a `rejected`: how many like it were left out since the one before.
-        quiet: Of a `call_done`: its rejection was left out, so whoever logs leaves this out too.
-        before: What has changed, as it was: a breaker's state by name, else a number. A limit's None is no
-            limit.
-        after: The same, as it is now.
-        status: Of what an attempt's end causes: the status of its HTTP answer.
-        function: The same: the name of the function that was called, where there is one.
-        error: The same: the type of the exception, by its name. Never its text, which may hold secrets.
+        wait_s: Longest duration of the wait that begins, or duration of the wait that ended, in seconds; at
+            the end of a call the seconds after which another try would make sense.
+        elapsed_s: Seconds since the call began; in `attempt_done` since the attempt began.
+        suppressed: In `rejected`: number of similar records that were left out since the previous one.
+        quiet: In `call_done`: the call's `rejected` record was left out, so a logger should leave this one
+            out too.
+        before: The value before a change: a breaker's state by name, else a number. For a limit, None means
+            no limit.
+        after: The value after the change.
+        status: In records caused by the end of an attempt: the status of its HTTP response.
+        function: In the same records: the name of the called function, if there is one.
+        error: In the same records: the name of the exception's type. Its text is left out, since it may
+            contain secrets.
     """
 
     type: str
@@ -59,4 +61,4 @@ class Record(NamedTuple):
     error: str | None = None
 
 
-Record.__module__ = "tidegate.events"  # where it is imported from, by people and by pickle
+Record.__module__ = "tidegate.events"  # where users and pickle import it from

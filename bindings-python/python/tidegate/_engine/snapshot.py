@@ -1,4 +1,4 @@
-"""What a snapshot says, typed. At run time these are plain dicts."""
+"""Types of a snapshot's parts. At run time these are plain dicts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal, TypedDict
 
 
 class Permits(TypedDict):
-    """One bulkhead: `limit` permits (an adaptive limit's present value), `in_flight` of them given out."""
+    """One bulkhead: `limit` permits (the current value if adaptive), of which `in_flight` are held."""
 
     limit: int
     kind: Literal["fixed", "aimd", "gradient2"]
@@ -16,21 +16,21 @@ class Permits(TypedDict):
 
 
 class Tokens(TypedDict):
-    """One rate limit: whole `tokens` there are, and calls that wait for some."""
+    """One rate limit: whole `tokens` available, and the number of waiting calls."""
 
     tokens: int
     waiting: int
 
 
 class SendRate(TypedDict):
-    """One send rate: attempts per second, None before the first throttle; and calls that wait."""
+    """One send rate: attempts per second, None before the first throttle; and the number of waiting calls."""
 
     rate: float | None
     waiting: int
 
 
 class BreakerView(TypedDict):
-    """One circuit breaker. `retry_in` is what is left of the break, in seconds, while it is open."""
+    """One circuit breaker. While it is open, `retry_in` is the rest of the break in seconds."""
 
     state: Literal["closed", "open", "half_open"]
     failures: int
@@ -47,21 +47,21 @@ class ThrottleView(TypedDict):
 
 
 class HedgeView(TypedDict):
-    """The hedges of a route: the delay in seconds, and what their own budget has left, if they have one."""
+    """The hedges of a route: the delay in seconds, and the rest of their own budget, None without one."""
 
     delay: float
     budget: int | None
 
 
 class HoldView(TypedDict):
-    """The holds of a route: calls that are held, and paths and prefixes that are."""
+    """The holds of a route: number of held calls, and number of held paths and prefixes."""
 
     held: int
     holds: int
 
 
 class RouteView(TypedDict):
-    """One route. A component that the policy does not have is None, and so is one that is in a pool."""
+    """One route. A component is None if the policy does not have it, or if it is in a pool."""
 
     policy: str
     key: str
@@ -78,7 +78,7 @@ class RouteView(TypedDict):
 
 
 class PoolView(TypedDict):
-    """One pool that policies share. Of the three components it has the one of its kind."""
+    """One pool that policies share. Of its three components, only the one of its kind is set."""
 
     kind: Literal["bulkhead", "rate_limit", "budget"]
     budget: int | None
@@ -87,7 +87,7 @@ class PoolView(TypedDict):
 
 
 class Counts(TypedDict):
-    """What has happened under a policy: attempts, retries, hedges, and ended calls by verdict."""
+    """Counters of a policy: attempts, retries, hedges, and ended calls by verdict."""
 
     attempts: int
     retries: int
@@ -102,7 +102,7 @@ class PolicySnapshot(Counts):
 
 
 class Snapshot(TypedDict):
-    """An engine: calls that go on, linger (attempts not reported yet), are lost, wait; and all parts."""
+    """An engine: its parts, and how many calls run, linger (attempts not yet reported), are lost, or wait."""
 
     live: int
     lingering: int

@@ -1,13 +1,13 @@
-"""The words of the numeric border, as `core/src/wire.rs` lays them out (pinned by `tests/vectors/wire`).
+"""Layout of the numeric words of the native interface, as in `core/src/wire.rs` (see `tests/vectors/wire`).
 
-No other module packs or unpacks them: `tests/test_rooms.py` looks for shifts and masks.
+No other module packs or unpacks them: `tests/test_rooms.py` searches for shifts and masks.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-# What a step asks for: bits 0 and 1.
+# The action that a step requests: bits 0 and 1.
 DONE: Final = 0
 ATTEMPT: Final = 1
 WAIT: Final = 2
@@ -18,9 +18,9 @@ SPAN_SHIFT: Final = 22
 
 LOW: Final = (1 << SPAN_SHIFT) - 1
 FIRST: Final = ATTEMPT | 1 << 12
-"""The low bits of "start attempt 1" with nothing beside it: the happy path's first answer."""
+"""The low bits of "start attempt 1" and nothing else: the first step of the happy path."""
 OK_1: Final = 8 << 18
-"""Done, ok, with the answer of attempt 1: the happy path's last answer."""
+"""Done, ok, with the result of attempt 1: the last step of the happy path."""
 WAIT_BODY: Final = WAIT | 6 << 12
 
 # Events.
@@ -30,7 +30,7 @@ CANCEL: Final = 2
 HEADERS: Final = 3
 FINISHED: Final = 4
 FINISHED_1: Final = FINISHED | 1 << 3
-"""Attempt 1 ended well."""
+"""Attempt 1 succeeded."""
 ATTEMPT_SHIFT: Final = 3
 
 VERDICTS: Final = (
@@ -83,99 +83,99 @@ _KIND_SHIFT: Final = 11
 _OPINION_SHIFT: Final = 16
 _OPINION: Final = 3 << _OPINION_SHIFT
 _BODY: Final = 0xF003
-"""The bits of a step that say what it asks for, and what a call waits for."""
+"""The bits of a step with its action and the reason of a wait."""
 
 _LONGEST_MS: Final = (1 << 31) - 2
 _LONGEST_US: Final = (1 << 53) - 2
 
 
 def action_of(step: int) -> int:
-    """What a step asks for: `DONE`, `ATTEMPT` or `WAIT`."""
+    """Returns the action of a step: `DONE`, `ATTEMPT` or `WAIT`."""
     return step & 3
 
 
 def is_done(step: int) -> bool:
-    """Whether the call has ended."""
+    """Returns whether the call has ended."""
     return step & 3 == DONE
 
 
 def is_attempt(step: int) -> bool:
-    """Whether an attempt is to be started."""
+    """Returns whether an attempt must be started."""
     return step & 3 == ATTEMPT
 
 
 def is_wait(step: int) -> bool:
-    """Whether the call waits."""
+    """Returns whether the call waits."""
     return step & 3 == WAIT
 
 
 def awaits_body(step: int) -> bool:
-    """Whether a good head has come, and the call goes on until its body has been read."""
+    """Returns whether a successful response has arrived and the call waits until its body has been read."""
     return step & _BODY == WAIT_BODY
 
 
 def is_stale_route(step: int) -> bool:
-    """Whether the call was refused because its route has been evicted: its host asks for the route again."""
+    """Returns whether the call was refused because its route was evicted; the host must request it anew."""
     return step & 3 == DONE and step >> 12 & 0x3F == STALE_ROUTE
 
 
 def attempt_of(step: int) -> int:
-    """The number of the attempt that a step starts."""
+    """Returns the number of the attempt that a step starts."""
     return step >> 12 & 0xFF
 
 
 def verdict_of(step: int) -> int:
-    """Why a call has ended: an index of `VERDICTS`."""
+    """Returns the verdict of a call that has ended: an index into `VERDICTS`."""
     return step >> 12 & 0x3F
 
 
 def lane_of_result(step: int) -> int:
-    """The lane of the attempt whose answer is the call's, or -1 for none."""
+    """Returns the lane of the attempt whose result is the call's, or -1 for none."""
     return step >> 18 & 7 if step >> 18 & 15 else -1
 
 
 def span_of(step: int) -> int:
-    """Microseconds until the engine has something to do, -1 for none; milliseconds of a `DONE`."""
+    """Returns the microseconds until the engine must be called again, -1 for none; `DONE`: milliseconds."""
     return (step >> SPAN_SHIFT) - 1
 
 
 def has_span(step: int) -> bool:
-    """Whether `span_of` has an answer."""
+    """Returns whether the step has a span."""
     return step > LOW
 
 
 def pack_span(us: int) -> int:
-    """A step that says nothing but a span."""
+    """Returns a step that contains only a span."""
     return us + 1 << SPAN_SHIFT
 
 
 def stops_of(step: int) -> int:
-    """The attempts to stop: a bit for each lane."""
+    """Returns the attempts to stop: one bit for each lane."""
     return step >> 4 & 0xFF
 
 
 def lane_of(attempt: int) -> int:
-    """The lane of an attempt. Attempts that run at the same time have different ones."""
+    """Returns the lane of an attempt. Attempts that run at the same time have different lanes."""
     return (attempt - 1) & 7
 
 
 def has_lane(lanes: int, attempt: int) -> bool:
-    """Whether the lane of an attempt is among these bits."""
+    """Returns whether the lane of an attempt is among these bits."""
     return bool(lanes >> ((attempt - 1) & 7) & 1)
 
 
 def finished(attempt: int, outcome: int = 0) -> int:
-    """The event that this attempt has ended, with an outcome as `pack_outcome` makes it."""
+    """Returns the event for the end of this attempt, with an outcome from `pack_outcome`."""
     return FINISHED | attempt << ATTEMPT_SHIFT | outcome
 
 
 def headers(attempt: int) -> int:
-    """The event that the head of a good answer has come."""
+    """Returns the event for the arrival of a successful response's headers."""
     return HEADERS | attempt << ATTEMPT_SHIFT
 
 
 def pack_outcome(kind: int, opinion: int = 0, retry_after: float | None = None) -> int:
-    """An outcome at its place in a Finished event; `retry_after` in seconds, rounded up to milliseconds."""
+    """Returns the outcome bits of a Finished event. Rounds `retry_after` (seconds) up to milliseconds."""
     word = kind << _KIND_SHIFT | opinion << _OPINION_SHIFT
     if retry_after is not None and retry_after == retry_after:
         word |= (1 + min(-int(-max(retry_after, 0.0) * 1000 // 1), _LONGEST_MS)) << 18
@@ -183,47 +183,47 @@ def pack_outcome(kind: int, opinion: int = 0, retry_after: float | None = None) 
 
 
 def kind_of(outcome: int) -> int:
-    """The class or kind of an outcome, by number."""
+    """Returns the number of an outcome's class or kind."""
     return outcome >> _KIND_SHIFT & 0x1F
 
 
 def with_opinion(outcome: int, opinion: str) -> int:
-    """The outcome with another opinion on whether to retry."""
+    """Returns the outcome with another opinion on whether to retry."""
     return outcome & ~_OPINION | OPINIONS[opinion] << _OPINION_SHIFT
 
 
 def pack_request(criticality: int, cost: int = 1) -> int:
-    """The flags of a call that matters so much, and takes so many tokens of a rate."""
+    """Returns the flags of a call with this criticality and this cost in rate limit tokens."""
     return criticality | cost << COST_SHIFT
 
 
 def criticality_in(flags: int) -> int:
-    """How much a call with these flags matters."""
+    """Returns the criticality in these flags."""
     return flags & _CRITICALITY
 
 
 def with_criticality(flags: int, criticality: int) -> int:
-    """The flags of a call that matters so much."""
+    """Returns the flags with another criticality."""
     return flags & ~_CRITICALITY | criticality
 
 
 def only_once(flags: int) -> int:
-    """The flags of a call that makes one attempt."""
+    """Returns the flags with retries and hedges ruled out."""
     return flags & ~(IDEMPOTENT | REPLAYABLE) | SOLO
 
 
 def may_hedge(flags: int) -> bool:
-    """Whether attempts of a call with these flags may run beside each other."""
+    """Returns whether attempts of a call with these flags may run concurrently."""
     return flags & (IDEMPOTENT | REPLAYABLE | SOLO) == IDEMPOTENT | REPLAYABLE
 
 
 def pack_remaining(us: int) -> int:
-    """Time left of a deadline, in microseconds, as `begin` takes it."""
+    """Packs the time left of a deadline, in microseconds, as `begin` takes it."""
     return 1 + min(max(us, 0), _LONGEST_US)
 
 
 def decode_step(word: int) -> dict[str, Any]:
-    """A step in words, for people and for tests."""
+    """Decodes a step into a dict, for people and for tests."""
     action, detail, span = action_of(word), word >> 12 & 0x3FF, span_of(word)
     step: dict[str, Any] = {"stop": stops_of(word), "wakes": bool(word & WAKES), "commands": bool(word & 8)}
     if action == DONE:

@@ -1,7 +1,8 @@
-"""aiohttp's answers while they are read: slot and deadline last until the connection is let go.
+"""aiohttp's responses while they are read: slot and deadline last until the connection is released.
 
-Nothing is wrapped: a connection tells when it goes back to its pool or is closed, whichever way the body was
-read; and a deadline that passes is set as the failure of the stream, so that whoever reads it gets it.
+Nothing is wrapped. A callback of the connection reports when it returns to its pool or is closed, whichever
+way the body was read. When the deadline passes, its error is set as the stream's exception, which the reader
+then gets.
 """
 
 from __future__ import annotations
@@ -23,22 +24,22 @@ if TYPE_CHECKING:
 
 
 def is_open(response: Any) -> bool:
-    """Whether something of an answer has yet to come."""
+    """Returns whether a part of the body has yet to arrive."""
     return response.connection is not None and not response.content.is_eof()
 
 
 class Body(Open):
-    """The call of an answer that is being read."""
+    """The call of a response that is being read."""
 
     def __init__(self, run: OpenRun, response: Any, step: int) -> None:
         super().__init__(run, None, step)
-        self._response = ref(response)  # no cycle: thrown away unread, it gives its slot back at once
+        self._response = ref(response)  # no reference cycle: a response dropped unread frees its slot at once
         self._parked: dict[int, tuple[float, Any]] | None = None
         response.connection.add_callback(self._released)
         self._watch()
 
     def _watch(self) -> None:
-        """Waits for the deadline, on the loop's one timer."""
+        """Waits for the deadline, on the shared timer of the loop."""
         if self._until is not None:
             engine = self._run.engine
             timers = timers_of(engine)
@@ -67,14 +68,14 @@ class Body(Open):
             parked.pop(-id(self), None)
         response = self._response()
         error = None if response is None else response.content.exception()
-        if error is None or type(error).__name__ == "ClientConnectionError":  # closed by whoever read it
+        if error is None or type(error).__name__ == "ClientConnectionError":  # closed by its reader
             self._end(0)
         else:
             self._end(self._run.judge_error(error))
 
 
 async def drain(response: Any, left: float) -> bool:
-    """Reads a failed answer to its end where that is small and quick; what has been read is kept in it."""
+    """Reads a failed response to its end if it is small and quick, and keeps the data in it."""
     limit = min(DRAIN_SECONDS, max(left, 0.0))
     reading = ensure_future(_read(response, limit))
     try:

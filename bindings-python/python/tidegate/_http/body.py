@@ -1,4 +1,4 @@
-"""The bodies of good answers: slot and deadline last until they are read, closed or thrown away."""
+"""The bodies of successful responses: slot and deadline last until they are read, closed or dropped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class SyncBody(Open):
-    """A body that is read in a thread: each receive gets the time that is left."""
+    """A body that is read in a thread: each receive is limited to the time left."""
 
     def __iter__(self) -> Iterator[bytes]:
         try:
@@ -41,14 +41,14 @@ class SyncBody(Open):
             raise
 
     def _close_quietly(self) -> None:
-        """Closes an answer whose time is up: its reader gets an error, and may not think of closing it."""
+        """Closes a response past its deadline, since its reader gets an error and may not close it."""
         try:
             self._inner.close()
-        except Exception:  # noqa: S110 - that its time is up matters more
+        except Exception:  # noqa: S110 - the reader gets the error of the deadline
             pass
 
     def close(self) -> None:
-        """Closes the answer; one that is closed early was a good one."""
+        """Closes the response; closing it early counts as a success."""
         try:
             self._inner.close()
         finally:
@@ -56,7 +56,7 @@ class SyncBody(Open):
 
 
 class AsyncBody(Open):
-    """A body that is read in an event loop: a read that outlives the deadline is stopped."""
+    """A body that is read in an event loop: a read is cancelled when the deadline passes."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         from tidegate._call.tasks import close
@@ -82,7 +82,7 @@ class AsyncBody(Open):
                     failure = error
                 stopped = None if timers is None else timers.disarm(call, failure)
                 if stopped is not None:
-                    self._end(outcomes.CANCELLED)  # the read has unwound: the slot goes on (R12)
+                    self._end(outcomes.CANCELLED)  # the read has unwound, so the slot can be released (R12)
                     if stopped[1] and failure is not None:
                         raise failure
                     await close(self._inner.aclose())
@@ -103,7 +103,7 @@ class AsyncBody(Open):
                 await chunks.aclose()
 
     async def aclose(self) -> None:
-        """Closes the answer; one that is closed early was a good one."""
+        """Closes the response; closing it early counts as a success."""
         try:
             await self._inner.aclose()
         finally:

@@ -1,6 +1,7 @@
-"""A failed answer is read to its end where that is small and quick, which keeps its connection.
+"""Draining: reads a small failed response to its end, so that its connection can be reused.
 
-Else it is closed. What has been read stands in for the stream, raw: the answer can still be the caller's.
+Large or slow ones are closed. The raw bytes read replace the stream, since the caller may still get the
+response.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ if TYPE_CHECKING:
     from .httpx_run import Family
 
 DRAIN_BYTES: Final = 64 * 1024
-"""Raw bytes that are read at most."""
+"""Maximum number of raw bytes to read."""
 DRAIN_SECONDS: Final = 0.25
-"""Seconds that it may take, less where less is left."""
+"""Time limit in seconds; shorter if the attempt has less time left."""
 
 
 def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: float) -> None:
-    """Empties and closes a response in a thread."""
+    """Drains and closes a response in a thread."""
     stream = response.stream
     if isinstance(stream, family.bytes):
         return
@@ -34,7 +35,7 @@ def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
                         break
                 else:
                     kept.whole = True
-    except Exception:  # noqa: S110 - it failed already; the next attempt tells
+    except Exception:  # noqa: S110 - the attempt has failed already
         pass
     finally:
         try:
@@ -45,7 +46,7 @@ def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
 
 
 async def drain_async(response: Any, family: Family, left: float) -> None:
-    """The same in an event loop. A cancellation of the caller ends the reading, and not the closing."""
+    """Drains and closes a response in an event loop. Cancelling the caller stops the reading only."""
     from tidegate._call.tasks import close
     from tidegate._call.timers import in_trio
 
@@ -67,8 +68,8 @@ async def drain_async(response: Any, family: Family, left: float) -> None:
 
     from anyio import CancelScope
 
-    # `Task.cancel` would also interrupt a transport that closes a connection, which its pool would never get
-    # back. A scope of anyio, which httpx requires, waits for what the transport shields.
+    # `Task.cancel` would also interrupt a transport while it closes a connection, and the pool would lose
+    # that connection. A scope of anyio, which httpx requires, waits for code that the transport shields.
     scope = CancelScope()
     reading = ensure_future(_read_in(scope, stream, kept))
     stopped: BaseException | None = None
@@ -95,7 +96,7 @@ async def _read(stream: Any, kept: _Kept) -> None:
                     break
             else:
                 kept.whole = True
-    except Exception:  # noqa: S110 - it failed already; the next attempt tells
+    except Exception:  # noqa: S110 - the attempt has failed already
         pass
 
 
@@ -107,7 +108,7 @@ async def _end(stream: Any, kept: _Kept, family: Family, reading: Any = None) ->
         await wait({reading})
     try:
         await stream.aclose()
-    except Exception:  # noqa: S110 - a stream that cannot be closed is closed
+    except Exception:  # noqa: S110 - a stream that fails to close counts as closed
         pass
     finally:
         kept.settle(family)
@@ -118,7 +119,7 @@ def _limit(left: float) -> float:
 
 
 def _shorten(timeouts: dict[str, Any] | None, left: float) -> float:
-    """The limit of a drain; the transport's own read timeout is not longer."""
+    """Returns the time limit of a drain, and lowers the transport's read timeout to it."""
     limit = _limit(left)
     if timeouts is not None:
         own = timeouts.get("read")
@@ -127,7 +128,7 @@ def _shorten(timeouts: dict[str, Any] | None, left: float) -> float:
 
 
 class _Kept:
-    """What has been read of a response."""
+    """The bytes read of a response."""
 
     def __init__(self, response: Any, limit: float) -> None:
         self.response = response
@@ -138,13 +139,13 @@ class _Kept:
         self._size = 0
 
     def take(self, chunk: bytes) -> bool:
-        """Keeps a chunk; False where it has become too much or too late."""
+        """Keeps a chunk; returns False once the size or time limit is exceeded."""
         self._chunks.append(chunk)
         self._size += len(chunk)
         return self._size <= DRAIN_BYTES and monotonic() <= self._until
 
     def settle(self, family: Family) -> None:
-        """The response with what has been read, or closed."""
+        """Puts the bytes read into the response, or marks it closed if they are incomplete."""
         if self.whole:
             self.response.stream = family.bytes(b"".join(self._chunks))
         else:
@@ -152,7 +153,7 @@ class _Kept:
 
 
 def content_length(response: Any) -> int | None:
-    """What the answer says its body has, if it says so."""
+    """Returns the value of `Content-Length`; None if it is absent or invalid."""
     try:
         return int(response.headers["content-length"])
     except (KeyError, ValueError):

@@ -1,6 +1,6 @@
-"""Our errors as the HTTP client's callers expect them: each is also an exception of their library.
+"""Our errors in classes that are also exceptions of the HTTP client library.
 
-Whoever writes `except httpx.TimeoutException` around a client, an SDK above all, means our timeouts too.
+Code with `except httpx.TimeoutException` around a client, as in many SDKs, expects our timeouts there too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 from tidegate._engine.errors import AttemptTimeout, DeadlineExceeded, TidegateError
 
 _THEIRS: Final = {
-    # attempt timeout, deadline, anything else; and where `error.request` is kept
+    # classes for an attempt timeout, a deadline, other errors; and the attribute behind `error.request`
     "httpx": ("ReadTimeout", "TimeoutException", "TransportError", "_request"),
     "httpx2": ("ReadTimeout", "TimeoutException", "TransportError", "_request"),
     "requests": ("ReadTimeout", "Timeout", "ConnectionError", "request"),
@@ -22,7 +22,7 @@ _classes: Final[dict[tuple[type, str], type]] = {}
 
 
 def as_http(error: TidegateError, library: str, request: Any) -> TidegateError:
-    """The same error, of a class that is the client library's own too."""
+    """Returns a copy of the error in a class that is also one of the client library."""
     cls: Any = _class_of(type(error), library)
     made = cls.__new__(cls, *error.args)
     made.args = error.args
@@ -60,7 +60,7 @@ def _class_of(kind: type, library: str) -> type:
 
 def _reduce(self: Any) -> tuple[Any, ...]:
     kind = next(base for base in type(self).__mro__[1:] if issubclass(base, TidegateError))
-    # Requests of httpx leave their streams behind when they are pickled; others may hold what cannot be.
+    # Requests of httpx drop their streams when pickled; those of other libraries may not be picklable.
     state = {key: value for key, value in self.__dict__.items() if key != "request"}
     return _restore, (kind, self._library, self.args, state)
 

@@ -1,8 +1,8 @@
-"""The happy path of a transport: a first attempt that ends well is begun and finished by the native half.
+"""The happy path of a transport: the native half begins and ends calls whose first attempt succeeds.
 
-A request that says nothing about itself, with a body in memory, goes through a `Quick` caller that knows its
-route. Whatever is not the happy path (a wait, a failure, an answer that has yet to be read) is handed to the
-run that the transport would have made anyway.
+A request without options of its own and with a body in memory goes through a `Quick` caller of its route.
+Everything else (a wait, a failure, a response that has yet to be read) is passed to an `HttpxRun`, as without
+this fast path.
 """
 
 from __future__ import annotations
@@ -32,27 +32,28 @@ _around: Final = AROUND.get
 
 
 class Quick(Caller):
-    """Calls of one route whose first attempt is native; what comes after is an `HttpxRun`'s."""
+    """Caller of one route whose first attempts are native; an `HttpxRun` does the rest."""
 
     __slots__ = ("_family", "_front", "_inner", "_kind", "left", "repeats", "span", "tunings")
 
-    _judged_by_type = False  # answers and the exceptions of a client are an `HttpxRun`'s to judge
+    _judged_by_type = False  # an `HttpxRun` judges responses and the client's exceptions
     _family: Family
     _front: Front
     _inner: Any
     _kind: type[HttpxRun]
     repeats: bool
-    """Whether the policy repeats its method."""
+    """Whether the policy retries its HTTP method."""
     span: int | None
-    """The time that each call has, in microseconds; None without end."""
+    """Time limit of a first attempt in microseconds; None for no limit."""
     left: float
-    """The same in seconds, and a little more."""
+    """`span` in seconds, plus a margin."""
     tunings: int
 
     def outgoing(self, request: Any, whole: bool) -> tuple[Any, int] | None:
-        """The request in the time that it has, and when that begins; None where less may be left.
+        """Returns the request with timeouts within the limit, and the limit's start on the engine's clock.
 
-        `whole` says that the transport answers with whole bodies: then nobody looks at a timeout again.
+        Returns None inside a scope, where less time may be left. `whole` says that the transport returns
+        complete bodies, so that the timeouts are not needed again after it returns.
         """
         if self.span is None or scope() is not None:
             return None
@@ -65,7 +66,7 @@ class Quick(Caller):
                     break
             else:
                 return request, self._engine.native.now()
-        # A dict of our own: the transport looks at it again when it reads the body.
+        # A dict of our own: the transport reads it again with the body, and the timeout may change by then.
         timeouts = dict(given)
         for phase in PHASES:
             own = timeouts.get(phase)
@@ -122,7 +123,7 @@ class Quick(Caller):
         return aresume(self._run(scope, call, fn, args, kwargs), attempt, step, ok, value, timers)
 
     def _run(self, scope: Any, call: int, fn: Any, args: Any, kwargs: Any) -> HttpxRun:
-        """The run of a request: sent as `sent`, and begun at `began` on the engine's clock."""
+        """Makes the run of a request that was sent as `sent`, and began at `began` on the engine's clock."""
         request, sent, began, _ = args
         front = self._front
         run: HttpxRun = self._kind(front, request, NONE, self._family, self._inner)
@@ -153,7 +154,7 @@ class Plans:
         self._quick: dict[tuple[str, Any, Any, Any], Quick] = {}
 
     def of(self, request: Any) -> Quick | None:
-        """The caller of a request; None where the request is not for the happy path."""
+        """Returns the caller of a request; None if the request needs the slow path."""
         if (
             type(request.stream) is not self._bytes
             or "tidegate" in request.extensions

@@ -1,4 +1,4 @@
-"""One call of httpx or httpx2. Neither is imported here: a `Family` tells which of them it is."""
+"""One call of httpx or httpx2. Neither is imported here; a `Family` represents the one in use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PHASES: Final = ("connect", "read", "write", "pool")
 
 
 class Family:
-    """httpx or httpx2: their names, and what their errors mean (semantics 1.4)."""
+    """One of httpx and httpx2: its classes, and the outcomes of its errors (semantics 1.4)."""
 
     __slots__ = ("bytes", "module", "never_sent", "permanent", "timeout", "transport")
 
@@ -42,9 +42,10 @@ _classes: Final[dict[tuple[type, str], type]] = {}
 
 
 def module_of(transport: object) -> ModuleType | None:
-    """Whose transport this is; None where it is neither's.
+    """Returns the module, httpx or httpx2, of a transport; None if it belongs to neither.
 
-    Told by the classes themselves: an SDK that passes them on (openai does) may say that they are its own.
+    Checks base classes, not module names: an SDK that re-exports them (as openai does) may have changed
+    `__module__`.
     """
     for name in ("httpx", "httpx2"):
         module = sys.modules.get(name)
@@ -54,7 +55,7 @@ def module_of(transport: object) -> ModuleType | None:
 
 
 def family_of(inner: object, module: ModuleType | None) -> Family:
-    """Whose transport this is: told by the module, by the inner transport, or by what is imported."""
+    """Returns the family by the module, else by the inner transport, else by the imported modules."""
     name = module.__name__ if module is not None else None
     if name is None and inner is not None:
         module = module_of(inner)
@@ -78,7 +79,7 @@ def family_of(inner: object, module: ModuleType | None) -> Family:
 
 
 def sided(cls: type, family: Family, base: str) -> type:
-    """The class of a transport or a body on one side: it is one of that module too."""
+    """Returns a subclass of `cls` that is also a transport or stream class of the family's module."""
     key = (cls, family.module.__name__)
     if key not in _classes:
         bases = (cls, getattr(family.module, base))
@@ -87,12 +88,12 @@ def sided(cls: type, family: Family, base: str) -> type:
 
 
 def replay_of(stream: Any, family: Family) -> tuple[bool, Any]:
-    """Can this body be sent again, and which file is to be rewound for it? Judged before attempt 1."""
+    """Returns whether this body can be sent again, and the file to rewind for that; before attempt 1."""
     if type(stream) is family.bytes or isinstance(stream, family.bytes):
         return True, None
     fields = getattr(stream, "fields", None)
     if type(stream).__name__ == "MultipartStream" and fields is not None:
-        files = (getattr(field, "file", b"") for field in fields)  # it rewinds its files itself, where it can
+        files = (getattr(field, "file", b"") for field in fields)  # the stream rewinds its files itself
         return all(isinstance(file, (bytes, str)) or is_seekable(file) for file in files), None
     source = getattr(stream, "_stream", None)
     if isinstance(source, (list, tuple)):
@@ -111,36 +112,36 @@ class HttpxRun(HttpRun):
         super().__init__(front, request, options)
         self.family = family
         self.inner = inner
-        self.library = family.module.__name__  # type: ignore[misc]  # of each, not of the class
+        self.library = family.module.__name__  # type: ignore[misc]  # per instance, not per class
         self.timeouts: dict[str, Any] | None = None
 
     def method(self) -> str:
-        """The method."""
+        """Returns the HTTP method."""
         return str(self.request.method)
 
     def origin(self) -> Origin:
-        """Where it goes."""
+        """Returns the origin of the URL."""
         url = self.request.url
         return url.scheme, url.host, url.port
 
     def path(self) -> str:
-        """The path that a hold goes by."""
+        """Returns the path, by which holds tell targets apart."""
         return str(self.request.url.raw_path.decode("ascii", "replace"))
 
     def keyed(self) -> bool:
-        """Whether it carries an `Idempotency-Key`."""
+        """Returns whether the request carries an `Idempotency-Key`."""
         return "idempotency-key" in self.request.headers
 
     def replay(self) -> tuple[bool, Any, Any]:
-        """Can the body be sent again, and which file is to be rewound for it?"""
+        """Returns whether the body can be sent again, and the file to rewind for that."""
         return *replay_of(self.request.stream, self.family), None
 
     def outgoing(self, attempt: int, us: int) -> Any:
-        """An attempt's request: equal to the first but for the retry header, in the time that is left."""
+        """Returns an attempt's request: a copy with timeouts within the time left and the retry header."""
         request = self.request
         left = self.seconds_for(us)
         repeats = self.renew(attempt)
-        # A dict of our own: the transport looks at it again when it reads the body.
+        # A dict of our own: the transport reads it again with the body, and `_cap` changes it before that.
         self.timeouts = timeouts = dict(request.extensions.get("timeout") or {})
         if left is not None:
             for phase in PHASES:
@@ -159,7 +160,7 @@ class HttpxRun(HttpRun):
         return copy
 
     def _body(self, content: Any) -> Any:
-        """A body as the family wants it, from what a `body_factory` made."""
+        """Converts the result of a `body_factory` to a stream of the family."""
         if isinstance(content, str):
             content = content.encode()
         if isinstance(content, (bytes, bytearray)):
@@ -170,19 +171,19 @@ class HttpxRun(HttpRun):
         return module.Request("POST", "http://body", content=content).stream
 
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
-        """The status and the headers of a response."""
+        """Returns the status of a response, and a function for its headers."""
         return value.status_code, lambda: value.headers.raw
 
     def streams(self, value: Any) -> bool:
-        """Whether the body has yet to be read."""
+        """Returns whether the body has yet to be read."""
         return not isinstance(value.stream, self.family.bytes)
 
     def attach(self, value: Any, info: dict[str, Any]) -> None:
-        """In `response.extensions["tidegate"]`."""
+        """Stores the report in `response.extensions["tidegate"]`."""
         value.extensions["tidegate"] = info
 
     def judge_library(self, error: BaseException) -> int:
-        """The outcome of an exception of the transport."""
+        """Returns the outcome of an exception of the transport."""
         family = self.family
         if isinstance(error, family.never_sent):
             return outcomes.NEVER_SENT
@@ -197,16 +198,16 @@ class HttpxRun(HttpRun):
         )
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Whether the transport gave up waiting for what it had sent."""
+        """Returns whether the transport timed out after the request may have been sent."""
         return isinstance(error, self.family.timeout) and not isinstance(error, self.family.never_sent)
 
     def guard(self, value: Any, step: int) -> None:
-        """The deadline holds for the body; the attempt's timeout does not."""
+        """Applies the deadline to the body, instead of the attempt timeout."""
         self._cap(span_of(step))
         value.stream = self._guarded(value.stream, step)
 
     def _cap(self, us: int) -> None:
-        """From now on a read may take what its caller allows, in the time left (below 0: no end)."""
+        """Sets the read timeout to the caller's own, limited to `us` microseconds (negative: no limit)."""
         if self.timeouts is not None:
             own = (self.request.extensions.get("timeout") or {}).get("read")
             left = us / 1e6 + 0.001 if us >= 0 else None
@@ -216,12 +217,12 @@ class HttpxRun(HttpRun):
         raise NotImplementedError
 
     def intact(self, value: Any) -> bool:
-        """A drained response can still be read, a closed one cannot."""
+        """Returns whether the response can still be read: a drained one can, a closed one cannot."""
         return not value.is_closed or hasattr(value, "_content")
 
 
 class SyncRun(HttpxRun):
-    """In a thread."""
+    """A request that is sent in a thread."""
 
     __slots__ = ()
 
@@ -232,11 +233,11 @@ class SyncRun(HttpxRun):
             return self.inner.handle_request(request)
 
     def release(self, value: Any) -> None:
-        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
         drain(value, self.family, self.timeouts, self.left())
 
     def discard(self, value: Any) -> None:
-        """Closes the answer of a loser."""
+        """Closes the response of an attempt that lost."""
         value.close()
 
     def _guarded(self, stream: Any, step: int) -> Any:
@@ -244,7 +245,7 @@ class SyncRun(HttpxRun):
 
 
 class AsyncRun(HttpxRun):
-    """In an event loop."""
+    """A request that is sent in an event loop."""
 
     __slots__ = ()
 
@@ -253,11 +254,11 @@ class AsyncRun(HttpxRun):
         return await self.inner.handle_async_request(self.outgoing(attempt, us))
 
     async def release(self, value: Any) -> None:
-        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
         await drain_async(value, self.family, self.left())
 
     async def discard(self, value: Any) -> None:
-        """Closes the answer of a loser."""
+        """Closes the response of an attempt that lost."""
         await value.aclose()
 
     def _guarded(self, stream: Any, step: int) -> Any:

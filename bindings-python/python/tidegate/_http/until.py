@@ -1,8 +1,8 @@
-"""Until when blocking reads and writes of a thread may go on, and what makes clients keep to it.
+"""Time limit of blocking I/O in a thread, and the hooks that make HTTP clients observe it.
 
-A client's own timeout holds for each receive: a server that sends a byte a second keeps a thread for ever.
-Here each receive, send, connect and handshake gets the time that is left of the attempt (or of the body, or
-of a drain), and none begins once that has passed. No watchdog thread: the reader looks at the clock itself.
+A client's own timeout applies to each receive, so a server that sends a byte a second blocks a thread for
+ever. Here each receive, send, connect and handshake is limited to the time left of the attempt (or of the
+body, or of a drain), and none begins after that. This needs no watchdog thread: the reader checks the clock.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 UNTIL: Final[ContextVar[float | None]] = ContextVar("tidegate.until", default=None)
-"""A moment on the process's monotonic clock in seconds, or None for no end."""
+"""The time limit, in seconds on the process's monotonic clock; None for no limit."""
 
 _PIECE: Final = 64 * 1024
-"""Bytes that are sent before the clock is looked at again."""
+"""Number of bytes to send between two checks of the clock."""
 _LEAST: Final = 1e-3
-"""A socket timeout of 0 would make the socket non-blocking."""
+"""Shortest socket timeout in seconds. A timeout of 0 would make the socket non-blocking."""
 
 
 class bounded:  # noqa: N801 - it reads as a statement: `with bounded(0.5):`
-    """Blocking operations inside end within so many seconds from here; None sets no end."""
+    """Limits blocking operations inside to so many seconds from now; None removes the limit."""
 
     __slots__ = ("_seconds", "_token")
 
@@ -47,7 +47,7 @@ class bounded:  # noqa: N801 - it reads as a statement: `with bounded(0.5):`
 
 
 def spare(own: float | None) -> float | None:
-    """The seconds that an operation may take whose own timeout is `own`, above 0.
+    """Returns the timeout of an operation in seconds, above 0: the time left, and at most `own`.
 
     Raises:
         TimeoutError: If no time is left.
@@ -66,9 +66,9 @@ def spare(own: float | None) -> float | None:
 
 
 def bound_transport(inner: object) -> None:
-    """Makes the connections that an `HTTPTransport` will open keep to the time that is left.
+    """Makes future connections of an `HTTPTransport` observe the time limit.
 
-    A transport of another kind has no pool to look into: it keeps to the timeouts of its requests itself.
+    Has no effect on other transports, which have no such pool: they apply the timeouts of their requests.
     """
     pool = getattr(inner, "_pool", None)
     backend = getattr(pool, "_network_backend", None)
@@ -78,7 +78,7 @@ def bound_transport(inner: object) -> None:
 
 
 class _Network:
-    """A network backend of httpcore's whose streams keep to the time that is left."""
+    """A network backend of httpcore whose streams observe the time limit."""
 
     def __init__(self, inner: Any, core: Any) -> None:
         self._inner = inner
@@ -97,7 +97,7 @@ class _Network:
 
 
 class _Stream:
-    """A connection of httpcore's that keeps to the time that is left."""
+    """A connection of httpcore that observes the time limit."""
 
     def __init__(self, inner: Any, core: Any) -> None:
         self._inner = inner
@@ -133,7 +133,7 @@ _connections: Final[dict[type, type]] = {}
 
 
 def bound_pool(kind: type) -> dict[str, Any]:
-    """What a subclass of a urllib3 pool needs so that its connections keep to the time that is left."""
+    """Returns the class attributes with which a subclass of a urllib3 pool observes the time limit."""
     connection = getattr(kind, "ConnectionCls", None)
     if not isinstance(connection, type) or not issubclass(connection, HTTPConnection):
         return {}
@@ -146,7 +146,7 @@ def bound_pool(kind: type) -> dict[str, Any]:
 
 
 class _Connection:
-    """A connection of urllib3's that keeps to the time that is left."""
+    """A connection of urllib3 that observes the time limit."""
 
     sock: Any
     timeout: Any
@@ -172,7 +172,7 @@ class _Connection:
 
 
 class _Response(HTTPResponse):
-    """An answer whose head is read in the time that is left."""
+    """A response whose headers are read within the time limit."""
 
     def __init__(self, sock: Any, *args: Any, **more: Any) -> None:
         super().__init__(sock, *args, **more)
@@ -181,7 +181,7 @@ class _Response(HTTPResponse):
 
 
 class _Received(io.RawIOBase):
-    """The socket's own file, one receive at a time."""
+    """The file of a socket, which applies the time limit to each receive."""
 
     def __init__(self, inner: Any, sock: Any) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
-"""The bodies of urllib3's answers: slot and deadline last until they are read, closed or thrown away.
+"""The bodies of urllib3's responses: slot and deadline last until they are read, closed or dropped.
 
-Every way to read one (`read`, `stream`, `read_chunked`, `data`, `requests.Response.iter_lines`, …) ends at
-the socket's file, and that is where this looks on: each receive gets the time that is left, and the file is
+Every way to read one (`read`, `stream`, `read_chunked`, `data`, `requests.Response.iter_lines`, …) uses the
+socket's file, so this module wraps that file: each receive is limited to the time left, and the file is
 closed when the body is complete.
 """
 
@@ -26,21 +26,21 @@ _classes: Final[dict[type, type]] = {}
 
 
 def is_open(raw: Any) -> bool:
-    """Whether this is an answer from a socket, of which something is left to read."""
+    """Returns whether this is a response from a socket with data left to read."""
     original = getattr(raw, "_original_response", None)
     return isinstance(getattr(original, "fp", None), io.BufferedReader)
 
 
 def socket_of(raw: Any) -> Any:
-    """The socket that an answer is read from; None where it cannot be told."""
+    """Returns the socket that a response is read from; None if unknown."""
     sock = getattr(getattr(raw, "connection", None), "sock", None)
-    if sock is None:  # http.client has handed it over to the answer: the connection ends with it
+    if sock is None:  # http.client has moved it to the response: the connection closes after it
         sock = getattr(getattr(raw._original_response.fp, "raw", None), "_sock", None)
     return sock if hasattr(sock, "settimeout") else None
 
 
 def guard(run: OpenRun, raw: Any, step: int, own_read: float | None) -> None:
-    """From here on the deadline holds for the body, and reading it to its end ends the call."""
+    """Applies the deadline to the body; the end of reading it ends the call."""
     original = raw._original_response
     receiver = _Receiver(Body(run, None, step), original, socket_of(raw), own_read)
     original.fp = io.BufferedReader(receiver)
@@ -51,14 +51,14 @@ def guard(run: OpenRun, raw: Any, step: int, own_read: float | None) -> None:
 
 
 class Body(Open):
-    """The call of an answer that is being read."""
+    """The call of a response that is being read."""
 
     def end(self, outcome: int) -> None:
-        """Tells the engine, once, how reading ended."""
+        """Reports to the engine, once, how reading ended."""
         self._end(outcome)
 
     def failed(self, error: BaseException) -> BaseException:
-        """What a failed read is: the deadline's error, where it was that."""
+        """Returns the error of a failed read: that of the deadline if it has passed, else `error`."""
         late = self._late()
         if late is not None:
             late.__cause__ = error
@@ -67,10 +67,10 @@ class Body(Open):
         return error
 
     def check(self) -> float | None:
-        """The seconds that are left, None without end.
+        """Returns the seconds left; None for no limit.
 
         Raises:
-            DeadlineExceeded: If none are.
+            DeadlineExceeded: If the deadline has passed.
         """
         late = self._late()
         if late is not None:
@@ -79,12 +79,12 @@ class Body(Open):
 
 
 class _Receiver(io.RawIOBase):
-    """What `http.client` reads from: the socket's own file, one receive at a time."""
+    """The file that `http.client` reads from: wraps the socket's file and checks the time at each receive."""
 
     def __init__(self, body: Body, original: Any, sock: Any, own_read: float | None) -> None:
         self._body = body
         self._inner = original.fp
-        self._original = ref(original)  # no cycle: thrown away unread, it gives its slot back at once
+        self._original = ref(original)  # no reference cycle: dropped unread, it frees its slot at once
         self._sock = sock
         self._own = own_read
         self._before = None if sock is None else sock.gettimeout()
@@ -122,16 +122,16 @@ class _Receiver(io.RawIOBase):
             if self._sock is not None:
                 self._sock.settimeout(self._before)
         except OSError:
-            pass  # the socket is gone
+            pass  # the socket is already closed
         finally:
             self._body.end(outcomes.TRANSIENT if short else 0)
 
 
 class _Told:
-    """A response that passes our own errors on as they are, and not as failures of the connection."""
+    """A response that raises our own errors unchanged, where urllib3 would wrap them as its own."""
 
     def read(self, *args: Any, **kwargs: Any) -> bytes:
-        """As urllib3 reads."""
+        """Reads as in urllib3, with our own errors unwrapped."""
         failure: BaseException
         try:
             data: bytes = super().read(*args, **kwargs)  # type: ignore[misc]
@@ -141,7 +141,7 @@ class _Told:
         raise failure
 
     def read1(self, *args: Any, **kwargs: Any) -> bytes:
-        """As urllib3 reads."""
+        """Reads as in urllib3, with our own errors unwrapped."""
         failure: BaseException
         try:
             data: bytes = super().read1(*args, **kwargs)  # type: ignore[misc]
@@ -151,7 +151,7 @@ class _Told:
         raise failure
 
     def read_chunked(self, *args: Any, **kwargs: Any) -> Iterator[bytes]:
-        """As urllib3 reads."""
+        """Reads as in urllib3, with our own errors unwrapped."""
         failure: BaseException
         try:
             yield from super().read_chunked(*args, **kwargs)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""One call of urllib3, or of requests, which sends through it. Neither is imported here."""
+"""One call of urllib3, or of requests, which uses urllib3. Neither is imported here."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Urllib3Run(HttpRun):
     __slots__ = ("own_read",)
 
     own_read: float | None
-    """The read timeout that the caller asked for, in seconds."""
+    """The caller's own read timeout, in seconds."""
 
     def __init__(self, front: Front, request: Any, options: Mapping[str, Any]) -> None:
         super().__init__(front, request, options)
         self.own_read = None
 
     def raw(self, value: Any) -> Any:
-        """urllib3's response."""
+        """Returns urllib3's response."""
         return value
 
     def start(self, attempt: int, us: int) -> Any:
@@ -44,43 +44,43 @@ class Urllib3Run(HttpRun):
         raise NotImplementedError
 
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
-        """The status and the headers of a response."""
+        """Returns the status of a response, and a function for its headers."""
         raw = self.raw(value)
         return raw.status, lambda: [
             (name.encode("latin-1"), text.encode("latin-1", "replace")) for name, text in raw.headers.items()
         ]
 
     def streams(self, value: Any) -> bool:
-        """Whether the body has yet to be read."""
+        """Returns whether the body has yet to be read."""
         return is_open(self.raw(value))
 
     def guard(self, value: Any, step: int) -> None:
-        """The deadline holds for the body; the attempt's timeout does not."""
+        """Applies the deadline to the body, instead of the attempt timeout."""
         guard(self, self.raw(value), step, self.own_read)
 
     def attach(self, value: Any, info: dict[str, Any]) -> None:
-        """In `response.tidegate`."""
+        """Stores the report in `response.tidegate`."""
         value.tidegate = info
 
     def release(self, value: Any) -> None:
-        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
         raw = self.raw(value)
         if is_open(raw) and not _drain(raw, min(DRAIN_SECONDS, max(self.left(), 0.0))):
             self.gone.append(value)
             self.discard(value)
 
     def discard(self, value: Any) -> None:
-        """Closes an answer that no caller receives."""
+        """Closes a response that no caller receives."""
         raw = self.raw(value)
         raw.close()
-        raw.release_conn()  # a pool that blocks gets its place back
+        raw.release_conn()  # frees the connection's place in a blocking pool
 
     def judge_library(self, error: BaseException) -> int:
-        """The outcome of an exception of urllib3."""
+        """Returns the outcome of an exception of urllib3."""
         return self.judge_urllib3(error)
 
     def judge_urllib3(self, error: BaseException) -> int:
-        """The outcome of an exception of urllib3: what failed is told by its innermost reason."""
+        """Returns the outcome of an exception of urllib3, by its innermost reason."""
         from urllib3 import exceptions
 
         reason = getattr(error, "reason", None) if isinstance(error, exceptions.MaxRetryError) else None
@@ -99,24 +99,24 @@ class Urllib3Run(HttpRun):
         )
 
     def is_timeout(self, error: BaseException) -> bool:
-        """Whether urllib3 gave up waiting for what it had sent."""
+        """Returns whether urllib3 timed out after the request may have been sent."""
         from urllib3 import exceptions
 
         return isinstance(error, exceptions.TimeoutError) and not isinstance(error, never_sent(exceptions))
 
     def within(self, us: int) -> bounded:
-        """What keeps the sending of an attempt in the time that it has."""
+        """Returns a context manager that limits an attempt to `us` microseconds."""
         return bounded(us / 1e6 + MARGIN if us >= 0 else None)
 
     def timeout(self, own: Any, us: int) -> Any:
-        """A `urllib3.Timeout`: the caller's own, in the time that the attempt has."""
+        """Returns the caller's own `urllib3.Timeout`, limited to the time of the attempt."""
         import urllib3
 
         left = self.seconds_for(us)
         if not isinstance(own, urllib3.Timeout):
             own = urllib3.Timeout(connect=own, read=own)
         spans = [span for span in (own.total, own._read) if isinstance(span, (int, float))]
-        self.own_read = min(spans) if spans else None  # the process's default is a socket's own
+        self.own_read = min(spans) if spans else None  # the process's default is set on the socket
         if left is None:
             return own
 
@@ -125,7 +125,7 @@ class Urllib3Run(HttpRun):
 
 
 def never_sent(exceptions: ModuleType) -> tuple[type[BaseException], ...]:
-    """urllib3's errors of a request that has not left: no connection, no name, no place in the pool."""
+    """Returns urllib3's errors for requests never sent: no connection, no resolved name, no pool place."""
     return (
         exceptions.NewConnectionError,
         exceptions.ConnectTimeoutError,
@@ -136,14 +136,14 @@ def never_sent(exceptions: ModuleType) -> tuple[type[BaseException], ...]:
 
 
 def replay_of(body: Any) -> tuple[bool, Any]:
-    """Can this body be sent again, and which file is to be rewound for it? Judged before attempt 1."""
+    """Returns whether this body can be sent again, and the file to rewind for that; before attempt 1."""
     if body is None or isinstance(body, (bytes, bytearray, memoryview, str, list, tuple)):
         return True, None
     return (True, body) if is_seekable(body) else (False, None)
 
 
 def _drain(raw: Any, limit: float) -> bool:
-    """Reads what is left of an answer if that is little and quick; what has been read stands in for it."""
+    """Reads the rest of a response if it is small and quick; the bytes read replace the stream."""
     original = raw._original_response
     length = original.length
     if limit <= 0 or (length or 0) > DRAIN_BYTES:
@@ -167,7 +167,7 @@ def _drain(raw: Any, limit: float) -> bool:
                         return False  # cut short
                     original.close()
     except Exception:
-        return False  # it failed already; the next attempt tells
+        return False  # the attempt has failed already
     raw.release_conn()
     raw._fp = io.BytesIO(b"".join(chunks))
     raw.length_remaining = None
