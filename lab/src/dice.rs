@@ -1,4 +1,4 @@
-//! Random numbers of a simulation: one seed, and only operations whose last bit is the same on every platform.
+//! Random numbers of a simulation, from one seed, with only such operations as give the same bits on every platform.
 
 /// A `SplitMix64` generator and the distributions that the experiments draw from.
 #[derive(Clone, Debug)]
@@ -7,7 +7,7 @@ pub struct Dice {
 }
 
 impl Dice {
-    /// A generator that repeats itself for the same seed.
+    /// A generator that gives the same numbers for the same seed.
     pub fn new(seed: u64) -> Self {
         let mut dice = Self { state: seed.wrapping_mul(0xd134_2543_de82_ef95) };
         dice.bits();
@@ -48,14 +48,14 @@ impl Dice {
         ((-ln(1.0 - self.unit()) * mean) as u64).max(1)
     }
 
-    /// A normal number (a sum of twelve uniform ones: tails end at 6 deviations).
+    /// A normal number, as the sum of twelve uniform ones: the tails end at 6 deviations.
     pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
         let sum: f64 = (0..12).map(|_| self.unit()).sum();
         mean + deviation * (sum - 6.0)
     }
 }
 
-/// The natural logarithm of a normal positive number, by a series: std's may differ in its last bit between platforms.
+/// The natural logarithm of a positive normal number, by a series: std's may differ in the last bit between platforms.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let exponent = (bits >> 52) as i32 - 1023;

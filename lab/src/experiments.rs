@@ -1,4 +1,4 @@
-//! The published experiments, and ours, as tables. Each function takes the number of seeds.
+//! The published experiments and Tidegate's own, as tables. Each function takes the number of seeds.
 
 mod e1;
 mod e15;

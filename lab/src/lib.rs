@@ -1,8 +1,8 @@
 //! The lab: simulated clients and servers around the real engine, and the published experiments as tables.
 //!
 //! A [`world::World`] is a discrete-event simulation. Each client owns an [`tidegate::Engine`] and drives it as a host
-//! does, so that what the tables show is what production decides. Time is simulated, one seed determines a run, and only
-//! operations whose result is the same on every platform are used.
+//! does, so the tables show the decisions that production makes. Time is simulated, one seed determines a run, and only
+//! operations with the same result on every platform are used.
 //!
 //! ```
 //! use tidegate_lab::recovery::{Cell, Trigger};

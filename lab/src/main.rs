@@ -42,7 +42,7 @@ fn main() -> ExitCode {
 
 type Job = Box<dyn Fn() -> Table>;
 
-/// The tables that the arguments ask for.
+/// The tables that the arguments select.
 fn tables(args: &[String]) -> Result<Vec<Job>, String> {
     let (mut names, mut seeds, mut policy) = (Vec::new(), None, "http".to_owned());
     let mut rest = args.iter();
@@ -86,7 +86,7 @@ fn tables(args: &[String]) -> Result<Vec<Job>, String> {
     names.into_iter().map(job).collect()
 }
 
-/// A policy by name, and whether promise 4 is made for it.
+/// Finds a policy by name, and whether promise 4 is made for it.
 fn rule(name: &str) -> Result<(Rule, bool), String> {
     if name == "window" {
         return Ok((rules::window(), false));

@@ -1,23 +1,23 @@
-//! Does a fleet recover from a trigger? Promise 4, on the servers of E6 and E7.
+//! Whether a fleet recovers from a trigger: promise 4, on the servers of E6 and E7.
 
 use crate::server::{Order, Server};
 use crate::world::{Bound, Load, Rule, SECOND, World};
 
 /// The attempt timeout of E6 and E7, in seconds.
 pub const TIMEOUT: f64 = 3.0;
-/// When a trigger begins, in seconds.
+/// The moment at which a trigger begins, in seconds.
 pub const BEGINS: u64 = 20;
 /// How long goodput is measured, in seconds.
 pub const MEASURED: u64 = 55;
-/// A run is dead when fewer of its calls succeed.
+/// The goodput below which a run counts as dead.
 pub const DEAD: f64 = 0.9;
 /// Retries per call of the default budget.
 pub const RATIO: f64 = 0.18;
 
-/// What pushes the server over.
+/// An event that overloads the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trigger {
-    /// E6: the load grows by 60 % of the capacity for so many seconds.
+    /// E6: the load grows by 60 % of the capacity for this many seconds.
     Pulse(u64),
     /// E7: the queue is full of calls when the run begins.
     Full,
@@ -36,7 +36,7 @@ pub const TRIGGERS: [Trigger; 6] = [
 ];
 
 impl Trigger {
-    /// Its name in the tables.
+    /// The trigger's name in the tables.
     pub fn name(self) -> String {
         match self {
             Self::Pulse(seconds) => format!("pulse {seconds} s"),
@@ -45,7 +45,7 @@ impl Trigger {
         }
     }
 
-    /// When it is over, in seconds.
+    /// The moment at which it ends, in seconds.
     pub const fn over(self) -> u64 {
         match self {
             Self::Pulse(seconds) => BEGINS + seconds,
@@ -58,41 +58,41 @@ impl Trigger {
 /// One cell of the grid.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// What the clients do.
+    /// The clients' policy.
     pub rule: Rule,
-    /// How many there are.
+    /// Number of clients.
     pub clients: u32,
-    /// What the server can do, in attempts per second.
+    /// The server's capacity, in attempts per second.
     pub capacity: f64,
     /// First attempts per second.
     pub load: f64,
-    /// What happens.
+    /// The event that overloads the server.
     pub trigger: Trigger,
     /// Seconds between the trigger's end and the measurement.
     pub patience: u64,
-    /// Is it enough that the run has recovered by then, at some time? In the half hour that slow clients have, noise may
-    /// push a small server over again.
+    /// Whether a recovery at any time until then is enough. In the half hour that slow clients have, noise may overload
+    /// a small server again.
     pub by_then: bool,
-    /// What is checked at every attempt.
+    /// A bound that is checked at every attempt.
     pub bound: Option<Bound>,
 }
 
-/// What a run showed.
+/// The results of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Run {
     /// Successes per call, from `patience` after the trigger on.
     pub goodput: f64,
-    /// Seconds after the trigger's end from which on [`MEASURED`] seconds were good, if that was so before `patience`.
+    /// Seconds after the trigger's end from which [`MEASURED`] seconds were good, if that was before `patience`.
     pub recovered: Option<u64>,
-    /// Attempts per call, at the same time.
+    /// Attempts per call in the same time.
     pub attempts: f64,
-    /// Attempts over the bound, at any time.
+    /// Attempts that exceeded the bound, at any time.
     pub broken: u64,
-    /// Calls simulated.
+    /// Number of calls simulated.
     pub calls: u64,
 }
 
-/// The share of a server's capacity that promise 4 speaks of; noise alone fills the rest of a small one.
+/// The share of a server's capacity for which promise 4 holds; noise alone uses the rest of a small server.
 pub fn share(capacity: f64) -> f64 {
     0.9_f64.min(1.0 - 1.75 / (capacity * TIMEOUT).sqrt())
 }
@@ -118,17 +118,17 @@ impl Cell {
         }
     }
 
-    /// Seconds between two calls of one client, on average.
+    /// Mean time between two calls of one client, in seconds.
     pub fn gap(&self) -> f64 {
         f64::from(self.clients) / self.load
     }
 
-    /// Calls that each client makes before the run, so that its budget holds what it can.
+    /// Calls that each client makes before the run to fill its budget.
     fn warm_up(&self) -> u32 {
         30.max((15.0 / self.gap()) as u32)
     }
 
-    /// Runs it.
+    /// Runs the cell with this seed.
     pub fn run(&self, seed: u64) -> Run {
         let from = self.trigger.over() + self.patience;
         let until = from + MEASURED;
@@ -163,7 +163,7 @@ impl Cell {
         Run { goodput: world.goodput(from, until), recovered, attempts, broken: world.broken, calls }
     }
 
-    /// Runs it with the seeds 1 to `seeds`.
+    /// Runs the cell with the seeds 1 to `seeds`.
     pub fn runs(&self, seeds: u64) -> Summary {
         let mut sum = Summary::default();
         for seed in 1..=seeds {
@@ -181,22 +181,22 @@ impl Cell {
     }
 }
 
-/// What the runs of a cell showed.
+/// The results of a cell's runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Those that stayed dead.
+    /// Number of runs that stayed dead.
     pub dead: u64,
-    /// The lowest goodput.
+    /// The lowest goodput of all runs.
     pub worst: f64,
     /// The longest time until a run had recovered, in seconds.
     pub slowest: u64,
-    /// The most attempts per call.
+    /// The highest number of attempts per call.
     pub attempts: f64,
-    /// Attempts over the bound.
+    /// Attempts that exceeded the bound.
     pub broken: u64,
-    /// Calls simulated.
+    /// Number of calls simulated.
     pub calls: u64,
 }
 
@@ -207,7 +207,7 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// Both together.
+    /// Combines two summaries.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -226,7 +226,7 @@ impl Summary {
 pub const CAPACITIES: [f64; 8] = [5.0, 10.0, 20.0, 50.0, 66.7, 100.0, 200.0, 500.0];
 /// The numbers of clients of the grid.
 pub const CLIENTS: [u32; 4] = [1, 10, 100, 1_000];
-/// The longest mean gap between two calls of one client for which promise 4 names 100 s.
+/// The longest mean gap between two calls of one client for which promise 4 grants 100 s.
 pub const GAP: f64 = 20.0;
 
 /// The cells of promise 4 for a policy: all capacities, clients and triggers whose clients call often enough.
@@ -245,7 +245,7 @@ pub fn grid(rule: &Rule) -> Vec<Cell> {
     cells
 }
 
-/// The cells of clients that call less often: they have 20 s and five mean gaps.
+/// The cells of clients that call less often: they get 20 s plus five mean gaps.
 pub fn slow_grid(rule: &Rule) -> Vec<Cell> {
     let mut cells = Vec::new();
     for capacity in [5.0, 10.0, 20.0] {

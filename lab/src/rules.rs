@@ -3,15 +3,15 @@
 use crate::world::Rule;
 use tidegate::Value::{Number, Text};
 
-/// A second in the unit of spans.
+/// One second in the unit of spans, µs.
 const SECOND: f64 = 1e6;
 
-/// One attempt.
+/// A policy of one attempt.
 pub fn no_retry() -> Rule {
     Rule::new("no retry", &[("retry.max_attempts", Number(1.0))])
 }
 
-/// So many attempts at once after each other, as the papers' "retries" are: without backoff or budget.
+/// This many attempts, each at once after the one before, as in the papers: without backoff or budget.
 pub fn attempts(most: u8) -> Rule {
     let pairs = [
         ("retry.max_attempts", Number(f64::from(most))),
@@ -21,25 +21,25 @@ pub fn attempts(most: u8) -> Rule {
     Rule::new(&format!("{most} attempts"), &pairs)
 }
 
-/// Four attempts and the papers' adaptive bucket: each call earns a tenth of a retry.
+/// At most `most` attempts and the papers' adaptive bucket: each call earns a tenth of a retry.
 pub fn ratio(most: u8) -> Rule {
     let rule =
         attempts(most).with(&[("retry.budget.kind", Text("ratio")), ("retry.budget.ratio", Number(0.1))]);
     Rule { name: format!("{most} attempts, ratio 0.1"), ..rule }
 }
 
-/// A preset as it is.
+/// A preset without changes.
 pub fn preset(name: &'static str) -> Rule {
     Rule::new(name, &[("preset", Text(name))])
 }
 
-/// The preset `http` with the budget that was its default before: a fifth of recent calls and ten a second.
+/// The preset `http` with the previous default budget: a fifth of recent calls and ten per second.
 pub fn window() -> Rule {
     let rule = preset("http").with(&[("retry.budget.kind", Text("window"))]);
     Rule { name: "http, window".into(), ..rule }
 }
 
-/// The same policy with an attempt timeout in seconds.
+/// The policy with an attempt timeout in seconds.
 #[must_use]
 pub fn timed(rule: Rule, seconds: f64) -> Rule {
     rule.with(&[("attempt_timeout", Number(seconds * SECOND))])

@@ -1,73 +1,74 @@
-//! Servers as the published experiments describe them.
+//! Servers as in the published experiments.
 
 use crate::dice::Dice;
 use std::collections::VecDeque;
 use tidegate::Class;
 
-/// One attempt on its way through a server.
+/// One attempt at a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Job {
-    /// The place of its call in the world.
+    /// The index of its call in the world.
     pub call: u32,
-    /// Which call of those that had that place.
+    /// Counts the calls that have used this index.
     pub life: u32,
     /// The attempt's number.
     pub attempt: u8,
 }
 
-/// What a server does with an attempt that arrives.
+/// A server's reaction to an attempt that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply {
-    /// It answers after so many microseconds.
+    /// It answers after this many microseconds.
     After(u64, Class),
-    /// It works for so many microseconds, and answers then; `Server::leave` is due at that moment.
+    /// It works for this many microseconds and answers then; the caller must call `Server::leave` at that moment.
     Works(u64),
-    /// It has put the attempt into its queue.
+    /// It has queued the attempt.
     Queued,
     /// It has dropped the attempt and never answers.
     Dropped,
-    /// The attempt is the only one: it is served for so many microseconds; `Server::served` is due at that moment.
+    /// The attempt is the only one: it is served for this many microseconds; the caller must call `Server::served`
+    /// then.
     Serves(u64),
 }
 
-/// In which order a queue is served.
+/// The order in which a queue is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// The oldest attempt first.
     Fifo,
     /// The newest first.
     Lifo,
-    /// The oldest first, but those older than so many microseconds are dropped without work.
+    /// The oldest first, but attempts older than this many microseconds are dropped without work.
     Expiring(u64),
 }
 
-/// When a server fails everything.
+/// The times in which a server fails every attempt.
 #[derive(Clone, Debug)]
 pub enum Outages {
     /// Never.
     Never,
     /// For `length` µs at the end of each `period` µs.
     Every {
-        /// From one outage's end to the next one's.
+        /// From the end of one outage to the end of the next.
         period: u64,
-        /// Of an outage.
+        /// Length of an outage.
         length: u64,
     },
-    /// Exponential times up and down with these means in µs; begins up.
+    /// Exponential times between outages and in outages, with these means in µs; begins without an outage.
     Random {
-        /// Between outages.
+        /// Mean time between outages.
         up: f64,
-        /// Of an outage.
+        /// Mean length of an outage.
         down: f64,
-        /// Until when the present state holds, and whether it is an outage. Begin with `(0, true)`.
+        /// The end of the present state, and whether it is an outage. Begin with `(0, true)`.
         state: (u64, bool),
-        /// Its own, so that every policy meets the same outages.
+        /// A separate generator, so that every policy meets the same outages.
         dice: Dice,
     },
 }
 
 impl Outages {
-    /// Is this moment in an outage?
+    /// Whether this moment is in an outage.
     fn hold(&mut self, now: u64) -> bool {
         match self {
             Self::Never => false,
@@ -86,47 +87,49 @@ impl Outages {
 /// A server.
 #[derive(Clone, Debug)]
 pub enum Server {
-    /// Answers after a random time; a share of the answers are failures. It has no capacity that could be exceeded.
+    /// Answers after a random time; a share of the answers are failures. Its capacity is unlimited.
     Failing {
         /// Probability that an attempt fails.
         probability: f64,
-        /// When it fails everything.
+        /// When it fails every attempt.
         outages: Outages,
         /// Mean of the exponential latency, in µs.
         latency: f64,
     },
-    /// Works on everything at once; an attempt takes `base + slope · (attempts in work)` µs, fixed when it arrives (E6).
+    /// Works on all attempts at once; an attempt takes `base + slope · (attempts in work)` µs, fixed when it arrives
+    /// (E6).
     Crowd {
-        /// µs when alone.
+        /// Latency without other attempts, in µs.
         base: f64,
-        /// µs for each attempt in work.
+        /// Additional µs for each attempt in work.
         slope: f64,
-        /// Attempts in work.
+        /// Number of attempts in work.
         working: u32,
     },
-    /// One exponential service after the other, from a queue of bounded length (E7).
+    /// Serves attempts one by one with exponential times, from a queue of bounded length (E7).
     Queue(Queue),
 }
 
-/// One exponential service after the other, from a queue of bounded length.
+/// Serves attempts one by one with exponential times, from a queue of bounded length.
 #[derive(Clone, Debug)]
 pub struct Queue {
     /// Mean service time in µs.
     pub mean: f64,
-    /// Attempts that it holds, the one in service included.
+    /// Attempts that it holds, including the one in service.
     pub capacity: usize,
-    /// Which is served next.
+    /// The order of service.
     pub order: Order,
-    /// Is an attempt that finds it full refused at once? Otherwise it is dropped, and its caller hears nothing.
+    /// Whether an attempt that finds the queue full is refused at once. Otherwise it is dropped, and its caller gets no
+    /// answer.
     pub refuses: bool,
-    /// From µs, to µs: the server works at this fraction of its speed.
+    /// Start and end in µs of a time in which the server works at this fraction of its speed.
     pub slow: (u64, u64, f64),
     waiting: VecDeque<(Job, u64)>,
     serving: Option<Job>,
 }
 
 impl Queue {
-    /// An empty one that drops what it cannot hold.
+    /// An empty queue that drops attempts beyond its capacity.
     pub fn new(mean: f64, capacity: usize, order: Order) -> Self {
         let (waiting, serving) = (VecDeque::new(), None);
         Self { mean, capacity, order, refuses: false, slow: (0, 0, 1.0), waiting, serving }
@@ -137,7 +140,7 @@ impl Queue {
         dice.exponential(if (from..to).contains(&now) { self.mean / speed } else { self.mean })
     }
 
-    /// The attempt in service is done; it, and the time that the next one takes, if there is one.
+    /// Ends the service of an attempt. Returns the attempt, and the service time of the next one, if there is one.
     pub fn served(&mut self, dice: &mut Dice, now: u64) -> (Option<Job>, Option<u64>) {
         let done = self.serving.take();
         loop {
@@ -161,18 +164,19 @@ impl Queue {
 const TRIP: u64 = 1_000;
 
 impl Server {
-    /// The server of E6 for a capacity in attempts a second: at that rate its latency reaches `timeout` µs, of which a
-    /// third is its latency when alone. With 66.7 a second and 3 s it is the one published: 1 s + 10 ms · concurrency.
+    /// The server of E6 for a capacity in attempts per second: at that rate its latency reaches `timeout` µs, of which
+    /// a third is its latency without other attempts. With 66.7 per second and 3 s it is the published server: 1 s + 10
+    /// ms · concurrency.
     pub fn crowd(capacity: f64, timeout: f64) -> Self {
         Self::Crowd { base: timeout / 3.0, slope: 2e6 / (3.0 * capacity), working: 0 }
     }
 
-    /// The server of E7 for a capacity in attempts a second: a queue of ten seconds' work.
+    /// The server of E7 for a capacity in attempts per second: a queue that holds ten seconds of work.
     pub fn queue(capacity: f64, order: Order) -> Self {
         Self::Queue(Queue::new(1e6 / capacity, (10.0 * capacity) as usize, order))
     }
 
-    /// An attempt arrives.
+    /// Takes an attempt that arrives.
     pub fn arrive(&mut self, job: Job, dice: &mut Dice, now: u64) -> Reply {
         match self {
             Self::Failing { probability, outages, latency } => {
@@ -199,14 +203,14 @@ impl Server {
         }
     }
 
-    /// An attempt in work is done.
+    /// Ends the work on an attempt.
     pub fn leave(&mut self) {
         if let Self::Crowd { working, .. } = self {
             *working -= 1;
         }
     }
 
-    /// The attempt in service is done: it, and the time the next one takes.
+    /// Ends the service of an attempt. Returns the attempt, and the service time of the next one.
     pub fn served(&mut self, dice: &mut Dice, now: u64) -> (Option<Job>, Option<u64>) {
         match self {
             Self::Queue(queue) => queue.served(dice, now),

@@ -1,20 +1,20 @@
-//! Tables of figures: what was published, what came out here, and how far apart they may be.
+//! Tables of figures: the published one, the lab's, and how far apart they may be.
 
 use std::fmt;
 
 /// One figure of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figure {
-    /// What came out.
+    /// The lab's figure.
     pub ours: f64,
-    /// What it is compared with; none for a figure that is only shown.
+    /// The expectation; `None` for a figure that is only shown.
     pub expected: Option<Expected>,
 }
 
-/// What a figure has to be.
+/// What a figure must be.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Expected {
-    /// Published, and how far from it ours may be.
+    /// Close to a published figure, with this absolute tolerance.
     About(f64, f64),
     /// At most.
     AtMost(f64),
@@ -43,7 +43,7 @@ impl Figure {
         Self { ours, expected: Some(Expected::AtLeast(bound)) }
     }
 
-    /// Is it as it has to be?
+    /// Whether the figure meets the expectation.
     pub fn holds(&self) -> bool {
         match self.expected {
             None => true,
@@ -54,7 +54,7 @@ impl Figure {
     }
 }
 
-/// At most four digits after the point, and no zeros at the end; a dash where there is no figure.
+/// Writes a number with at most four decimals and without trailing zeros; a dash if there is none.
 fn number(value: f64) -> String {
     if value.is_nan() {
         return "–".into();
@@ -81,7 +81,7 @@ impl fmt::Display for Figure {
 /// A table of one experiment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table {
-    /// What it shows, in one sentence.
+    /// A sentence that says what the table shows.
     pub title: String,
     /// Names of the columns; the first is the rows' label.
     pub columns: Vec<String>,
@@ -101,7 +101,7 @@ impl Table {
         self.rows.push((label.into(), figures));
     }
 
-    /// The rows that have a figure which is not as it has to be, in words.
+    /// Describes the rows with a figure that does not meet its expectation.
     pub fn failures(&self) -> Vec<String> {
         let mut failures = Vec::new();
         for (label, figures) in &self.rows {
@@ -114,10 +114,10 @@ impl Table {
         failures
     }
 
-    /// Stops a test with everything that is not as it has to be.
+    /// Fails a test with all figures that do not meet their expectations.
     ///
     /// # Panics
-    /// When a figure is outside its bounds.
+    /// If a figure is outside its bounds.
     pub fn check(&self) {
         let failures = self.failures();
         assert!(failures.is_empty(), "{}\n\n{self}", failures.join("\n"));

@@ -1,5 +1,5 @@
-//! Clients and a server as discrete events. Every client has an engine of its own and calls it as a host does: `begin`,
-//! `on`, and what the steps say. There is no clock; one seed determines a run.
+//! Clients and a server as discrete events. Every client has its own engine and drives it as a host does: it calls
+//! `begin` and `on`, and carries out the steps. Time is simulated, and one seed determines a run.
 
 use crate::dice::Dice;
 use crate::server::{Job, Reply, Server};
@@ -16,9 +16,9 @@ pub const SECOND: u64 = 1_000_000;
 /// A policy under test: a name for the tables, and its pairs.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// What the tables call it.
+    /// The name in the tables.
     pub name: String,
-    /// What `Policy::from_pairs` takes.
+    /// The argument of `Policy::from_pairs`.
     pub pairs: Vec<(&'static str, Value<'static>)>,
 }
 
@@ -28,7 +28,7 @@ impl Rule {
         Self { name: name.to_owned(), pairs: pairs.to_vec() }
     }
 
-    /// The same with further pairs, which win over those before.
+    /// The same policy with further pairs, which override earlier ones.
     #[must_use]
     pub fn with(mut self, pairs: &[(&'static str, Value<'static>)]) -> Self {
         for pair in pairs {
@@ -38,16 +38,16 @@ impl Rule {
         self
     }
 
-    /// The policy.
+    /// Builds the policy.
     ///
     /// # Panics
-    /// When the pairs are not valid: they are written in this crate.
+    /// If the pairs are not valid; they are written in this crate.
     pub fn policy(&self) -> Policy {
         Policy::from_pairs("lab", &self.pairs).unwrap_or_else(|errors| panic!("{}: {errors:?}", self.name))
     }
 }
 
-/// How often calls begin: rates per second, each until a moment in µs.
+/// The arrival rates of calls per second, each until a moment in µs.
 #[derive(Clone, Debug)]
 pub struct Load(pub Vec<(u64, f64)>);
 
@@ -62,11 +62,11 @@ impl Load {
         Self(vec![(from * SECOND, rate), (to * SECOND, rate + added), (until * SECOND, rate)])
     }
 
-    /// The next arrival after a moment; none after the end.
+    /// The next arrival after a moment; `None` after the end.
     fn next(&self, dice: &mut Dice, mut now: u64) -> Option<u64> {
         for (until, rate) in &self.0 {
             if now < *until && *rate > 0.0 {
-                // A Poisson process has no memory: at a change of rate it is drawn anew.
+                // A Poisson process has no memory, so the gap is drawn again at a change of rate.
                 let at = now + dice.exponential(1e6 / rate);
                 if at < *until {
                     return Some(at);
@@ -82,12 +82,12 @@ impl Load {
     }
 }
 
-/// What happened in one second.
+/// Counts of one second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bucket {
     /// Calls that began.
     pub begun: u32,
-    /// Those of them that succeeded.
+    /// Of these, calls that succeeded.
     pub succeeded: u32,
     /// Attempts that started.
     pub attempts: u32,
@@ -98,7 +98,7 @@ pub struct Bucket {
 pub struct Bound {
     /// Retries per call.
     pub ratio: f64,
-    /// Retries that nobody has earned.
+    /// Retries that no call has earned.
     pub start: f64,
 }
 
@@ -107,7 +107,7 @@ struct Client {
     route: RouteId,
     calls: u64,
     attempts: u64,
-    /// Where calls may wait for each other: their places, by id.
+    /// The indices of calls by id, if calls may wait for each other.
     places: BTreeMap<CallId, u32>,
 }
 
@@ -129,7 +129,7 @@ enum What {
     Served,
 }
 
-/// A run: clients, a server, and what has happened.
+/// A run: clients, a server, and the results.
 pub struct World {
     clients: Vec<Client>,
     calls: Vec<Call>,
@@ -138,29 +138,29 @@ pub struct World {
     agenda: BinaryHeap<Reverse<(u64, u64, What)>>,
     order: u64,
     dice: Dice,
-    /// Where it began, in µs of the engines' clocks: after the warm-up.
+    /// The beginning of the run in µs of the engines' clocks, after the warm-up.
     epoch: u64,
     now: u64,
-    /// Do calls wait for each other?
+    /// Whether calls may wait for each other.
     queues: bool,
     wakes: Vec<CallId>,
-    /// What is checked at every attempt.
+    /// A bound that is checked at every attempt.
     pub bound: Option<Bound>,
-    /// Attempts that broke the bound.
+    /// Attempts that exceeded the bound.
     pub broken: u64,
-    /// Second by second.
+    /// Counts for each second.
     pub seconds: Vec<Bucket>,
-    /// Ends by verdict.
+    /// Number of ends by verdict.
     pub ends: [u64; Verdict::ALL.len()],
-    /// How long each successful call took, in µs, where that is asked for.
+    /// Duration of each successful call in µs, if they are recorded.
     pub latencies: Option<Vec<u32>>,
 }
 
 impl World {
-    /// A world of so many clients with this policy, at which nobody has called yet.
+    /// A world of this many clients with this policy, before the first call.
     ///
     /// # Panics
-    /// When the policy needs a store or a pool: the lab has neither.
+    /// If the policy needs a store or a pool: the lab has neither.
     pub fn new(rule: &Rule, clients: u32, server: Server, seed: u64) -> Self {
         let policy = rule.policy();
         let mut dice = Dice::new(seed);
@@ -194,7 +194,7 @@ impl World {
         }
     }
 
-    /// Lets each client make `calls` calls at its share of `rate` calls a second, all of which succeed at once.
+    /// Lets each client make `calls` calls at its share of `rate` calls per second, all of which succeed at once.
     pub fn warm(&mut self, calls: u32, rate: f64) {
         let gap = (self.clients.len() as f64 / rate * 1e6) as u64;
         for client in &mut self.clients {
@@ -212,14 +212,14 @@ impl World {
         self.epoch = u64::from(calls) * gap;
     }
 
-    /// Lets so many calls begin at once.
+    /// Begins this many calls at once.
     pub fn burst(&mut self, calls: u32) {
         for _ in 0..calls {
             self.call();
         }
     }
 
-    /// Lets calls begin as the load says, until all of them have ended.
+    /// Begins calls at the rates of the load, and runs until all of them have ended.
     pub fn run(&mut self, load: &Load) {
         self.seconds.resize((load.end() / SECOND) as usize + 1, Bucket::default());
         if let Some(at) = load.next(&mut self.dice, self.now) {
@@ -259,7 +259,7 @@ impl World {
         }
     }
 
-    /// Successes per call among the calls that began from second `from` to second `to`; 1 where there were none.
+    /// Successes per call among the calls that began from second `from` to second `to`; 1 if there were none.
     pub fn goodput(&self, from: u64, to: u64) -> f64 {
         let (begun, succeeded, _) = self.totals(from, to);
         if begun == 0 { 1.0 } else { succeeded as f64 / begun as f64 }
@@ -277,7 +277,7 @@ impl World {
         })
     }
 
-    /// What all engines counted.
+    /// The sum of all engines' counts.
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for client in &self.clients {
@@ -309,7 +309,7 @@ impl World {
         &mut self.seconds[((at / SECOND) as usize).min(last)]
     }
 
-    /// A call begins, of a client chosen at random.
+    /// Begins a call of a client chosen at random.
     fn call(&mut self) {
         let number = if self.clients.len() == 1 { 0 } else { self.dice.below(self.clients.len() as u32) };
         let (now, at) = (self.time(), self.now);
@@ -398,7 +398,7 @@ impl World {
         }
     }
 
-    /// The owners of calls that can go on ask how things stand.
+    /// Polls the calls that were woken.
     fn wake(&mut self, client: u32) {
         let mut wakes = core::mem::take(&mut self.wakes);
         let at = &mut self.clients[client as usize];

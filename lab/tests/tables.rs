@@ -1,4 +1,4 @@
-//! The tables with few seeds, so that every change is checked; `cargo xtask deep` runs them whole.
+//! The tables with few seeds, so that every change is checked; `cargo xtask deep` runs them with many.
 
 use tidegate::{Action, Class, Engine, Event, Options, Outcome, Request, Time, Verdict};
 use tidegate_lab::experiments::{cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
@@ -36,7 +36,8 @@ fn e15_layers() {
     e15(1).check();
 }
 
-/// Promise 4 on the whole grid, with one seed in each cell; a hundred are run by hand (`docs/explanation/experiments.md`).
+/// Promise 4 on the whole grid with one seed in each cell; a hundred seeds are run by hand
+/// (`docs/explanation/experiments.md`).
 #[test]
 fn the_default_recovers() {
     let http = rules::preset("http");
@@ -44,7 +45,8 @@ fn the_default_recovers() {
     slow(&http, 1, true).check();
 }
 
-/// The lab can tell: the default before (a window with ten free retries a second per process) stays dead in most runs.
+/// Shows that the lab can fail: the previous default (a window with ten free retries per second per process) stays dead
+/// in most runs.
 #[test]
 fn the_window_with_its_floor_does_not() {
     let window = rules::timed(rules::window(), 3.0);
@@ -57,7 +59,7 @@ fn a_lone_client_gets_its_retries() {
     lone(4).check();
 }
 
-/// 503, 503, 200: what every newcomer tries first.
+/// 503, 503, 200: the first thing that a new user tries.
 #[test]
 fn the_first_call_of_a_fresh_process_may_use_its_attempts() {
     let mut engine = Engine::new(1, Options::default());

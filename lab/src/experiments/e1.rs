@@ -26,7 +26,7 @@ pub fn failing(
     (success / seeds as f64, load / seeds as f64)
 }
 
-/// Published: p, and success and load without retries, with three of them, and with the adaptive bucket.
+/// Published figures: p, then success and load without retries, with three retries, and with the adaptive bucket.
 const E1: [(f64, [f64; 6]); 7] = [
     (0.01, [0.989, 1.000, 1.000, 1.008, 1.000, 1.011]),
     (0.05, [0.953, 1.000, 1.000, 1.055, 1.000, 1.052]),
@@ -37,7 +37,7 @@ const E1: [(f64, [f64; 6]); 7] = [
     (0.75, [0.253, 1.000, 0.682, 2.723, 0.285, 1.143]),
 ];
 
-/// E1: 100 clients of 10 calls a second for 10 s at a server that fails with probability p.
+/// E1: 100 clients that make 10 calls per second for 10 s to a server that fails with probability p.
 pub fn e1(seeds: u64) -> Table {
     let columns = [
         "p",
@@ -59,11 +59,11 @@ pub fn e1(seeds: u64) -> Table {
         for (rule, place) in [(rules::no_retry(), 0), (rules::attempts(4), 2)] {
             let (success, load) = failing(&rule, 100, 1_000.0, 10, p, seeds);
             figures.push(Figure::about(success, published[place], 0.01));
-            // One run was published; at p = 0.75 its load is 1 % from the closed form.
+            // Only one run was published; at p = 0.75 its load differs by 1 % from the closed form.
             figures.push(Figure::about(load, published[place + 1], 0.02));
         }
         let (success, load) = failing(&rules::ratio(4), 100, 1_000.0, 10, p, seeds);
-        // The published bucket begins with five tokens and holds five; ours begins with none and holds one.
+        // The published bucket starts with five tokens and holds five; Tidegate's starts with none and holds one.
         figures.push(Figure::about(success, published[4], 0.06));
         figures.push(Figure::at_most(load, published[5]));
         let (success, load) = failing(&rules::preset("http"), 100, 1_000.0, 10, p, seeds);
@@ -74,7 +74,8 @@ pub fn e1(seeds: u64) -> Table {
     table
 }
 
-/// E2: 100 calls a second from 1 to 1,000 clients at a server that fails half of its attempts; 100 s from a cold start.
+/// E2: 100 calls per second in total from 1 to 1,000 clients to a server that fails half of its attempts; 100 s from a
+/// cold start.
 pub fn e2(seeds: u64) -> Table {
     let mut table = Table::new(
         "E2 Number of clients: 100 calls/s in all, 100 s, cold, p = 0.5: attempts per call (and success)",

@@ -1,4 +1,5 @@
-//! E15: layers that each retry (AWS Builders' Library: five layers of three attempts make 243 at the database).
+//! E15: layers that each retry (AWS Builders' Library: five layers with three attempts each make 243 calls at the
+//! database).
 
 use crate::dice::Dice;
 use crate::rules;
@@ -8,13 +9,13 @@ use tidegate::Value::{Number, Text};
 use tidegate::{Action, CallId, Class, Engine, Event, Options, Outcome, Request, RouteId, Time, Verdict};
 
 const LAYERS: usize = 5;
-/// Calls to the top layer: 1,000 a second for 40 s.
+/// Calls to the top layer: 1,000 per second for 40 s.
 const CALLS: u64 = 40_000;
 const GAP: u64 = 1_000;
 
 /// Layers in front of a database that fails a share of its calls.
 struct Stack {
-    /// One engine for each layer, or one for all, where each layer's call is nested in the one above.
+    /// One engine for each layer, or one for all layers, where each layer's call is nested in the one above.
     engines: Vec<(Engine, Vec<RouteId>)>,
     nested: bool,
     failing: f64,
@@ -35,7 +36,7 @@ impl Stack {
         Self { engines: engines.collect(), nested, failing, dice: Dice::new(1), reached: 0 }
     }
 
-    /// A call at a layer; did it succeed?
+    /// Makes a call at a layer. Returns whether it succeeded.
     fn call(&mut self, layer: usize, parent: Option<CallId>, now: Time) -> bool {
         if layer == LAYERS {
             self.reached += 1;
@@ -60,7 +61,7 @@ impl Stack {
     }
 }
 
-/// Calls that reach the database per call at the top.
+/// Calls at the database per call at the top.
 fn amplification(rule: &Rule, nested: bool, failing: f64) -> f64 {
     let mut stack = Stack::new(rule, nested, failing);
     let calls = |stack: &mut Stack, part: std::ops::Range<u64>| {
@@ -68,7 +69,7 @@ fn amplification(rule: &Rule, nested: bool, failing: f64) -> f64 {
             stack.call(0, None, Time::from_micros(n * GAP));
         }
     };
-    // A warm service, which then spends what it has kept; the rest is measured.
+    // Warms the service up, which then spends its saved tokens; only the rest is measured.
     stack.failing = 0.0;
     calls(&mut stack, 0..CALLS / 4);
     stack.failing = failing;
@@ -78,7 +79,7 @@ fn amplification(rule: &Rule, nested: bool, failing: f64) -> f64 {
     stack.reached as f64 / (CALLS / 2) as f64
 }
 
-/// E15: calls at the database per call at the top of five layers; 1,000 calls a second, half of 40 s.
+/// E15: calls at the database per call at the top of five layers; 1,000 calls per second, half of 40 s.
 pub fn e15(_seeds: u64) -> Table {
     let mut table = Table::new(
         "E15 Five layers of three attempts: calls at the database per call at the top; ours (arithmetic or bound)",

@@ -1,4 +1,5 @@
-//! E4: jitter under contention (AWS, "Exponential Backoff And Jitter", 2015): N clients write one row, one of them wins.
+//! E4: jitter under contention (AWS, "Exponential Backoff And Jitter", 2015): N clients write one row, and one of them
+//! wins.
 
 use crate::dice::Dice;
 use crate::table::{Figure, Table};
@@ -9,17 +10,17 @@ use tidegate::{Action, CallId, Class, Engine, Event, Options, Outcome, Policy, R
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// The read arrives at the server.
+    /// A client's read arrives at the server.
     Read,
-    /// The write arrives, made from this version.
+    /// A client's write arrives, based on this version of the row.
     Write(u64),
-    /// The client hears whether it won.
+    /// The client learns whether it won.
     Told(bool),
-    /// The client's timer.
+    /// The client's timer fires.
     Timer,
 }
 
-/// µs until everybody has written, and the writes that it took.
+/// Runs one contest. Returns the time until all clients have written, in µs, and the number of writes.
 fn contend(clients: u32, (kind, jitter, base): (&str, &str, f64), seed: u64) -> (u64, u64) {
     let mut pairs = vec![
         ("retry.max_attempts", Number(255.0)),
@@ -56,7 +57,7 @@ fn contend(clients: u32, (kind, jitter, base): (&str, &str, f64), seed: u64) -> 
         };
         let event = match what {
             What::Read => {
-                // The answer to the client, and its write back to the server.
+                // The reply to the client, and its write back to the server.
                 let at = now + trip(&mut dice) + trip(&mut dice);
                 push(at, attempt, What::Write(version));
                 continue;
@@ -87,17 +88,17 @@ fn contend(clients: u32, (kind, jitter, base): (&str, &str, f64), seed: u64) -> 
     (last, writes)
 }
 
-/// Five per cent, in each cell.
+/// A tolerance of 5 % in each cell.
 const NEAR: [f64; 4] = [0.05; 4];
 
-/// Ours draws decorrelated delays up to the cap, AWS caps what it has drawn: two thirds of its longest delays are the cap
-/// itself, so its last client comes later.
+/// Tidegate draws decorrelated delays up to the cap, while AWS caps the drawn delay: two thirds of its longest delays
+/// are the cap itself, so its last client finishes later.
 const WIDE: [f64; 4] = [0.1, 0.05, 0.2, 0.05];
 
-/// Name; kind, jitter and base in µs; the published figures; how far from them ours may be.
+/// The name; kind, jitter and base in µs; the published figures; and their tolerances.
 type Row = (&'static str, (&'static str, &'static str, f64), [f64; 4], [f64; 4]);
 
-/// Published: completion in ms and calls, for 100 and for 190 clients.
+/// Published figures: completion time in ms and calls, for 100 and for 190 clients.
 const PUBLISHED: [Row; 5] = [
     ("none", ("none", "none", 0.0), [2_027.0, 2_421.0, 3_538.0, 7_997.0], NEAR),
     ("exponential", ("exponential", "none", 10_000.0), [62_862.0, 1_853.0, 101_357.0, 5_186.0], NEAR),

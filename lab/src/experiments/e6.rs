@@ -1,4 +1,4 @@
-//! E6: the map of loads and pulses at which a server whose latency grows with its concurrency stays dead.
+//! E6: a map of the loads and pulses after which a server stays dead if its latency grows with its concurrency.
 
 use crate::recovery::{Cell, TIMEOUT, Trigger};
 use crate::rules;
@@ -10,7 +10,7 @@ use tidegate::Value::{Number, Text};
 pub const CAPACITY: f64 = 66.7;
 const LOADS: [f64; 5] = [20.0, 30.0, 40.0, 50.0, 60.0];
 
-/// What the map compares: a policy and, for each load, the share of runs that were dead; at 60/s noise alone crosses the
+/// The rows of the map: a policy and, for each load, the share of runs that stay dead. At 60/s noise alone crosses the
 /// border where retries are bounded.
 fn rows() -> Vec<(Rule, [Option<f64>; 5])> {
     let three = rules::attempts(3);
@@ -55,7 +55,7 @@ pub fn e6(seeds: u64) -> Table {
                 runs += of.runs;
                 attempts = of.attempts;
             }
-            // A width more or less is a quarter of the runs.
+            // One pulse width more or less changes a quarter of the runs.
             let expected =
                 published.map(|share| Expected::About(share, if share <= 0.0 { 0.0 } else { 0.25 }));
             figures.push(Figure { ours: dead as f64 / runs as f64, expected });

@@ -1,4 +1,4 @@
-//! E7: a full queue (M/M/1/100, 10/s, four retries; metafor's example): does it ever drain?
+//! E7: whether a full queue ever drains (M/M/1/100, 10/s, four retries; metafor's example).
 
 use crate::rules;
 use crate::server::{Order, Queue, Server};
@@ -6,10 +6,10 @@ use crate::table::{Expected, Figure, Table};
 use crate::world::{Load, Rule, SECOND, World};
 
 const LOADS: [f64; 7] = [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
-/// When it must have recovered, in seconds.
+/// The time by which it must have recovered, in seconds.
 const UNTIL: u64 = 600;
 
-/// Does a run that begins with a full queue serve 90 % of the calls of its last 50 seconds?
+/// Whether a run that begins with a full queue serves 90 % of the calls of its last 50 seconds.
 fn recovers(rule: &Rule, order: Order, load: f64, seed: u64) -> bool {
     let server = Server::Queue(Queue::new(SECOND as f64 / 10.0, 100, order));
     let mut world = World::new(rule, 1, server, seed);
@@ -21,11 +21,12 @@ fn recovers(rule: &Rule, order: Order, load: f64, seed: u64) -> bool {
 /// A policy, the server's order, the timeout in seconds, and the published share of recovered runs at each load.
 type Row = (&'static str, Rule, Order, f64, [Option<f64>; 7]);
 
-/// What is compared.
+/// The policies that are compared.
 fn rows() -> Vec<Row> {
     let five = rules::attempts(5);
     let all = |share: f64| [Some(share); 7];
-    // At 9/s, 90 % of what it can do, noise decides; published: 9 of 20 with a budget, 15 without retries or newest first.
+    // At 9/s, 90 % of the capacity, noise decides; published: 9 of 20 with a budget, 15 without retries or with newest
+    // first.
     let to_eight = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0), None];
     let expired = [Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(1.0), Some(0.6), Some(0.0)];
     let nine = [None, None, Some(0.95), Some(0.85), Some(0.65), Some(0.4), Some(0.15)];

@@ -6,7 +6,7 @@ use crate::table::{Figure, Table};
 use crate::world::{Load, Rule, World};
 use tidegate::Value::{Number, Text};
 
-/// Presets, and components beside the preset `http` whose limits are over the load.
+/// Presets, and components beside the preset `http` whose limits exceed the load.
 fn guarded() -> Vec<Rule> {
     let mut all: Vec<_> = rules::PRESETS.iter().map(|name| rules::preset(name)).collect();
     let http = || rules::preset("http");
@@ -33,7 +33,8 @@ fn guarded() -> Vec<Rule> {
     all
 }
 
-/// Calls in all: 0 refusals, 0 extra attempts, and the 99th percentile of latency within 1 % of no policy at all.
+/// Makes `calls` calls in all. Expects 0 refusals, 0 extra attempts, and a p99 latency within 1 % of that without a
+/// policy.
 pub fn harm(calls: u64) -> Table {
     let rules = guarded();
     let each = calls / rules.len() as u64;

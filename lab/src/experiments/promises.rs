@@ -1,4 +1,4 @@
-//! The figures behind the default budget (issue 14, item 3): it recovers, and what it costs.
+//! The figures behind the default budget (issue 14, item 3): that it recovers, and its cost.
 
 use crate::dice::Dice;
 use crate::experiments::e1::failing;
@@ -9,7 +9,7 @@ use crate::table::{Figure, Table};
 use crate::world::{Bound, Load, Rule, World};
 use tidegate::Verdict;
 
-/// The bound that a policy under the default budget prints.
+/// The bound that a policy with the default budget prints.
 pub const BOUND: Bound = Bound { ratio: RATIO, start: 2.0 };
 
 fn run_all(title: &str, cells: Vec<Cell>, seeds: u64, promised: bool) -> Table {
@@ -69,7 +69,7 @@ pub fn recovery(rule: &Rule, seeds: u64, promised: bool) -> Table {
     run_all(&title, grid(&rules::timed(rule.clone(), crate::recovery::TIMEOUT)), seeds, promised)
 }
 
-/// The same for clients that call less often than every 20 s: 20 s and five mean gaps after the triggers.
+/// The same for clients that call less often than every 20 s: measured 20 s plus five mean gaps after the triggers.
 pub fn slow(rule: &Rule, seeds: u64, promised: bool) -> Table {
     let title = format!(
         "Recovery of slow clients, {}: 6 triggers × {seeds} seeds, recovered within 20 s + 5 mean gaps",
@@ -78,7 +78,7 @@ pub fn slow(rule: &Rule, seeds: u64, promised: bool) -> Table {
     run_all(&title, slow_grid(&rules::timed(rule.clone(), crate::recovery::TIMEOUT)), seeds, promised)
 }
 
-/// What share of the retries that were wanted a lone client gets: 10 % failures, one call a second or fewer.
+/// The share of wanted retries that a lone client gets: 10 % failures, at most one call per second.
 pub fn lone(seeds: u64) -> Table {
     let mut table = Table::new(
         "A lone client, 10 % failures: share of the wanted retries that are paid for",
@@ -104,7 +104,7 @@ pub fn lone(seeds: u64) -> Table {
     table
 }
 
-/// Success of a warm fleet at a server with outages.
+/// Success rate of a warm fleet at a server with outages.
 fn through(rule: &Rule, clients: u32, rate: f64, outages: impl Fn(u64) -> Outages, seeds: u64) -> f64 {
     let mut success = 0.0;
     for seed in 1..=seeds {
@@ -117,8 +117,8 @@ fn through(rule: &Rule, clients: u32, rate: f64, outages: impl Fn(u64) -> Outage
     success
 }
 
-/// What the default budget costs beside the one before: success at few failures, even ones and in outages, which are 5 %
-/// of the time.
+/// The cost of the default budget compared with the previous one: success with few failures, spread evenly or in
+/// outages, which take 5 % of the time.
 pub fn cost(seeds: u64) -> Table {
     let columns = ["failures", "http", "http, window", "difference"];
     let mut table =
