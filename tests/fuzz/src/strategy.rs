@@ -40,9 +40,8 @@ fn backoff(input: &mut Input<'_>) -> Backoff {
     Backoff { growth, base: input.span(), max: input.span(), jitter }
 }
 
-/// The number of a retry. Chained delays and products cost one step per retry, so their numbers stay small, though far
-/// above what a policy can ask for.
-/// below what a policy can ask for by far.
+/// The number of a retry. Chained delays and products cost one step per retry, so their numbers stay below 4,096. A
+/// policy asks for far fewer retries.
 fn number(input: &mut Input<'_>, backoff: &Backoff) -> u32 {
     let n = input.count();
     let stepwise = matches!(backoff.growth, Growth::Exponential(_)) || backoff.jitter == Jitter::Decorrelated;

@@ -21,7 +21,7 @@ struct Desk {
     waiting: VecDeque<(u64, oneshot::Sender<Instant>)>,
 }
 
-/// How far a worker's next start may lie in the past; see [`Ticket::served`].
+/// The furthest in the past that a worker's next start may be; see [`Ticket::served`].
 const MOST_CATCH_UP: Duration = Duration::from_millis(5);
 
 impl Capacity {
@@ -49,7 +49,7 @@ impl Capacity {
         Some(Ticket { capacity: self.clone(), id, granted, end: None })
     }
 
-    /// Changes the number of workers. Busy workers above the number finish what they hold.
+    /// Changes the number of workers. Busy workers beyond the number finish their requests.
     pub(crate) fn set_workers(&self, workers: usize) {
         let mut desk = self.desk();
         if desk.workers != workers {
@@ -73,13 +73,13 @@ impl Desk {
         while self.busy < self.workers {
             let Some((_, grant)) = self.waiting.pop_front() else { return };
             self.busy += 1;
-            // A ticket that is just being dropped finds itself out of the queue and gives the worker back.
+            // A ticket that is being dropped finds that it is no longer in the queue, and releases the worker.
             let _ = grant.send(start);
         }
     }
 }
 
-/// A place in the queue, later a worker. Dropping it gives back whichever it is.
+/// A place in the queue, later a worker. Dropping it releases whichever it is.
 pub(crate) struct Ticket {
     capacity: Arc<Capacity>,
     id: u64,
@@ -88,12 +88,12 @@ pub(crate) struct Ticket {
 }
 
 impl Ticket {
-    /// Waits for a worker and holds it for `service`, which is asked for when service begins.
+    /// Waits for a worker and holds it for the time that `service` returns when service begins.
     ///
-    /// A worker's next service begins when the one before was due to end, not when its timer was heard: timers
-    /// tick in whole milliseconds, and their delays would add up to a capacity well below the scripted one.
+    /// A worker's next service begins when the one before was due to end, not when its timer fired: timers tick in
+    /// whole milliseconds, and their delays would add up to a capacity well below the scripted one.
     pub(crate) async fn served(mut self, service: impl FnOnce() -> Duration) {
-        // The sender lives in the queue until it sends, so an error cannot happen while this ticket lives.
+        // The sender stays in the queue until it sends, so an error cannot happen while this ticket exists.
         let start = (&mut self.granted).await.unwrap_or_else(|_| Instant::now());
         let end = start + service();
         self.end = Some(end);

@@ -1,4 +1,4 @@
-//! The control port: a separate listener, so that no fault reaches it and nothing on it is counted.
+//! The control port: a separate listener, which no fault affects and on which nothing is counted.
 
 use crate::script::Script;
 use crate::server::Stage;

@@ -1,4 +1,4 @@
-//! Answers that go wrong on the wire, below what an HTTP server would ever send.
+//! Answers that are broken on the wire, below the level at which an HTTP server works.
 
 use crate::script::Dist;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
@@ -17,16 +17,16 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
-/// How a connection ends once hyper has let go of it.
+/// The end of a connection after hyper has released it.
 #[derive(Debug)]
 pub(crate) struct Exit {
-    /// Written first, as it is.
+    /// Bytes that are written first, unchanged.
     pub bytes: Vec<u8>,
     /// RST instead of FIN.
     pub reset: bool,
 }
 
-/// Where a request leaves the exit for its connection: hyper passes errors on by reference only.
+/// The slot in which a request leaves the exit for its connection: hyper passes errors on by reference only.
 #[derive(Clone, Default)]
 pub(crate) struct ExitSlot(Arc<Mutex<Option<Exit>>>);
 
@@ -85,17 +85,17 @@ impl Exit {
         Self { bytes, reset }
     }
 
-    /// Ends the connection. Errors mean that the client was faster, which ends it as well.
+    /// Ends the connection. Errors mean that the client closed it first, which ends it as well.
     pub(crate) async fn play(self, mut stream: TcpStream) {
         let written = stream.write_all(&self.bytes).await;
         if self.reset {
             if written.is_ok() && !self.bytes.is_empty() {
-                // A reset overtakes what the client has not read yet on some systems.
+                // On some systems a reset overtakes data that the client has not read yet.
                 sleep(Duration::from_millis(5)).await;
             }
             let _ = SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         } else {
-            // Closing over unread bytes would send an RST behind the FIN.
+            // Closing with unread bytes would send an RST after the FIN.
             let mut rest = [0; 4096];
             while stream.try_read(&mut rest).is_ok_and(|n| n > 0) {}
             let _ = stream.shutdown().await;
@@ -162,7 +162,7 @@ impl Body for AnswerBody {
     }
 }
 
-/// Sleeps, unless there is nothing to sleep: a timer costs at least a millisecond.
+/// Sleeps unless the span is zero, because a timer costs at least a millisecond.
 pub(crate) async fn pause(span: Duration) {
     if !span.is_zero() {
         sleep_until(Instant::now() + span).await;

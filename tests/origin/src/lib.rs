@@ -1,9 +1,9 @@
 //! A scriptable faulty HTTP/1.1 server.
 //!
-//! Capacity that queues, slows down and overflows; latency, errors, outages, bad `Retry-After`, refused and reset
-//! connections, truncated and slow bodies; and a count of everything that arrived. One JSON script says what happens
-//! when; README.md documents it. Tests in Rust embed an [`Origin`]; every other language runs the binary
-//! `tidegate-origin` and speaks to its control port.
+//! It can simulate capacity that queues, slows down and overflows; latency, errors, outages, bad `Retry-After`, refused
+//! and reset connections, truncated and slow bodies; and it counts everything that arrived. One JSON script defines the
+//! behaviour over time; README.md documents it. Tests in Rust embed an [`Origin`]; every other language runs the binary
+//! `tidegate-origin` and uses its control port.
 //!
 //! ```
 //! use tidegate_origin::{Options, Origin, Script};

@@ -1,4 +1,4 @@
-//! `tidegate-origin`: the origin as a process, for hosts that are not Rust.
+//! `tidegate-origin`: the origin as a process, for hosts in other languages.
 
 #![forbid(unsafe_code)]
 
@@ -48,7 +48,7 @@ fn run(options: Options) -> Result<(), String> {
     writeln!(out, "{ready}")
         .and_then(|()| out.flush())
         .map_err(|error| format!("nobody reads my address: {error}"))?;
-    // A parent that dies closes this pipe, however it dies; so the origin never outlives its test.
+    // The pipe closes when the parent dies for any reason, so the origin never outlives its test.
     let mut sink = [0; 1024];
     while io::stdin().read(&mut sink).is_ok_and(|n| n > 0) {}
     Ok(())

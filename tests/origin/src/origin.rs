@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-/// How to start an [`Origin`].
+/// Options for starting an [`Origin`].
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The data port; 0 takes a free one.
@@ -21,7 +21,7 @@ pub struct Options {
     pub control_port: u16,
     /// The first script.
     pub script: Script,
-    /// Threads of its own that the origin runs on.
+    /// Threads of the origin's own runtime.
     pub threads: usize,
 }
 
@@ -32,10 +32,10 @@ impl Default for Options {
     }
 }
 
-/// A running origin. It ends when dropped.
+/// A running origin. Dropping it ends it.
 ///
-/// It has a runtime of its own, so that a test may use it from synchronous code, from any runtime, and with that
-/// runtime's clock stopped. The calls below block for well under a millisecond.
+/// It has its own runtime, so a test may use it from synchronous code, from any runtime, and with that runtime's clock
+/// paused. The methods below block for well under a millisecond.
 pub struct Origin {
     stage: Arc<Stage>,
     data: SocketAddr,
@@ -44,7 +44,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Takes both ports on 127.0.0.1 and starts to serve. On return the first script is in force.
+    /// Binds both ports on 127.0.0.1 and starts to serve. On return the first script is in force.
     pub fn start(options: Options) -> io::Result<Self> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(options.threads.max(1))
@@ -87,13 +87,13 @@ impl Origin {
         self.control
     }
 
-    /// As `PUT /script`: replaces behaviour, counters, clock and seed. On return it is in force.
+    /// Does what `PUT /script` does: replaces behaviour, counters, clock and seed. On return the script is in force.
     pub fn play(&self, script: Script) -> io::Result<()> {
         let stage = self.stage.clone();
         self.wait(async move { stage.play(Some(script)).await })
     }
 
-    /// As `POST /reset`: the same script from its beginning.
+    /// Does what `POST /reset` does: starts the same script from its beginning.
     pub fn reset(&self) -> io::Result<()> {
         let stage = self.stage.clone();
         self.wait(async move { stage.play(None).await })
@@ -109,7 +109,7 @@ impl Origin {
         self.stage.run().ledger.log()
     }
 
-    /// As `GET /series?bucket=width`: the width that was possible, in seconds, and the buckets.
+    /// As `GET /series?bucket=width`: the actual width in seconds, and the buckets.
     pub fn series(&self, width: f64) -> (f64, Vec<Bucket>) {
         self.stage.run().ledger.series(width)
     }
@@ -130,7 +130,7 @@ impl Origin {
 impl Drop for Origin {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background(); // the waiting kind panics when dropped inside another runtime
+            runtime.shutdown_background(); // a blocking shutdown panics inside another runtime
         }
     }
 }

@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Answers requests.
 
 use crate::capacity::Ticket;
 use crate::fault::{AnswerBody, Ended, Exit, ExitSlot, SlowBody, pause};
@@ -48,7 +48,7 @@ pub(crate) async fn respond(
     finish(&response, headers, body, plan.seed, pending, &exit).await
 }
 
-/// More of an echoed body is cut off; a test that needs more wants a real server.
+/// A longer echoed body is cut off; a test that needs more needs a real server.
 const MOST_ECHO: usize = 64 * 1024 * 1024;
 const KEPT: usize = 4096;
 
@@ -65,7 +65,8 @@ async fn read(mut body: Incoming, keep_all: bool) -> Option<(u64, Bytes)> {
     Some((length, Bytes::from(kept)))
 }
 
-/// Waits for a worker and its work if the answer needs one; the answer, or the one of a full queue, with its delay.
+/// Waits for a worker and its work if the answer needs one. Returns the answer, or that of a full queue, with its
+/// delay.
 async fn through_capacity(run: &Arc<Run>, plan: &Plan) -> (Arc<Response>, Duration) {
     let scripted = (plan.response.clone(), plan.delay);
     let (Some(capacity), Some(script)) = (&run.capacity, &run.script.capacity) else { return scripted };
@@ -77,7 +78,7 @@ async fn through_capacity(run: &Arc<Run>, plan: &Plan) -> (Arc<Response>, Durati
     if script.notices_disconnect {
         work.await;
     } else {
-        // In a task of its own, so that it goes on when hyper drops us because the client has left.
+        // In a separate task, so that the work continues when hyper drops this future because the client has left.
         let (done, when_done) = oneshot::channel();
         tokio::spawn(async move {
             work.await;

@@ -1,4 +1,4 @@
-//! One run of a script: its clock, its randomness, its counters, and the decision what to answer.
+//! One run of a script: its clock, its randomness, its counters, and its decisions about answers.
 
 use crate::capacity::Capacity;
 use crate::script::{Dist, Response, Script, unit};
@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A script being played. A new script, or a reset, begins a new run; requests end in the run they arrived in, so
-/// that leftovers of one test are not counted in the next.
+/// A script being played. A new script, or a reset, begins a new run. Requests end in the run in which they arrived, so
+/// requests left over from one test are not counted in the next.
 pub(crate) struct Run {
     pub id: u64,
     pub script: Arc<Script>,
@@ -26,19 +26,19 @@ struct Dice {
     answered_by_rule: Vec<u64>,
 }
 
-/// What to do with one request.
+/// The decision about one request.
 pub(crate) enum Decision {
-    /// The origin is down; a request came on an old connection.
+    /// The origin is down; the request came on an old connection.
     Refuse,
     Answer(Plan),
 }
 
-/// An answer with its draws. All draws of a request are made together when it arrives, so that a script's faults
-/// depend on the order of arrivals only, not on how requests interleave later.
+/// An answer with its random draws. All draws of a request are made together when it arrives, so a script's faults
+/// depend only on the order of arrivals, not on how requests interleave later.
 pub(crate) struct Plan {
     pub response: Arc<Response>,
     pub delay: Duration,
-    /// Before the phase's factor, which is read when service begins.
+    /// The service time before the phase's factor, which is read when service begins.
     pub service: Duration,
     pub when_full_delay: Duration,
     /// Seeds the pauses of a slow body.
@@ -60,7 +60,8 @@ impl Run {
         Self { id, script, ledger, capacity, dice: Mutex::new(dice) }
     }
 
-    /// Enters a request into the ledger and decides on it, both under one lock: the log is in the order of the draws.
+    /// Enters a request into the ledger and decides on it, both under one lock, so that the log has the order of the
+    /// draws.
     pub(crate) fn arrive<B>(&self, request: &Request<B>, connection: u64) -> (Pending, Decision) {
         let mut dice = self.dice.lock().unwrap_or_else(PoisonError::into_inner);
         let method = request.method();
@@ -70,7 +71,7 @@ impl Run {
         (pending, self.decide(&mut dice, method, uri.path()))
     }
 
-    /// How much slower service is now.
+    /// The factor by which service is slower now.
     pub(crate) fn service_factor(&self) -> f64 {
         self.script.at(self.ledger.t()).service_factor
     }

@@ -1,4 +1,4 @@
-//! What the origin does: the script, its types and its validation.
+//! The script of the origin's behaviour: its types and its validation.
 
 mod dist;
 pub(crate) mod read;
@@ -25,7 +25,7 @@ pub struct Script {
     pub(crate) rules: Vec<Rule>,
     pub(crate) sequences: HashMap<String, Vec<Arc<Response>>>,
     pub(crate) default: Arc<Response>,
-    /// The answer of `error_rate` where a phase names none.
+    /// The answer of `error_rate` if a phase names none.
     pub(crate) plain_error: Arc<Response>,
 }
 
@@ -64,7 +64,7 @@ impl Script {
         })
     }
 
-    /// What the phases make of the world at `t`. Where phases overlap, the later one in the list wins, key by key.
+    /// The combined effect of the phases at `t`. Where phases overlap, the later one in the list wins, key by key.
     pub(crate) fn at(&self, t: f64) -> Weather {
         let mut now = Weather {
             workers: self.capacity.as_ref().map_or(0, |capacity| capacity.workers),
@@ -93,7 +93,7 @@ impl Script {
 }
 
 impl Default for Script {
-    /// The script `{}`: always 200 with a small body, at once.
+    /// The script `{}`: answers 200 with a small body at once.
     fn default() -> Self {
         Self::from_value(&Value::Object(serde_json::Map::new())).expect("the empty script is valid")
     }
@@ -109,7 +109,7 @@ pub(crate) struct CapacityPlan {
     pub notices_disconnect: bool,
 }
 
-/// One entry of `phases`: `None` leaves a thing as it is.
+/// One entry of `phases`: `None` leaves a setting unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Phase {
     from: f64,
@@ -145,7 +145,7 @@ pub(crate) struct Rule {
 }
 
 impl Rule {
-    /// All conditions but `first` and `probability`, which need the state of a run.
+    /// All conditions except `first` and `probability`, which need the state of a run.
     pub(crate) fn matches(&self, method: &Method, path: &str, t: f64) -> bool {
         self.from <= t
             && t < self.until

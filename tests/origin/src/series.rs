@@ -3,7 +3,7 @@
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// What happened in one bucket of time.
+/// Counts of one bucket of time.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Bucket {
     /// Its beginning, in seconds since the script began.
@@ -14,7 +14,7 @@ pub struct Bucket {
     pub ok: u64,
     /// Answers from 400 on, by status.
     pub errors: BTreeMap<u16, u64>,
-    /// Answers that went wrong on the wire, by fault.
+    /// Answers broken on the wire, by fault.
     pub faults: BTreeMap<&'static str, u64>,
     /// The most that were in service at once.
     pub max_in_service: usize,
@@ -60,7 +60,7 @@ impl Default for Series {
 }
 
 impl Series {
-    /// The bucket of `t`. Buckets that nothing touched keep the levels of the queue.
+    /// The bucket of `t`. Buckets without changes keep the levels of the queue.
     pub(crate) fn at(&mut self, t: f64) -> &mut Bucket {
         let unit = (t / FINEST) as u64;
         while unit / self.width >= MOST_BUCKETS as u64 {
@@ -86,11 +86,11 @@ impl Series {
         (self.in_service, self.queued) = (in_service, queued);
     }
 
-    /// All buckets up to `t`, merged to the next possible width from `width` seconds on; and that width.
+    /// All buckets up to `t`, merged to the smallest possible width of at least `width` seconds; and that width.
     pub(crate) fn grouped(&mut self, t: f64, width: f64) -> (f64, Vec<Bucket>) {
         self.at(t);
         let own = self.width as f64 * FINEST;
-        // Less a hair, because 0.3 / 0.1 is a little less or more than 3 in binary.
+        // Slightly less, because in binary 0.3 / 0.1 is slightly less or more than 3.
         let group = ((width / own) - 1e-9).ceil().max(1.0) as usize;
         (own * group as f64, merge(&self.buckets, group))
     }

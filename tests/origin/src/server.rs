@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// What the data port, the control port and the embedding program share.
+/// State shared by the data port, the control port and the embedding program.
 pub(crate) struct Stage {
     run: watch::Sender<Arc<Run>>,
     /// The run whose listener state is in force.
@@ -46,7 +46,8 @@ impl Stage {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Begins a new run, of `script` or of the one before, and waits until the port is open or closed as it says.
+    /// Begins a new run, of `script` or of the previous script, and waits until the port is open or closed as the
+    /// script says.
     pub(crate) async fn play(&self, script: Option<Script>) {
         let mut id = 0;
         self.run.send_modify(|run| {
@@ -58,16 +59,16 @@ impl Stage {
 
     /// Waits until the run `id`, or a later one, is in force.
     pub(crate) async fn settled(&self, id: u64) {
-        // Fails only if the sender is gone, and that is `self`.
+        // Fails only if the sender is gone, but `self` owns it.
         let _ = self.in_force.subscribe().wait_for(|in_force| *in_force >= id).await;
     }
 }
 
-/// A port on 127.0.0.1 that is ours also while nothing listens on it.
+/// A port on 127.0.0.1 that stays reserved while nothing listens on it.
 pub(crate) struct Port {
     pub address: SocketAddr,
-    /// Bound and never listening: connecting is refused, and nobody else (a client's own ephemeral port, say) gets
-    /// the number. Only Linux allows a listener beside it.
+    /// Bound and never listening: connections are refused, and no other socket (such as a client's own ephemeral port)
+    /// gets the number. Only Linux allows a listener beside it.
     #[cfg(target_os = "linux")]
     _guard: Socket,
 }
@@ -82,7 +83,7 @@ impl Port {
             #[cfg(target_os = "linux")]
             _guard: guard,
         };
-        drop(port.listen()?); // a port that somebody else listens on is told now
+        drop(port.listen()?); // fails now if another program listens on the port
         Ok(port)
     }
 
@@ -101,7 +102,7 @@ fn bind(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Runs the data port for ever: accepts, and follows the phases of whatever run is in force.
+/// Runs the data port for ever: accepts connections, and follows the phases of the run in force.
 pub(crate) async fn conduct(stage: Arc<Stage>, port: Port) {
     let mut runs = stage.run.subscribe();
     let mut listener = None;
@@ -116,7 +117,7 @@ pub(crate) async fn conduct(stage: Arc<Stage>, port: Port) {
             listener = None;
         } else if listener.is_none() {
             let Ok(opened) = port.listen().and_then(TcpListener::from_std) else {
-                sleep(Duration::from_millis(20)).await; // out of descriptors; trying on is all one can do
+                sleep(Duration::from_millis(20)).await; // out of descriptors; try again
                 continue;
             };
             listener = Some(opened);
@@ -130,7 +131,7 @@ pub(crate) async fn conduct(stage: Arc<Stage>, port: Port) {
                         run.ledger.accepted();
                         tokio::spawn(serve(stage.clone(), stream));
                     }
-                    // Out of descriptors, or the client is gone again.
+                    // Out of descriptors, or the client has disconnected.
                     Err(_) => sleep(Duration::from_millis(5)).await,
                 },
                 _ = runs.changed() => break,
@@ -162,10 +163,10 @@ async fn serve(stage: Arc<Stage>, stream: TcpStream) {
     let exit = ExitSlot::default();
     let service = service_fn(|request| Box::pin(respond(stage.run(), number, exit.clone(), request)));
     let mut http = http1::Builder::new();
-    http.header_read_timeout(None); // idle connections stay open; a client's pool is tested, not the origin's patience
+    http.header_read_timeout(None); // idle connections stay open: tests use them to check clients' pools
     let mut connection = http.serve_connection(TokioIo::new(stream), service);
-    // The error says that the client left or that the script ends this connection. Either way what remains to be
-    // done, if anything, lies in `exit`.
+    // The error means that the client left or that the script ends this connection. In both cases `exit` holds the
+    // remaining work, if there is any.
     let _ = poll_fn(|cx| connection.poll_without_shutdown(cx)).await;
     let stream = connection.into_parts().io.into_inner();
     if let Some(exit) = exit.take() {

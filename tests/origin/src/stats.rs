@@ -14,17 +14,17 @@ pub struct Stats {
     pub t: f64,
     /// Requests whose head arrived.
     pub requests: u64,
-    /// Requests not yet answered, and whose client is still there.
+    /// Requests not yet answered whose client is still connected.
     pub in_flight: u64,
-    /// Whole answers handed to the connection, by status.
+    /// Complete answers handed to the connection, by status.
     pub by_status: BTreeMap<u16, u64>,
-    /// Answers that went wrong on the wire, by fault; `refused` is a request on an old connection in a refuse phase.
+    /// Answers broken on the wire, by fault; `refused` is a request on an old connection in a refuse phase.
     pub by_fault: BTreeMap<&'static str, u64>,
     /// Requests by path without query; from 1,000 different paths on, the rest is counted as `(other)`.
     pub by_path: BTreeMap<String, u64>,
     /// Connections accepted.
     pub connections_accepted: u64,
-    /// Connections open now, also those from before the script began.
+    /// Connections open now, including those from before the script began.
     pub connections_open: u64,
     /// Requests that a worker of `capacity` works on now.
     pub in_service: usize,
@@ -40,7 +40,7 @@ pub struct Stats {
     pub body_bytes: u64,
 }
 
-/// One request as it was received, and what became of it.
+/// One request as it was received, and its result.
 #[derive(Debug, Clone, Serialize)]
 pub struct Entry {
     /// Counts requests since the script began, from 0.
@@ -59,7 +59,7 @@ pub struct Entry {
     pub body: String,
     /// Number of the connection, unique in the life of this origin.
     pub connection: u64,
-    /// The status sent, also where a fault came after the head; `None` before an answer.
+    /// The status sent, also if a fault followed the head; `None` before an answer.
     pub status: Option<u16>,
     /// The fault's name, if the answer was one.
     pub fault: Option<&'static str>,
@@ -84,7 +84,7 @@ struct Books {
 
 const LOG_LENGTH: usize = 10_000;
 const MOST_PATHS: usize = 1_000;
-/// How much of a body is kept as text.
+/// The number of bytes of a body that are kept as text.
 const BODY_KEPT: usize = 4096;
 
 impl Ledger {
@@ -105,7 +105,7 @@ impl Ledger {
         self.books().stats.connections_accepted += 1;
     }
 
-    /// Enters a request; whoever drops the answer unanswered says that the client has left.
+    /// Enters a request; dropping the answer unanswered records that the client has left.
     pub(crate) fn received(
         self: &Arc<Self>,
         method: &str,
@@ -153,7 +153,7 @@ impl Ledger {
         Pending { ledger: self.clone(), seq, open: true }
     }
 
-    /// The queue's levels after a change. Called under the queue's lock, so that levels arrive in order.
+    /// Records the queue's levels after a change. Called under the queue's lock, so that levels arrive in order.
     pub(crate) fn levels(&self, in_service: usize, queued: usize) {
         let mut books = self.books();
         let t = self.t();
@@ -172,7 +172,7 @@ impl Ledger {
         self.books().log.iter().cloned().collect()
     }
 
-    /// The series in buckets of at least `width` seconds, with the width that was possible.
+    /// The series in buckets of at least `width` seconds, with the actual width.
     pub(crate) fn series(&self, width: f64) -> (f64, Vec<Bucket>) {
         let mut books = self.books();
         let t = self.t();
@@ -208,17 +208,17 @@ impl Pending {
         }
     }
 
-    /// A whole answer was handed to the connection.
+    /// Records that a complete answer was handed to the connection.
     pub(crate) fn answered(mut self, status: u16) {
         self.close(Some(status), None);
     }
 
-    /// A fault ends the request; `status` if its head was sent.
+    /// Records that a fault ends the request; `status` if its head was sent.
     pub(crate) fn faulted(mut self, fault: &'static str, status: Option<u16>) {
         self.close(status, Some(fault));
     }
 
-    /// The fault `hang` begins: counted at once, while the request stays in flight.
+    /// Records that the fault `hang` begins: it is counted at once, while the request stays in flight.
     pub(crate) fn hangs(&self, fault: &'static str) {
         let mut books = self.ledger.books();
         let t = self.ledger.t();

@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::Rng;
 use std::time::Duration;
 
-/// How long something takes, drawn anew each time.
+/// A duration that is drawn again each time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dist {
     shape: Shape,
@@ -22,7 +22,7 @@ enum Shape {
     Pareto { min_ms: f64, alpha: f64 },
 }
 
-/// A day: longer than any test, short enough for every arithmetic.
+/// A day: longer than any test, and short enough for all arithmetic.
 const LONGEST_MS: f64 = 86_400_000.0;
 
 impl Dist {

@@ -1,16 +1,16 @@
-//! Reading JSON so that every mistake is one sentence: the key, its value, the rule.
+//! Reads JSON so that every mistake is reported in one sentence: the key, its value, the rule.
 
 use serde_json::{Map, Value};
 use std::fmt;
 
-/// Why a script was not accepted.
+/// The reason why a script was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptError {
-    /// Where in the script, such as `phases[0].error_rate`; empty for the script as a whole.
+    /// The place in the script, such as `phases[0].error_rate`; empty for the script as a whole.
     pub key: String,
-    /// What stands there, as JSON, shortened.
+    /// The value there, as JSON, shortened.
     pub value: String,
-    /// What would be allowed.
+    /// The allowed values.
     pub rule: String,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Item<'a> {
         refuse(&self.key, self.value, rule)
     }
 
-    /// This value as an object with no keys but `known`.
+    /// This value as an object with no keys except `known`.
     pub(crate) fn object(&self, known: &[&str]) -> Result<Object<'a>, ScriptError> {
         let Value::Object(map) = self.value else { return Err(self.refuse("must be an object")) };
         let object = Object { key: self.key.clone(), map };

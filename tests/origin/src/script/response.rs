@@ -20,7 +20,7 @@ pub struct Response {
     pub(crate) fault: Option<Fault>,
 }
 
-/// How an answer goes wrong on the wire.
+/// A fault of an answer on the wire.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fault {
     /// RST before any byte.
@@ -29,7 +29,7 @@ pub enum Fault {
     Close,
     /// The head with its Content-Length, then RST.
     ResetAfterHeaders,
-    /// Content-Length promised, half of it sent, then FIN.
+    /// A Content-Length is promised, half of it is sent, then FIN.
     Truncate,
     /// The whole body, a few bytes at a time.
     SlowBody {
@@ -81,7 +81,7 @@ const KEYS: [&str; 12] = [
     "echo",
 ];
 
-/// Ten years, which keeps every date inside what IMF-fixdate can say.
+/// Ten years, which keeps every date inside the range of IMF-fixdate.
 const FARTHEST_DATE_S: f64 = 315_360_000.0;
 
 impl Response {

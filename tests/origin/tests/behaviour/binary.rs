@@ -1,4 +1,4 @@
-//! The process: one line of JSON, and an end with its parent.
+//! The process: it prints one line of JSON, and ends with its parent.
 
 use crate::client::{Client, eventually};
 use serde_json::Value;

@@ -11,7 +11,7 @@ fn with(workers: usize, queue: usize, service: u64, notices_disconnect: bool) ->
                         "notices_disconnect": notices_disconnect}})
 }
 
-/// Sends `n` requests on connections of their own, each only after the one before is in.
+/// Sends `n` requests on separate connections, each after the one before has arrived.
 fn lined_up(origin: &Origin, n: usize) -> Vec<crate::client::Client> {
     let before = origin.stats();
     let mut clients = Vec::new();

@@ -1,4 +1,4 @@
-//! A client that hides nothing: it shows the bytes that came and how the connection ended.
+//! A transparent client: it shows the bytes that arrived and how the connection ended.
 
 use serde_json::Value;
 use std::io::{self, Read, Write};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 use tidegate_origin::{Options, Origin, Script};
 
-/// Longer than anything here takes, so that a hang fails a test instead of stopping it.
+/// Longer than any operation here, so that a hang fails a test instead of stopping it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub fn origin(script: &Value) -> Origin {
@@ -57,7 +57,7 @@ impl Client {
         self.stream.write_all(text.as_bytes()).expect("the origin reads");
     }
 
-    /// What arrives in the next `span`, which passes whole.
+    /// The bytes that arrive in the next `span`, which always passes completely.
     pub fn whatever_comes_within(&mut self, span: Duration) -> Vec<u8> {
         std::thread::sleep(span);
         self.stream.set_nonblocking(true).expect("a live socket");
@@ -89,7 +89,7 @@ impl Client {
         Ok(Reply { status: status.parse().expect("a status"), headers, body })
     }
 
-    /// Everything until the end of the connection, and which end it was.
+    /// All bytes until the end of the connection, and how it ended.
     pub fn rest(&mut self) -> (Vec<u8>, End) {
         loop {
             match self.more() {
@@ -105,7 +105,7 @@ impl Client {
         }
     }
 
-    /// What the socket has to say some time after the end: a reset that followed the FIN, for one.
+    /// The socket's error some time after the end, such as a reset that followed the FIN.
     pub fn afterwards(&self) -> Option<io::Error> {
         std::thread::sleep(Duration::from_millis(50));
         self.stream.take_error().expect("a live socket")
@@ -122,19 +122,19 @@ impl Client {
     }
 }
 
-/// A connection with one request sent.
+/// A connection on which one request has been sent.
 pub fn asked(origin: &Origin, path: &str) -> Client {
     let mut client = Client::connect(origin.address()).expect("the origin listens");
     client.send("GET", path, "", b"");
     client
 }
 
-/// One request on a connection of its own.
+/// Sends one request on a new connection.
 pub fn get(origin: &Origin, path: &str) -> Reply {
     asked(origin, path).reply().expect("a whole answer")
 }
 
-/// One request to the control port.
+/// Sends one request to the control port.
 pub fn control(origin: &Origin, method: &str, path: &str, body: &str) -> (u16, Value) {
     let mut client = Client::connect(origin.control_address()).expect("the control port listens");
     client.send(method, path, "", body.as_bytes());

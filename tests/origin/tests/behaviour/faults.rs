@@ -1,4 +1,4 @@
-//! Each fault as a client sees it.
+//! Each fault as a client observes it.
 
 use crate::client::{Client, End, asked, eventually, get, origin};
 use serde_json::{Value, json};

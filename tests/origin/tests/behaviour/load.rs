@@ -1,4 +1,4 @@
-//! Many connections at once, and no request lost from the books.
+//! Many connections at once, with every request counted.
 
 use crate::client::{Client, asked, origin};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The origin as its clients see it: every behaviour observed through real sockets.
+//! The origin as its clients observe it: every behaviour through real sockets.
 
 mod answers;
 mod binary;

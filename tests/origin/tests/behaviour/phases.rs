@@ -1,4 +1,4 @@
-//! What changes with the script's clock.
+//! Behaviour that changes with the script's clock.
 
 use crate::client::{Client, End, asked, control, eventually, get, origin};
 use serde_json::json;
