@@ -5,12 +5,12 @@ use crate::policy::Policy;
 use crate::retry::Hints;
 use crate::time::WallTime;
 
-/// The head of an HTTP answer, as classification needs it.
+/// The head of an HTTP answer, for classification.
 #[derive(Clone, Copy, Debug)]
 pub struct HttpFailure<'a> {
     /// Its status.
     pub status: u16,
-    /// Its headers; only those that say when to come back are looked at.
+    /// Its headers; only those that say when to retry are read.
     pub headers: &'a [(&'a [u8], &'a [u8])],
 }
 
@@ -24,8 +24,8 @@ pub const fn class_of_status(status: u16) -> Class {
     }
 }
 
-/// The outcome of an answer under a policy. A status that the policy does not list is not retried, whatever its class;
-/// the server's own word (`x-should-retry`) stands above the list.
+/// The outcome of an answer under a policy. A status outside the policy's list is not retried, whatever its class.
+/// The server's own opinion (`x-should-retry`) overrides the list.
 pub(crate) fn classify(policy: &Policy, failure: &HttpFailure<'_>, wall: WallTime) -> Outcome {
     let class = class_of_status(failure.status);
     if class == Class::Ok {
@@ -48,12 +48,12 @@ pub const METHODS: &[&str] = &["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "QUERY
 pub(crate) struct Methods(u16);
 
 impl Methods {
-    /// The set with one more; a name that is not known changes nothing.
+    /// Adds a method to the set; an unknown name changes nothing.
     pub(crate) fn with(self, name: &str) -> Self {
         Self(self.0 | Self::bit(name))
     }
 
-    /// Is this method in the set? Methods are case-sensitive (RFC 9110, 9.1).
+    /// Whether this method is in the set. Methods are case-sensitive (RFC 9110, 9.1).
     pub(crate) fn contains(self, name: &str) -> bool {
         self.0 & Self::bit(name) != 0
     }

@@ -1,16 +1,16 @@
-//! Debts: what a component has spent and not yet earned back, in a form that outlives the component.
+//! Debts: what a component has spent and not earned back yet, in a form that outlives the component.
 
 use crate::limit::RateSettings;
 use crate::retry::BudgetSettings;
 use crate::time::{Duration, Time};
 
-/// What a component owes. A larger amount and a later end are the stricter debt, so the greater of both fields of two
-/// debts is a debt that satisfies either.
+/// Debt of a component. A larger amount and a later end are stricter, so the greater of both fields of two debts is a
+/// debt that satisfies both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Debt {
-    /// In the component's own unit; 0 is no debt.
+    /// Amount in the component's own unit; 0 means no debt.
     pub amount: u64,
-    /// When time alone has paid it; [`Time::NEVER`] where only successes do.
+    /// When time alone has paid the debt; [`Time::NEVER`] if only successes pay it.
     pub until: Time,
 }
 
@@ -26,7 +26,7 @@ impl Debt {
         self.amount > 0 && self.until > now
     }
 
-    /// The debt that satisfies both; one that has been paid does not count.
+    /// The debt that satisfies both; a paid debt does not count.
     #[must_use]
     pub fn with(self, other: Self, now: Time) -> Self {
         if !self.is_owed(now) {
@@ -39,21 +39,21 @@ impl Debt {
     }
 }
 
-/// What the numbers of debts mean: the settings that they were written under.
+/// Meaning of a debt's numbers: the settings under which they were written.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Unit {
-    /// Tokens, as the time that paying them takes at this rate.
+    /// Tokens, as the time to refill them at this rate.
     Rate(RateSettings),
     /// Retries of a window of this length.
     Window(Duration),
     /// The amounts of a budget of this kind.
     Budget(&'static str),
-    /// No debt, but a mark.
+    /// Not a debt, but a mark.
     Mark,
 }
 
 impl Unit {
-    /// What the debts of such a budget are counted in. A share has none that outlives its calls.
+    /// Unit of the debts of such a budget. A share has no debt that outlives its calls.
     pub fn of(budget: &BudgetSettings) -> Option<Self> {
         match budget {
             BudgetSettings::Share(_) => None,

@@ -1,7 +1,7 @@
 //! The fleet: state that many processes share through Redis or Valkey (semantics 10).
 //!
-//! The engine writes whole commands and reads whole replies; a host carries them on the client library that its users
-//! already have. It knows neither scripts nor keys, repeats nothing, and parses nothing:
+//! The engine writes complete commands and parses complete replies. A host carries them on the client library that
+//! its users already have. The host needs no knowledge of scripts or keys, repeats no command, and parses nothing:
 //!
 //! 1. [`Engine::attach_store`](crate::Engine::attach_store), once, before the first policy that says `store = "fleet"`.
 //! 2. Whenever a step's flags say `commands`: [`Engine::take_commands`](crate::Engine::take_commands), under the lock of
@@ -19,7 +19,7 @@ pub use scripts::{BREAKER, DIGEST, MOST_ITEMS, PROLOGUE, RATE, SCRIPTS, SLOTS, S
 
 use crate::time::Duration;
 
-/// Names a command, from 1 on. The first answer to it counts; later ones, and ids that name nothing, change nothing.
+/// Id of a command, from 1 on. The first answer to it counts; later ones, and unknown ids, change nothing.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CommandId(u64);
 
@@ -33,19 +33,19 @@ impl CommandId {
         self.0
     }
 
-    /// The id that a host gives back. Any number is safe: one that names nothing changes nothing.
+    /// The id for a host's number. Any number is safe: an unknown one changes nothing.
     pub const fn from_word(word: u64) -> Self {
         Self(word & ((1 << 53) - 1))
     }
 }
 
-/// What the store can do.
+/// Capabilities of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StoreKind {
     /// Redis 5 or newer, or Valkey: it runs scripts (`EVALSHA`, `EVAL`).
     Lua,
-    /// A service that forbids scripts: plain commands only. Rates are kept in windows and breakers as keys with an end; a quorum,
-    /// bulkheads and latencies of the fleet's are refused.
+    /// A service that forbids scripts: plain commands only. Rates are kept in windows, and breakers as keys with an
+    /// expiry. The engine rejects a quorum, and bulkheads and latencies of the fleet.
     Plain,
 }
 
@@ -62,32 +62,31 @@ impl StoreKind {
     }
 }
 
-/// One command for the store, whole.
+/// One complete command for the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoreCommand {
-    /// What its answer is given back under.
+    /// Id to return with its answer.
     pub id: CommandId,
     /// The command's name and its arguments, as they go over the wire.
     pub words: Vec<Vec<u8>>,
-    /// The place in `words` of the key that a cluster routes by. All keys of a command are in one slot.
+    /// Index in `words` of the key by which a cluster routes. All keys of a command are in one slot.
     pub key: u8,
-    /// How long its answer is waited for; after that it is [`Reply::Lost`].
+    /// Timeout for its answer; after that the result is [`Reply::Lost`].
     pub within: Duration,
 }
 
-/// What came of a command.
+/// Result of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reply<'a> {
-    /// The store's answer: a bulk string as it came, an integer as its decimal text, nil as no bytes.
+    /// The store's answer: a bulk string unchanged, an integer as its decimal text, nil as no bytes.
     Bytes(&'a [u8]),
-    /// The store's error, its text without the sign of the protocol: `NOSCRIPT No matching script`.
+    /// The store's error: its text without the protocol's sign: `NOSCRIPT No matching script`.
     Error(&'a [u8]),
-    /// No answer: out of time, connection refused or broken, client closed. Whether the command was carried out is not
-    /// known.
+    /// No answer: timeout, connection refused or broken, client closed. Whether the command was executed is unknown.
     Lost,
 }
 
-/// A reply that can be kept, for the journal.
+/// An owned reply, for the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // as `Reply`
 pub enum KeptReply {
@@ -107,7 +106,7 @@ impl From<Reply<'_>> for KeptReply {
 }
 
 impl KeptReply {
-    /// The reply as the engine takes it.
+    /// The reply in the form that the engine takes.
     pub fn as_reply(&self) -> Reply<'_> {
         match self {
             Self::Bytes(bytes) => Reply::Bytes(bytes),

@@ -1,16 +1,16 @@
-//! What only the full engine has.
+//! Parts that only the full engine has.
 //!
-//! A page that wants retries should not load what it never asks for, so the npm package has this crate a second time,
-//! compiled with `--cfg tidegate_small` (`docs/adr/0025-one-import.md`). That is no feature: nobody's dependency can turn
-//! it on. The source is the same and is checked the same; the parts that a small engine lacks are of types without values,
-//! and the compiler drops whatever would need one.
+//! A web page that needs retries should not load unused code. So the npm package contains this crate a second time,
+//! compiled with `--cfg tidegate_small` (`docs/adr/0025-one-import.md`). This is not a cargo feature, so no
+//! dependency can enable it. Source and checks are the same. The types of parts that a small engine lacks are
+//! uninhabited, so the compiler removes their code.
 
 #[cfg(not(tidegate_small))]
 pub(crate) use here::{Full, Name, Part, Rare};
 #[cfg(tidegate_small)]
 pub(crate) use not_here::{Full, Name, Part, Rare};
 
-/// Is this the full engine?
+/// Whether this is the full engine.
 pub(crate) const FULL: bool = !cfg!(tidegate_small);
 
 #[cfg(not(tidegate_small))]
@@ -18,7 +18,7 @@ mod here {
     use core::ops::{Deref, DerefMut};
     use std::sync::Arc;
 
-    /// Says that this is the full engine: what only that has can be made where there is one of these.
+    /// Proof that this is the full engine; needed to create parts that only the full engine has.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Full;
 
@@ -30,7 +30,7 @@ mod here {
         }
     }
 
-    /// Something that only the full engine has.
+    /// A part that only the full engine has.
     #[derive(Clone, Copy, PartialEq, Debug)]
     pub(crate) struct Rare<T>(T);
 
@@ -40,7 +40,7 @@ mod here {
             Self(it)
         }
 
-        /// Where there is one of these, the engine is the full one.
+        /// Proof that this is the full engine, because this value exists.
         #[inline]
         #[allow(clippy::unused_self)]
         pub const fn full(&self) -> Full {
@@ -48,7 +48,7 @@ mod here {
         }
     }
 
-    /// The same in a place of its own.
+    /// The same in a heap allocation of its own.
     #[derive(Clone, Debug)]
     pub(crate) struct Part<T>(Box<T>);
 
@@ -59,7 +59,7 @@ mod here {
         }
     }
 
-    /// A name that a policy's author chose, of a pool or of a kind of failure.
+    /// A name chosen by a policy's author, for a pool or a kind of failure.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub(crate) struct Name(Arc<str>);
 
@@ -110,7 +110,8 @@ mod here {
     }
 }
 
-/// The same without values. They have no size either: only then does the compiler see that an `Option` of one is `None`.
+/// The same types, uninhabited. They also have no size: only then does the compiler see that an `Option` of one is
+/// `None`.
 #[cfg(tidegate_small)]
 mod not_here {
     use core::marker::PhantomData;

@@ -1,7 +1,7 @@
-//! A hash of texts that are kept nowhere: of keys too long to keep, and of paths, which may hold secrets.
+//! Hashes of texts that are not stored: of keys that are too long, and of paths, which may hold secrets.
 //!
-//! It is SHA-256 cut to 128 bits, the same in every process, so that what one has saved another one restores. A small engine
-//! has no paths, and hashes its long keys with less code.
+//! SHA-256 cut to 128 bits, the same in every process, so that one process can restore what another saved. A small
+//! engine has no paths, and hashes its long keys with less code.
 
 use crate::full::FULL;
 use crate::rng;

@@ -1,7 +1,6 @@
-//! Limits on how much goes out: how fast ([`TokenBucket`], [`Gcra`]) and how much at once ([`Aimd`], [`Gradient2`]).
+//! Limits on outgoing load: on its rate ([`TokenBucket`], [`Gcra`]) and on its concurrency ([`Aimd`], [`Gradient2`]).
 //!
-//! Each is a controller and nothing else: it takes what happened and answers with a number. Who holds a permit, who
-//! waits and who is woken is the engine's business.
+//! Each is only a controller: it takes events and returns a number. The engine manages permits, waiters and wakeups.
 
 mod aimd;
 mod gcra;
@@ -14,7 +13,7 @@ pub use gcra::Gcra;
 pub use gradient2::{Gradient2, Gradient2Settings, Gradient2Variant};
 pub use rate::{RateSettings, TokenBucket};
 
-/// The range of a concurrency limit, put in order: at least one call, and never a minimum above the maximum.
+/// The range of a concurrency limit, normalized: at least one call, and never a minimum above the maximum.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Range {
     min: f64,
@@ -27,8 +26,8 @@ impl Range {
         Self { min: f64::from(min.clamp(1, max)), max: f64::from(max) }
     }
 
-    /// `x` within the range. What is no number is the minimum: `f64::clamp` would keep it, and a limit that is NaN once
-    /// is NaN for ever (the reference implementation of Gradient2 is, after one RTT of 0).
+    /// `x` within the range. NaN becomes the minimum: `f64::clamp` would keep it, and a limit that is NaN once stays
+    /// NaN (as in the reference implementation of Gradient2, after one RTT of 0).
     fn bound(self, x: f64) -> f64 {
         between(x, self.min, self.max)
     }

@@ -1,26 +1,26 @@
-//! What became of an attempt: the classes every component decides by (semantics 1.1, 1.2).
+//! Outcomes of attempts: the classes by which every component decides (semantics 1.1, 1.2).
 
 use crate::time::Duration;
 
-/// The class of an attempt's end. All components decide by class; none looks at statuses or exceptions.
+/// Class of an attempt's end. All components decide by class; no component reads statuses or exceptions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Class {
-    /// It worked.
+    /// Success.
     Ok = 0,
-    /// It failed in a way that may pass: a 5xx, a broken connection.
+    /// A failure that may pass: a 5xx, a broken connection.
     Transient = 1,
     /// The server asked for less load: a 429.
     Throttled = 2,
-    /// Our own attempt timeout ended it.
+    /// Our own attempt timeout ended the attempt.
     Timeout = 3,
-    /// It failed before the request left: refused, no such host, no free connection in the pool.
+    /// A failure before the request left: refused, no such host, no free connection in the pool.
     NeverSent = 4,
     /// A concurrency conflict; another try may win.
     Conflict = 5,
     /// The caller's fault; the downstream is healthy.
     Permanent = 6,
-    /// Declared by the policy as no evidence of anything.
+    /// Declared by the policy as no evidence of health or failure.
     Ignored = 7,
     /// The caller gave up.
     Cancelled = 8,
@@ -79,7 +79,7 @@ impl Kind {
         self.0
     }
 
-    /// Its class, where it is one of the nine; kinds declared by a policy answer `None`.
+    /// Its class, if it is one of the nine; `None` for kinds declared by a policy.
     pub const fn class(self) -> Option<Class> {
         if (self.0 as usize) < Class::ALL.len() { Some(Class::ALL[self.0 as usize]) } else { None }
     }
@@ -91,29 +91,29 @@ impl From<Class> for Kind {
     }
 }
 
-/// What the caller's predicate, or the server's `x-should-retry`, says about a retry.
+/// Opinion of the caller's predicate, or of the server's `x-should-retry`, about a retry.
 ///
-/// It changes what is *retryable*, never what is safe: methods and one-shot bodies are judged from the request alone.
+/// It changes what is *retryable*, never what is safe: methods and one-shot bodies are judged by the request alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub enum Opinion {
     /// No opinion: the class decides.
     #[default]
     None = 0,
-    /// Retry, although the class would not.
+    /// Retry, even if the class would not.
     Retry = 1,
-    /// Do not retry, although the class would.
+    /// Do not retry, even if the class would.
     DoNot = 2,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// What kind of end it was.
+    /// Kind of the end.
     pub kind: Kind,
-    /// What the predicate or the server said about a retry.
+    /// Opinion of the predicate or the server about a retry.
     pub opinion: Opinion,
-    /// How long the server asked us to wait.
+    /// The wait that the server asked for.
     pub retry_after: Option<Duration>,
 }
 
@@ -123,14 +123,14 @@ impl Outcome {
         Self { kind: Kind(class as u8), opinion: Opinion::None, retry_after: None }
     }
 
-    /// The same with the server's Retry-After.
+    /// The same outcome with the server's Retry-After.
     #[must_use]
     pub const fn retry_after(self, span: Duration) -> Self {
         Self { retry_after: Some(span), ..self }
     }
 }
 
-/// How much a call matters; only queues look at it.
+/// Importance of a call; only queues use it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Criticality {
@@ -138,7 +138,7 @@ pub enum Criticality {
     BestEffort = 0,
     /// Dropped before normal work.
     Degraded = 1,
-    /// What a call is unless it says otherwise.
+    /// Default of a call.
     #[default]
     Normal = 2,
     /// Dropped last.

@@ -1,8 +1,9 @@
-//! Estimators of quantiles in bounded memory (semantics 9): what latency do 95 % of the calls not exceed?
+//! Estimators of quantiles in bounded memory (semantics 9), such as the latency that 95 % of the calls do not exceed.
 //!
-//! [`P2Quantile`] follows one quantile with five markers, [`WindowedP2Quantile`] does and forgets, and [`DDSketch`] holds
-//! all quantiles within a relative accuracy and can be merged with the sketches of other processes. All of them take
-//! any unit, and all ignore what is no number (NaN and the infinities), so that one bad reading spoils nothing.
+//! [`P2Quantile`] estimates one quantile with five markers. [`WindowedP2Quantile`] does so too, and forgets old
+//! values. [`DDSketch`] holds all quantiles within a relative accuracy, and can be merged with the sketches of other
+//! processes. All of them accept any unit, and ignore values that are not finite (NaN and the infinities), so that
+//! one bad reading spoils nothing.
 
 mod ddsketch;
 mod p2;
@@ -14,19 +15,19 @@ pub use p2::P2Quantile;
 pub use windowed::WindowedP2Quantile;
 pub use words::WordsError;
 
-/// An estimator that has taken in this many values is full and takes no more. Up to here every count is exact as an
-/// `f64` and in JSON, and at one value a microsecond it lasts for 285 years.
+/// The most values of an estimator; further ones are ignored. Up to here every count is exact as an `f64` and in
+/// JSON, and at one value a microsecond it lasts for 285 years.
 const FULL: u64 = (1 << 53) - 1;
 
-/// How near a latency that processes exchange is to the true one, relative to it.
+/// Relative accuracy of the latencies that processes exchange.
 const SHARED: f64 = 0.02;
 
-/// The bucket of a latency in microseconds, as processes of a fleet exchange them; none is below that of 1 µs, which is 0.
+/// The bucket of a latency in microseconds, as processes of a fleet exchange it; the lowest is 0, that of 1 µs.
 pub(crate) fn shared_bucket(us: f64) -> i32 {
     ddsketch::key(DDSketch::new(SHARED).m, us.max(1.0))
 }
 
-/// The latency in microseconds that stands for a bucket.
+/// The latency in microseconds that represents a bucket.
 pub(crate) fn shared_value(bucket: i32) -> f64 {
     DDSketch::new(SHARED).middle(bucket)
 }

@@ -1,4 +1,4 @@
-//! Retries: how long to wait, how much load they may add, what the server asked for.
+//! Retries: the wait, the bound on their load, and the server's instructions.
 
 mod backoff;
 mod budget;

@@ -1,12 +1,12 @@
-//! Randomness without a source: every draw is a pure function of the engine's seed and of what is drawn for.
+//! Randomness without a source: every draw is a pure function of the engine's seed and of the purpose of the draw.
 //!
-//! Rule R7: a draw depends on (seed, the call's ordinal, purpose, attempt) and on nothing else, so that for one order
-//! of `begin`s no interleaving of later events can change it, and every language draws the same.
+//! Rule R7: a draw depends only on (seed, the call's ordinal, purpose, attempt). So for one order of `begin`s no
+//! interleaving of later events can change it, and every language draws the same.
 
 use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
-/// What a number is drawn for. The value is part of the draw: never renumber.
+/// Purpose of a draw. The value is part of the draw: never renumber.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Purpose {
@@ -14,13 +14,13 @@ pub enum Purpose {
     Backoff = 1,
     /// Jitter on top of a server's Retry-After (semantics 2.7).
     RetryAfter = 2,
-    /// Whether the adaptive throttle lets a call through (semantics 6.1).
+    /// Whether the adaptive throttle admits a call (semantics 6.1).
     Throttle = 3,
     /// Jitter of a circuit breaker's break (semantics 5.2).
     Break = 4,
-    /// When a store that is gone is tried again (semantics 10.4).
+    /// When to test a lost store again (semantics 10.4).
     Probe = 5,
-    /// What a process is called in the store.
+    /// Name of a process in the store.
     Process = 6,
 }
 

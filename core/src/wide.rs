@@ -1,4 +1,4 @@
-//! Division of products that have more than 64 bits.
+//! Division of products with more than 64 bits.
 
 use crate::full::FULL;
 
@@ -18,14 +18,14 @@ pub(crate) fn div_ceil(number: u128, by: u128) -> u128 {
     down + u128::from(down * by < number)
 }
 
-/// The same bit by bit, which is slow and small: a page would load 900 bytes of the platform's. What has 64 bits, as nearly all
-/// has, is divided at once. The divisor is below 2^127, and not zero.
+/// The same bit by bit, which is slow and small: the platform's division would cost a page 900 bytes. Numbers of 64
+/// bits, nearly all of them, are divided at once. The divisor is below 2^127, and not zero.
 #[inline(never)]
 fn by_steps(number: u128, by: u128) -> u128 {
     if let (Ok(number), Ok(by)) = (u64::try_from(number), u64::try_from(by)) {
         return u128::from(number / by);
     }
-    // The bits of the number leave above as those of the quotient come in below.
+    // The number's bits leave at the top as the quotient's bits enter at the bottom.
     let (mut bits, mut rest) = (number, 0);
     for _ in 0..128 {
         rest = rest << 1 | bits >> 127;

@@ -4,13 +4,13 @@ use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 use crate::wide;
 
-/// How a window of counts moves on with time.
+/// How a window of counts moves with time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WindowKind {
-    /// In ten slices: a result counts for 0.9 to 1 window, and a burst is seen wherever it falls.
+    /// In ten slices: a result counts for 0.9 to 1 window, and a burst is detected wherever it falls.
     #[default]
     Sliding,
-    /// As the seed has it: all counts at once, dropped when the window ends. A burst across its end is seen in halves.
+    /// As in the seed document: all counts are dropped when the window ends. A burst across the end is split in two.
     Tumbling,
 }
 
@@ -25,7 +25,7 @@ impl WindowKind {
 
 const SLICES: usize = 10;
 
-/// How many there are, and how many of them are marked: the failures of a breaker, the accepts of a throttle.
+/// Number of entries, and number of marked ones: the failures of a breaker, the accepts of a throttle.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct WindowCounts {
     pub(crate) all: u32,
@@ -33,14 +33,14 @@ pub(crate) struct WindowCounts {
 }
 
 /// A window of counts in constant memory. Slices are counted from the first entry into an empty window, so that no
-/// decision depends on the clock's origin or on when somebody looked. `now` never goes back (the owner's `Clock`).
+/// decision depends on the clock's origin or on the times of reads. `now` never goes back (the owner's `Clock`).
 #[derive(Clone, Debug)]
 pub(crate) struct CountWindow {
     length: Duration,
     kind: WindowKind,
     slices: [WindowCounts; SLICES],
     totals: WindowCounts,
-    /// The first entry; the slice that is filled now, counted from there; where it lies; and the moment it ends.
+    /// The first entry; the number of the present slice, counted from there; its index; and the moment it ends.
     anchor: Time,
     current: u64,
     place: usize,
@@ -48,7 +48,7 @@ pub(crate) struct CountWindow {
 }
 
 impl CountWindow {
-    /// An empty window; a length of zero is taken for 1 µs.
+    /// Creates an empty window; a length of zero becomes 1 µs.
     pub(crate) fn new(length: Duration, kind: WindowKind) -> Self {
         Self {
             length: length.max(Duration::from_micros(1)),
@@ -62,7 +62,7 @@ impl CountWindow {
         }
     }
 
-    /// One more. A window of 4 billion stops counting.
+    /// Adds an entry. A window of 4 billion entries stops counting.
     #[inline]
     pub(crate) fn add(&mut self, marked: bool, now: Time) {
         self.roll(now);
@@ -78,7 +78,7 @@ impl CountWindow {
         }
     }
 
-    /// Marks the newest entry that is not marked; where there is none, adds one that is.
+    /// Marks the newest unmarked entry; if there is none, adds a marked one.
     pub(crate) fn mark(&mut self, now: Time) {
         self.roll(now);
         let slices = self.kind.slices();
@@ -93,31 +93,32 @@ impl CountWindow {
         self.add(true, now);
     }
 
-    /// What counts now.
+    /// The present counts.
     #[inline]
     pub(crate) fn counts(&mut self, now: Time) -> WindowCounts {
         self.roll(now);
         self.totals
     }
 
-    /// The same, and nothing is changed.
+    /// The present counts, without changing the window.
     pub(crate) fn peek(&self, now: Time) -> WindowCounts {
         self.clone().counts(now)
     }
 
-    /// Is it a window of this length and kind?
+    /// Whether the window has this length and kind.
     pub(crate) fn is(&self, length: Duration, kind: WindowKind) -> bool {
         self.length == length.max(Duration::from_micros(1)) && self.kind == kind
     }
 
-    /// Writes its length and kind, where its slices begin, and what is in them, oldest first; nothing where it is empty.
+    /// Writes its length and kind, the origin of its slices, and their contents, oldest first; nothing for an empty
+    /// window.
     pub(crate) fn save(&self, to: &mut Saver) {
         let mut it = self.clone();
         if it.counts(to.now()).all == 0 {
             return;
         }
         let slices = it.kind.slices();
-        // Whole windows since then change nothing but the slices' numbers.
+        // Whole windows since then change only the slices' numbers.
         let windows = it.current / slices as u64;
         let span = Duration::from_micros(it.length.as_micros().saturating_mul(windows));
         to.whole(it.length.as_micros());
@@ -130,7 +131,7 @@ impl CountWindow {
         }
     }
 
-    /// The counts go on where the window is of this length and kind.
+    /// Restores the counts if the window has this length and kind.
     pub(crate) fn load(from: &mut Loader<'_>, length: Duration, kind: WindowKind) -> Result<Self, Damage> {
         let mut it = Self::new(length, kind);
         if !from.has_more() {
@@ -153,10 +154,10 @@ impl CountWindow {
             it.totals = WindowCounts { all, marked: it.totals.marked + slice.marked };
         }
         (it.place, it.current) = (kind.slices() - 1, it.slice_of(from.then()));
-        Ok(it) // where the slice ends is worked out by the first look
+        Ok(it) // the next access computes where the slice ends
     }
 
-    /// The first entry into an empty window.
+    /// Starts the slices at the first entry into an empty window.
     fn begin(&mut self, now: Time) {
         self.anchor = now;
         self.current = 0;
@@ -183,14 +184,14 @@ impl CountWindow {
         self.ends = self.end_of(self.current);
     }
 
-    /// The number of the slice that `moment` lies in.
+    /// Number of the slice that contains `moment`.
     fn slice_of(&self, moment: Time) -> u64 {
         let elapsed = u128::from(moment.since(self.anchor).as_micros());
         let number = wide::div(elapsed * self.kind.slices() as u128, self.length.as_micros().into());
         u64::try_from(number).unwrap_or(u64::MAX)
     }
 
-    /// The first moment that is past this slice.
+    /// The first moment after this slice.
     fn end_of(&self, number: u64) -> Time {
         let span = (u128::from(number) + 1) * u128::from(self.length.as_micros());
         let end = u128::from(self.anchor.as_micros()) + wide::div_ceil(span, self.kind.slices() as u128);
@@ -281,7 +282,7 @@ mod tests {
         window.add(true, at(35));
         window.mark(at(45));
         assert_eq!(window.peek(at(45)), WindowCounts { all: 3, marked: 2 });
-        // The oldest leaves unmarked: the mark lies on the entry of 15.
+        // The oldest entry leaves unmarked: the mark is on the entry of 15.
         assert_eq!(window.peek(at(100)), WindowCounts { all: 2, marked: 2 });
         window.mark(at(100));
         assert_eq!(window.peek(at(100)), WindowCounts { all: 3, marked: 3 });

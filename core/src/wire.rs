@@ -1,6 +1,6 @@
 //! The numeric border: steps, events and requests as integers below 2^53.
 //!
-//! Five languages hang on this layout; `tests/vectors/wire` pins it. Low bits come first.
+//! Five languages depend on this layout; `tests/vectors/wire` pins it. Low bits come first.
 //!
 //! | word | bits |
 //! |---|---|
@@ -21,7 +21,7 @@ use crate::time::Duration;
 
 const SPAN: u64 = (1 << 31) - 1;
 
-/// A span in 31 bits: 0 none, else 1 + d, saturating.
+/// A span in 31 bits: 0 for none, else 1 + d, saturating.
 fn pack_span(units: Option<u64>) -> u64 {
     units.map_or(0, |d| d.saturating_add(1).min(SPAN))
 }
@@ -62,7 +62,7 @@ pub fn pack_step(step: Step) -> u64 {
         | span << 22
 }
 
-/// The step of a word; `None` for a word that no step has.
+/// The step of a word; `None` for an invalid word.
 pub fn unpack_step(word: u64) -> Option<Step> {
     if word >> 53 != 0 {
         return None;
@@ -99,7 +99,7 @@ pub fn pack_event(event: Event) -> u64 {
     }
 }
 
-/// The event of a word; `None` for a word that no event has.
+/// The event of a word; `None` for an invalid word.
 #[inline]
 pub fn unpack_event(word: u64) -> Option<Event> {
     let attempt = (word >> 3) as u8;
@@ -115,7 +115,7 @@ pub fn unpack_event(word: u64) -> Option<Event> {
     (word & !known == 0).then_some(event)
 }
 
-/// An outcome at its place in a Finished word (bits 11 to 48): a host adds tag and attempt.
+/// An outcome at its position in a Finished word (bits 11 to 48); a host adds tag and attempt.
 pub fn pack_outcome(outcome: Outcome) -> u64 {
     u64::from(outcome.kind.number()) << 11
         | (outcome.opinion as u64) << 16
@@ -139,7 +139,8 @@ fn unpack_outcome(word: u64) -> Option<Outcome> {
     })
 }
 
-/// The four numbers of a request: flags, remaining microseconds (0 none, else 1 + d), parent (0 none), target.
+/// The four numbers of a request: flags, remaining microseconds (0 for none, else 1 + d), parent (0 for none),
+/// target.
 pub fn pack_request(request: &Request) -> [u64; 4] {
     let flags = request.criticality as u64
         | u64::from(request.replayable) << 2
@@ -153,7 +154,7 @@ pub fn pack_request(request: &Request) -> [u64; 4] {
     [flags, remaining, request.parent.map_or(0, CallId::to_word), request.target.to_word()]
 }
 
-/// The request of four numbers; `None` where the flags have bits that no request has.
+/// The request of four numbers; `None` if the flags have undefined bits.
 #[inline]
 pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> Option<Request> {
     if flags >> 24 != 0 {
@@ -179,8 +180,9 @@ pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> O
     })
 }
 
-/// What a text is to whoever writes policies in another spelling and other units: 0 nothing; 1 the first or the last word of a
-/// key's path; and a key, 2 whose values are words and numbers, 3 spans, 4 `true` and `false`, 5 words or numbers in a list.
+/// What a text means to hosts that write policies in another spelling and other units: 0 nothing; 1 the first or the
+/// last word of a key's path; or a key: 2 with words and numbers as values, 3 spans, 4 `true` and `false`, 5 words or
+/// numbers in a list.
 ///
 /// ```
 /// use tidegate::wire::about;

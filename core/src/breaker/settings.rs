@@ -1,35 +1,35 @@
-//! Settings of a breaker, and how long its breaks are.
+//! Settings of a breaker, and the length of its breaks.
 
 use crate::rng;
 use crate::time::Duration;
 use crate::window::WindowKind;
 
-/// Failed half-open rounds are counted up to here, so that a break is worked out in bounded time.
+/// Failed half-open rounds are counted up to here, so that a break's length is computed in bounded time.
 pub(super) const MAX_ROUNDS: u16 = 1_000;
 
-/// Probes at a time are at most this many, so that their leases lie in a list reserved at creation.
+/// The most probes at a time, so that their leases fit into a list reserved at creation.
 const MAX_PLACES: u32 = 1_000;
 
-/// The settings of a [`CircuitBreaker`](crate::CircuitBreaker) (semantics 5.1, 5.2). Any value is safe; the ranges say
-/// what makes sense. With neither `failure_ratio` nor `consecutive` it never opens.
+/// Settings of a [`CircuitBreaker`](crate::CircuitBreaker) (semantics 5.1, 5.2). Any value is safe; the ranges are
+/// the useful ones. With neither `failure_ratio` nor `consecutive` it never opens.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct BreakerSettings {
     /// Opens when failures are at least this share of the window's results, in (0, 1].
     pub failure_ratio: Option<f64>,
     /// How long a result counts; at least 10 µs.
     pub window: Duration,
-    /// `failure_ratio` is not looked at below this many results in the window, at least 1.
+    /// `failure_ratio` is ignored below this many results in the window, at least 1.
     pub min_throughput: u32,
     /// How the window moves on.
     pub window_kind: WindowKind,
     /// Opens after this many failures in a row, at least 1, however far apart they are.
     pub consecutive: Option<u32>,
-    /// How long the first break is.
+    /// Length of the first break.
     pub break_duration: Duration,
-    /// How much longer each next break is while half-open rounds fail, at least 1. Exactly 1 is the seed's: every break
-    /// is `break_duration`, without jitter.
+    /// Factor of each next break while half-open rounds fail, at least 1. Exactly 1 is the rule of the seed document:
+    /// every break is `break_duration`, without jitter.
     pub break_factor: f64,
-    /// Breaks grow up to this, before jitter.
+    /// Longest break, before jitter.
     pub max_break_duration: Duration,
     /// Probes at a time, 1 to 1,000.
     pub half_open_max_calls: u32,
@@ -40,9 +40,9 @@ pub struct BreakerSettings {
 }
 
 impl BreakerSettings {
-    /// Breaks of this length, growing twofold up to ten times it, one probe at a time, whose lease is as long; one
-    /// success closes. What opens it is still to be said: `failure_ratio` (window 10 s, 10 results at least) or
-    /// `consecutive`.
+    /// Breaks of this length, doubling up to ten times it; one probe at a time, whose lease is as long; one success
+    /// closes the breaker. The condition for opening must still be set: `failure_ratio` (window 10 s, at least 10
+    /// results) or `consecutive`.
     pub const fn new(break_duration: Duration) -> Self {
         Self {
             failure_ratio: None,
@@ -64,7 +64,7 @@ impl BreakerSettings {
         self.half_open_max_calls.clamp(1, MAX_PLACES) as usize
     }
 
-    /// The longest break of all, after however many failed rounds.
+    /// The longest possible break, after any number of failed rounds.
     pub(super) fn longest_break(&self) -> Duration {
         if self.break_factor > 1.0 {
             let most = self.max_break_duration.as_micros();
@@ -74,10 +74,11 @@ impl BreakerSettings {
         }
     }
 
-    /// One break after `failed` failed half-open rounds: d + U(0, d/10), d = `break_duration · break_factor^failed`, at
-    /// most `max_break_duration`, in whole µs (semantics 5.2). `u64::MAX` as `bits` gives the longest.
+    /// Length of a break after `failed` failed half-open rounds: d + U(0, d/10), d = `break_duration ·
+    /// break_factor^failed`, at most `max_break_duration`, in whole µs (semantics 5.2). `u64::MAX` as `bits` gives
+    /// the longest.
     pub(super) fn break_span(&self, failed: u16, bits: u64) -> Duration {
-        // Written so that NaN does not grow either.
+        // Written so that a NaN factor does not grow either.
         let grows = self.break_factor > 1.0;
         if !grows {
             return self.break_duration;

@@ -1,4 +1,4 @@
-//! What cannot be seen from outside: numbers that come round.
+//! Behaviour that cannot be observed from outside: numbers that wrap around.
 
 use super::*;
 

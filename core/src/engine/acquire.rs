@@ -1,4 +1,4 @@
-//! A permit for a call: the first look, and the longer way (semantics 4).
+//! Acquiring a permit for a call: a fast path, and a slow path (semantics 4).
 
 use super::Engine;
 use super::arena::flag;
@@ -26,7 +26,7 @@ impl Engine {
         self.acquire_after_others(slot, home, now)
     }
 
-    /// The same where somebody around it, or before it, is to be looked at first.
+    /// The slow path: first checks enclosing calls, and grants and waiters before this call.
     #[inline(never)]
     pub(super) fn acquire_after_others(
         &mut self,
@@ -44,7 +44,7 @@ impl Engine {
         self.desk.acquire_or_queue(slot, home, now)
     }
 
-    /// Takes back grants that nobody has claimed for 5 s (R9).
+    /// Takes back grants that have been unclaimed for 5 s (R9).
     #[inline]
     pub(super) fn revoke_overdue(&mut self, home: PoolAt, now: Time) {
         while let Some(slot) = self.desk.routes[home].pool.as_ref().and_then(|pool| pool.granted.head())

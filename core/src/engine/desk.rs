@@ -1,5 +1,5 @@
-//! What stages act on. A stage is given the desk and never the engine, so it cannot decide about a call's attempts
-//! (ADR 0024).
+//! State for stages. A stage gets the desk and never the engine, so it cannot decide about a call's attempts (ADR
+//! 0024).
 
 use super::Options;
 use super::arena::Arena;
@@ -10,7 +10,7 @@ use super::record::Notes;
 use super::route::Routes;
 use crate::action::CallId;
 
-/// Calls and routes, and what stages tell the rest of the engine.
+/// Calls, routes, and the stages' messages to the rest of the engine.
 #[derive(Debug)]
 pub(super) struct Desk {
     pub seed: u64,
@@ -18,16 +18,16 @@ pub(super) struct Desk {
     pub routes: Routes,
     pub calls: Arena,
     pub targets: Targets,
-    /// Calls that can go on now.
+    /// Calls that can continue now.
     pub wakes: Vec<CallId>,
     pub chores: Chores,
     pub notes: Notes,
-    /// Are retries granted without asking their budgets? For tests only.
+    /// Whether retries are granted without asking their budgets. For tests only.
     pub lifted: bool,
 }
 
 impl Desk {
-    /// A desk without calls or routes.
+    /// Creates a desk without calls or routes.
     pub fn new(seed: u64, options: Options) -> Self {
         Self {
             seed,

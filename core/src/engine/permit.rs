@@ -1,4 +1,4 @@
-//! Permits that come free go on in the same step (R2, R6).
+//! Released permits are granted again in the same step (R2, R6).
 
 use super::Engine;
 use super::arena::flag;
@@ -8,7 +8,7 @@ use super::stage::missing;
 use crate::time::Time;
 
 impl Engine {
-    /// Gives permits back, and on in the same step (R2, R6).
+    /// Releases permits, and grants them again in the same step (R2, R6).
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
         let home = self.desk.routes[route].pool_at;
@@ -23,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// Takes a call that ends, or that is lost, out of the list it stands in; others may be next now.
+    /// Removes a call that ends or is lost from its list; other calls may be next now.
     #[inline]
     pub(super) fn leave_queue(&mut self, slot: Slot, now: Time) {
         if self.desk.calls[slot].listed() {
@@ -54,14 +54,14 @@ impl Engine {
         }
     }
 
-    /// Gives up the attempt slots of attempts that are out no more, and the permits that go with them.
+    /// Frees the attempt slots of attempts that have ended, and releases their permits.
     #[inline]
     pub(super) fn free_attempt_slots(&mut self, slot: Slot, bits: u8, now: Time) {
         self.desk.calls.report_attempt_slots(slot, bits, &mut self.pending_release);
         self.release_pending(now);
     }
 
-    /// Gives back the permits that are owed.
+    /// Releases the pending permits.
     #[inline]
     pub(super) fn release_pending(&mut self, now: Time) {
         if self.pending_release.permits() > 0 {

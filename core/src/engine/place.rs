@@ -1,4 +1,4 @@
-//! Places in the engine's tables: a number each, of a type of its own, so that none is taken for another.
+//! Indexes of the engine's tables, each of its own type, so that they cannot be confused.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ macro_rules! places {
         pub(super) struct $name(u32);
 
         impl $name {
-            /// No place: the end of a list, or nothing of this kind.
+            /// No index: the end of a list, or no item of this kind.
             pub const NONE: Self = Self(u32::MAX);
 
             #[inline]
@@ -50,14 +50,14 @@ places! {
     RouteAt,
 }
 
-/// Where permits, tokens or a retry budget are kept: in a route, or in a pool that several routes share. A pool is kept in a
-/// route that no call goes by.
+/// Place of permits, tokens or a retry budget: a route, or a pool that several routes share. A pool is stored in a
+/// route without calls of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub(super) struct PoolAt(RouteAt);
 
 impl RouteAt {
-    /// The place of what this route keeps for itself.
+    /// This route as the place of its own components.
     #[inline]
     pub const fn own(self) -> PoolAt {
         PoolAt(self)
@@ -65,10 +65,10 @@ impl RouteAt {
 }
 
 impl PoolAt {
-    /// No pool: each route keeps its own.
+    /// No pool: each route has its own.
     pub const NONE: Self = Self(RouteAt::NONE);
 
-    /// The route that keeps it.
+    /// The route that stores it.
     #[inline]
     pub const fn route(self) -> RouteAt {
         self.0

@@ -1,4 +1,4 @@
-//! Pools: one queue, one bucket or one ledger for several policies and all their routes (semantics 0.4).
+//! Pools: one queue, one bucket or one budget for several policies and all their routes (semantics 0.4).
 
 use super::chores::{Chore, LOOKED_AT};
 use super::desk::Desk;
@@ -13,17 +13,17 @@ use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 use std::collections::BTreeMap as Map;
 
-/// A pool that was taken in.
+/// A pool added to the engine.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub pool: Pool,
-    /// Where it is kept.
+    /// Route in which it is stored.
     pub at: PoolAt,
-    #[allow(dead_code)] // that there is one says something
+    #[allow(dead_code)] // its presence proves that the engine is a full one
     full: Full,
 }
 
-/// The pools that were taken in, by name.
+/// The pools added to the engine, by name.
 #[derive(Debug, Default)]
 pub(super) struct Pools(Map<String, Shared>);
 
@@ -44,7 +44,8 @@ impl core::ops::DerefMut for Pools {
 }
 
 impl Desk {
-    /// Tells the users of a pool, from this slot on, whether its permits are leases; those behind in the next steps.
+    /// Notes on the users of a pool, from slot `from` on, whether its permits are leases; later steps handle the
+    /// rest.
     pub(super) fn mark_users_leased(&mut self, home: PoolAt, from: u32) {
         let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
         for slot in (from..end).map(RouteAt::new) {
@@ -60,10 +61,10 @@ impl Desk {
 }
 
 impl Engine {
-    /// Takes a pool in; policies that name it may follow. The same name with the same settings is the same pool.
+    /// Adds a pool; policies that name it may follow. The same name with the same settings is the same pool.
     ///
     /// # Errors
-    /// The same name with other settings, or of another kind; one of the fleet's while no store is attached.
+    /// The same name with other settings, or of another kind; a pool of the fleet while no store is attached.
     pub fn pool(&mut self, pool: Pool, now: Time) -> Result<(), Clash> {
         self.journal.write(|| Input::Pool { pool: Box::new(pool.clone()), now });
         let now = self.clock.observe(now);
@@ -84,7 +85,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The value of a policy's key that is in force, as [`Policy::value`]: in the pool, where the key stands there.
+    /// The value in force of a policy's key, as [`Policy::value`]; from the pool, if the key belongs to the pool.
     pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
         let policy = self.desk.policies.find(policy)?;
         if !FULL {
@@ -102,16 +103,16 @@ impl Engine {
         }
     }
 
-    /// A pool as this engine has it now.
+    /// A pool with its present settings.
     pub fn pool_of(&self, name: &str) -> Option<&Pool> {
         self.pools.get(name).map(|shared| &shared.pool)
     }
 
-    /// Gives a pool other settings. What it has counted stays counted, nobody in flight is evicted, and a limit that grows
-    /// admits waiters in this step: drain the wakes.
+    /// Gives a pool new settings. Counts are kept, running calls are not interrupted, and a limit that grows admits
+    /// waiters in this step: drain the wakes.
     ///
     /// # Errors
-    /// There is no such pool, or it is of another kind.
+    /// The pool does not exist, or is of another kind.
     pub fn retune_pool(&mut self, to: Pool, now: Time) -> Result<Flags, Clash> {
         self.journal.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
@@ -154,7 +155,7 @@ impl Engine {
 }
 
 impl Pools {
-    /// Where the pools are that a policy names.
+    /// Places of the pools that a policy names.
     pub(super) fn shared_pools_of(&self, policy: &Policy) -> Result<SharedPools, &'static str> {
         if !FULL {
             return Ok(SharedPools::OWN);

@@ -1,7 +1,7 @@
-//! A newer version of a document for an engine that has taken an older one in (semantics 0.8).
+//! Replacing an older version of a document in an engine by a newer one (semantics 0.8).
 //!
-//! The whole of it is checked before anything is changed; each change is then a `retune`, or takes a policy or a pool in.
-//! So a journal needs no line of its own for it.
+//! The whole document is checked before anything is changed. Each change is then a `retune`, or adds a policy or a
+//! pool, so a journal needs no line of its own for a reload.
 
 use super::Engine;
 use super::fleet::rule_against;
@@ -19,16 +19,16 @@ const POOLS: &str =
 const ROOM: &str = "an engine holds at most 65,536 policies, changed ones with calls included: make fewer";
 
 impl Engine {
-    /// Goes over from one version of a document to another, as a whole or not at all. Policies and pools of both versions
-    /// are retuned, so that they keep what they have counted; those that only the newer one has are taken in; those that
-    /// only the older one has stay as they are, for the callers that still have them.
+    /// Replaces one version of a document by another, completely or not at all. Policies and pools in both versions
+    /// are retuned, so they keep their counts. Those only in the newer version are added. Those only in the older
+    /// version stay unchanged, for callers that still use them.
     ///
-    /// Drain the wakes under the same lock, as after a step. Cost: for each policy that changes, a pass over calls.
+    /// Drain the wakes under the same lock, as after a step. Cost: one pass over calls for each policy that changes.
     ///
     /// # Errors
-    /// Every policy and every pool that cannot go over; the engine has not been changed then. A policy keeps the pools that
-    /// it names, and a pool its kind. What only the newer version has may not have the name of a policy or pool of other
-    /// settings that the engine has from elsewhere.
+    /// Every policy and every pool that cannot be changed; the engine is left unchanged then. A policy must keep the
+    /// pools that it names, and a pool its kind. A policy or pool only in the newer version must not have the name of
+    /// one with other settings that the engine has from elsewhere.
     ///
     /// ```
     /// use tidegate::{Document, Engine, Options, Time};
@@ -43,7 +43,7 @@ impl Engine {
     pub fn reload(&mut self, from: &Document, to: &Document, now: Time) -> Result<Flags, Vec<PolicyError>> {
         let mut mistakes: Vec<_> = to.pools().filter_map(|pool| self.pool_mistake(from, pool)).collect();
         mistakes.extend(to.policies().filter_map(|policy| self.policy_mistake(from, policy)));
-        // A policy that changes may leave its old settings to calls in flight, in an entry of their own.
+        // A changed policy may leave its old settings to calls in flight, in an entry of their own.
         let more = to
             .policies()
             .filter(|policy| {

@@ -1,16 +1,16 @@
-//! Puts a journal's inputs into an engine again (semantics 12.2). `journal.rs` writes them down.
+//! Replays a journal's inputs (semantics 12.2), which `journal.rs` records.
 
 use super::Engine;
 use super::journal::{Answer, Input};
 
 impl Engine {
-    /// Puts inputs in, one after the other; what the engine said to each. Into a fresh engine of the seed and options
-    /// that the journal was written with, these are the answers of then.
+    /// Applies inputs one after the other, and returns the engine's answers. In a fresh engine with the journal's
+    /// seed and options, they equal the original answers.
     pub fn replay(&mut self, inputs: impl IntoIterator<Item = Input>) -> Vec<Answer> {
         inputs.into_iter().map(|input| self.apply(input)).collect()
     }
 
-    /// Puts one input in.
+    /// Applies one input.
     pub fn apply(&mut self, input: Input) -> Answer {
         match input {
             Input::Policy { policy } => Answer::Policy(self.policy(*policy)),

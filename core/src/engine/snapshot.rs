@@ -1,4 +1,4 @@
-//! The engine's own books, checked.
+//! Consistency checks of the engine's own state.
 
 use super::place::{PoolAt, RouteAt, Slot};
 use crate::engine::desk::Desk;
@@ -34,11 +34,11 @@ impl Desk {
 }
 
 impl Engine {
-    /// Checks the engine's own books: permits conserved (I1), capacity kept (I2), no admissible waiter left without a
-    /// permit (I3), counts equal to what they count. For tests and fuzzing; it costs a pass per route.
+    /// Checks the engine's own state: permits conserved (I1), capacity kept (I2), no admissible waiter left without a
+    /// permit (I3), and all counters correct. For tests and fuzzing; it costs a pass per route.
     ///
     /// # Errors
-    /// The first law that does not hold.
+    /// The first invariant that does not hold.
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), String> {
         for (slot, route) in self.desk.routes.iter() {
@@ -148,7 +148,7 @@ impl Engine {
         if pool.in_flight != holding {
             return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
         }
-        // Work in flight is not evicted by a limit that shrinks; what is over it only ever falls.
+        // A shrinking limit does not interrupt running calls; the excess over it only ever falls.
         if pool.in_flight > pool.limit.saturating_add(pool.over) {
             return Err(format!("route {slot}: {} permits out of {} (I2)", pool.in_flight, pool.limit));
         }

@@ -1,4 +1,4 @@
-//! Attempts that are stopped, and a retry that will not start.
+//! Stopping attempts, and cancelling a retry that will not start.
 
 use super::Engine;
 use super::arena::flag;
@@ -9,8 +9,8 @@ use crate::outcome::{Class, Kind};
 use crate::time::Time;
 
 impl Engine {
-    /// A call ends or is lost: a retry that has not started is refunded, attempts that run are in flight no more. What
-    /// is to be stopped.
+    /// Prepares the end or the loss of a call: refunds a retry that has not started, and stops running attempts.
+    /// Returns the attempts to stop.
     #[inline]
     pub(super) fn forgo(&mut self, slot: Slot, now: Time) -> u8 {
         let call = &self.desk.calls[slot];
@@ -24,8 +24,8 @@ impl Engine {
         self.stop_attempts(slot, u8::MAX, false, now)
     }
 
-    /// Stops the attempts that run in these attempt slots: losers of a race, or all of a call that ends. What stopped them is
-    /// known only where `cut` says that it was the deadline.
+    /// Stops the running attempts in these attempt slots: losers of a race, or all attempts of a call that ends. With
+    /// `by_deadline` the deadline stopped them; otherwise the cause is unknown.
     #[inline(never)]
     pub(super) fn stop_attempts(
         &mut self,

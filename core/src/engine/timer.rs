@@ -3,12 +3,12 @@
 use crate::action::{Action, Step, Wait};
 use crate::time::{Duration, Time};
 
-/// The moment a span ends; never, for a span without end.
+/// End of a span; [`Time::NEVER`] for an unbounded span.
 pub(super) fn limit(now: Time, span: Duration) -> Time {
     if span == Duration::MAX { Time::NEVER } else { now.after(span) }
 }
 
-/// The timer for a moment; none for never.
+/// The timer for a moment; `None` for [`Time::NEVER`].
 pub(super) fn span(until: Time, now: Time) -> Option<Duration> {
     (until != Time::NEVER).then(|| until.since(now))
 }

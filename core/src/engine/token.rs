@@ -1,4 +1,5 @@
-//! Tokens for calls: the rate limit, and the send rate (semantics 3 and 2.14). A rate that is the fleet's is in `fleet/rate`.
+//! Tokens for calls: the rate limit, and the send rate (semantics 3 and 2.14). `fleet/rate` handles rates of the
+//! fleet.
 
 use super::arena::flag;
 use super::chores::Chore;
@@ -11,14 +12,14 @@ use crate::engine::fleet::FleetDesk;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// Gives tokens to the heads that can have them. True if there is a new head.
+    /// Gives tokens to waiters from the head on, as far as they last. Returns true if there is a new head.
     fn hand_out_tokens(&mut self, route: RouteAt, sending: bool, now: Time) -> bool {
         let mut moved = false;
         while let Some(slot) =
             self.routes.rate_queue_mut(route, sending).and_then(|queue| queue.waiting.head())
         {
             if !self.chores.one_more(Chore::Tokens(route, sending)) {
-                self.wakes.push(self.calls.id(slot)); // its event goes on here
+                self.wakes.push(self.calls.id(slot)); // its next event resumes this loop
                 return true;
             }
             if self.calls[slot].deadline <= now {
@@ -50,13 +51,13 @@ impl Desk {
         moved
     }
 
-    /// A waiter's own look: `None` when its tokens are there.
+    /// Checks a waiter: `None` when it has its tokens.
     pub(super) fn still_in_rate_queue(&mut self, slot: Slot, now: Time) -> Option<Step> {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         if !self.calls[slot].has(flag::TOKENS) {
             self.hand_out_tokens(route, sending, now);
             let own = self.calls.id(slot);
-            self.wakes.retain(|woken| *woken != own); // it is here
+            self.wakes.retain(|woken| *woken != own); // its own event is being processed
         }
         if self.calls[slot].has(flag::TOKENS) {
             return None;
@@ -76,7 +77,7 @@ impl Desk {
     }
 }
 
-/// For a rate limit that may be the fleet's.
+/// Rate limits that may be the fleet's.
 impl FleetDesk<'_> {
     /// Asks for the tokens of a call, or of its next attempt.
     pub(super) fn ask_rate(mut self, slot: Slot, sending: bool, now: Time) -> Answer {
@@ -110,7 +111,7 @@ impl FleetDesk<'_> {
             return Answer::broken(Verdict::RateLimited);
         };
         if !sending && queue.burst().is_some_and(|burst| cost > burst) {
-            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
+            return Answer::Refuse(Verdict::CostAboveBurst, None); // the burst has shrunk since the call began
         }
         let turn = queue.bucket.wait_for(queue.queued() + u64::from(cost), now);
         let in_vain = turn > max_wait || now.after(turn) >= deadline;
@@ -124,7 +125,7 @@ impl FleetDesk<'_> {
         Answer::Wait(self.desk.calls.wait_for_rate(slot, now))
     }
 
-    /// Gives tokens to the heads that can have them. True if there is a new head.
+    /// Gives tokens to waiters from the head on, as far as they last. Returns true if there is a new head.
     pub(super) fn hand_out_rate(&mut self, route: RouteAt, sending: bool, now: Time) -> bool {
         if !sending && self.desk.routes.in_fleet(route) {
             let home = self.desk.routes[route].rate_at;
@@ -133,7 +134,7 @@ impl FleetDesk<'_> {
         self.desk.hand_out_tokens(route, sending, now)
     }
 
-    /// A waiter has left without tokens: those behind it may have their turn sooner.
+    /// Handles a waiter that left without tokens: later waiters may have earlier turns.
     pub(super) fn left_rate_queue(&mut self, route: RouteAt, sending: bool, now: Time) {
         self.desk.unsettle_heads(route, sending);
         if !self.hand_out_rate(route, sending, now) {

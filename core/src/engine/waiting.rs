@@ -1,4 +1,4 @@
-//! How a waiting call leaves its list: granted, refused, or by itself.
+//! How a waiting call leaves its list: granted, refused, or by its own event.
 
 use super::arena::flag;
 use super::automaton::State;
@@ -10,7 +10,7 @@ use crate::engine::arena::Arena;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// Takes a call out of the list it stands in, and gives it back the moment that its links took the place of.
+    /// Removes a call from its list, and restores the moment that its links had overwritten.
     pub(super) fn unlist(&mut self, slot: Slot) {
         let call = &self.calls[slot];
         if !call.listed() {
@@ -27,14 +27,14 @@ impl Desk {
         self.calls.recall_charged(slot);
     }
 
-    /// Refuses a call that waits; its owner gets the verdict with the next event.
+    /// Refuses a waiting call; its owner gets the verdict with the next event.
     pub(super) fn turn_away(&mut self, slot: Slot, verdict: Verdict, now: Time) {
         self.calls[slot].turn_away(verdict, now);
         self.note(move |it| it.shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
 
-    /// Refuses a waiter. Its owner gets the verdict with the next event, and when another try makes sense.
+    /// Refuses a waiter. With its next event, its owner gets the verdict, and when another try makes sense.
     pub(in crate::engine) fn turn_away_from(
         &mut self,
         slot: Slot,
@@ -67,7 +67,7 @@ impl Desk {
 }
 
 impl Arena {
-    /// Tokens that a call takes of its rate limit, or of its send rate.
+    /// Tokens that a call takes from its rate limit, or from its send rate.
     pub(super) fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
         if sending { 1 } else { self[slot].cost() }
     }

@@ -1,6 +1,6 @@
-//! What a server's error is, in one word of a closed set: it goes into records and labels.
+//! Reduction of a server's error to one word of a closed set, for records and labels.
 
-/// The words that Redis and Valkey begin an error with, and that say more than that it is one.
+/// Words at the beginning of errors of Redis and Valkey that carry more information than `ERR`.
 const WORDS: [&str; 18] = [
     "ASK",
     "BUSY",
@@ -22,12 +22,12 @@ const WORDS: [&str; 18] = [
     "WRONGTYPE",
 ];
 
-/// As much of an error as is read.
+/// Number of bytes of an error that are read.
 const READ: usize = 256;
 
-/// What a server's error is: its word (`READONLY`, `OOM`, `WRONGTYPE` and their like), or `ERR`.
+/// The word of a server's error (such as `READONLY`, `OOM`, `WRONGTYPE`), or `ERR`.
 ///
-/// Redis before 7 wraps what fails inside a script (`ERR Error running script … @user_script: 12: -OOM command …`); the
+/// Redis before 7 wraps failures inside a script (`ERR Error running script … @user_script: 12: -OOM command …`); the
 /// word is found there too.
 ///
 /// ```
@@ -48,7 +48,7 @@ pub fn reason(error: &[u8]) -> &'static str {
     first.or_else(wrapped).unwrap_or("ERR")
 }
 
-/// Why the store was taken for gone: a closed set of words, for records and labels.
+/// Reason for considering the store lost: a closed set of words, for records and labels.
 ///
 /// ```
 /// use tidegate::fleet::Loss;
@@ -58,15 +58,15 @@ pub fn reason(error: &[u8]) -> &'static str {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Loss(u8);
 
-/// The words that are no server's.
+/// Words that do not come from a server.
 const OURS: [&str; 4] = ["timeout", "connection", "garbled", "ERR"];
 
 impl Loss {
     /// No answer within `store_timeout`.
     pub const TIMEOUT: Self = Self(0);
-    /// The host knew sooner that there would be none: refused, broken, closed.
+    /// The host knew earlier that no answer would come: connection refused, broken, or closed.
     pub const CONNECTION: Self = Self(1);
-    /// An answer that makes no sense.
+    /// An answer without sense.
     pub const GARBLED: Self = Self(2);
 
     /// A server's error, as [`reason`] reads it.
@@ -76,19 +76,19 @@ impl Loss {
         Self(place as u8)
     }
 
-    /// The word: `timeout`, `connection`, `garbled`, or what the server's error begins with (`READONLY`, `OOM` and their like, else
-    /// `ERR`).
+    /// The word: `timeout`, `connection`, `garbled`, or the first word of the server's error (such as `READONLY` or
+    /// `OOM`, else `ERR`).
     pub fn name(self) -> &'static str {
         let place = usize::from(self.0);
         OURS.get(place).or_else(|| WORDS.get(place - OURS.len())).copied().unwrap_or("ERR")
     }
 
-    /// Does it say nothing about the server, but only about the key?
+    /// Whether it concerns only the key, not the server.
     pub(crate) fn is_of_key(self) -> bool {
         self == Self::GARBLED || self.is_of_server_there()
     }
 
-    /// A key of another type: the server is there, and says so.
+    /// A key of another type: the error shows that the server works.
     pub(crate) fn is_of_server_there(self) -> bool {
         self.name() == "WRONGTYPE"
     }

@@ -1,27 +1,27 @@
-//! The Lua of the fleet (semantics 10.2), and its names.
+//! The Lua scripts of the fleet (semantics 10.2), and their names.
 //!
-//! One script makes one decision: it reads the server's clock, the state and its settings, and writes the state and its
-//! time to live. Each begins with a line that reads the clock into `now`; tests put an argument in its place, and nothing
-//! else differs.
+//! One script makes one decision: it reads the server's clock, the state and its settings, and writes the state and
+//! its time to live. Each begins with a line that reads the clock into `now`. Tests replace that line by an argument,
+//! and change nothing else.
 
-/// The line that every script begins with: the server's clock, in microseconds. Tests put an argument in its place.
+/// First line of every script: reads the server's clock, in microseconds. Tests replace it by an argument.
 pub const PROLOGUE: &str = "local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]\n";
 
-/// A script as it goes to the server.
+/// A script as sent to the server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Script {
-    /// What it decides about.
+    /// Name of the script: the component about which it decides.
     pub name: &'static str,
-    /// The text that `EVAL` takes: the file without its comments and its indents.
+    /// The text for `EVAL`: the file without its comments and its indents.
     pub source: &'static str,
-    /// SHA-1 of `source` in lower-case hex, the name that `EVALSHA` takes. Written down, because core has no use for
-    /// SHA-1 but here; a test computes it anew.
+    /// SHA-1 of `source` in lower-case hex, the name for `EVALSHA`. Stored as a constant, because core has no other
+    /// use for SHA-1; a test computes it again.
     pub sha: &'static str,
-    /// How its keys end, after the hash tag of what it decides about.
+    /// Suffixes of its keys, after the hash tag of the route or pool.
     pub keys: &'static [&'static str],
 }
 
-/// A script from the file of its name, shortened while this is compiled: what is sent is what was read here.
+/// A script from the file of its name, shortened at compile time, so that the sent text is the reviewed one.
 macro_rules! script {
     ($name:literal, $sha:literal, $keys:expr) => {{
         const FILE: &[u8] = include_bytes!(concat!($name, ".lua"));
@@ -30,13 +30,13 @@ macro_rules! script {
     }};
 }
 
-/// How many items one command may carry: fences of a bulkhead, buckets of a digest. It bounds the loops of the scripts.
+/// The most items in one command: fences of a bulkhead, buckets of a digest. It bounds the loops of the scripts.
 pub const MOST_ITEMS: usize = 512;
 
-/// A token bucket. Arguments: `permits per burst want need back` in one text, and the pid where the process is to be noted
-/// as one of the fleet. Reply: granted, wait, processes (0 where they are not known).
+/// A token bucket. Arguments: `permits per burst want need back` in one text, and the pid if the process is to be
+/// recorded as a member of the fleet. Reply: granted, wait, processes (0 if unknown).
 pub const RATE: Script = script!("rate", "ab8dd82425026116da5626ec8e8ced20fa9a3d3b", &[":rl", ":rl:p"]);
-/// A circuit breaker. Arguments: op (0 look, 1 open, 2 close), pid, epoch, duration, quorum, window. Reply: state (0
+/// A circuit breaker. Arguments: op (0 read, 1 open, 2 close), pid, epoch, duration, quorum, window. Reply: state (0
 /// closed, 1 open, 2 half-open), remaining, epoch, votes.
 pub const BREAKER: Script = script!("breaker", "91c621f67ecb8d0d8fc477c455c6a1b9a5e1a134", &[":br", ":br:v"]);
 /// Permits of a bulkhead. Arguments: op (0 acquire, 1 release, 2 renew, 3 reap), pid, limit, ttl, n, held, fences. Replies:
@@ -50,8 +50,8 @@ pub const DIGEST: Script = script!("digest", "c89f724274009877ab40f782358ce35eba
 /// All of them.
 pub const SCRIPTS: [Script; 4] = [RATE, BREAKER, SLOTS, DIGEST];
 
-/// Is `at` the first byte of a line that is kept? Then where its text begins: the indent is dropped. A comment, and
-/// nothing else, begins with two dashes; no text of ours does.
+/// If `at` is the first byte of a line that is kept, returns where its text begins, without the indent. A line is a
+/// comment if it begins with two dashes; no other line of our scripts does.
 const fn begin(file: &[u8], mut at: usize) -> Option<usize> {
     while file[at] == b' ' {
         at += 1;
@@ -59,7 +59,7 @@ const fn begin(file: &[u8], mut at: usize) -> Option<usize> {
     if file[at] == b'-' && file[at + 1] == b'-' { None } else { Some(at) }
 }
 
-/// One past the line that `at` lies in.
+/// One past the end of the line that contains `at`.
 const fn end(file: &[u8], mut at: usize) -> usize {
     while file[at] != b'\n' {
         at += 1;

@@ -1,36 +1,39 @@
-//! Additive increase, multiplicative decrease (semantics 4.2): the limit of TCP, driven by a latency that must be kept.
+//! Additive increase, multiplicative decrease (semantics 4.2): TCP's control of its window, driven by a latency
+//! threshold.
 
 use super::Range;
 use crate::quantile::WindowedP2Quantile;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 
-/// Samples that `latency_quantile` is taken of.
+/// Number of samples behind `latency_quantile`.
 const WINDOW: u32 = 100;
-/// An estimate of fewer samples is warming: at p95 it would be the one outlier among them.
+/// An estimate from fewer samples is still warming up: at p95 it would be the one outlier among them.
 const WARM: u32 = 20;
 
 /// The settings of an AIMD limit. A minimum above the maximum counts as the maximum, and neither is below 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AimdSettings {
-    /// The limit at first and at most, in calls.
+    /// Initial and largest limit, in calls.
     pub max_concurrency: u32,
-    /// The limit at least, in calls; default 1.
+    /// Smallest limit, in calls; default 1.
     pub min_concurrency: u32,
     /// A latency above it is a breach.
     pub latency_threshold: Duration,
-    /// What `limit` completions within the threshold add in all, in calls; above 0, default 1.
+    /// Increase of the limit, in calls, for `limit` completions within the threshold; above 0, default 1.
     pub increase_step: f64,
-    /// What a breach leaves of the limit; between 0 and 1, default 0.9.
+    /// Factor of the limit after a breach; between 0 and 1, default 0.9.
     pub backoff_ratio: f64,
-    /// Between two cuts at least; default 1 s.
+    /// Shortest time between two cuts; default 1 s.
     pub cooldown: Duration,
-    /// If given, the signal is this quantile of the latest 50 to 100 latencies and not each of them; between 0 and 1.
+    /// If given, the signal is this quantile of the latest 50 to 100 latencies instead of each latency; between 0 and
+    /// 1.
     pub latency_quantile: Option<f64>,
 }
 
-/// A concurrency limit that grows by one while as many calls as it allows keep to a latency, and shrinks by a factor
-/// when they do not. Several of them on one server share it evenly without knowing each other, as TCP flows share a link.
+/// A concurrency limit that grows by one when as many calls as it allows stay within a latency, and shrinks by a
+/// factor when they do not. Several such limits on one server share it evenly without communicating, as TCP flows
+/// share a link.
 ///
 /// The operations on the limit, an `f64`, are `limit + increase_step / limit` and `limit * backoff_ratio`, each then
 /// bounded by the range.
@@ -55,23 +58,23 @@ pub struct Aimd {
     limit: f64,
     last_cut: Option<Time>,
     recent: Option<WindowedP2Quantile>,
-    /// What stands in for `recent`.
+    /// Estimate that replaces `recent`.
     outside: Outside,
 }
 
-/// What is known of more latencies than this process's own.
+/// Latencies known from outside this process.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Outside {
-    /// Nothing: its own estimate counts.
+    /// None: the own estimate applies.
     Own,
     /// Their quantile, in microseconds.
     Quantile(f64),
-    /// Nothing since the last cut: neither a breach nor a reason to grow.
+    /// No valid answer since the last cut: neither a breach nor a reason to grow.
     Unknown,
 }
 
 impl Aimd {
-    /// A limit at its maximum.
+    /// Creates a limit at its maximum.
     pub fn new(settings: AimdSettings) -> Self {
         let range = Range::new(settings.min_concurrency, settings.max_concurrency);
         let recent = settings.latency_quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));
@@ -84,7 +87,7 @@ impl Aimd {
         self.limit as u32
     }
 
-    /// The limit with the fraction that it keeps inside.
+    /// The limit with its internal fraction.
     pub fn exact(&self) -> f64 {
         self.limit
     }
@@ -94,7 +97,7 @@ impl Aimd {
         self.settings
     }
 
-    /// A call has ended well, after `latency` of the deciding attempt's own time.
+    /// Counts a successful call; `latency` is the deciding attempt's own time.
     #[inline]
     pub fn on_latency(&mut self, latency: Duration, now: Time) {
         match self.breached(latency) {
@@ -106,21 +109,22 @@ impl Aimd {
         }
     }
 
-    /// A call has failed, transiently or for good. It counts only if it took longer than the threshold, and never lets
-    /// the limit grow: fast failures are the breaker's signal, and concurrency costs least when failures are fast.
+    /// Counts a failed call, transient or permanent. It counts only if it took longer than the threshold, and never
+    /// makes the limit grow: fast failures are the breaker's signal, and concurrency costs least when failures are
+    /// fast.
     pub fn on_failure(&mut self, latency: Duration, now: Time) {
         if latency > self.settings.latency_threshold && self.breached(latency) == Some(true) {
             self.cut(now);
         }
     }
 
-    /// Our attempt timeout has cut a call: a breach, whatever the quantile says. What it would have taken is not known,
-    /// so that the estimate is told nothing.
+    /// Counts a call cut by our attempt timeout: a breach, whatever the quantile is. The call's full latency is
+    /// unknown, so it is not a sample for the estimate.
     pub fn on_timeout(&mut self, now: Time) {
         self.cut(now);
     }
 
-    /// Takes what is known of a whole fleet's latencies in place of its own estimate.
+    /// Sets the outside estimate, which replaces the own one.
     pub(crate) fn follow(&mut self, outside: Outside) {
         self.outside = outside;
     }
@@ -130,8 +134,8 @@ impl Aimd {
         self.last_cut
     }
 
-    /// Goes on with other settings. A limit at its maximum has met no bound but that and moves with it; any other stays
-    /// where it is, within the new range. The estimate begins anew where the quantile is another.
+    /// Applies new settings. A limit at its maximum has met no other bound, so it moves with the maximum; any other
+    /// stays, within the new range. The estimate begins anew if the quantile changes.
     pub fn retune(&mut self, to: AimdSettings) {
         let mut new = Self::new(to);
         if self.limit < self.range.max {
@@ -144,7 +148,7 @@ impl Aimd {
         *self = new;
     }
 
-    /// Is it as if new: at its maximum, no cut that still holds the next one back, no estimate?
+    /// Whether it is like a new one: at its maximum, with no cut whose cooldown still runs, and without an estimate.
     pub fn is_fresh(&self, now: Time) -> bool {
         let cooling = self.last_cut.is_some_and(|cut| now.since(cut) < self.settings.cooldown);
         self.limit >= self.range.max
@@ -163,7 +167,7 @@ impl Aimd {
         }
     }
 
-    /// Goes on from a saved limit, by the rules of a retune.
+    /// Restores a saved limit, by the rules of a retune.
     pub(crate) fn load(from: &mut Loader<'_>, settings: AimdSettings) -> Result<Self, Damage> {
         let mut it = Self::new(settings);
         let (at_most, limit) = (from.flag()?, from.positive()?);
@@ -179,7 +183,8 @@ impl Aimd {
         Ok(it)
     }
 
-    /// Is the signal over the threshold? `None` while it is warming: that is neither a breach nor a reason to grow.
+    /// Whether the signal is above the threshold. `None` while it is warming up: neither a breach nor a reason to
+    /// grow.
     fn breached(&mut self, latency: Duration) -> Option<bool> {
         let Some(recent) = &mut self.recent else {
             return Some(latency > self.settings.latency_threshold);
@@ -194,7 +199,8 @@ impl Aimd {
         recent.estimate().filter(|_| recent.count() >= WARM).map(|estimate| estimate > threshold)
     }
 
-    /// Shrinks, at most once per cooldown. What was measured at the old concurrency says nothing about the new one.
+    /// Shrinks the limit, at most once per cooldown. Drops the samples, because latencies at the old concurrency say
+    /// nothing about the new one.
     fn cut(&mut self, now: Time) {
         if self.last_cut.is_none_or(|cut| now.since(cut) >= self.settings.cooldown) {
             self.last_cut = Some(now);
@@ -267,7 +273,7 @@ mod tests {
         };
         assert_eq!(tell(500, 19, 0), 10, "warming");
         assert_eq!(tell(500, 1, 0), 5);
-        // A fresh epoch, and no growth before it is warm.
+        // A fresh estimate, and no growth before it has warmed up.
         assert_eq!(tell(500, 19, 9_000), 5);
         assert_eq!(tell(500, 1, 9_000), 2);
         assert_eq!(tell(10, 19, 20_000), 2);

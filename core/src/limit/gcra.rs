@@ -3,10 +3,10 @@
 use super::rate::RateSettings;
 use crate::time::{Duration, TOO_FAR, Time};
 
-/// A rate limit kept as one moment: when, at the declared rate, all that has been granted will have been earned (the
-/// "theoretical arrival time"). It decides as a [`TokenBucket`](crate::TokenBucket) of the same settings, wherever
-/// `permits` divide `per`; elsewhere its interval is rounded up to whole microseconds, so it never grants more. It
-/// starts full. A clock that runs back mints nothing.
+/// A rate limit stored as one moment: when, at the declared rate, all granted tokens will have been earned (the
+/// "theoretical arrival time"). It decides like a [`TokenBucket`](crate::TokenBucket) of the same settings if
+/// `permits` divide `per`. Otherwise its interval is rounded up to whole microseconds, so it never grants more. It
+/// starts full. A clock that runs back adds no tokens.
 ///
 /// ```
 /// use tidegate::{Duration, Gcra, RateSettings, Time};
@@ -17,14 +17,14 @@ use crate::time::{Duration, TOO_FAR, Time};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Gcra {
-    /// From one token to the next; `None` where none ever comes (`permits` 0).
+    /// Interval between two tokens; `None` if no tokens ever flow in (`permits` 0).
     interval: Option<u64>,
     burst: u32,
     earned: Time,
 }
 
 impl Gcra {
-    /// A limit of which nothing is used.
+    /// Creates a full limit.
     pub fn new(settings: RateSettings) -> Self {
         let per = settings.per.as_micros().max(1);
         let permits = u64::from(settings.permits);
@@ -35,7 +35,7 @@ impl Gcra {
     /// Takes `cost` tokens. A cost of 0 is always granted.
     ///
     /// # Errors
-    /// How long until there are enough; [`Duration::MAX`] for a cost above the burst, with `permits` 0, and where the
+    /// Time until there are enough tokens; [`Duration::MAX`] for a cost above the burst, with `permits` 0, and if the
     /// debt would reach beyond the end of the clock (584,000 years).
     #[inline]
     pub fn try_take(&mut self, cost: u32, now: Time) -> Result<(), Duration> {
@@ -48,7 +48,7 @@ impl Gcra {
         // 64 by 32 bits each: nothing here leaves 128 bits.
         let debt = u128::from(interval) * u128::from(self.burst);
         if u128::from(self.earned.since(now).as_micros()) > debt + u128::from(TOO_FAR) {
-            // What is owed is at most a burst; the rest was a reading that no clock has.
+            // The debt is at most a burst; more came from an invalid reading of the clock.
             self.earned = now.after(Duration::from_micros(u64::try_from(debt).unwrap_or(u64::MAX)));
         }
         let earned = u128::from(self.earned.max(now).as_micros()) + u128::from(interval) * u128::from(cost);
@@ -65,12 +65,12 @@ impl Gcra {
         Ok(())
     }
 
-    /// The state: the moment at which it is full again.
+    /// The state: the moment at which the limit is full again.
     pub fn full_at(&self) -> Time {
         self.earned
     }
 
-    /// Is it full, as a new one is?
+    /// Whether it is full, like a new one.
     pub fn is_fresh(&self, now: Time) -> bool {
         self.earned <= now
     }
@@ -103,7 +103,7 @@ mod tests {
                     granted += u64::from(cost) * u64::from(limit.try_take(cost, at(now)).is_ok());
                 }
             }
-            // A full one, and what two advances may have filled.
+            // A full burst, and what two advances may have filled.
             assert!(granted <= 3 * u64::from(burst), "{granted} with {permits} {per} {burst}");
         }
     }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     proptest! {
-        /// Where both are exact, they are one algorithm.
+        /// If both are exact, they decide the same.
         #[test]
         fn agrees_with_the_token_bucket(
             permits in 1u32..20, interval in 1u64..50_000, burst in 1u32..20, origin in prop_oneof![Just(0u64), Just(1 << 53)],

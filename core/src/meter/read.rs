@@ -1,4 +1,4 @@
-//! What a meter has counted, and the levels of a snapshot, as series.
+//! Reading series: a meter's counts, and the levels of a snapshot.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::engine::{Engine, PoolView, RouteView, Snapshot, SnapshotPages};
 use crate::outcome::Kind;
 use crate::time::Time;
 
-/// The label of all routes that have none of their own.
+/// Label of all routes without a series of their own.
 const OTHER: &str = "other";
 
-/// The component that refuses with this verdict; `None` where the call was not refused.
+/// The component that refuses with this verdict; `None` if the verdict is not a refusal.
 fn stage(verdict: Verdict) -> Option<&'static str> {
     Some(match verdict {
         Verdict::ForcedOpen => "operator",
@@ -28,14 +28,14 @@ fn stage(verdict: Verdict) -> Option<&'static str> {
     })
 }
 
-/// Levels by family, policy and route. Those of several routes are one: added up, or the highest. A tree, because a page must not
-/// move the levels of 10,000 routes to insert one.
+/// Levels by family, policy and route. Levels of several routes with one label are combined: added up, or the
+/// highest. A tree, because a page must not move the levels of 10,000 routes to insert one.
 type Levels = BTreeMap<(Family, String, String), f64>;
 
-/// Tallies, and routes of the snapshot, that one page turns into series.
+/// Number of tallies, and of the snapshot's routes, that one page turns into series.
 const PAGE: usize = 32;
 
-/// Series that are being read page by page ([`Meter::read_page`]).
+/// Series in the process of being read, page by page ([`Meter::read_page`]).
 #[derive(Debug, Default)]
 pub struct ReadPages {
     view: SnapshotPages,
@@ -44,7 +44,7 @@ pub struct ReadPages {
     routes: usize,
     series: Vec<Series>,
     levels: Levels,
-    /// Has the last page been read?
+    /// Whether the last page has been read.
     done: bool,
 }
 
@@ -53,13 +53,14 @@ impl ReadPages {
     pub fn finish(self) -> Vec<Series> {
         let mut series = self.series;
         series.extend(self.levels.into_iter().map(series_of));
-        // No two are equal. A stable sort is more machine code, which WebAssembly carries to every page.
+        // All keys differ. A stable sort is more machine code, which WebAssembly carries to every page.
         series.sort_unstable_by(|a, b| by_name(a).cmp(&by_name(b)));
         series
     }
 
-    /// Takes out at most so many series of the pages so far, in no order, for hosts that hand them on page by page. Those of levels are
-    /// known after the last page. Empty when all that are known have been taken.
+    /// Takes out at most `most` series of the pages so far, in no order, for hosts that forward them page by page.
+    /// Series of levels are known only after the last page. Returns an empty list when all known series have been
+    /// taken.
     pub fn take(&mut self, most: usize) -> Vec<Series> {
         let mut taken = self.series.split_off(self.series.len().saturating_sub(most));
         while self.done && taken.len() < most {
@@ -75,16 +76,16 @@ fn series_of(((family, policy, route), value): ((Family, String, String), f64)) 
 }
 
 impl Meter {
-    /// All series there are, ordered by family, policy and route: counters from the records, levels from a snapshot. A host
-    /// that shares the engine reads them in pages: [`Meter::read_page`].
+    /// All series, ordered by family, policy and route: counters from the records, levels from a snapshot. A host
+    /// that shares the engine between threads reads them in pages: [`Meter::read_page`].
     pub fn read(&mut self, engine: &Engine, now: Time) -> Vec<Series> {
         let mut pages = ReadPages::default();
         while self.read_page(engine, &mut pages, now) {}
         pages.finish()
     }
 
-    /// Reads the next page; false when it was the last. A host releases the lock between two pages: counters of one policy
-    /// and route are consistent, and so are levels of one route.
+    /// Reads the next page; false after the last page. A host releases the lock between two pages: counters of one
+    /// policy and route are consistent, and so are levels of one route.
     pub fn read_page(&mut self, engine: &Engine, pages: &mut ReadPages, now: Time) -> bool {
         let Some(view) = &pages.whole else {
             if !engine.snapshot_page(&mut pages.view, now) {
@@ -130,7 +131,7 @@ impl Meter {
         false
     }
 
-    /// What a route is called in labels: its key, or `other`. For figures that a host keeps beside these.
+    /// Label of a route: its key, or `other`. For metrics that a host adds to these.
     pub fn label<'a>(&mut self, policy: PolicyId, key: &'a str) -> &'a str {
         let at = self.tally(policy, Some(key));
         if self.tallies[at].route.is_some() { key } else { OTHER }
@@ -167,7 +168,7 @@ fn counted(engine: &Engine, tally: &Tally) -> Vec<Series> {
         }
     }
     for (family, counts) in [(Family::Attempts, &tally.attempts), (Family::Retries, &tally.retries)] {
-        let mut by_name = Sorted::<String, u64>::default(); // a `retune` can take names away: all of those are `kind`
+        let mut by_name = Sorted::<String, u64>::default(); // a `retune` can remove names: all of those are `kind`
         for (kind, count) in counts.iter() {
             let name = Kind::new(*kind).and_then(|kind| policy.name_of(kind)).unwrap_or("kind");
             *by_name.at(name.to_owned()) += count;

@@ -1,4 +1,4 @@
-//! A small map: pairs in a vector, ordered by key. A tree of each of these kinds would be most of the meter's machine code,
+//! A small map: pairs in a vector, ordered by key. A tree for each type would be most of the meter's machine code,
 //! which WebAssembly carries to every page.
 
 use std::borrow::Borrow;
@@ -27,7 +27,7 @@ impl<K: Ord, V: Default> Sorted<K, V> {
         self.find(key).ok().map(|at| &self.0[at].1)
     }
 
-    /// The value of a key, made where there is none.
+    /// The value of a key; creates a missing one.
     pub fn at(&mut self, key: K) -> &mut V {
         let at = self.find(&key).unwrap_or_else(|at| {
             self.0.insert(at, (key, V::default()));
@@ -44,7 +44,7 @@ impl<K: Ord, V: Default> Sorted<K, V> {
         self.0.clear();
     }
 
-    /// In the order of keys.
+    /// The entries, in the order of keys.
     pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
         self.0.iter()
     }

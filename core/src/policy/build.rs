@@ -1,4 +1,4 @@
-//! From checked settings to a policy.
+//! Builds a policy from checked settings.
 
 use super::Policy;
 use super::check::Settings;

@@ -1,4 +1,4 @@
-//! What values a key takes: a value that is checked against its key's domain, or the rule that it breaks.
+//! Domains of keys: checks a value against its key's domain, and returns the rule that it breaks.
 
 use super::check::{LONGEST, Value};
 use super::keys::{Domain, Key};
@@ -8,7 +8,7 @@ use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
 
-/// A value that has passed its key's domain.
+/// A value that its key's domain accepts.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Stored {
     Span(Duration),
@@ -20,10 +20,10 @@ pub(super) enum Stored {
     Name(Name),
 }
 
-/// What a small engine says of a choice, of which it may not have every word.
+/// Note of a small engine about a choice, because a small engine may not have every word.
 const MORE: &str = if FULL { "" } else { r#"; "tidegate/full" may have more"# };
 
-/// The most kinds of failure that a policy declares: numbers 9 to 31 on the wire.
+/// The most kinds of failure that a policy can declare: numbers 9 to 31 on the wire.
 pub(super) const MOST_KINDS: usize = 23;
 
 /// A kind of failure that a policy declares: its name and its base class.
@@ -38,12 +38,12 @@ pub(super) fn kind(text: &str) -> Option<(&str, Class)> {
 }
 
 impl Key {
-    /// The rule of the key's domain, as an error tells it: "must be …".
+    /// The rule of the key's domain, as an error shows it: "must be …".
     pub fn rule(&self) -> String {
         parse(self, Value::Text(""), &[]).err().unwrap_or_default()
     }
 
-    /// Its default as a pair has it, where it has one of its own: no other key's, and no list.
+    /// Its default as the value of a pair; `None` if the default comes from another key, or is a list.
     ///
     /// ```
     /// use tidegate::{TABLE, Value};
@@ -57,7 +57,7 @@ impl Key {
         self.default_value().and_then(Stored::settled)
     }
 
-    /// Its default, where it has one of its own and is no list.
+    /// Its default; `None` if it comes from another key, or is a list.
     pub(super) fn default_value(&self) -> Option<Stored> {
         let value = match self.domain {
             Domain::Span { .. } => Value::Number(span::parse(self.default).ok()? as f64),
@@ -69,7 +69,7 @@ impl Key {
     }
 }
 
-/// A value checked against its key's domain, `kinds` the names that the policy declares; the error is the rule.
+/// Checks a value against its key's domain; `kinds` holds the names that the policy declares. The error is the rule.
 #[allow(clippy::float_cmp)] // whole numbers are exactly whole, flags exactly 0 or 1
 pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Stored, String> {
     match key.domain {
@@ -136,7 +136,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
             (Value::Text(text), Some(full)) if kind(text).is_some() => {
                 Ok(Stored::Name(Name::new(text, full)))
             }
-            (_, None) => Err(String::new()), // a small engine has no keys of these
+            (_, None) => Err(String::new()), // a small engine has no such keys
             _ => {
                 let classes: Vec<_> = BASES.iter().map(|base| base.0).collect();
                 let rule =
@@ -161,7 +161,7 @@ fn one_of(words: &[&'static str], value: Value<'_>) -> Option<Stored> {
     words.iter().find(|word| **word == text).map(|word| Stored::Word(word))
 }
 
-/// Can this be the name of a policy or a pool?
+/// Whether this can be the name of a policy or a pool.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
 }
@@ -171,7 +171,7 @@ fn between(must: &str, min: &str, max: &str, none: bool) -> String {
     text::of(&[must, min, " to ", max, if none { ", or none" } else { "" }])
 }
 
-/// The words of `retry_on`: what can never be retried is not among them.
+/// The words of `retry_on`: without classes that can never be retried.
 pub(super) const CLASS_NAMES: &[&str] =
     &["transient", "throttled", "timeout", "never_sent", "conflict", "infrastructure", "concurrency"];
 
@@ -188,7 +188,7 @@ pub(super) const ALL_CLASS_NAMES: &[&str] = &[
     "concurrency",
 ];
 
-/// The classes that a declared kind can be based on.
+/// The classes on which a declared kind can be based.
 const BASES: &[(&str, Class)] = &[
     ("transient", Class::Transient),
     ("throttled", Class::Throttled),
@@ -199,7 +199,7 @@ const BASES: &[(&str, Class)] = &[
     ("ignored", Class::Ignored),
 ];
 
-/// The classes that each of them stands for.
+/// The classes that each word includes.
 pub(super) const CLASSES: &[(&str, &[Class])] = &[
     ("transient", &[Class::Transient]),
     ("throttled", &[Class::Throttled]),

@@ -1,4 +1,4 @@
-//! What a key of a policy is. Each component declares its own keys (`components/`).
+//! Definition of a policy's keys. Each component declares its own keys (`components/`).
 
 use crate::full::FULL;
 use crate::time::Duration;
@@ -8,42 +8,42 @@ use crate::time::Duration;
 pub struct Key {
     /// Its path, dotted.
     pub path: &'static str,
-    /// What values it takes.
+    /// Domain of its values.
     pub domain: Domain,
-    /// Its default, as it would be written; empty where there is none.
+    /// Its default, as written in a document; empty without a default.
     pub default: &'static str,
-    /// What it means, in one sentence.
+    /// Its meaning, in one sentence.
     pub doc: &'static str,
 }
 
-/// What values a key takes.
+/// Domain of a key's values.
 #[derive(Clone, Copy, Debug)]
 pub enum Domain {
-    /// A span of time between two bounds, in microseconds; `none` where that is allowed.
+    /// A span of time between two bounds, in microseconds; `none` if allowed.
     Span {
         /// Shortest.
         min: Duration,
         /// Longest.
         max: Duration,
-        /// May it be `none`?
+        /// Whether it may be `none`.
         none: bool,
     },
-    /// A whole number between two bounds; `none` where that is allowed.
+    /// An integer between two bounds; `none` if allowed.
     Count {
         /// Least.
         min: u32,
         /// Greatest.
         max: u32,
-        /// May it be `none`?
+        /// Whether it may be `none`.
         none: bool,
     },
-    /// A finite number between two bounds; `none` where that is allowed.
+    /// A finite number between two bounds; `none` if allowed.
     Real {
         /// Least.
         min: f64,
         /// Greatest.
         max: f64,
-        /// May it be `none`?
+        /// Whether it may be `none`.
         none: bool,
     },
     /// `true` or `false`.
@@ -63,18 +63,18 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// Does the key hold several values?
+    /// Whether the key holds several values.
     pub const fn is_list(&self) -> bool {
         matches!(self, Self::Statuses | Self::Words(_) | Self::KindWords(_) | Self::Kinds)
     }
 }
 
-/// The longest span a policy may name: 365 days. Longer is a mistake of units.
+/// The longest span a policy may name: 365 days. A longer span is most likely a wrong unit.
 pub(super) const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 pub(super) const MICRO: Duration = Duration::from_micros(1);
 
 pub(super) const fn key(path: &'static str, domain: Domain, default: &'static str, doc: &'static str) -> Key {
-    // A page does not load what nobody reads there.
+    // A web page should not load texts that it never shows.
     Key { path, domain, default, doc: if FULL { doc } else { "" } }
 }
 

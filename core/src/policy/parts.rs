@@ -1,5 +1,5 @@
-//! The settings of a policy's parts, for hosts that hand out one part by itself: checked as those of a policy are, so
-//! that no range and no default is written down a second time in any language.
+//! The settings of a policy's parts, for hosts that offer one part by itself. They are checked like those of a
+//! policy, so that no language duplicates ranges or defaults.
 
 use super::{LimitSettings, Policy};
 use crate::breaker::BreakerSettings;
@@ -9,12 +9,12 @@ use crate::retry::{Backoff, BudgetSettings};
 use crate::throttle::ThrottleSettings;
 
 impl Policy {
-    /// The delays between attempts; those of the table where the policy says nothing.
+    /// The delays between attempts; defaults where the policy sets none.
     pub fn backoff(&self) -> Backoff {
         self.retry.backoff
     }
 
-    /// The retry budget of a policy that retries, or whose hedges draw on it, if it has one of its own.
+    /// The retry budget of a policy that retries, or whose hedges use it, if it has one of its own.
     pub fn budget(&self) -> Option<BudgetSettings> {
         self.retry.budget
     }
@@ -47,7 +47,7 @@ impl Policy {
         }
     }
 
-    /// What watches a bulkhead's queue.
+    /// The control of a bulkhead's queue.
     pub fn codel(&self) -> Option<CodelSettings> {
         self.bulkhead.as_ref()?.codel
     }

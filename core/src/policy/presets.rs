@@ -3,7 +3,7 @@
 use super::check::Value::{self, Number, Text};
 use crate::full::FULL;
 
-/// A preset: its name, and the pairs it stands for.
+/// A preset: its name, and its pairs.
 type Preset = (&'static str, &'static [(&'static str, Value<'static>)]);
 
 /// The names, for the table of keys; a test keeps them equal to [`PRESETS`].
@@ -30,7 +30,7 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.max_retry_after", Number(60.0 * SECOND)),
         ],
     ),
-    // As the httpware library has it: full jitter, the server's wait to the letter, no deadline.
+    // As in the httpware library: full jitter, the server's wait exactly, no deadline.
     (
         "httpware",
         &[
@@ -56,7 +56,8 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.backoff.jitter", Text("decorrelated")),
         ],
     ),
-    // Optimistic concurrency: another try may win. A conflict is no sign of overload, so retries need not be earned.
+    // Optimistic concurrency: another try may win. A conflict is not a sign of overload, so retries need not be
+    // earned.
     (
         "occ",
         &[
@@ -68,8 +69,8 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.budget.kind", Text("window")),
         ],
     ),
-    // Microsoft Graph's retry handler: few statuses, any method whose body can be sent again, long patience; while a
-    // throttled call waits, those to the same path wait too. Ten retries are more than calls earn.
+    // Microsoft Graph's retry handler: few statuses, any method whose body can be sent again, long patience. While a
+    // throttled call waits, calls to the same path wait too. Ten retries are more than calls earn.
     #[cfg(not(tidegate_small))]
     (
         "graph",
@@ -110,7 +111,7 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.budget.timeout_cost", Number(10.0)),
         ],
     ),
-    // The same as of 2026: quicker after a fault, slower after a throttle.
+    // The same as of 2026: faster after a fault, slower after a throttle.
     #[cfg(not(tidegate_small))]
     (
         "aws_2026",
@@ -128,7 +129,7 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.budget.throttled_cost", Number(5.0)),
         ],
     ),
-    // The standard mode, and a throttle cuts the rate of attempts.
+    // The standard mode; in addition, a throttle cuts the rate of attempts.
     #[cfg(not(tidegate_small))]
     (
         "aws_adaptive",
@@ -159,7 +160,7 @@ pub(super) const PRESETS: &[Preset] = &[
     ),
 ];
 
-/// The pairs of a preset; none for a name that does not exist.
+/// The pairs of a preset; empty for an unknown name.
 pub(super) fn pairs(name: &str) -> &'static [(&'static str, Value<'static>)] {
     PRESETS.iter().find(|preset| preset.0 == name).map_or(&[], |preset| preset.1)
 }

@@ -1,17 +1,17 @@
-//! Spans as people write them: a number and a unit.
+//! Spans in people's spelling: a number and a unit.
 
 /// The units, with their microseconds.
 const UNITS: [(&str, u64); 5] =
     [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("m", 60_000_000), ("h", 3_600_000_000)];
 
-/// Why a text is no span.
+/// Why a text is not a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum NoSpan {
-    /// It is a number without a unit.
+    /// A number without a unit.
     Bare,
-    /// It is not a number and a unit.
+    /// Not a number and a unit.
     Form,
-    /// It has a fraction of a microsecond.
+    /// A fraction of a microsecond.
     TooFine,
 }
 
@@ -27,8 +27,8 @@ impl NoSpan {
     }
 }
 
-/// Microseconds of a span such as `250ms`, `1.5s` or `1h`. Exact: integers only. What no integer holds is the longest
-/// span there is, which every range refuses.
+/// Microseconds of a span such as `250ms`, `1.5s` or `1h`. Exact: integers only. A value too large for an integer
+/// becomes the longest span, which every range refuses.
 pub(super) fn parse(text: &str) -> Result<u64, NoSpan> {
     let text = text.as_bytes();
     let end = text.iter().position(|c| !c.is_ascii_digit() && *c != b'.').unwrap_or(text.len());
@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<u64, NoSpan> {
     while let [rest @ .., b'0'] = fraction {
         fraction = rest;
     }
-    // An hour's microseconds are 2^10 · 3^2 · 5^8: more than ten digits leave a fraction of one.
+    // An hour's microseconds are 2^10 · 3^2 · 5^8, so more than ten digits leave a fraction of a microsecond.
     if fraction.len() > 10 {
         return Err(NoSpan::TooFine);
     }
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str) -> Result<u64, NoSpan> {
         part.iter().fold(0_u64, |n, digit| n.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
     };
     let whole = number(whole).saturating_mul(micros);
-    // The tens that a unit has take digits of the fraction away, so that the product stays below 2^64.
+    // Factors of ten in the unit cancel digits of the fraction, so that the product stays below 2^64.
     let mut scale = 10_u64.pow(fraction.len() as u32);
     while scale > 1 && micros.is_multiple_of(10) {
         (micros, scale) = (micros / 10, scale / 10);

@@ -1,4 +1,4 @@
-//! Words of settings as types.
+//! Converts words of settings into types.
 
 use super::check::Settings;
 use super::{OnLoss, Unit};
@@ -6,7 +6,7 @@ use crate::full::FULL;
 use crate::window::WindowKind;
 
 impl Settings {
-    /// The first of two keys where it is given, else the second.
+    /// The first of two keys if it is given, else the second.
     pub(super) fn or(&self, path: &'static str, other: &'static str) -> &'static str {
         if self.given(path) { path } else { other }
     }

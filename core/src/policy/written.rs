@@ -1,4 +1,4 @@
-//! What a policy was made from, so that it can be printed.
+//! The given pairs of a policy, kept so that it can be printed.
 
 use std::collections::BTreeMap as Map;
 
@@ -8,7 +8,7 @@ use super::domain::Stored;
 use super::keys::Key;
 use crate::time::Duration;
 
-/// What a policy was made from. How it was written is no part of what it is, so all of these are equal.
+/// The given pairs of a policy. Spelling is no part of a policy's identity, so all of these compare equal.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Written(Vec<(&'static str, Vec<Stored>)>);
 
@@ -19,7 +19,7 @@ impl PartialEq for Written {
 }
 
 impl Written {
-    /// What was given, a preset's pairs among it: the policy in full.
+    /// Stores the given pairs, including a preset's: the policy in full.
     pub(super) fn new(settings: &Map<&'static str, Vec<Stored>>) -> Self {
         let pairs = settings.iter().filter(|(key, _)| **key != "preset");
         Self(pairs.map(|(key, values)| (*key, values.clone())).collect())
@@ -35,7 +35,7 @@ impl Written {
         pairs.collect()
     }
 
-    /// The value of a key that is in force: what was given, else its default, which may be another key's value.
+    /// The value in force of a key: the given one, else its default, which may be another key's value.
     pub fn value(&self, path: &str) -> Option<Value<'_>> {
         if let Some((_, values)) = self.0.iter().find(|(key, _)| *key == path) {
             return values.first().map(Stored::plain);
@@ -53,7 +53,7 @@ impl Written {
 }
 
 impl Stored {
-    /// The value as a pair has it.
+    /// The value as in a pair.
     fn plain(&self) -> Value<'_> {
         match self {
             Self::Name(name) => Value::Text(name),
@@ -61,7 +61,7 @@ impl Stored {
         }
     }
 
-    /// The same for a value that is no name, which lasts.
+    /// The same for a value other than a name, which needs no borrow.
     pub(super) fn settled(self) -> Option<Value<'static>> {
         Some(match self {
             Self::Span(Duration::MAX) | Self::Whole(u32::MAX) => Value::Text("none"),

@@ -1,17 +1,17 @@
 //! Windowed P² (semantics 9.2): two overlapping estimators, so that old values are forgotten and there is always an
-//! answer.
+//! estimate.
 
 use super::p2::P2Quantile;
 use crate::state::{Damage, Loader, Saver};
 
-/// Half a window is at least what P² needs for its markers.
+/// Half a window has at least as many values as P² needs for its markers.
 const LEAST_HALF: u32 = 5;
 
-/// One quantile of recent values: of the last ½ to 1 windows, whatever came before. No heap.
+/// Estimates one quantile of recent values: of the last ½ to 1 windows, whatever came before. No heap.
 ///
-/// Each value goes to the older estimator, and to the younger once the older has half a window. When the older has a
-/// whole window, the next value makes the younger one answer, and an empty one begins. NaN and the infinities are
-/// ignored, as by [`P2Quantile`].
+/// Each value goes to the older estimator, and also to the younger once the older has half a window. When the older
+/// has a whole window, the next value makes the younger one the estimator in use, and an empty one begins. NaN and
+/// the infinities are ignored, as by [`P2Quantile`].
 ///
 /// ```
 /// use tidegate::WindowedP2Quantile;
@@ -32,13 +32,13 @@ pub struct WindowedP2Quantile {
 }
 
 impl WindowedP2Quantile {
-    /// An estimator of the quantile `p` over `window` values. `p` is clamped as by [`P2Quantile::new`]; an odd window
-    /// is one value shorter, and one below 10 is 10.
+    /// Creates an estimator of the quantile `p` over `window` values. `p` is clamped as by [`P2Quantile::new`]. An
+    /// odd window is shortened by one value, and one below 10 becomes 10.
     pub fn new(p: f64, window: u32) -> Self {
         Self { older: P2Quantile::new(p), younger: P2Quantile::new(p), half: (window / 2).max(LEAST_HALF) }
     }
 
-    /// Takes in one value. NaN and the infinities are ignored.
+    /// Adds one value. NaN and the infinities are ignored.
     pub fn observe(&mut self, x: f64) {
         if !x.is_finite() {
             return;
@@ -58,13 +58,13 @@ impl WindowedP2Quantile {
         self.older.estimate()
     }
 
-    /// How many values are behind the estimate: once the first half window is over, between half a window and a window.
+    /// Number of values behind the estimate: after the first half window, between half a window and a window.
     pub fn count(&self) -> u32 {
-        // Never more than twice `half`, which was halved from a `u32`; the least half makes 10.
+        // Never more than twice `half`, which was halved from a `u32`; the smallest half gives 10.
         self.older.count() as u32
     }
 
-    /// Writes both estimators and their quantile down; nothing where there has been no value.
+    /// Writes both estimators and their quantile; nothing without values.
     pub(crate) fn save(&self, to: &mut Saver) {
         if self.count() > 0 {
             to.real(self.older.p());
@@ -73,7 +73,7 @@ impl WindowedP2Quantile {
         }
     }
 
-    /// One of the same quantile and window that goes on from the saved one; a fresh one where the quantile is another.
+    /// Restores an estimator of the same quantile and window; creates a fresh one if the quantile differs.
     pub(crate) fn load(&self, from: &mut Loader<'_>) -> Result<Self, Damage> {
         let mut it = self.clone();
         it.reset();
@@ -92,7 +92,7 @@ impl WindowedP2Quantile {
         Ok(it)
     }
 
-    /// Begins a fresh epoch: all is forgotten.
+    /// Begins a fresh epoch: forgets all values.
     pub fn reset(&mut self) {
         self.older = self.older.fresh();
         self.younger = self.older.fresh();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     proptest! {
-        /// Between half a window and a window, of the latest values and of no others.
+        /// Between half a window and a window of values, only the latest ones.
         #[test]
         fn answers_for_the_latest_values(
             p in 0.0f64..1.0,
@@ -154,7 +154,7 @@ mod tests {
             }
         }
 
-        /// After a window of ordinary values, whatever came before has left no trace.
+        /// After a window of ordinary values, earlier values have no effect.
         #[test]
         fn forgets_garbage_within_a_window(garbage in prop::collection::vec(any::<u64>(), 0..200)) {
             let mut it = WindowedP2Quantile::new(0.95, 64);

@@ -17,11 +17,11 @@ use super::ddsketch::{BINS, COARSEST, DDSketch, FINEST, LEAST, SPAN, key};
 
 const VERSION: u64 = 1;
 const HEAD: usize = 5;
-/// Numbers of bins may be negative; this makes them unsigned.
+/// Numbers of bins may be negative; adding this makes them unsigned.
 const BIAS: i32 = 1 << 23;
 const COUNT_BITS: u32 = 53;
 
-/// Which rule words break that are no sketch.
+/// Why words are not a valid sketch: the broken rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WordsError {
     /// There are fewer than five words.
@@ -30,13 +30,13 @@ pub enum WordsError {
     Version(u8),
     /// Bins per octave are not 2 to 375.
     Accuracy(u16),
-    /// There are not as many entries as the first word says.
+    /// The number of entries differs from that in the first word.
     Length,
     /// An entry holds no value.
     EmptyBin,
     /// Bins are not ascending, or the first entry has a distance.
     Order,
-    /// Bins span more than 2,048 numbers, or lie beyond those that an `f64` can have.
+    /// Bins span more than 2,048 numbers, or lie beyond those possible for an `f64`.
     Range,
     /// There are more than 2⁵³ − 1 values.
     Full,
@@ -68,7 +68,7 @@ impl fmt::Display for WordsError {
 impl core::error::Error for WordsError {}
 
 impl DDSketch {
-    /// The sketch as words: five, and one for each bin that holds values. Exact: [`Self::from_words`] gives an equal one.
+    /// The sketch as words: five, and one for each nonempty bin. Exact: [`Self::from_words`] returns an equal sketch.
     ///
     /// ```
     /// use tidegate::{DDSketch, WordsError};
@@ -94,8 +94,8 @@ impl DDSketch {
         words
     }
 
-    /// The sketch that these words are. Words may come from anywhere: what breaks a rule is an error, and costs no more
-    /// memory than a sketch has.
+    /// Reads a sketch from words. Words may come from anywhere: a broken rule is an error, and costs no more memory
+    /// than a sketch.
     pub fn from_words(words: &[u64]) -> Result<Self, WordsError> {
         let [head, zeros, sum, min, max, entries @ ..] = words else { return Err(WordsError::TooShort) };
         if head & 0xff != VERSION {
@@ -119,22 +119,22 @@ impl DDSketch {
         if sketch.agrees() { Ok(sketch) } else { Err(WordsError::Contradiction) }
     }
 
-    /// Do the figures beside the bins agree with them, as far as can be told?
+    /// Whether the summary figures agree with the bins, as far as that can be checked.
     fn agrees(&self) -> bool {
         if self.count == 0 {
             return self.sum == 0.0 && self.min == 0.0 && self.max == 0.0;
         }
-        // A sum of values that are not negative is never less than one of them, rounded or not.
+        // A sum of nonnegative values is never less than one of them, rounded or not.
         let figures = self.min <= self.max && self.max <= self.sum;
         let zeros = (self.min < LEAST) == (self.zeros > 0) && (self.max < LEAST) == self.bins.is_empty();
         let highest = self.max < LEAST || key(self.m, self.max) == self.top();
-        // Below the highest 2,048 bins the least value's has been collapsed.
+        // Below the highest 2,048 bins the least value's bin has been collapsed.
         let lowest = self.min < LEAST || key(self.m, self.min).max(self.top() - SPAN) == self.first;
         figures && zeros && highest && lowest
     }
 }
 
-/// The bins that these entries are, and the number of the first.
+/// Reads the bins from entries, and the number of the first bin.
 fn read_bins(m: u16, first: i32, entries: &[u64]) -> Result<(i32, VecDeque<u64>), WordsError> {
     let mut bins = VecDeque::new();
     if entries.is_empty() {

@@ -1,18 +1,18 @@
-//! Backoff: the delay before a retry, capped before it is spread (semantics 2.4, 2.5).
+//! Backoff: the delay before a retry, capped before jitter is applied (semantics 2.4, 2.5).
 
 use crate::rng;
 use crate::time::Duration;
 
-/// How long to wait before retry n: growth, cap, jitter.
+/// Delay before retry n: growth, cap, jitter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Backoff {
-    /// How the delay grows from one retry to the next.
+    /// Growth of the delay from one retry to the next.
     pub growth: Growth,
     /// The delay before the first retry.
     pub base: Duration,
     /// The longest delay, before jitter.
     pub max: Duration,
-    /// How the delay is spread.
+    /// Jitter of the delay.
     pub jitter: Jitter,
 }
 
@@ -29,23 +29,23 @@ pub enum Growth {
     Polynomial(u8),
 }
 
-/// Retries over which an exponential delay grows; later ones wait as long. A factor of 1 + 10⁻¹² would take 4·10⁹
-/// multiplications otherwise.
+/// Number of retries over which an exponential delay grows; later delays stay the same. Otherwise a factor of 1 +
+/// 10⁻¹² would take 4·10⁹ multiplications.
 const LONGEST_GROWTH: u32 = 10_000;
 
-/// How a delay d is spread. Every bound is rounded down to whole microseconds before the draw.
+/// Jitter of a delay d. Every bound is rounded down to whole microseconds before the draw.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Jitter {
-    /// Not at all.
+    /// No jitter.
     None,
     /// U(0, d)
     Full,
-    /// U(0.1·d, d): spread nearly as widely as `full`, and never a retry at once.
+    /// U(0.1·d, d): spread nearly as widely as `full`, and never an immediate retry.
     FullFloor,
     /// d/2 + U(0, d/2)
     Equal,
-    /// U(b, min(max, 3·previous)), previous = b at first, then the delay drawn. It replaces the growth; there is never
-    /// a spike at the cap.
+    /// U(b, min(max, 3·previous)), previous = b at first, then the delay drawn. It replaces the growth; delays never
+    /// cluster at the cap.
     Decorrelated,
     /// U((1−j)·d, (1+j)·d): d is capped, the draw is not.
     Bounded(f64),
@@ -54,8 +54,8 @@ pub enum Jitter {
 impl Backoff {
     /// The delay before retry `n` without jitter, at most `max`.
     ///
-    /// Powers saturate in integers; the exponential product is taken left to right in `f64`, one multiplication a
-    /// step, so that it is the same everywhere, and stops at the cap, or after 10,000 retries. No `n` and no setting
+    /// Powers saturate in integers. The exponential product is computed left to right in `f64`, one multiplication a
+    /// step, so that it is the same everywhere; it stops at the cap, or after 10,000 retries. No `n` and no setting
     /// overflows or takes long.
     pub fn ceiling(&self, n: u32) -> Duration {
         let base = self.base.as_micros();
@@ -68,8 +68,8 @@ impl Backoff {
         Duration::from_micros(delay).min(self.max)
     }
 
-    /// The delay before retry `n`, spread by 64 random bits. `previous` is the delay before retry n − 1; before the
-    /// first retry, and for every jitter but `decorrelated`, it does not matter.
+    /// The delay before retry `n`, with jitter from 64 random bits. `previous` is the delay before retry n − 1; it is
+    /// ignored before the first retry, and by every jitter but `decorrelated`.
     ///
     /// ```
     /// use tidegate::{Backoff, Duration, Growth, Jitter};
@@ -100,8 +100,8 @@ impl Backoff {
         })
     }
 
-    /// The delay before retry `n` of a call, whose draw for retry i is `draw(i)`: nothing needs to be remembered. With
-    /// `decorrelated` it takes the draws 1 to `n` again, of more than 10,000 the last ones.
+    /// The delay before retry `n` of a call whose draw for retry i is `draw(i)`, so no state is needed. With
+    /// `decorrelated` it repeats the draws 1 to `n`, at most the last 10,000.
     pub fn nth_delay(&self, n: u32, draw: impl Fn(u32) -> u64) -> Duration {
         let first =
             if self.jitter == Jitter::Decorrelated { n.saturating_sub(LONGEST_GROWTH) + 1 } else { n };

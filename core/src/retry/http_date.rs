@@ -1,6 +1,6 @@
 //! The three forms of an HTTP date (RFC 9110, 5.6.7).
 
-/// Seconds since the Unix epoch, of a date from 1970 to 9999; none for what is no date, or a day that there was not.
+/// Seconds since the Unix epoch of a date from 1970 to 9999; `None` for an invalid date, or a day that did not exist.
 pub(super) fn parse(text: &[u8]) -> Option<u64> {
     let date = httpdate::parse_http_date(core::str::from_utf8(text).ok()?).ok()?;
     Some(date.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs())
@@ -16,7 +16,7 @@ mod tests {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-    /// A moment in the preferred form, and in the two that are obsolete.
+    /// A moment in the preferred form, and in the two obsolete forms.
     fn forms(seconds: u64) -> [String; 3] {
         let fixed = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds));
         let (week, day, month) = (&fixed[..3], &fixed[5..7], &fixed[8..11]);
@@ -44,7 +44,7 @@ mod tests {
             let [fixed, old, short] = forms(seconds);
             assert_eq!(parse(fixed.as_bytes()), Some(seconds), "{fixed}");
             assert_eq!(parse(short.as_bytes()), Some(seconds), "{short}");
-            // Two digits of a year name one of 1970 to 2069.
+            // Two-digit years mean 1970 to 2069.
             if seconds < 3_155_760_000 {
                 assert_eq!(parse(old.as_bytes()), Some(seconds), "{old}");
             }

@@ -1,15 +1,15 @@
-//! What a server says about coming back: `Retry-After` and its relatives (semantics 2.8).
+//! A server's wait: `Retry-After` and related headers (semantics 2.8).
 //!
-//! Untrusted bytes come in here. Whatever they are, the answer is a span, saturated at 2^53−1 µs, or "absent"; an
-//! absent value means the computed backoff, never an error and never a retry at once.
+//! The input is untrusted bytes. For any input the result is a span, saturated at 2^53−1 µs, or "absent". An absent
+//! value means the computed backoff, never an error and never an immediate retry.
 
 use super::http_date;
 use crate::outcome::Opinion;
 use crate::time::{Duration, WallTime};
 
-/// Where every value saturates: the longest span that is exact in JSON and in JavaScript.
+/// Largest value, at which all saturate: the longest span that is exact in JSON and in JavaScript.
 const LONGEST: u64 = (1 << 53) - 1;
-/// Longer values are digits or nothing.
+/// A longer value must consist of digits.
 const MAX_BYTES: usize = 64;
 /// From here on (2024-01-01) a number in a *reset* header is an epoch, not a delta.
 const EPOCHS_FROM: u64 = 1_704_067_200;
@@ -37,16 +37,16 @@ pub fn parse_retry_after(value: &[u8], wall: WallTime) -> Option<Duration> {
     Some(Duration::from_micros(date.saturating_sub(wall.as_unix_micros()).min(LONGEST)))
 }
 
-/// What the headers of one answer say.
+/// Contents of the headers of one answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hints {
-    /// How long to wait.
+    /// The requested wait.
     pub retry_after: Option<Duration>,
     /// `x-should-retry`, or a gRPC pushback that says no.
     pub opinion: Opinion,
 }
 
-/// The headers that tell a wait, the most authoritative first: `Retry-After` wins when several are present.
+/// Headers that contain a wait, the most authoritative first: `Retry-After` wins when several are present.
 const WAITS: [&str; 7] = [
     "retry-after",
     "retry-after-ms",
@@ -56,11 +56,12 @@ const WAITS: [&str; 7] = [
     "ratelimit-reset",
     "x-ratelimit-reset",
 ];
-/// From this place on they tell when a quota refills, which is a wait only for an answer that says "too many".
+/// From this index on the headers say when a quota refills, which is a wait only for an answer that says "too many".
 const QUOTAS_FROM: usize = 4;
 
 impl Hints {
-    /// Reads all headers of an answer. Of a header on several lines the longest wait counts, so that no retry is early.
+    /// Reads all headers of an answer. If a header has several lines, the longest wait counts, so that no retry is
+    /// early.
     pub fn read(headers: &[(&[u8], &[u8])], throttled: bool, wall: WallTime) -> Self {
         let mut opinion = Opinion::None;
         let mut best: Option<(usize, Duration)> = None;
@@ -105,7 +106,7 @@ impl Hints {
     }
 }
 
-/// Without the blanks that HTTP allows around a value.
+/// Removes the blanks that HTTP allows around a value.
 fn trimmed(value: &[u8]) -> &[u8] {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
     let start = value.iter().position(|byte| !blank(byte)).unwrap_or(value.len());
@@ -143,7 +144,7 @@ fn reset(value: &[u8], wall: WallTime) -> Option<Duration> {
 }
 
 /// The structured field `RateLimit: "default";r=0;t=30`: the longest `t` among quotas that are used up (`r` is 0, or
-/// not said).
+/// missing).
 fn quota_refill(value: &[u8]) -> Option<Duration> {
     if value.len() > 4 * MAX_BYTES {
         return None;
@@ -250,7 +251,7 @@ mod tests {
     }
 
     proptest! {
-        /// No bytes make it panic or answer beyond the saturation point.
+        /// No input causes a panic or a result beyond the saturation point.
         #[test]
         fn any_bytes(value in prop::collection::vec(any::<u8>(), 0..120), wall: u64, throttled: bool) {
             let wall = WallTime::from_unix_micros(wall);

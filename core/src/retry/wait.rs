@@ -1,4 +1,4 @@
-//! The wait before the next attempt: the computed backoff and what the server asked for, put together (semantics 2.7).
+//! The wait before the next attempt: combines the computed backoff with the server's Retry-After (semantics 2.7).
 
 use crate::action::Verdict;
 use crate::outcome::Class;
@@ -7,7 +7,7 @@ use crate::retry::Backoff;
 use crate::rng::{self, Purpose};
 use crate::time::Duration;
 
-/// What a policy does with a server's Retry-After.
+/// Use of a server's Retry-After (r) under a policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RetryAfterMode {
     /// The longer of the computed backoff and r + U(0, r/10), never below r.
@@ -16,14 +16,14 @@ pub(crate) enum RetryAfterMode {
     Exact,
     /// r clamped to [t, t + 5 s], t the computed delay.
     Clamp,
-    /// As if it were not there.
+    /// Ignores it.
     Ignore,
 }
 
 const CLAMP: Duration = Duration::from_secs(5);
 
-/// The wait before retry `n`, after a failure of this class. A server that asks for more than `max_retry_after` ends
-/// the call; the jitter on top of what it asks for is cut to fit into `left`.
+/// The wait before retry `n`, after a failure of this class. A Retry-After above `max_retry_after` ends the call. The
+/// jitter added to it is cut to fit into `left`.
 pub(crate) fn wait_before_retry(
     retry: &Retry,
     n: u8,

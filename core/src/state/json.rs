@@ -1,23 +1,24 @@
-//! As much JSON as a saved state needs: no feature of this crate and no dependency, because every binding saves states.
+//! The subset of JSON that a saved state needs, without a cargo feature or a dependency, because every binding saves
+//! states.
 
 use core::fmt::Write as _;
 
-/// Lists and maps in each other; a saved state has seven.
+/// Deepest nesting of lists and maps; a saved state has seven levels.
 const DEEPEST: u32 = 16;
 
-/// A JSON value. Numbers are `f64`: a state has none that those cannot hold.
+/// A JSON value. Numbers are `f64`: a state contains no others.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Value {
     Null,
     Number(f64),
     Text(String),
     List(Vec<Value>),
-    /// In any order: stores may sort names.
+    /// In any order, because stores may sort names.
     Map(Vec<(String, Value)>),
 }
 
 impl Value {
-    /// The value under a name of a map.
+    /// The value of a name in a map.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         match self {
             Self::Map(entries) => entries.iter().find(|(key, _)| key == name).map(|(_, value)| value),
@@ -44,7 +45,7 @@ pub(super) fn quote(to: &mut String, text: &str) {
     to.push('"');
 }
 
-/// The value that a text is; nothing where it is not JSON, or holds `true` or `false`, which no state does.
+/// Parses a text; `None` if it is not JSON, or holds `true` or `false`, which no state does.
 pub(crate) fn parse(text: &str) -> Option<Value> {
     let mut rest = Rest { text };
     let value = rest.value(0)?;
@@ -61,7 +62,7 @@ impl Rest<'_> {
         self.text = self.text.trim_start_matches([' ', '\t', '\n', '\r']);
     }
 
-    /// Goes past a token, if it is next.
+    /// Skips a token, if it is next.
     fn skip(&mut self, token: &str) -> bool {
         self.blanks();
         let rest = self.text.strip_prefix(token);
@@ -145,7 +146,7 @@ impl Rest<'_> {
     }
 }
 
-/// The character that is written after a backslash.
+/// The character of an escape sequence, after the backslash.
 fn escaped(chars: &mut core::str::Chars<'_>) -> Option<char> {
     Some(match chars.next()? {
         c @ ('"' | '\\' | '/') => c,
@@ -159,7 +160,7 @@ fn escaped(chars: &mut core::str::Chars<'_>) -> Option<char> {
             if !(0xd800..0xdc00).contains(&first) {
                 return char::from_u32(first);
             }
-            // The first half of a pair: the second has to follow.
+            // The first half of a surrogate pair: the second has to follow.
             let (Some('\\'), Some('u')) = (chars.next(), chars.next()) else { return None };
             let second = unit(chars)?.checked_sub(0xdc00).filter(|low| *low < 0x400)?;
             return char::from_u32(0x1_0000 + ((first - 0xd800) << 10 | second));

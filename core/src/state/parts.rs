@@ -1,4 +1,4 @@
-//! Tests: each part goes on as if it had not been saved, whatever has happened to it and whatever happens next.
+//! Tests: each part continues as if it had not been saved, for any operations before and after.
 
 use proptest::prelude::*;
 
@@ -13,7 +13,7 @@ use crate::throttle::{AdaptiveThrottle, ThrottleSettings};
 use crate::time::{Duration, Time};
 use crate::window::WindowKind;
 
-/// What happens: a span passes, then something that a number and a flag say.
+/// An operation: a span passes, then an event given by a number and a flag.
 type Op = (u64, u64, bool);
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {
@@ -21,8 +21,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec((span, 0u64..1_000_000, any::<bool>()), 0..60)
 }
 
-/// Plays two scripts with a part: once as it is, and once saved and restored between them. Each operation answers
-/// with a text; the answers to the second script have to be the same.
+/// Runs two scripts on a part: once directly, and once saved and restored between them. Each operation answers with a
+/// text; the answers to the second script must be the same.
 fn goes_on<T>(
     (before, after): (&[Op], &[Op]),
     part: impl Fn(Time) -> T,
@@ -61,7 +61,7 @@ fn goes_on<T>(
 proptest! {
     #[test]
     fn send_rates((before, after) in (ops(), ops())) {
-        // Often enough that the curve is what bounds the rate, and not what has been sent.
+        // Often enough that the curve bounds the rate, instead of the measured sends.
         let dense = |ops: Vec<Op>| ops.into_iter().map(|(span, n, flag)| (span / 9, n, flag)).collect::<Vec<_>>();
         let play = |rate: &mut CubicRate, (_, n, _): Op, now| {
             rate.on_response(n % 5 == 0, now);
@@ -116,7 +116,7 @@ proptest! {
         let settings = Gradient2Settings {
             max_concurrency: 90, min_concurrency: 1, long_window: 20, rtt_tolerance: 1.2, headroom: 4.0, variant: variants[which],
         };
-        // Calls start up to a second before they end, so before the moment of saving, too.
+        // Calls start up to a second before they end, so possibly before the moment of saving.
         let play = |limit: &mut Gradient2, (_, rtt, dropped): Op, now: Time| {
             let started = Time::from_micros(now.as_micros().saturating_sub(rtt));
             if dropped && rtt % 4 == 0 {

@@ -1,4 +1,4 @@
-//! The most that a policy lets a call wait, cost and keep.
+//! Bounds of a policy: the longest wait, the load, and the memory.
 
 use super::Load;
 use crate::engine::hedge::Hedger;
@@ -12,21 +12,21 @@ use crate::retry::{Backoff, BudgetSettings, Jitter, RetryAfterMode, Rounding, TO
 use crate::time::Duration;
 use crate::{AdaptiveThrottle, CircuitBreaker, CoDel};
 
-/// `clamp_5s` lets a server add this much.
+/// The most that `clamp_5s` lets a server add.
 const CLAMP: Duration = Duration::from_secs(5);
 
-/// The most attempts of a call. With retries, hedges count among them.
+/// The most attempts of a call. In a policy with retries, this includes hedges.
 pub(super) fn max_attempts(policy: &Policy) -> u8 {
     let hedged = policy.hedge.as_ref().map_or(1, |hedge| hedge.max_attempts);
     if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedged }
 }
 
-/// The most that a call waits; a deadline bounds whatever is in it.
+/// The longest wait of a call; a deadline bounds all its parts.
 pub(super) fn max_wait(policy: &Policy, queues: bool) -> Option<Duration> {
     let times = |unit: Unit| if unit == Unit::Attempt { u64::from(max_attempts(policy)) } else { 1 };
     let mut sum = backoffs(policy);
     if policy.retry.hold.is_some() || policy.retry.send_rate {
-        sum = Duration::MAX; // as long as servers say, and as slow as throttles make it
+        sum = Duration::MAX; // unbounded, like the servers' waits and the throttled rate
     }
     if let Some(limit) = policy.rate_limit.as_ref().filter(|limit| limit.wait) {
         sum = sum.plus(repeated(limit.max_wait, times(limit.unit)));
@@ -66,7 +66,7 @@ fn backoffs(policy: &Policy) -> Duration {
     sum.min(retry.time_limit)
 }
 
-/// The most time of a call: its deadline, or all attempts one after the other and all waits.
+/// The longest time of a call: its deadline, or all attempts one after the other and all waits.
 pub(super) fn max_time(policy: &Policy, max_wait: Option<Duration>) -> Option<Duration> {
     let attempts = repeated(policy.attempt_timeout, u64::from(max_attempts(policy)));
     let sum = max_wait.map_or(Duration::MAX, |wait| wait.plus(attempts));
@@ -94,7 +94,8 @@ pub(super) fn load(policy: &Policy, budget: Option<&BudgetSettings>) -> Load {
     load
 }
 
-/// What a budget lets retries add, and hedges where they draw on it; `None` where it bounds only those in flight.
+/// Load that retries may add under a budget, and hedges if they use it; `None` if the budget bounds only retries in
+/// flight.
 fn added(budget: &BudgetSettings, most: u8, hedged: bool) -> Option<Load> {
     let earned = |ratio: f64| Load {
         per_call: micro_tokens(ratio) as f64 / TOKEN as f64,
@@ -117,7 +118,7 @@ fn added(budget: &BudgetSettings, most: u8, hedged: bool) -> Option<Load> {
             Load { burst: f64::from(ratio.min_throughput) * f64::from(most - 1), ..earned(ratio.ratio) }
         }
         BudgetSettings::Tokens(tokens) => {
-            // A retry leaves more than half of the tokens, a hedge may take the one that is above half.
+            // A retry leaves more than half of the tokens; a hedge may take the one above half.
             let last = if hedged { 1.0 } else { 0.0 };
             Load { burst: f64::from(tokens.max) / 2.0 + last, ..earned(tokens.ratio) }
         }
@@ -129,7 +130,7 @@ fn added(budget: &BudgetSettings, most: u8, hedged: bool) -> Option<Load> {
     })
 }
 
-/// Bytes of a route's state, boxes and its place in the map included.
+/// Bytes of a route's state, including its boxes and its entry in the map.
 pub(super) fn memory(policy: &Policy) -> usize {
     let own = |pool: Option<&crate::full::Name>| pool.is_none();
     let mut bytes = size_of::<Route>() + size_of::<((u16, Box<str>), u32)>();
@@ -156,7 +157,7 @@ pub(super) fn memory(policy: &Policy) -> usize {
     bytes
 }
 
-/// What may not be as its author thinks. `bulkhead` is the policy that the bulkhead's settings stand in.
+/// Settings that may not do what their author expects. `bulkhead` is the policy that holds the bulkhead's settings.
 pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Vec<&'static str> {
     let (retry, never) = (&policy.retry, Duration::MAX);
     let retries = retry.max_attempts > 1;

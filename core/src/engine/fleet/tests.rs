@@ -1,4 +1,4 @@
-//! R16: a component that is no longer the fleet's is a legal state; one that is missing is a bug, which debug builds report.
+//! R16: a component that has left the fleet is a legal state; a missing one is a bug, which debug builds report.
 
 use crate::Request;
 use crate::action::{Action, RouteId};

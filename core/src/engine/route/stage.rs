@@ -1,4 +1,4 @@
-//! What a call meets on its way under a route, a bit each: a route without any costs nothing to pass.
+//! The stages that a call passes on a route, one bit each: a route without stages costs nothing to pass.
 
 use crate::full::FULL;
 use crate::policy::{Policy, Unit};
@@ -9,7 +9,7 @@ pub const POOL: u8 = 1 << 2;
 pub const BREAKER: u8 = 1 << 3;
 pub const THROTTLE: u8 = rare(1 << 4);
 pub const SEND: u8 = rare(1 << 5);
-/// Its permits are leases of the fleet's, which are renewed.
+/// Its permits are leases of the fleet, which must be renewed.
 pub const LEASED: u8 = rare(1 << 6);
 pub const FORCED: u8 = 1 << 7;
 
@@ -27,5 +27,5 @@ pub fn asked_again(policy: &Policy) -> u8 {
         | by_attempt(guard, BREAKER | THROTTLE)
 }
 
-/// Those that may refuse a call or make it wait.
+/// Stages that may refuse a call or make it wait.
 pub const GATES: u8 = HOLD | RATE | POOL | BREAKER | THROTTLE | SEND;

@@ -14,7 +14,7 @@ use crate::rng::{self, Purpose};
 use crate::time::Time;
 
 impl Breaker {
-    /// What a kind of outcome says about the downstream.
+    /// Evidence of a kind of outcome about the downstream.
     pub(in crate::engine) fn evidence(&self, kind: Kind, class: Class) -> Evidence {
         let named = |set: u32| set >> kind.number() & 1 != 0;
         match class {
@@ -67,7 +67,7 @@ impl Stage for CircuitBreaker {
 
     fn learn(&mut self, policy: &Policy, ended: &Ended, context: Context<'_>) -> Option<Effect> {
         let evidence = policy.breaker.as_ref()?.evidence(ended.kind, ended.class);
-        // Only a failure can open it, so only that needs bits for the jitter of the break.
+        // Only a failure can open it, so only a failure needs bits for the jitter of the break.
         let bits = match evidence {
             Evidence::Failure => rng::bits(context.seed, ended.ordinal, Purpose::Break, ended.attempt),
             Evidence::Success | Evidence::Neutral => 0,
@@ -101,7 +101,7 @@ impl Stage for CircuitBreaker {
 }
 
 impl Route {
-    /// The early look at a breaker: it counts no call.
+    /// The early check of a breaker: it counts no call.
     #[inline]
     pub(in crate::engine) fn peek_breaker(&self, now: Time) -> Answer {
         let Some(breaker) = &self.breaker else { return Answer::broken(Verdict::BreakerOpen) };

@@ -13,13 +13,13 @@ use crate::rng::{self, Purpose};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
 
-/// What the call is given: the throttle tells its calls apart from those that it has not let through, and no more.
+/// Ticket of an admitted call: distinguishes it from calls that the throttle has not admitted.
 const ADMITTED: u16 = 1;
 
 impl Stage for AdaptiveThrottle {
     type Settings = Rare<Throttle>;
     type Kept = Part<Self>;
-    /// Telemetry keeps the probability that it reported last.
+    /// No level: telemetry stores the last reported probability itself.
     type Level = ();
 
     const BIT: u8 = stage::THROTTLE;
@@ -67,7 +67,7 @@ impl Stage for AdaptiveThrottle {
 
     #[inline]
     fn pass_hedge(&mut self, now: Time) -> u16 {
-        self.admit(u64::MAX, now); // its probability is zero: it only learns of the admission
+        self.admit(u64::MAX, now); // its probability is zero: it only records the admission
         ADMITTED
     }
 

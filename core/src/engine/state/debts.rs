@@ -1,4 +1,4 @@
-//! The debts of evicted routes in a saved state (ADR 0019): the cells of each sketch that owe something.
+//! The debts of evicted routes in a saved state (ADR 0019): the nonempty cells of each sketch.
 
 use super::stage::Named;
 use crate::debt::{Debt, Unit};
@@ -13,7 +13,7 @@ use crate::limit::RateSettings;
 use crate::state::{Damage, Loader, Moments, Saver, Value};
 use crate::time::{Duration, Time};
 
-/// Cells that one page of a saved state looks at, and those that it writes.
+/// Cells that one page of a saved state visits, and those that it writes.
 const LOOKED_AT: usize = 8_192;
 const WRITTEN: usize = 512;
 
@@ -28,28 +28,28 @@ const OWNERS: [(Owner, &str); 6] = [
 
 const KINDS: [&str; 4] = ["earned", "ratio", "tokens", "quota"];
 
-/// Debts that are being saved page by page.
+/// Debts in the process of being saved, page by page.
 #[derive(Clone, Debug, Default)]
 pub(in crate::engine) struct DebtPages {
     text: String,
-    /// The sketch that is being written, and its next cell.
+    /// The sketch being written, and its next cell.
     at: Option<((u16, Owner), usize)>,
-    /// The last cell that was written.
+    /// The last cell written.
     last: usize,
-    /// Changes of meaning before the first page.
+    /// Number of changes of meaning before the first page.
     changes: u64,
     /// Cells in the pages so far, for tests.
     pub looked_at: usize,
 }
 
 impl DebtPages {
-    /// The text of all pages; empty where nothing is owed.
+    /// The text of all pages; empty without debts.
     pub fn finish(self) -> String {
         self.text
     }
 }
 
-/// A sketch that has been read.
+/// A sketch read from a saved state.
 #[derive(Debug)]
 struct Staged {
     number: u16,
@@ -83,12 +83,12 @@ fn cells(from: &mut Loader<'_>, width: usize) -> Result<Vec<(usize, usize, Debt)
 }
 
 impl Desk {
-    /// Writes the next page of debts; false when it was the last.
+    /// Writes the next page of debts; false after the last page.
     pub(in crate::engine) fn save_debts_page(&self, pages: &mut SavePages, now: Time) -> bool {
         let debts = &self.routes.debts;
         let it = &mut pages.debts;
         if it.changes != debts.changes || it.text.is_empty() {
-            // What has been written means something else by now.
+            // The meaning of the debts has changed, so the written pages are invalid.
             let Some((first, _)) = debts.sketches.iter().next() else {
                 *it = DebtPages::default();
                 return false;
@@ -184,7 +184,7 @@ impl Desk {
         Ok(it)
     }
 
-    /// Takes saved debts in, and gives them the present settings.
+    /// Adds saved debts, and converts them to the present settings.
     pub(super) fn go_on_from_debts(&mut self, staged: StagedDebts, now: Time) {
         if staged.sketches.is_empty() {
             return;
@@ -200,7 +200,8 @@ impl Desk {
             }
             let Some(sketch) = debts.sketch(number, owner, unit) else { return };
             for (row, column, debt) in cells {
-                // A column of fewer stands for all that have its lower bits; of more, several share one.
+                // Columns correspond by their lower bits: one column of a narrower sketch maps to several here, or
+                // several of a wider one share one.
                 let first = column & (width - 1);
                 for column in (first..width).step_by(staged.width.min(width)) {
                     sketch.add(2 * (row * width + column), debt, now);
@@ -225,7 +226,7 @@ impl Desk {
 }
 
 impl Policies {
-    /// Policy, owner, unit, and whether the policy has a component of this sort.
+    /// Policy, owner, unit, and whether the policy has a component of this kind.
     fn head_of(&self, (policy, owner): (u16, Owner), unit: Unit) -> String {
         let (kind, [a, b]) = match unit {
             Unit::Rate(settings) => ("rate", [u64::from(settings.permits), settings.per.as_micros()]),

@@ -1,4 +1,4 @@
-//! A saved state that has been read and checked, and waits to become the engine's.
+//! A saved state that has been read and checked, before it is applied to the engine.
 
 use super::Restored;
 use super::parts::Parts;
@@ -11,27 +11,27 @@ use crate::state::{Damage, Loader, Moments, Value};
 use crate::time::Time;
 use std::collections::BTreeMap as Map;
 
-/// Where a saved state is damaged, and the rule that it breaks there.
+/// Damaged place in a saved state, and the rule that it breaks.
 type Damaged = (String, &'static str);
 
 /// A policy that the saved state names.
 pub(super) struct Named<'a> {
-    /// Its number there.
+    /// Its number in the saved state.
     pub saved: u32,
     name: &'a str,
     forced: bool,
-    /// Its number here, if this engine has it.
+    /// Its number in this engine, if the engine has it.
     pub number: Option<u16>,
 }
 
-/// A saved route of a policy that this engine has. No key is the policy's `overflow`.
+/// A saved route of a policy that this engine has. Without a key it is the policy's `overflow` route.
 pub(super) struct Staged<'a> {
     number: u16,
     key: Option<&'a str>,
     parts: Parts,
 }
 
-/// Reads each item of a list, which is a list itself.
+/// Reads each item of a list; each item is a list itself.
 fn each<'a>(
     list: &'a Value,
     of: &'a Moments,
@@ -45,7 +45,7 @@ fn each<'a>(
 }
 
 impl Desk {
-    /// Forces open what was forced open as a whole.
+    /// Forces open the policies that were forced open as a whole.
     pub(super) fn force_again(&mut self, policies: &[Named<'_>]) {
         let forced = policies.iter().filter(|policy| policy.forced);
         for number in forced.filter_map(|policy| policy.number) {
@@ -58,8 +58,8 @@ impl Desk {
         }
     }
 
-    /// Puts saved routes in, the least recently used ones first, as far as there is room. Those that an eviction would
-    /// spare come before others. What those owe for which there is none is remembered, as of evicted ones.
+    /// Adds saved routes, the least recently used ones first, as far as there is room. Routes that an eviction would
+    /// spare have priority. The debts of routes without room are remembered, as for evicted ones.
     pub(super) fn place(&mut self, routes: Vec<Staged<'_>>, restored: &mut Restored, now: Time) {
         let is_new = |staged: &Staged<'_>| {
             staged.key.is_some() && self.routes.of_key(staged.number, staged.key).is_none()
@@ -86,7 +86,7 @@ impl Desk {
             let operated = Operated { forced: entry.forced, changes: entry.changes.last };
             let slot = self.routes.place(number, (&entry.policy, entry.shared_pools, operated), key, now);
             let route = &mut self.routes[slot];
-            // A new route takes after its policy; whether it is forced by itself, the saved state knows.
+            // A new route copies this from its policy; the saved state says whether it was forced by itself.
             route.forced &= !is_new;
             route.go_on_from(parts);
             route.without_guards();

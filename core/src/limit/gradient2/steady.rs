@@ -1,28 +1,28 @@
-//! The steady variant: why it is as it is stands in `docs/adr`. In short: `Guarded` grows by a step for each sample, which
-//! is by four fifths of the limit per round trip, and its baseline averages the queueing that this causes; so under a
-//! load that takes all it gets, the baseline follows the limit up to the maximum.
+//! The steady variant; `docs/adr` explains the design. In short: `Guarded` grows by a step for each sample, which is
+//! four fifths of the limit per round trip, and its baseline averages the queueing that this causes. So under a load
+//! that uses any limit fully, the baseline follows the limit up to the maximum.
 
 use super::{DECAY, DEEPEST, Gradient2, SMOOTHING, STALE};
 use crate::limit::between;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::Time;
 
-/// Samples that a decision is taken from, at least: one slow call is an outlier, and the mean of ten is a signal.
+/// Least number of samples for a decision: one slow call is an outlier, and the mean of ten is a signal.
 const LEAST: u32 = 10;
-/// A cut goes to this much of the concurrency at which the baseline would have been kept, so that what is measured after
-/// it is free of our own queueing. At 1 the baseline would only ever confirm itself.
+/// A cut goes to this fraction of the concurrency at which the baseline would have been kept, so that later samples
+/// are free of our own queueing. At 1 the baseline would only ever confirm itself.
 const BELOW_THE_KNEE: f64 = 0.9;
-/// If calls are slow even so, the cause is not our concurrency: then the baseline rises, by a twentieth at most.
+/// If calls are slow even then, the cause is not our concurrency: the baseline rises, by a twentieth at most.
 const RISE: f64 = 1.05;
-/// It grows by this part where that is more than a step, so that a large limit is reached in as many decisions as a
-/// small one, and noise that costs a large limit a cut now and then is made good.
+/// The limit grows by one part in this many if that is more than a step. So a large limit is reached in as many
+/// decisions as a small one, and it recovers from occasional cuts due to noise.
 const PART: f64 = 32.0;
-/// While calls stay slower than before the first cut, the limit grows to this many times what it was then, no further: a
-/// latency that does not follow the limit (an open loop) would otherwise raise the baseline first and the limit to its
-/// maximum after that. Below 2, which is the promise (semantics 4.3), because the epoch of the first cut comes late.
+/// While calls stay slower than before the first cut, the limit grows to at most this many times its value at that
+/// cut. Otherwise a latency that does not follow the limit (an open loop) would raise first the baseline and then the
+/// limit to its maximum. Below 2, the promise of semantics 4.3, because the epoch of the first cut comes late.
 const MOST: f64 = 1.5;
 
-/// The epoch under way: the calls that started after the last decision.
+/// The present epoch: calls that started after the last decision.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Steady {
     began: Option<Time>,
@@ -33,7 +33,7 @@ pub(super) struct Steady {
     slow: Option<Slow>,
 }
 
-/// What held before calls became slow: the baseline, and the limit that it had justified.
+/// State before calls became slow: the baseline, and the limit that it had justified.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Slow {
     baseline: f64,
@@ -70,7 +70,7 @@ impl Steady {
 }
 
 impl Gradient2 {
-    /// One sample, of at least 1 µs. Decides once there are at least ten and at least half the limit.
+    /// Adds one sample, of at least 1 µs. Decides once there are at least ten samples and at least half the limit.
     pub(super) fn steady(&mut self, micros: u64, started: Time, in_flight: u32, now: Time) {
         let epoch = &mut self.steady;
         if epoch.began.is_some_and(|began| started <= began) {
@@ -85,7 +85,8 @@ impl Gradient2 {
         }
         let mean = sum as f64 / f64::from(count);
         let busy = self.is_busy(busiest);
-        // As fast as before, or slow although there is room: then it is not us, and nothing is to be feared from growth.
+        // As fast as before, or slow with little in flight: then our concurrency is not the cause, and growth is
+        // safe.
         let mut slow = slow.filter(|slow| busy && mean > slow.baseline * RISE);
         self.learn(mean, count, busy, after_cut);
         let long = self.baseline.long;
@@ -102,7 +103,7 @@ impl Gradient2 {
         self.steady = Steady { began: Some(now), after_cut: cut, slow, ..Steady::default() };
     }
 
-    /// A drop waits for no mean: it halves, once per epoch.
+    /// Handles a drop: halves the limit at once, without a mean, at most once per epoch.
     pub(super) fn steady_drop(&mut self, started: Time, in_flight: u32, now: Time) {
         if self.steady.began.is_none_or(|began| started > began) && self.is_busy(in_flight) {
             let slow = Slow { baseline: self.baseline.long, limit: self.limit };
@@ -112,7 +113,8 @@ impl Gradient2 {
         }
     }
 
-    /// The mean of an epoch moves the baseline: down always, up while we are not the cause, or right after a cut.
+    /// Moves the baseline by the mean of an epoch: always down; up only while we are not the cause, or right after a
+    /// cut.
     fn learn(&mut self, mean: f64, count: u32, busy: bool, after_cut: bool) {
         let base = &mut self.baseline;
         if base.count == 0 {

@@ -15,7 +15,7 @@ fn settings(variant: Gradient2Variant) -> Gradient2Settings {
     }
 }
 
-/// `count` samples of one RTT in µs, one a µs, of calls that were as many as the limit allows.
+/// Feeds `count` samples of one RTT in µs, one a µs, of calls that use the whole limit.
 fn told(limit: &mut Gradient2, rtt: u64, count: u64, from: u64) -> f64 {
     for n in from..from + count {
         let now = n + 1_000_000_000;
@@ -85,7 +85,7 @@ fn one_spike_does_not_halve_twice_and_drops_count_where_they_should() {
         }
         let expected = if guarded { before * 0.5 } else { before };
         assert_eq!(limit.exact().to_bits(), expected.to_bits(), "{variant:?}");
-        // At the moment of the cut is before it; a microsecond later is a new epoch.
+        // A drop at the moment of the cut belongs to the old epoch; one a microsecond later begins a new one.
         limit.on_drop(now, limit.limit(), now.after(Duration::from_secs(1)));
         assert_eq!(limit.exact().to_bits(), expected.to_bits(), "{variant:?}");
         limit.on_drop(now.after(Duration::from_micros(1)), limit.limit(), now.after(Duration::from_secs(1)));
@@ -93,7 +93,8 @@ fn one_spike_does_not_halve_twice_and_drops_count_where_they_should() {
     }
 }
 
-/// Samples of one RTT, enough for a decision (ten, or half the limit), at `millis`, of calls that started then, less the RTT, plus `late` µs.
+/// Feeds samples of one RTT, enough for a decision (ten, or half the limit), at `millis`, of calls that started one
+/// RTT earlier, plus `late` µs.
 fn epoch(limit: &mut Gradient2, rtt: u64, in_flight: u32, millis: u64, late: u64) -> f64 {
     let now = Time::from_micros(millis * 1_000);
     for _ in 0..12 {
@@ -110,14 +111,16 @@ fn a_steady_baseline_learns_from_others_and_not_from_its_own_queue() {
         |found: f64, expected: f64| assert!((found - expected).abs() < 1e-6, "{found}, not {expected}");
     close(epoch(&mut limit, 1_000, 20, 100, 0), 1_000.0);
     close(limit.exact(), 20.8);
-    // Slower, within the tolerance, and at the limit: that may be our own queue.
+    // Slower, within the tolerance, and at the limit: our own queue may be the cause.
     close(epoch(&mut limit, 1_400, 20, 200, 0), 1_000.0);
-    // Slower with little in flight: that is the server. Faster: the queue has gone. Weight 22/601, as it takes 11.
+    // Slower with little in flight: the server is the cause. Faster: the queue has emptied. Weight 22/601, from 11
+    // samples.
     close(epoch(&mut limit, 1_400, 5, 300, 0), 1_000.0 + 400.0 * 22.0 / 601.0);
     let before = limit.exact();
     close(epoch(&mut limit, 900, 20, 400, 0), 1_014.642_263 - 114.642_263 * 22.0 / 601.0);
     let long = limit.baseline().unwrap();
-    // Too slow: to nine tenths of what the baseline allows, and the mean after a cut counts for a twentieth at most.
+    // Too slow: cut to nine tenths of what the baseline allows; the mean after a cut raises the baseline by a
+    // twentieth at most.
     close(epoch(&mut limit, 1_600, 20, 500, 0), long);
     close(limit.exact(), (before + 0.8) * 0.9 * long / 1_600.0);
     close(epoch(&mut limit, 1_600, 12, 600, 0), long * 1.05);
@@ -129,7 +132,7 @@ fn a_steady_baseline_learns_from_others_and_not_from_its_own_queue() {
 fn a_steady_baseline_from_a_bad_time_recovers() {
     let mut limit = Gradient2::new(settings(Gradient2Variant::Steady));
     epoch(&mut limit, 3_000, 20, 100, 0);
-    // More than twice the mean: 5 % less beside what the average takes off.
+    // More than twice the mean: the decay takes 5 % in addition to the average.
     let expected = (3_000.0 - 2_000.0 * 22.0 / 601.0) * 0.95;
     assert!((epoch(&mut limit, 1_000, 20, 200, 0) - expected).abs() < 1e-6);
     let twice = (200..300).take_while(|n| epoch(&mut limit, 1_000, 20, n * 5, 0) > 2_000.0).count();

@@ -1,5 +1,5 @@
-//! JSON to the tree. Objects are read key by key, so that a key that stands there twice is seen, and values as they
-//! were written, so that an error shows them so.
+//! Reads JSON into the tree. Objects are read key by key, so that a repeated key is detected, and values keep their
+//! spelling for errors.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use super::{Item, Lines, Node};
 use crate::policy::PolicyError;
 use crate::policy::check::clipped;
 
-/// Tables within tables: more than any key needs. What lies deeper is not looked into.
+/// Depth of nested tables: more than any key needs. Deeper values are not read.
 const DEEPEST: u32 = 8;
 
 pub(super) fn tree(text: &str) -> Result<Item<'_>, Vec<PolicyError>> {
@@ -23,7 +23,7 @@ pub(super) fn tree(text: &str) -> Result<Item<'_>, Vec<PolicyError>> {
 
 fn unreadable(text: &str, error: &serde_json::Error) -> PolicyError {
     let line = text.lines().nth(error.line().saturating_sub(1)).unwrap_or_default().trim();
-    // Its own message repeats the place.
+    // The error's own message repeats the place.
     let message = error.to_string();
     let message = message.split(" at line ").next().unwrap_or_default();
     let rule = format!("is not JSON: {message} (column {})", error.column());
@@ -41,7 +41,7 @@ struct Source<'t> {
 impl<'t> Source<'t> {
     fn item(&self, raw: &'t RawValue, deeper: u32) -> Result<Item<'t>, serde_json::Error> {
         let written = raw.get();
-        // A raw value is a slice of the text, so the difference of their addresses is its place.
+        // A raw value is a slice of the text, so the difference of their addresses is its position.
         let place = (written.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         let line = self.lines.at(place);
         let node = match written.as_bytes().first() {
@@ -59,7 +59,7 @@ impl<'t> Source<'t> {
             Some(b'"') => Node::Text(Cow::Owned(serde_json::from_str(written)?)),
             Some(b't' | b'f') => Node::Flag(serde_json::from_str(written)?),
             Some(b'n') | None => Node::Other,
-            // What is too large for a number is too large for every key.
+            // A number too large to parse is too large for every key.
             Some(_) => Node::Number(written.parse().unwrap_or(f64::INFINITY)),
         };
         Ok(Item { node, written: written.into(), line })

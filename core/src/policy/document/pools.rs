@@ -1,5 +1,5 @@
-//! The section `pool` of a document: `[pool.x]` with one table, named by the pool's kind. The name, and not a key `kind`
-//! beside the others, tells what the pool is, because bulkheads and budgets have a `kind` of their own.
+//! The section `pool` of a document: `[pool.x]` with one table, named by the pool's kind. The table's name gives the
+//! kind, instead of a key `kind`, because bulkheads and budgets have a `kind` of their own.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::policy::check::{Pair, quoted};
 use crate::policy::suggest::{join, known_keys, nearest};
 use crate::policy::{PolicyError, Pool, PoolKind, Value};
 
-/// The pools that a document declares, those with mistakes too; the kind is unknown where it is the mistake.
+/// The pools that a document declares, including those with mistakes; the kind is unknown if it is the mistake.
 #[derive(Default)]
 pub(super) struct Declared<'t>(BTreeMap<&'t str, Option<PoolKind>>);
 
@@ -21,7 +21,7 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// What this pair names, if it names a pool.
+    /// The pool that this pair names, if it names one.
     pub fn new(policy: &str, pair: &Pair<'_>) -> Option<Self> {
         let kind = PoolKind::ALL.into_iter().find(|kind| kind.pool_key() == pair.key)?;
         let Ok(Value::Text(name)) = pair.value else { return None };
@@ -86,7 +86,7 @@ impl<'t> Declared<'t> {
         }
     }
 
-    /// What is wrong with the name of a pool, if anything is.
+    /// The mistake in a policy's reference to a pool, if there is one.
     pub fn mistake(&self, named: &Named) -> Option<PolicyError> {
         let kind = named.kind;
         let first = match self.0.get(named.name.as_str()) {
@@ -108,7 +108,7 @@ impl<'t> Declared<'t> {
     }
 }
 
-/// A pool of this kind; mistakes have the pool's own keys.
+/// Builds a pool of this kind; mistakes have the pool's own keys.
 fn read(
     name: &str,
     kind: PoolKind,

@@ -1,4 +1,4 @@
-//! The tree to text: what each policy was given, as a document that reads back as the same.
+//! Prints a document: the given pairs of each policy, in a form that reads back as the same document.
 
 use std::fmt::Write;
 
@@ -34,8 +34,8 @@ pub(super) fn json(document: &Document) -> String {
     braces(pools.into_iter().chain([policies]), 0) + "\n"
 }
 
-/// Keys and values nested by their dots, in the order they come. By hand, because the order of a `serde_json::Map`
-/// depends on a feature that any crate of a build can switch on.
+/// Keys and values nested by their dots, in the given order. Written by hand, because the order of a
+/// `serde_json::Map` depends on a feature that any crate of a build can enable.
 fn object(values: &[(String, Json)], indent: usize) -> String {
     let mut entries: Vec<(&str, String)> = Vec::new();
     for (path, value) in values {
@@ -54,7 +54,7 @@ fn object(values: &[(String, Json)], indent: usize) -> String {
     braces(entries.into_iter(), indent)
 }
 
-/// An object of values that are text already, one a line.
+/// An object of values that are already text, one on a line.
 fn braces<'a>(entries: impl Iterator<Item = (&'a str, String)>, indent: usize) -> String {
     let lines: Vec<_> =
         entries.map(|(key, value)| format!("{:indent$}  {}: {value}", "", Json::from(key))).collect();
@@ -65,14 +65,14 @@ fn of_policy(policy: &Policy) -> Vec<(String, Json)> {
     values(&policy.to_pairs())
 }
 
-/// A pool's keys lie in a table named by its kind.
+/// A pool's keys, in a table named by its kind.
 fn of_pool(pool: &Pool) -> Vec<(String, Json)> {
     let kind = pool.kind();
     let own = |(path, value): (String, _)| (join(kind.name(), kind.own(&path)), value);
     values(&pool.policy().to_pairs()).into_iter().map(own).collect()
 }
 
-/// The keys that were given, each with its value as both forms write it.
+/// The given keys, each with its value in the spelling of both formats.
 fn values(pairs: &[(&'static str, Value<'_>)]) -> Vec<(String, Json)> {
     let mut all = Vec::new();
     for key in TABLE {
@@ -101,7 +101,7 @@ fn plain(key: &Key, value: Value<'_>) -> Json {
         (_, Value::Text(text)) => text.into(),
         (Domain::Span { .. }, Value::Number(n)) => Duration::from_micros(n as u64).to_string().into(),
         (Domain::Flag, Value::Number(n)) => (n > 0.0).into(),
-        // A whole number is written as one: 2, not 2.0.
+        // An integer is written without a fraction: 2, not 2.0.
         (_, Value::Number(n)) if n.fract() == 0.0 && n.abs() < 1e15 => (n as i64).into(),
         (_, Value::Number(n)) => n.into(),
     }

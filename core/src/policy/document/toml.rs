@@ -1,4 +1,4 @@
-//! TOML to the tree.
+//! Reads TOML into the tree.
 
 use std::borrow::Cow;
 
@@ -17,8 +17,8 @@ pub(super) fn tree(text: &str) -> Result<Item<'_>, Vec<PolicyError>> {
         return Ok(Source { text, lines: Lines::new(text), again: None }.table(root.into_inner(), 1));
     }
     if errors.iter().all(|error| error.message() == DUPLICATE) {
-        // The parser leaves out where a duplicate key belongs. With names of their own all of them are in its tree,
-        // and are reported with their full keys and with whatever else is wrong.
+        // The parser does not say to which table a duplicate key belongs. With unique names all duplicates are in its
+        // tree, and are reported with their full keys, together with all other mistakes.
         let (renamed, again) = renamed(text, &errors);
         let (root, more) = DeTable::parse_recoverable(&renamed);
         if more.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn tree(text: &str) -> Result<Item<'_>, Vec<PolicyError>> {
     Err(errors)
 }
 
-/// A text that does not parse: where, and what stands there.
+/// Error for a text that does not parse: the place, and the text there.
 fn unreadable(text: &str, error: &Error) -> PolicyError {
     let span = error.span().unwrap_or_default();
     let start = text.floor_char_boundary(span.start.min(text.len()));
@@ -46,13 +46,13 @@ fn unreadable(text: &str, error: &Error) -> PolicyError {
     }
 }
 
-/// The duplicate keys of a text, as they are written there; each was given a name of its own: the mark and its number.
+/// The duplicate keys of a text, as written. Each was renamed to the mark and its number.
 struct Again<'t> {
     mark: String,
     keys: Vec<&'t str>,
 }
 
-/// The text with each duplicate key under a name of its own.
+/// The text with each duplicate key renamed uniquely.
 fn renamed<'t>(text: &'t str, errors: &[Error]) -> (String, Again<'t>) {
     let mut mark = String::from("again-");
     while text.contains(&mark) {
@@ -83,7 +83,7 @@ struct Source<'t> {
 impl<'t> Source<'t> {
     fn table(&self, table: DeTable<'t>, line: u32) -> Item<'t> {
         let mut entries: Vec<_> = table.into_iter().collect();
-        // The parser sorts by name; of two of the same name the first in the text counts.
+        // The parser sorts by name; of two keys with the same name the first in the text counts.
         entries.sort_by_key(|(key, _)| key.span().start);
         let entries = entries.into_iter().map(|(key, value)| {
             let line = self.lines.at(key.span().start);
@@ -92,7 +92,7 @@ impl<'t> Source<'t> {
         Item { node: Node::Table(entries.collect()), written: "(a table)".into(), line }
     }
 
-    /// `key_line`: a value stands in the line of its key; the items of a list in lines of their own.
+    /// A value has the line of its key (`key_line`); the items of a list have lines of their own.
     fn item(&self, value: Spanned<DeValue<'t>>, key_line: Option<u32>) -> Item<'t> {
         let span = value.span();
         let line = key_line.unwrap_or_else(|| self.lines.at(span.start));
@@ -114,14 +114,14 @@ impl<'t> Source<'t> {
         Item { node, written: written.into(), line }
     }
 
-    /// A key, under the name that it had in the text.
+    /// A key, under its original name in the text.
     fn name(&self, key: Cow<'t, str>) -> Cow<'t, str> {
         let written = self.again.and_then(|again| {
             let number: usize = key.strip_prefix(&again.mark)?.parse().ok()?;
             again.keys.get(number).copied()
         });
         let Some(written) = written else { return key };
-        // A quoted key loses its quotes as the parser would take them off.
+        // Remove the quotes of a quoted key as the parser would.
         let pair = format!("{written}=0");
         let parsed = DeTable::parse(&pair).ok().and_then(|table| table.into_inner().into_iter().next());
         parsed.map_or(written.to_owned(), |(key, _)| key.into_inner().into_owned()).into()

@@ -8,11 +8,11 @@ use crate::state::{Damage, Loader, Saver};
 pub struct QuotaSettings {
     /// Tokens when full.
     pub capacity: u32,
-    /// What a retry costs.
+    /// Cost of a retry.
     pub cost: u16,
-    /// What a retry after an attempt timeout costs.
+    /// Cost of a retry after an attempt timeout.
     pub timeout_cost: u16,
-    /// What a retry after a throttled outcome costs.
+    /// Cost of a retry after a throttled outcome.
     pub throttled_cost: u16,
 }
 
@@ -23,8 +23,8 @@ impl Default for QuotaSettings {
     }
 }
 
-/// Starts full. A retry is refused where it costs more than is left. A success refunds the cost of the call's last
-/// retry only; a success at the first try gives 1. Never above `capacity`.
+/// Starts full. Refuses a retry that costs more than the remaining tokens. A success refunds only the cost of the
+/// call's last retry; a success at the first try gives 1. Never above `capacity`.
 ///
 /// ```
 /// use tidegate::{Class, QuotaSettings, RetryQuota};
@@ -37,7 +37,7 @@ impl Default for QuotaSettings {
 #[derive(Clone, Debug)]
 pub struct RetryQuota {
     settings: QuotaSettings,
-    /// What is missing to the full. More than `capacity` after a retune to a smaller one.
+    /// Tokens missing to the full quota. More than `capacity` after a retune to a smaller one.
     spent: u32,
 }
 
@@ -45,22 +45,22 @@ pub struct RetryQuota {
 const MOST: u32 = 1_000_000_000;
 
 impl RetryQuota {
-    /// A full quota.
+    /// Creates a full quota.
     pub fn new(settings: QuotaSettings) -> Self {
         Self { settings, spent: 0 }
     }
 
-    /// What it was made of: another of these settings starts full.
+    /// The settings in force.
     pub fn settings(&self) -> QuotaSettings {
         self.settings
     }
 
-    /// An empty quota: retries have to be earned from the first on.
+    /// Creates an empty quota: every retry has to be earned.
     pub(crate) fn spent(settings: QuotaSettings) -> Self {
         Self { settings, spent: settings.capacity }
     }
 
-    /// Pays for a retry after a failure of this class; the cost, if there was enough.
+    /// Pays for a retry after a failure of this class. Returns the cost, or `None` if too few tokens are left.
     pub fn try_acquire(&mut self, class: Class) -> Option<u16> {
         let cost = match class {
             Class::Timeout => self.settings.timeout_cost,
@@ -72,12 +72,12 @@ impl RetryQuota {
         enough.then_some(cost)
     }
 
-    /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+    /// Counts a successful call whose last retry cost `cost`, 0 without a retry.
     pub fn on_success(&mut self, cost: u16) {
         self.refund(cost.max(1));
     }
 
-    /// Gives a charge back.
+    /// Refunds a charge.
     pub fn refund(&mut self, cost: u16) {
         self.spent = self.spent.saturating_sub(u32::from(cost));
     }
@@ -91,17 +91,17 @@ impl RetryQuota {
         u64::from(self.available()) / u64::from(self.settings.cost.max(1))
     }
 
-    /// Goes on with other settings: what is missing to the full stays missing, also where that is more than all.
+    /// Applies new settings: the number of missing tokens stays, even if it exceeds the capacity.
     pub(crate) fn retune(&mut self, to: QuotaSettings) {
         self.settings = to;
     }
 
-    /// What is missing to the full.
+    /// Tokens missing to the full quota.
     pub(crate) fn debt(&self) -> u64 {
         self.spent.into()
     }
 
-    /// Takes tokens until at least this much is missing.
+    /// Takes tokens until at least `missing` are missing.
     pub(crate) fn owe(&mut self, missing: u64) {
         self.spent = self.spent.max(u32::try_from(missing).unwrap_or(u32::MAX).min(MOST));
     }
@@ -110,7 +110,7 @@ impl RetryQuota {
         self.spent == 0
     }
 
-    /// Writes what is missing to the full, as a retune keeps it.
+    /// Writes the number of missing tokens, which a retune keeps too.
     pub(crate) fn save(&self, to: &mut Saver) {
         if !self.is_fresh() {
             to.text("quota");
@@ -127,7 +127,7 @@ impl RetryQuota {
 mod tests {
     use super::*;
 
-    /// One call: a status for each attempt, retried until 200, the third attempt, or an empty quota.
+    /// Runs one call: a status for each attempt, retried until 200, the third attempt, or an empty quota.
     fn call(quota: &mut RetryQuota, statuses: &[u16]) -> usize {
         let mut last = 0;
         for (place, status) in statuses.iter().enumerate() {

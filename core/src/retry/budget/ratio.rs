@@ -6,7 +6,7 @@ use crate::state::{Damage, Loader, Saver};
 /// The settings of a ratio budget.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RatioSettings {
-    /// What a call earns, in retries; above 0, at most 1.
+    /// Retries earned by a call; above 0, at most 1.
     pub ratio: f64,
     /// Retries are free until this many calls have been made.
     pub min_throughput: u32,
@@ -37,7 +37,7 @@ pub struct RatioBudget {
 }
 
 impl RatioBudget {
-    /// A budget that has earned nothing.
+    /// Creates a budget without earned retries.
     pub fn new(settings: RatioSettings) -> Self {
         let earned = micro_tokens(settings.ratio);
         let min_throughput = u64::from(settings.min_throughput);
@@ -50,7 +50,7 @@ impl RatioBudget {
         }
     }
 
-    /// A budget that has no free retries any more.
+    /// Creates a budget without free retries.
     pub(crate) fn spent(settings: RatioSettings) -> Self {
         Self { calls: u64::from(u32::MAX) + 1, ..Self::new(settings) }
     }
@@ -61,7 +61,7 @@ impl RatioBudget {
         self.tokens = self.tokens.saturating_add(self.earned).min(self.cap);
     }
 
-    /// Takes one retry, if it is free or there is one to take.
+    /// Withdraws one retry, if it is free or the balance allows it.
     pub fn try_withdraw(&mut self) -> bool {
         if self.is_free() {
             return true;
@@ -73,33 +73,33 @@ impl RatioBudget {
         granted
     }
 
-    /// Would a retry be free now, because there have been few calls?
+    /// Whether a retry would be free now, because there have been few calls.
     pub fn is_free(&self) -> bool {
         self.calls <= self.min_throughput
     }
 
-    /// Gives a retry back that was paid for and never started. One that was free must not be given back.
+    /// Refunds a retry that was paid for and never started. A free retry must not be refunded.
     pub fn refund(&mut self) {
         self.tokens = self.tokens.saturating_add(TOKEN).min(self.cap);
     }
 
-    /// Whole retries that could be taken now.
+    /// Whole retries available now.
     pub fn balance(&self) -> u64 {
         self.tokens / TOKEN
     }
 
-    /// Goes on with other settings: what has been earned stays, up to the new cap.
+    /// Applies new settings: earned retries stay, up to the new cap.
     pub(crate) fn retune(&mut self, to: RatioSettings) {
         let new = Self::new(to);
         *self = Self { calls: self.calls, tokens: self.tokens.min(new.cap), ..new };
     }
 
-    /// Calls that count against the free retries, also where none are free now; what has been earned is no debt.
+    /// Number of calls that count against the free retries, even if none are free now. Earned retries are not a debt.
     pub(crate) fn debt(&self) -> u64 {
         self.calls
     }
 
-    /// Counts at least this many calls as made.
+    /// Counts at least `calls` calls as made.
     pub(crate) fn owe(&mut self, calls: u64) {
         self.calls = self.calls.max(calls);
     }

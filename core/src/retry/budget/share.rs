@@ -16,8 +16,8 @@ impl Default for ShareSettings {
     }
 }
 
-/// Allows a retry while `retries in flight ≤ max(min_retries, share · calls in flight)`, itself included. A retry that
-/// waits in its backoff is in flight: a thousand simultaneous failures must not all pass.
+/// Allows a retry while `retries in flight ≤ max(min_retries, share · calls in flight)`, including the new one. A
+/// retry in its backoff is in flight: a thousand simultaneous failures must not all pass.
 #[derive(Clone, Debug)]
 pub struct ShareBudget {
     settings: ShareSettings,
@@ -25,24 +25,24 @@ pub struct ShareBudget {
 }
 
 impl ShareBudget {
-    /// A budget with no retry in flight.
+    /// Creates a budget with no retry in flight.
     pub fn new(settings: ShareSettings) -> Self {
         Self { settings, in_flight: 0 }
     }
 
-    /// Takes one retry, while `calls` are in flight.
+    /// Acquires one retry, while `calls` are in flight.
     pub fn try_acquire(&mut self, calls: u32) -> bool {
         let granted = self.balance(calls) > 0;
         self.in_flight += u32::from(granted);
         granted
     }
 
-    /// A retry has ended, or will not start; `held` tells whether the call had one.
+    /// Notes that a retry has ended, or will not start; `held` says whether the call had one.
     pub fn on_end(&mut self, held: bool) {
         self.in_flight = self.in_flight.saturating_sub(u32::from(held));
     }
 
-    /// Retries that could be taken now, while `calls` are in flight.
+    /// Number of retries available now, while `calls` are in flight.
     pub fn balance(&self, calls: u32) -> u64 {
         let share = (f64::from(calls) * self.settings.share) as u64;
         share.max(u64::from(self.settings.min_retries)).saturating_sub(u64::from(self.in_flight))
@@ -53,7 +53,7 @@ impl ShareBudget {
         self.in_flight
     }
 
-    /// Goes on with other settings: retries in flight stay counted.
+    /// Applies new settings: retries in flight stay counted.
     pub(crate) fn retune(&mut self, to: ShareSettings) {
         self.settings = to;
     }

@@ -1,4 +1,5 @@
-//! The token budget (semantics 2.13; gRPC A6 retry throttling): failures take, successes give, half must be left.
+//! The token budget (semantics 2.13; gRPC A6 retry throttling): failures take tokens, successes give some, and
+//! retries need more than half of them.
 
 use super::{TOKEN, micro_tokens};
 use crate::state::{Damage, Loader, Saver};
@@ -8,14 +9,14 @@ use crate::state::{Damage, Loader, Saver};
 pub struct TokenSettings {
     /// Tokens when full; 1 to 1,000.
     pub max: u32,
-    /// What a success gives back; above 0.
+    /// Tokens that a success gives; above 0.
     pub ratio: f64,
 }
 
-/// Starts full; each retryable failure takes 1, each success gives `ratio`; a retry is allowed while more than half
-/// of `max` is left. Clamped to [0, max], so that no day of success buys an hour of storm.
+/// Starts full. Each retryable failure takes 1, each success gives `ratio`, and a retry is allowed while more than
+/// half of `max` is left. Clamped to [0, max], so that a day of successes does not allow an hour of retries.
 ///
-/// Every retry costs one whole token: the one that its failure took, or else one taken by [`try_take`](Self::try_take)
+/// Every retry costs one whole token: the one that its failure took, or one that [`try_take`](Self::try_take) takes
 /// when the retry is decided.
 ///
 /// ```
@@ -30,22 +31,22 @@ pub struct TokenSettings {
 pub struct TokenBudget {
     max: u64,
     gain: u64,
-    /// What is missing to the full. More than `max` after a retune to a smaller one: then there are no tokens, and
-    /// successes pay the debt first.
+    /// Tokens missing to the full budget. More than `max` after a retune to a smaller one: then no tokens are left,
+    /// and successes first pay the debt.
     debt: u64,
 }
 
-/// The largest debt that any settings lead to.
+/// The largest debt under any settings.
 const MOST: u64 = 1_000 * TOKEN;
 
 impl TokenBudget {
-    /// A full budget.
+    /// Creates a full budget.
     pub fn new(settings: TokenSettings) -> Self {
         let max = u64::from(settings.max) * TOKEN;
         Self { max, gain: micro_tokens(settings.ratio), debt: 0 }
     }
 
-    /// A budget without its burst: retries have to be earned from the first on.
+    /// Creates a budget without its burst: every retry has to be earned.
     pub(crate) fn spent(settings: TokenSettings) -> Self {
         let full = Self::new(settings);
         Self { debt: full.max - full.max / 2, ..full }
@@ -55,24 +56,24 @@ impl TokenBudget {
         self.max.saturating_sub(self.debt)
     }
 
-    /// A retryable failure, first attempts included.
+    /// Counts a retryable failure, including those of first attempts.
     pub fn on_failure(&mut self) {
-        // Never below no tokens at all.
+        // The number of tokens never falls below zero.
         self.debt += TOKEN.min(self.tokens());
     }
 
-    /// A success.
+    /// Counts a success.
     pub fn on_success(&mut self) {
         self.debt = self.debt.saturating_sub(self.gain);
     }
 
-    /// May there be a retry now?
+    /// Whether a retry is allowed now.
     pub fn allows(&self) -> bool {
         self.tokens() > self.max / 2
     }
 
-    /// Takes the token of a retry whose failure took none, because an opinion and not its class made it retryable, or
-    /// because it was a hedge's. As after a failure, more than half must be left afterwards.
+    /// Takes the token of a retry whose failure took none, because an opinion instead of its class made it retryable,
+    /// or because it was a hedge's. As after a failure, more than half must remain.
     pub fn try_take(&mut self) -> bool {
         let granted = self.tokens() > self.max / 2 + TOKEN;
         if granted {
@@ -81,7 +82,7 @@ impl TokenBudget {
         granted
     }
 
-    /// Takes the token of a hedge, while retries are allowed and a whole one is left.
+    /// Takes the token of a hedge, if retries are allowed and a whole token is left.
     pub fn try_hedge(&mut self) -> bool {
         let granted = self.allows() && self.tokens() >= TOKEN;
         if granted {
@@ -90,27 +91,27 @@ impl TokenBudget {
         granted
     }
 
-    /// Gives back `count` tokens that retries took and that never started.
+    /// Refunds `count` tokens of retries that never started.
     pub fn refund(&mut self, count: u16) {
         self.debt = self.debt.saturating_sub(u64::from(count) * TOKEN);
     }
 
-    /// Failures that would still leave retries allowed.
+    /// Number of failures after which retries would still be allowed.
     pub fn balance(&self) -> u64 {
         self.tokens().saturating_sub(self.max / 2).div_ceil(TOKEN)
     }
 
-    /// Goes on with other settings: what is missing to the full stays missing, also where that is more than all.
+    /// Applies new settings: the number of missing tokens stays, even if it exceeds `max`.
     pub(crate) fn retune(&mut self, to: TokenSettings) {
         *self = Self { debt: self.debt, ..Self::new(to) };
     }
 
-    /// What is missing to the full, in micro-tokens.
+    /// Tokens missing to the full budget, in micro-tokens.
     pub(crate) fn debt(&self) -> u64 {
         self.debt
     }
 
-    /// Takes tokens until at least this much is missing.
+    /// Takes tokens until at least `missing` is missing.
     pub(crate) fn owe(&mut self, missing: u64) {
         self.debt = self.debt.max(missing.min(MOST));
     }
@@ -119,7 +120,7 @@ impl TokenBudget {
         self.debt == 0
     }
 
-    /// Writes what is missing to the full, as a retune keeps it.
+    /// Writes the number of missing tokens, which a retune keeps too.
     pub(crate) fn save(&self, to: &mut Saver) {
         if !self.is_fresh() {
             to.text("tokens");

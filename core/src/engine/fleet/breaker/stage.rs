@@ -1,4 +1,4 @@
-//! What the circuit breaker's stage asks the fleet, and tells it.
+//! The circuit breaker's stage, for a breaker of the fleet.
 
 use crate::action::Verdict;
 use crate::breaker::BreakerState;
@@ -10,8 +10,9 @@ use crate::policy::OnLoss;
 use crate::time::Time;
 
 impl FleetDesk<'_> {
-    /// Before a call is let through: the fleet's state, where it is time to ask for it, and what `on_loss` says while the
-    /// store is gone. `None` leaves the decision to the process's own breaker. The early look counts no call that passes.
+    /// Prepares an admission: reads the fleet's state if a read is due, and applies `on_loss` while the store is
+    /// lost. `None` leaves the decision to the process's own breaker. The early check (`early`) does not count a call
+    /// that passes.
     #[inline(never)]
     pub(in crate::engine) fn consult_fleet(
         &mut self,
@@ -45,7 +46,7 @@ impl FleetDesk<'_> {
         Some(answer)
     }
 
-    /// The process's own breaker has gone from one state to another.
+    /// Reports a transition of the process's own breaker to the fleet.
     #[inline(never)]
     pub(in crate::engine) fn report_to_fleet(&mut self, route: RouteAt, to: BreakerState, now: Time) {
         self.watch_store(now);

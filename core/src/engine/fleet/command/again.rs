@@ -1,4 +1,4 @@
-//! A command whose script the store does not know goes out again, with the script.
+//! Sending a command again with its script, because the store does not know the script.
 
 use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::{Pending, Subject};
@@ -6,7 +6,7 @@ use crate::engine::stage::missing;
 use crate::time::Time;
 
 impl FleetDesk<'_> {
-    /// The store does not know a script: nothing has been done, so the same is sent again, with the script itself.
+    /// Sends a command again with the script itself: the store did not know the script, so the command had no effect.
     pub(in crate::engine::fleet) fn send_source(&mut self, pending: Pending, now: Time) {
         if let Some(home) = self.desk.routes.still_fleets(&pending) {
             match pending.subject {
@@ -20,7 +20,7 @@ impl FleetDesk<'_> {
         let Some(fleet) = self.store.fleet.as_mut() else {
             return missing("the store of a component of the fleet's");
         };
-        // Whoever waits for the answer does not wait longer for it because it takes two commands.
+        // The second command must not prolong the wait of a call.
         let within = pending.due.since(now);
         let command = fleet.command(Pending { by_name: false, sent: now, within, ..pending });
         self.store.commands.push(command);

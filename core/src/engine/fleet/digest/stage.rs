@@ -9,7 +9,7 @@ use crate::outcome::Class;
 use crate::time::Time;
 
 impl FleetDesk<'_> {
-    /// Counts the latency of an attempt, and gives the limit the fleet's quantile.
+    /// Counts the latency of an attempt, and passes the fleet's quantile to the limit.
     #[inline(never)]
     pub(in crate::engine) fn share_latency(
         &mut self,

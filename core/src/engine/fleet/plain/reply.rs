@@ -1,4 +1,5 @@
-//! What a store that runs no scripts has answered: the next command of a chain, or what a script would have said.
+//! Answers of a store that runs no scripts: each leads to the next command of a chain, or to what a script would have
+//! answered.
 
 use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::breaker::Op;
@@ -28,7 +29,7 @@ impl FleetDesk<'_> {
         );
     }
 
-    /// The store has answered a command about a window.
+    /// Handles an answer about a window.
     pub(in crate::engine::fleet) fn on_window_reply(
         &mut self,
         home: PoolAt,
@@ -54,7 +55,7 @@ impl FleetDesk<'_> {
                 let before = all.saturating_sub(u64::from(want));
                 let granted = limit.saturating_sub(before).min(u64::from(want));
                 let processes = share.counted(u64::from(want), all);
-                // The window has ended between the two commands: the counter that has begun with this one has no end.
+                // The window ended between the two commands, so this command created a counter without an expiry.
                 let endless = before == 0 && begun.is_none_or(|begun| now.since(begun) >= span);
                 if endless {
                     self.send_window(home, (Link::Repair, wanted), within, now);
@@ -85,7 +86,7 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// The store has answered a command about a breaker's mark.
+    /// Handles an answer about a breaker's mark.
     pub(in crate::engine::fleet) fn on_mark_reply(
         &mut self,
         route: RouteAt,
@@ -102,7 +103,7 @@ impl FleetDesk<'_> {
         let known = guard.epoch();
         let reported = match (link, answer) {
             (Link::Name { epoch }, [1]) => [1, duration.as_micros(), epoch, 0],
-            // There is one already.
+            // There is a break already.
             (Link::Name { .. }, _) if goes_on => {
                 return self.send_link(route, (Link::Left, op), pending, now);
             }

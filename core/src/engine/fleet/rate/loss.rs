@@ -1,4 +1,4 @@
-//! The queue of a fleet's rate when its store is gone; and the books.
+//! The queue of a fleet's rate while its store is lost; and its consistency checks.
 
 use super::MOST_LEASES;
 use crate::action::Verdict;
@@ -13,17 +13,17 @@ use crate::engine::stage::missing;
 use crate::time::Time;
 
 impl Routes {
-    /// A rate has become the fleet's, perhaps again: commands of before that may still be out.
+    /// Recounts unanswered commands when a rate joins the fleet, perhaps again: earlier ones may still be out.
     pub(in crate::engine) fn recount_rate(&mut self, store: &FleetStore, home: PoolAt) {
         let id = self.lasting_id(home.route());
         let out = store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
-        // Each retune comes by here; a rate that is the process's own notes no commands.
+        // Each retune runs this; a rate of the process notes no commands.
         if let Some(share) = self.share_mut(home) {
             share.asked = out;
         }
     }
 
-    /// A command is out again, with its script.
+    /// Counts a command that is sent again, with its script.
     pub(in crate::engine::fleet) fn rate_sent(&mut self, home: PoolAt) {
         match self.share_mut(home) {
             Some(share) => share.asked += 1,
@@ -31,7 +31,7 @@ impl Routes {
         }
     }
 
-    /// A command has been answered, or its answer is overdue: it is out no more.
+    /// Counts a command as no longer out: it has been answered, or its answer is overdue.
     pub(in crate::engine::fleet) fn rate_settled(&mut self, home: PoolAt) {
         match self.share_mut(home) {
             Some(share) => share.asked = share.asked.saturating_sub(1),
@@ -41,14 +41,14 @@ impl Routes {
 }
 
 impl FleetDesk<'_> {
-    /// The store is gone: `on_loss` decides about those who wait for it.
+    /// Applies `on_loss` to the waiters when the store is lost.
     pub(in crate::engine::fleet) fn rate_without_store(&mut self, home: PoolAt, now: Time) {
         if self.desk.routes.rate_queue(home).0 == 0 {
             return;
         }
         self.lease_out(home, now);
         if self.desk.chores.has(Chore::Tokens(home.route(), false)) {
-            return; // the next steps go on with it
+            return; // later steps continue this
         }
         let (mut ahead, mut next) = (0, self.desk.routes.rate_queue(home).1);
         while let Some(slot) = next {
@@ -83,14 +83,14 @@ impl FleetDesk<'_> {
 }
 
 impl Fleet {
-    /// What does not hold in the books of a rate of the fleet's.
+    /// Checks the books of a rate of the fleet.
     pub fn check_share(&self, routes: &Routes, home: PoolAt) -> Result<(), String> {
         let Some(Bucket::Fleet(share)) = routes[home].rate.as_deref().map(|queue| &queue.bucket) else {
             return Ok(());
         };
         let id = routes.lasting_id(home.route());
         let out = self.out(id, Part::Rate);
-        // A command from before a retune that made the share anew is out, and not noted.
+        // A command sent before a retune rebuilt the share is still out, and not counted here.
         if out < share.asked as usize {
             return Err(format!("route {home}: {} commands noted, {out} out", share.asked));
         }

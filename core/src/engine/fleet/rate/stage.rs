@@ -1,4 +1,4 @@
-//! What the rate limit's stage asks for, where its tokens are the fleet's.
+//! The rate limit's stage, for tokens of the fleet.
 
 use crate::action::{Verdict, Wait};
 use crate::engine::arena::flag;
@@ -10,7 +10,7 @@ use crate::engine::stage::Answer;
 use crate::time::{Duration, Time};
 
 impl FleetDesk<'_> {
-    /// Asks for the tokens of a call, or of its next attempt, where the rate is the fleet's.
+    /// Asks for the tokens of a call, or of its next attempt, from a rate of the fleet.
     #[inline(never)]
     pub(in crate::engine) fn ask_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.desk.routes[self.desk.calls[slot].route].rate_at;
@@ -28,10 +28,10 @@ impl FleetDesk<'_> {
             return Answer::Pass;
         }
         if self.desk.routes.is_above_burst(cost, home) {
-            return Answer::Refuse(Verdict::CostAboveBurst, None); // since it began, the burst has become smaller
+            return Answer::Refuse(Verdict::CostAboveBurst, None); // the burst has shrunk since the call began
         }
         if !self.store.is_up(&self.desk.routes, home, Part::Rate) {
-            self.ask_store(home, None, now); // where it is due, that is the probe
+            self.ask_store(home, None, now); // if a probe is due, this is it
             return self.without_store(slot, home, queued, now);
         }
         let call = &self.desk.calls[slot];
@@ -43,7 +43,7 @@ impl FleetDesk<'_> {
         let Some(share) = self.desk.routes.share_mut(home) else {
             return Answer::broken(Verdict::RateLimited);
         };
-        // Where the store has said that there is nothing yet, nobody asks before that; nor where the own share has nothing.
+        // Do not ask while the store has said that it has no tokens, nor while the own share is exhausted.
         let empty = !share.strict() && share.asked == 0 && share.empty_for(cost, now).is_some();
         let lacks = share.own_turn(tokens, cost, now) > Duration::ZERO;
         if empty || lacks {
@@ -54,8 +54,8 @@ impl FleetDesk<'_> {
             }
         }
         if !parks {
-            // It cannot wait for the answer, so the own share decides. The store counts what that has spent before it
-            // grants a lease, and later calls find the answer.
+            // The call cannot wait for the answer, so the own share decides. The store counts the spent tokens before
+            // it grants a lease, and later calls find the answer.
             let answer = self.without_store(slot, home, queued, now);
             self.ask_store(home, None, now);
             return answer;
@@ -73,7 +73,7 @@ impl FleetDesk<'_> {
         Answer::Wait(self.wait_for_tokens(slot, home, now))
     }
 
-    /// A waiter's own look.
+    /// Checks a waiter in the queue of a fleet's rate.
     pub(in crate::engine) fn still_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.desk.routes[self.desk.calls[slot].route].rate_at;
         if !self.desk.calls[slot].has(flag::TOKENS) {
@@ -81,7 +81,7 @@ impl FleetDesk<'_> {
             self.lease_out(home, now);
             self.ask_store(home, None, now);
             let own = self.desk.calls.id(slot);
-            self.desk.wakes.retain(|woken| *woken != own); // it is here
+            self.desk.wakes.retain(|woken| *woken != own); // its own event is being processed
         }
         let call = &self.desk.calls[slot];
         if call.state() == State::Refused {
@@ -102,7 +102,7 @@ impl FleetDesk<'_> {
             };
             return Answer::Refuse(Verdict::RateLimited, Some(share.turn(cost, now)));
         }
-        // The answer has not come in time. It is not overdue yet: it was asked for after this call came.
+        // The answer has not come in time. It is not overdue yet, because it was requested after this call arrived.
         let route = self.desk.calls[slot].route;
         self.desk.unlist(slot);
         self.desk.unsettle_heads(route, false);

@@ -1,4 +1,4 @@
-//! What the bulkhead's stage asks for, where its permits are the fleet's slots.
+//! The bulkhead's stage, for permits that are slots of the fleet.
 
 use crate::action::{Verdict, Wait};
 use crate::engine::arena::flag;
@@ -11,7 +11,7 @@ use crate::engine::stage::Answer;
 use crate::time::Time;
 
 impl FleetDesk<'_> {
-    /// Asks for a permit of a bulkhead that is the fleet's.
+    /// Asks for a permit of a bulkhead of the fleet.
     pub(in crate::engine) fn acquire_in_fleet(
         &mut self,
         slot: Slot,
@@ -25,7 +25,7 @@ impl FleetDesk<'_> {
         self.watch_store(now);
         self.keep_slots(home, now);
         if !self.store.is_up(&self.desk.routes, home, Part::Slots) {
-            self.ask_slots(home, now); // where it is due, that is the probe
+            self.ask_slots(home, now); // if a probe is due, this is it
             return self.permit_without_store(slot, home, now);
         }
         let Some(pool) = &mut self.desk.routes[home].pool else {
@@ -44,7 +44,7 @@ impl FleetDesk<'_> {
         let full = pool.waiters() > 0 && pool.waiters() >= pool.max_queue;
         let asking = self.desk.routes[home].slots.as_ref().is_some_and(|slots| slots.asking);
         if full && !asking {
-            // The store has said no, and the queue is asking again by itself.
+            // The store has refused, and the queue will ask again by itself.
             return self.desk.acquire_or_queue(slot, home, now);
         }
         self.desk.join_queue(slot, home, Wait::Store, now)?;
@@ -56,8 +56,7 @@ impl FleetDesk<'_> {
         Ok(Permit::Awaited)
     }
 
-    /// A waiter's own look, where its slots are the fleet's: the answer where it waits no more, and not where it has been
-    /// granted a permit that it is to claim.
+    /// Checks a waiter for a slot of the fleet. Passes it if it has been granted a permit, which it must claim.
     pub(in crate::engine) fn still_for_slot(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.desk.routes[self.desk.calls[slot].route].pool_at;
         self.watch_store(now);
@@ -68,7 +67,7 @@ impl FleetDesk<'_> {
             self.ask_slots(home, now);
         }
         let own = self.desk.calls.id(slot);
-        self.desk.wakes.retain(|woken| *woken != own); // it is here
+        self.desk.wakes.retain(|woken| *woken != own); // its own event is being processed
         let call = &self.desk.calls[slot];
         match call.state() {
             State::Refused => Answer::Refuse(call.refusal(), call.refused_for(now)),
@@ -77,12 +76,12 @@ impl FleetDesk<'_> {
         }
     }
 
-    /// A permit has come free: to the next who waits here, else back to the fleet.
+    /// Handles a released permit: grants it to the next local waiter, else returns its slot to the fleet.
     #[inline(never)]
     pub(in crate::engine) fn slot_freed(&mut self, home: PoolAt, now: Time) {
         self.watch_store(now);
         self.keep_slots(home, now);
         self.fit_slots(home, now);
-        self.desk.wake_next(home, now); // a new head looks when the store is to be asked again
+        self.desk.wake_next(home, now); // a new head needs the time of the next request
     }
 }
