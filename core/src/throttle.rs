@@ -12,7 +12,7 @@ pub struct ThrottleSettings {
     pub k: f64,
     /// How long a request counts; at least 10 µs.
     pub window: Duration,
-    /// How the window moves on.
+    /// How the window moves with time.
     pub window_kind: WindowKind,
     /// The throttle refuses no call below this many requests in the window.
     pub min_throughput: u32,

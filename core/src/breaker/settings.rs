@@ -20,7 +20,7 @@ pub struct BreakerSettings {
     pub window: Duration,
     /// `failure_ratio` is ignored below this many results in the window, at least 1.
     pub min_throughput: u32,
-    /// How the window moves on.
+    /// How the window moves with time.
     pub window_kind: WindowKind,
     /// Opens after this many failures in a row, at least 1, however far apart they are.
     pub consecutive: Option<u32>,

@@ -1,6 +1,6 @@
--- One circuit breaker for the whole fleet. Closed is 0, open 1, half-open 2: opened, and the break is over.
+-- One circuit breaker for the whole fleet. States: 0 closed, 1 open, 2 half-open (opened, and the break is over).
 -- KEYS: breaker (hash: e epoch, u open until, d length of the break, s 1 opened or 0 closed), votes (sorted set: pid by when)
--- ARGV: op (0 look, 1 open, 2 close) pid epoch duration quorum window      reply: state remaining epoch votes
+-- ARGV: op (0 read, 1 open, 2 close) pid epoch duration quorum window      reply: state remaining epoch votes
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
 local function whole(text)
   local n = text and #text < 17 and not text:find('%D') and tonumber(text)
@@ -15,7 +15,7 @@ local votes = redis.call('ZCOUNT', KEYS[2], now - window + 1, now + 1000000)
 local known, till = whole(held[1]) or 0, whole(held[2]) or 0
 local state = whole(held[4]) == 1 and 1 or 0
 if state == 1 then
-  -- The clock has run back: no break is longer than it was declared to be.
+  -- The clock has run back: limit the break to its declared length.
   local length = whole(held[3]) or 0
   if till > now + length then
     till = now + length
@@ -32,11 +32,11 @@ if op == 1 and state == 0 then
   votes = redis.call('ZCARD', KEYS[2])
   opens = votes >= quorum
 elseif op == 1 and state == 2 then
-  -- A failed probe. One of an earlier break says nothing about this one.
+  -- A failed probe. A probe of an earlier break says nothing about this break.
   opens = epoch == known
 end
 if opens then
-  -- The clock in it keeps an epoch from coming again after the data was lost.
+  -- The epoch includes the clock, so that no epoch repeats after a loss of data.
   state, known, till = 1, math.max(known + 1, math.floor(now / 1000)), now + duration
   redis.call('DEL', KEYS[2])
   redis.call('HSET', KEYS[1], 'e', known, 'u', till, 'd', duration, 's', 1)

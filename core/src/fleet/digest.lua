@@ -1,4 +1,4 @@
--- How long calls take in the whole fleet: counts in the buckets of a DDSketch, in two slices of time that take turns.
+-- Latencies of the whole fleet: counts in the buckets of a DDSketch, in two alternating slices of time.
 -- KEYS: even and odd slice (hashes: n number of the slice, bucket -> count)
 -- ARGV: pid slice_us ppm bucket count ...      reply: count bucket
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
@@ -7,7 +7,7 @@ local function whole(text)
   return n and n <= 4503599627370496 and n or nil
 end
 local function argument(at) return whole(ARGV[at]) or error('argument ' .. at .. ' is no number') end
--- Numbers of buckets within which every latency lies that can be told; what is beyond is put at the end.
+-- Every representable latency lies within these bucket numbers; others are clamped to the ends.
 local function bucket(text)
   local n = whole((text:gsub('^%-', '')))
   n = n and (text:sub(1, 1) == '-' and 0 - n or n)
@@ -49,7 +49,7 @@ end
 if not fresh then take(this) end
 if older then take(before) end
 if total == 0 then return '0 0' end
--- As in the sketch: what lies below the highest 2,048 buckets shares the lowest of them.
+-- As in the sketch: values below the highest 2,048 buckets share the lowest of them.
 local lowest = top - 2047
 local below, rank = 0, math.floor(ppm * (total - 1) / 1000000)
 for number, count in pairs(counts) do

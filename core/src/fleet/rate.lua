@@ -1,14 +1,14 @@
--- One token bucket for the whole fleet, in parts as `TokenBucket` has it: a token is `per` parts, and each microsecond
--- brings `permits` of them. Every number that is read is an integer of at most 2^52, so that sums are exact.
+-- One token bucket for the whole fleet, in parts as in `TokenBucket`: a token has `per` parts, and each microsecond
+-- adds `permits` parts. Every number read is an integer of at most 2^52, so that sums are exact.
 -- KEYS: bucket (text: level, filled up to, parts of a token, processes), processes (sorted set: pid by when last seen)
 -- ARGV: "permits per burst want need back" as one text (a word costs the server more than a number in a text does), and
---   the pid where the process is to be noted as one of the fleet, which each asks for once a second
--- reply: granted wait processes (0: not known)
+--   the pid if the process is to be recorded as a member of the fleet, which each process requests once a second
+-- reply: granted wait processes (0: unknown)
 local time = redis.call('TIME') local now = time[1] * 1000000 + time[2]
 local most = 4503599627370496
 local permits, per, burst, want, need, back = string.match(ARGV[1] or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
 if not back then error('argument 1 is not six numbers') end
--- A text becomes a number where it is added to, which is cheaper than `tonumber`.
+-- An addition converts a text to a number, which is cheaper than `tonumber`.
 permits, per, burst, want, need, back = permits + 0, per + 0, burst + 0, want + 0, need + 0, back + 0
 if permits > most or per > most or burst > most or want > most or need > most or back > most then
   error('a number is above 2^52')
@@ -17,28 +17,28 @@ if permits < 1 then permits = 1 end
 if per < 1 then per = 1 end
 local full = burst * per
 if full > most then error('burst times per is above 2^52') end
--- What may be of another type is read before anything is written, so that a decision is made whole or not at all.
+-- Read every key that may be of another type before any write, so that a decision is applied completely or not at all.
 local held = redis.call('GET', KEYS[1]) or ''
 local level, filled, unit, processes = string.match(held, '^(%d+) (%d+) (%d+) (%d+)$')
 if processes then level, filled, unit, processes = level + 0, filled + 0, unit + 0, processes + 0 end
 if not processes or unit == 0 or level > most or filled > most or unit > most or processes > most then
   level, filled, unit, processes = full, now, per, redis.call('ZCARD', KEYS[2])
 end
--- A refusal writes nothing: what has flowed in since the last write is computed anew each time.
+-- A refusal writes nothing: the tokens added since the last write are computed anew each time.
 local seen = ARGV[2]
 local writes = seen or back > 0 or unit ~= per
--- Settings have changed: whole tokens stay, and the rest in proportion.
+-- Settings have changed: keep whole tokens, and the rest in proportion.
 if unit ~= per then
   local rest = level % unit
   level = (level - rest) / unit * per + math.floor(rest / unit * per)
 end
 if level > full then level = full end
--- A clock that ran back by less than a second is waited for. After a longer way (another server, with another clock)
--- time goes on from where it is now: that mints nothing, and nobody waits for hours.
+-- After a set-back of up to a second, wait for the clock. After a longer one (another server, with another clock)
+-- time continues from the present reading: that adds no tokens, and no call waits for hours.
 if filled > now + 1000000 then filled, writes = now, true end
 if now > filled then
   local elapsed, missing = now - filled, full - level
-  -- The product is taken only where it is below `missing`. The quotient is never rounded across an integer.
+  -- Compute the product only if it is below `missing`. The quotient is never rounded across an integer.
   level = elapsed >= missing / permits and full or level + elapsed * permits
   filled = now
 end
@@ -62,7 +62,7 @@ if seen then
 end
 if writes or granted > 0 then
   level = level - granted * per
-  -- Gone once it would be full: a key that is missing is a full bucket.
+  -- The key expires when the bucket would be full: a missing key is a full bucket.
   local left = math.ceil((math.ceil((full - level) / permits) + behind) / 1000) + 1000
   redis.call('SET', KEYS[1], string.format('%.0f %.0f %.0f %.0f', level, filled, per, processes), 'PX', left)
 end

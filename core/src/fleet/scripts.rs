@@ -47,7 +47,7 @@ pub const SLOTS: Script =
 /// bucket.
 pub const DIGEST: Script = script!("digest", "c89f724274009877ab40f782358ce35ebacb860b", &[":dd:0", ":dd:1"]);
 
-/// All of them.
+/// All scripts.
 pub const SCRIPTS: [Script; 4] = [RATE, BREAKER, SLOTS, DIGEST];
 
 /// If `at` is the first byte of a line that is kept, returns where its text begins, without the indent. A line is a

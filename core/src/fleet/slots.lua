@@ -1,6 +1,6 @@
 -- The permits of a bulkhead for the whole fleet, each a lease that ends by itself.
--- KEYS: slots (sorted set: "pid:fence" by when the lease ends), fence (text: the last that was given, the longest lease),
---   wants (hash: each process that wants more slots than it holds -> until when that counts, held, wanted, since when)
+-- KEYS: slots (sorted set: "pid:fence" by when the lease ends), fence (text: the last fence given, the longest lease),
+--   wants (hash: each process that wants more slots than it holds -> expiry, held, wanted, since when)
 -- ARGV: op (0 acquire, 1 release, 2 renew, 3 reap) pid limit ttl n held fence...
 -- reply: acquire: granted first_fence used reaped keep   release: released used   renew: renewed used gone...
 --   reap: reaped used
@@ -16,24 +16,24 @@ local mine = argument(6)
 if #ARGV > 518 then error('more than 512 fences') end
 for at = 7, #ARGV do argument(at) end
 redis.call('ZCARD', KEYS[1])
--- So high that no script of ours has written it.
+-- A number above the check below was not written by one of our scripts.
 local last, longest = string.match(redis.call('GET', KEYS[2]) or '', '^(%d+) (%d+)$')
 last, longest = whole(last) or 0, math.max(whole(longest) or 0, ttl)
 if last > 4503599627369984 then last = 0 end
 local function member(fence) return ARGV[2] .. ':' .. string.format('%.0f', fence) end
--- For as long as the longest lease: others may have been promised more than who is asking.
+-- For the longest lease: other processes may have longer leases than the requesting one.
 local function remember()
   local left = math.ceil(longest / 1000) + 1000
   redis.call('PEXPIRE', KEYS[1], left)
   redis.call('SET', KEYS[2], string.format('%.0f %.0f', last, longest), 'PX', left)
 end
 local function reap()
-  -- The clock has run back: no lease is longer than any was declared to be.
+  -- The clock has run back: limit each lease to the longest declared one.
   local late = redis.call('ZRANGEBYSCORE', KEYS[1], now + longest + 1, '+inf', 'LIMIT', 0, 512)
   for _, slot in ipairs(late) do redis.call('ZADD', KEYS[1], now + longest, slot) end
   return redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
 end
--- What a process wants: until when that counts, slots held, slots wanted, since when.
+-- The entry of a process that wants slots: its expiry, slots held, slots wanted, since when.
 local function want(text)
   local till, held, wanted, from = string.match(text or '', '^(%d+) (%d+) (%d+) (%d+)$')
   till, held, wanted, from = whole(till), whole(held), whole(wanted), whole(from)
@@ -49,7 +49,7 @@ if op == 0 then
   local wants = redis.call('HGETALL', KEYS[3])
   local reaped = reap()
   local used = redis.call('ZCARD', KEYS[1])
-  -- The other processes that want more, what they hold, and since when this one has waited.
+  -- The other processes that want more, their slots, and since when this process has waited.
   local others, theirs, known, since = {}, 0, false, now
   for at = 1, #wants, 2 do
     local till, held, wanted, from = want(wants[at + 1])
@@ -62,8 +62,8 @@ if op == 0 then
       theirs = theirs + held
     end
   end
-  -- The fair level: the slots that are not with processes that have enough, divided evenly, where nobody gets more
-  -- than it wants. Of those that want more than the level `rest` get one slot more, in turns of 250 ms.
+  -- The fair level: the slots not held by processes that have enough, divided evenly, but no process gets more
+  -- than it wants. Of the processes that want more than the level, `rest` get one slot more, in turns of 250 ms.
   local wish = mine + n
   local pot = math.max(limit - math.max(used - mine - theirs, 0), 0)
   local level, rest, hungry = math.floor(pot / (#others + 1)), 0, 0
@@ -77,7 +77,7 @@ if op == 0 then
     if rest < hungry or hungry == 0 then break end
     level = level + math.floor(rest / hungry)
   end
-  -- First those whose turn it is, then those without such a slot, then those whose turn is over.
+  -- First the processes in their turn, then those without such a slot, then those whose turn is over.
   local function order(held, from)
     if held <= level then return 1 end
     return now - from < 250000 and 0 or 2
@@ -100,7 +100,7 @@ if op == 0 then
   end
   if used == 0 then longest = ttl end
   if granted > 0 then
-    -- The clock in it keeps a fence from coming again after the data was lost.
+    -- The fence includes the clock, so that no fence repeats after a loss of data.
     first = math.max(last + 1, now)
     last = first + granted - 1
     for fence = first, last do redis.call('ZADD', KEYS[1], now + ttl, member(fence)) end
@@ -111,7 +111,7 @@ elseif op == 1 then
   local till, _, wanted = want(redis.call('HGET', KEYS[3], ARGV[2]) or '')
   local released = 0
   for at = 7, #ARGV do released = released + redis.call('ZREM', KEYS[1], member(argument(at))) end
-  -- It has had its turn: the others come before it.
+  -- Its turn is over: the others come first.
   if till and released > 0 then note(till, mine, wanted, now) end
   return string.format('%.0f %.0f', released, redis.call('ZCARD', KEYS[1]))
 elseif op == 2 then

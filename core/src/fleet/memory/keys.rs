@@ -47,7 +47,7 @@ pub(super) fn whole(text: &[u8]) -> Option<u64> {
     (n <= MOST).then_some(n)
 }
 
-/// Makes a type's accessor: the value where the key holds that type, `None` where it is missing, else WRONGTYPE.
+/// Makes a type's accessor: returns the value if the key holds that type, `None` if it is missing, else WRONGTYPE.
 macro_rules! accessor {
     ($name:ident, $make:ident, $kind:ident, $of:ty) => {
         pub(super) fn $name(&mut self, key: &[u8]) -> Answer<Option<&mut $of>> {

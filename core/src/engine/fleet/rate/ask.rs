@@ -165,7 +165,7 @@ impl FleetDesk<'_> {
         let &[granted, wait, processes] = answer else {
             return missing("a number in the answer about a rate");
         };
-        // Our scripts never grant more than asked for. To keep a surplus would be to mint tokens.
+        // Our scripts never grant more than asked for. To keep a surplus would create tokens.
         let granted = u32::try_from(granted).unwrap_or(u32::MAX).min(want);
         let Some(share) = self.desk.routes.share_mut(home) else {
             return missing("the fleet's share of a rate");
