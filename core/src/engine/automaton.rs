@@ -1,6 +1,6 @@
 //! The automaton: the states of a call, and all transitions between them.
 //!
-//! [`transitions!`] is the table. It generates the constants that the methods below take, one each, and [`EDGES`],
+//! `transitions!` is the table. It generates the constants that the methods below take, one each, and [`EDGES`],
 //! which a test compares with `docs/architecture.md`. Only this file writes the state of a call: [`Standing`] keeps
 //! it private, and each method sets the fields that its state uses. A debug build checks that a call is in a state
 //! where the transition may begin.

@@ -232,7 +232,7 @@ impl Policies {
 
 impl Routes {
     /// Applies new settings to the budget of a route or a pool. Returns false if the budget was replaced; the caller
-    /// must then forget the charges to the previous one ([`Engine::forget_charges_of`]).
+    /// must then forget the charges to the previous one ([`Desk::forget_charges_of`]).
     pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {
         match (&mut self[route].budget, to) {
             (None, None) => true,
