@@ -7,7 +7,7 @@
 //! 2. Whenever a step's flags say `commands`: [`Engine::take_commands`](crate::Engine::take_commands), under the lock of
 //!    that step. Each command is run detached from any call, routed by the word that [`StoreCommand::key`] names, and
 //!    given up after [`StoreCommand::within`].
-//! 3. What came of it: [`Engine::on_reply`](crate::Engine::on_reply). Then the wakes, and the commands again.
+//! 3. With each result: [`Engine::on_reply`](crate::Engine::on_reply). Then take the wakes, and the commands again.
 
 mod memory;
 mod reason;

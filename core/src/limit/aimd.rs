@@ -26,8 +26,8 @@ pub struct AimdSettings {
     pub backoff_ratio: f64,
     /// Shortest time between two cuts; default 1 s.
     pub cooldown: Duration,
-    /// If given, the signal is this quantile of the latest 50 to 100 latencies instead of each latency; between 0 and
-    /// 1.
+    /// If given, the signal is this quantile of the latest 50 to 100 latencies instead of each latency; between
+    /// 0 and 1.
     pub latency_quantile: Option<f64>,
 }
 

@@ -483,8 +483,8 @@ impl<'t> Pairs<'t> {
     }
 }
 
-/// Converts a document's value into a pair's value: in a pair a span is a number of microseconds, and a flag is 0 or
-/// 1. Returns the broken rule if the document's form is wrong.
+/// Converts a document's value into a pair's value: in a pair a span is a number of microseconds, and a flag is 0
+/// or 1. Returns the broken rule if the document's form is wrong.
 fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
     match (key.domain, node) {
         (Domain::Span { none: true, .. }, Node::Text(text)) if text == "none" => Ok(Value::Text("none")),
