@@ -100,7 +100,7 @@ impl Pairs {
         }
     }
 
-    /// Is a key of this component set?
+    /// Whether a key of this component is set.
     fn have(&self, component: &str) -> bool {
         self.0.iter().any(|(key, _)| is_within(key, component))
     }

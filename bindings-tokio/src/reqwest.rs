@@ -13,8 +13,8 @@
 //! # }
 //! ```
 //!
-//! - You get the last response whatever its status; `response.extensions().get::<Report>()` is the call's report,
-//!   unless the first attempt answered at once.
+//! - You get the last response whatever its status; `response.extensions().get::<Report>()` is the call's report
+//!   if it made several attempts or suppressed a retry.
 //! - A request is repeated if its method is idempotent, if it has an `Idempotency-Key`, or if nothing of it was sent.
 //!   Bodies of bytes are sent again. A stream is sent once, and the report says so; [`Guard::body`] makes a new stream
 //!   for each attempt.

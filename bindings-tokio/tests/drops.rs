@@ -1,5 +1,5 @@
-//! A call that is dropped is cancelled, wherever it stands: alone, and beside another one that is dropped too. What it had
-//! goes on to others, nothing is counted, nothing is left.
+//! Dropping a call cancels it in any state: alone, and beside another call that is dropped too. Its permits and tokens
+//! pass to other calls, nothing is counted, nothing is left behind.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -17,7 +17,7 @@ use tidegate_tokio::settings::{Breaker, Bulkhead, Hedge, HedgeBudget, RateLimit}
 use tidegate_tokio::{Engine, Policy, Verdict};
 use tokio::time::sleep;
 
-/// Counts the times that a future is polled, and is dropped at one of them.
+/// Counts the polls of a future, and drops it at one of them.
 struct DroppedAt<F> {
     future: Option<Pin<Box<F>>>,
     polls: usize,
@@ -25,7 +25,7 @@ struct DroppedAt<F> {
 }
 
 impl<F: Future> Future for DroppedAt<F> {
-    /// What it came to, where it was not dropped before.
+    /// The future's result, unless it was dropped before.
     type Output = Option<F::Output>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -100,7 +100,7 @@ async fn dropped_at_each_poll_a_call_leaves_nothing() {
         nothing_left(&engine);
         assert_eq!(Arc::strong_count(&holds), 1, "dropped at poll {at}");
         let cancelled = ends(&engine, "p", Verdict::Cancelled);
-        // Dropped before it was polled once, it has not begun.
+        // A call dropped before its first poll has not begun.
         assert_eq!(cancelled, u64::from(ended.is_none() && at > 0), "dropped at poll {at}");
         if ended.is_some() {
             break;
@@ -149,7 +149,7 @@ async fn a_permit_that_was_granted_and_not_claimed_goes_on() {
         assert!(once(call.as_mut()).await.is_pending());
     }
     holder.await.unwrap();
-    // Its permit is its own now, and it has not come for it.
+    // It has been granted the permit, but has not been polled since.
     drop(granted);
     let start = tokio::time::Instant::now();
     last.await.unwrap();

@@ -1,4 +1,5 @@
-//! Which errors are repeated: real ones of the libraries that raise them (semantics 1.5), and errors that stacks of tower and applications box.
+//! Errors that are repeated: real errors of libraries (semantics 1.5), and errors that stacks of tower and applications
+//! box.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -30,12 +31,12 @@ fn class(error: &impl Failure) -> Class {
     error.outcome().kind.class().unwrap()
 }
 
-/// An address that nothing listens at.
+/// An address at which nothing listens.
 async fn closed() -> std::net::SocketAddr {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
 }
 
-/// A server that reads a request and closes without an answer, `times` times.
+/// A server that reads a request and closes without a response, `times` times.
 async fn rude(times: usize) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let at = listener.local_addr().unwrap();
@@ -59,7 +60,7 @@ impl fmt::Display for Busy {
 
 impl StdError for Busy {}
 
-/// Wraps a cause.
+/// An error that wraps a cause.
 #[derive(Debug)]
 struct Layered(BoxError);
 
@@ -176,7 +177,7 @@ async fn errors_of_hyper_are_judged_by_what_they_are() {
     assert_eq!(class(&get(format!("http://{}/", closed().await)).await.unwrap_err()), Class::NeverSent);
     assert_eq!(class(&get("http://no-such-host.invalid/".into()).await.unwrap_err()), Class::NeverSent);
     assert_eq!(class(&get(format!("http://{}/", rude(1).await)).await.unwrap_err()), Class::Transient);
-    // No scheme that it speaks: a mistake of the request.
+    // No scheme that the client supports: a mistake in the request.
     let mistaken = get("/relative".into()).await.unwrap_err();
     assert_eq!(class(&mistaken), Class::Permanent, "{mistaken:?}");
 }
@@ -201,7 +202,7 @@ async fn errors_of_redis_are_judged_by_what_they_are() {
     }
 }
 
-/// R12: one rule for `run` and `http_layer`.
+/// R12: `run` and `http_layer` follow the same rule.
 #[tokio::test(start_paused = true)]
 async fn an_unknown_error_is_permanent_everywhere_and_the_note_says_how_to_change_that() {
     let policy = policy();
@@ -215,7 +216,7 @@ async fn an_unknown_error_is_permanent_everywhere_and_the_note_says_how_to_chang
     let note = "not retried: Busy is not listed as an error that may pass; to repeat it: policy.on::<Busy>(), or classify";
     assert_eq!((error.report().attempts, &*error.report().note().unwrap()), (1, note));
 
-    // Without retries there is nothing to be said (1.5.16), nor of an error that a classifier judges.
+    // There is no note without retries (1.5.16), nor about an error that a classifier judges.
     let single = plain(&Engine::new(1), "single", 1).build().unwrap();
     let error = single.run(|_| async { Err::<(), BoxError>(Box::new(Busy)) }).await.unwrap_err();
     assert_eq!(error.report().note(), None);
@@ -240,7 +241,7 @@ async fn errors_that_on_names_are_repeated_wherever_they_are() {
         also.run(|_| async { Err::<(), _>(Layered("?".into())) }).await.unwrap_err().report().attempts,
         3
     );
-    // What is not named is judged by the table.
+    // The table judges errors that are not named.
     let also = policy.on::<Busy>();
     assert_eq!(
         also.run(|_| async { Err::<(), _>(Layered("?".into())) }).await.unwrap_err().report().attempts,
@@ -282,7 +283,7 @@ async fn errors_of_anyhow_are_judged_by_what_they_hold() {
     let error: Error<anyhow::Error> = policy.run(work).await.unwrap_err();
     assert_eq!(error.to_string(), "while the order was read");
     assert_eq!(attempts, 3);
-    // And on the way out, with `?`.
+    // The error also passes out through `?`.
     let outer = async { Ok::<(), anyhow::Error>(policy.run(|_| async { Err::<(), _>(broken()) }).await?) };
     assert!(outer.await.unwrap_err().is::<Error<io::Error>>());
     let boxed = |error: Error<anyhow::Error>| error.into_boxed();
@@ -307,13 +308,13 @@ async fn boxed_layers_fit_between_those_of_tower() {
         .timeout(ms(100))
         .service(slow);
     assert_eq!(stack.ready().await.unwrap().call(ms(10)).await.unwrap(), 7);
-    // A timeout below is repeated, and reaches the caller as it is.
+    // A timeout in an inner layer is repeated, and reaches the caller unchanged.
     let error = stack.ready().await.unwrap().call(ms(1_000)).await.unwrap_err();
     let elapsed = error.source().map_or_else(|| error.is::<tower::timeout::error::Elapsed>(), |_| false);
     assert!(elapsed, "{error:?}");
     assert_eq!(engine.snapshot().policies[0].1.attempts, 4);
 
-    // An error of ours is found behind the box, with the call's own last error as its cause.
+    // Tidegate's own error is found behind the box, with the call's own last error as its cause.
     let hasty = plain(&engine, "hasty", 3).deadline(ms(250)).build().unwrap();
     let stack = ServiceBuilder::new().layer(hasty.layer().boxed()).timeout(ms(100)).service(slow);
     let error = stack.oneshot(ms(1_000)).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! The examples, as people run them but for their `main`.
+//! Runs the examples as users do, except for their `main`.
 
 #[path = "../examples/hyper.rs"]
 #[allow(dead_code, clippy::disallowed_methods, reason = "a program is included, and its main is not run")]

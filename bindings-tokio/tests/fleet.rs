@@ -1,4 +1,4 @@
-//! A store that the fleet shares: its twin in the process, under a paused clock.
+//! A store shared by the fleet: its in-process twin under a paused clock.
 
 #![allow(
     clippy::disallowed_methods,
@@ -17,7 +17,7 @@ use tidegate_tokio::settings::{RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};
 use tokio::time::{Instant, sleep};
 
-/// Several processes' store, a round trip of 1 ms away.
+/// A store of several processes, with a round trip of 1 ms.
 #[derive(Clone)]
 struct Twin {
     store: Arc<Mutex<MemoryStore>>,
@@ -58,7 +58,7 @@ impl Store for Twin {
     }
 }
 
-/// A process with a rate of 100 a second for the fleet.
+/// A process with a fleet-wide rate of 100 per second.
 fn process(seed: u64, twin: &Twin) -> (Engine, Policy) {
     let engine = Engine::new(seed);
     engine.attach_store(twin.clone(), StoreKind::Lua, "shop");
@@ -113,7 +113,7 @@ async fn a_store_that_is_gone_holds_no_call_up_and_comes_back_by_itself() {
         sleep(ms(1_000)).await;
         let start = Instant::now();
         let _ = policy.run(|_| async { Ok::<_, io::Error>(()) }).await;
-        // A store that hangs is given up after the policy's `store_timeout`, 50 ms by default; once.
+        // The engine gives a hanging store up once, after the policy's `store_timeout`, 50 ms by default.
         assert!(start.elapsed() <= ms(60), "{:?}", start.elapsed());
         assert_eq!(events.try_next().unwrap().what, RecordType::StoreDegraded);
         let start = Instant::now();
@@ -127,7 +127,7 @@ async fn a_store_that_is_gone_holds_no_call_up_and_comes_back_by_itself() {
     }
 }
 
-/// A store whose code is at fault.
+/// A store with a bug: it panics.
 struct Faulty;
 
 impl Store for Faulty {

@@ -1,4 +1,4 @@
-//! gRPC: a real server and client of tonic, by hand, with a policy between channel and client.
+//! gRPC with a real server and client of tonic, without generated code, and a policy between channel and client.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -25,7 +25,7 @@ use tonic::transport::{Channel, Server};
 use tonic::{Code as GrpcCode, Status};
 use tower::{Layer, Service, service_fn};
 
-/// Messages that are their bytes.
+/// A codec whose messages are plain bytes.
 #[derive(Clone, Copy, Default)]
 struct Raw;
 
@@ -64,22 +64,22 @@ impl Decoder for Raw {
     }
 }
 
-/// What the server does with a call.
+/// The server's reaction to a call.
 #[derive(Clone)]
 enum Does {
-    /// Ends it with a status, in the head alone.
+    /// Ends it with a status that is only in the head.
     Fails(GrpcCode),
     /// The same, with a pushback.
     PushesBack(GrpcCode, &'static str),
     /// Answers with a head, and then this many messages and a status in the trailers.
     Answers(usize, GrpcCode),
-    /// Is silent.
+    /// Never answers.
     Hangs,
-    /// An HTTP status of a proxy's.
+    /// Answers with the HTTP status of a proxy.
     Proxy(u16),
 }
 
-/// The requests that the server had: their headers and messages.
+/// The requests that the server received: their headers and messages.
 type Had = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
 fn message() -> Bytes {
@@ -88,7 +88,7 @@ fn message() -> Bytes {
     framed.into()
 }
 
-/// A server of tonic's transport; what it does, call by call, and at last always.
+/// A server on tonic's transport. It follows the script call by call, and then repeats `last`.
 async fn served(script: impl Into<VecDeque<Does>>, last: Does) -> (Channel, Had) {
     let (had, script) = (Had::default(), Arc::new(Mutex::new(script.into())));
     let seen = Arc::clone(&had);
@@ -128,7 +128,7 @@ async fn served(script: impl Into<VecDeque<Does>>, last: Does) -> (Channel, Had)
     drop(at);
     tokio::spawn(Server::builder().serve(address, service));
     let channel = Channel::from_shared(format!("http://{address}")).unwrap();
-    // Until it listens.
+    // Waits until the server listens.
     let channel = loop {
         match channel.connect().await {
             Ok(channel) => break channel,
@@ -138,7 +138,7 @@ async fn served(script: impl Into<VecDeque<Does>>, last: Does) -> (Channel, Had)
     (channel, had)
 }
 
-/// Frames that are all here.
+/// A body whose frames are all available.
 struct Frames(VecDeque<Result<Frame<Bytes>, Infallible>>);
 
 impl futures_core::Stream for Frames {
@@ -185,7 +185,7 @@ async fn a_unary_call_is_repeated_by_its_status_in_the_head_or_the_trailers() {
     let had = had.lock();
     assert_eq!(had.len(), 5);
     for (number, (headers, body)) in had.iter().enumerate() {
-        // Five bytes before each message: not compressed, one byte long.
+        // Five bytes precede each message: not compressed, one byte long.
         assert_eq!(body[..], b"\0\0\0\0\x017"[..], "the message is sent again as it was");
         let before = headers.get("grpc-previous-rpc-attempts").map(|before| before.to_str().unwrap());
         assert_eq!(before.map_or(0, |before| before.parse().unwrap()), number);
@@ -212,7 +212,7 @@ async fn a_status_that_will_not_pass_is_the_callers_at_once_and_as_it_is() {
         assert_eq!((status.code(), status.message()), (code, "scripted"));
         assert_eq!(had.lock().len(), 1, "{code:?}");
     }
-    // The last status of those that were repeated is the caller's, too.
+    // The caller also gets the status of the last repeat.
     let (channel, had) = served([], Does::Fails(GrpcCode::Unavailable)).await;
     let status = get(&policy, channel).await.unwrap_err();
     assert_eq!((status.code(), status.message(), had.lock().len()), (GrpcCode::Unavailable, "scripted", 3));
@@ -233,11 +233,11 @@ async fn pushback_says_when_to_come_back_or_not_to() {
     assert_eq!(had.lock().len(), 1, "the server said not to");
 }
 
-/// R4: a breaker sees what the trailers say, also of calls that are never repeated.
+/// R4: a breaker gets the outcomes of trailers, also for calls that are never repeated.
 #[tokio::test]
 async fn a_breaker_opens_by_trailers() {
     let engine = Engine::new(1);
-    // The head of an answer counts as good, and its trailers as a failure more: half of all evidence.
+    // The head of a response counts as a success and its trailers as an additional failure: half of all outcomes fail.
     let breaker = Breaker::by_failure_ratio(0.5, Duration::from_mins(1), 6, Duration::from_mins(1));
     let policy = quick(&engine, 1).breaker(breaker).build().unwrap();
     let (channel, had) = served([], Does::Answers(1, GrpcCode::Unavailable)).await;
@@ -285,7 +285,7 @@ async fn nothing_is_repeated_once_a_message_has_come_and_streams_pass_through() 
     drop(answers);
     nothing_left(&engine);
 
-    // A request that streams is sent once, message by message.
+    // A streaming request is sent once, message by message.
     let (channel, had) = served([], Does::Fails(GrpcCode::Unavailable)).await;
     let mut client = tonic::client::Grpc::new(policy.grpc_layer().layer(channel));
     client.ready().await.unwrap();
@@ -326,7 +326,7 @@ async fn a_deadline_is_a_status_and_a_requests_own_timeout_is_the_calls() {
     let mut asked = tonic::Request::new(Bytes::from_static(b"7"));
     asked.set_timeout(ms(100));
     let status = client.unary(asked, path(), Raw).await.unwrap_err();
-    // Tonic's channel stops by the same header: which of the two was first may differ, not what it means.
+    // Tonic's channel stops the call by the same header. Either may stop it first, with the same meaning.
     match stopped_in(&status) {
         Some(stopped) => {
             assert_eq!((status.code(), stopped.code), (GrpcCode::DeadlineExceeded, Code::DeadlineExceeded));
@@ -345,7 +345,7 @@ async fn a_server_that_is_not_there_was_never_sent_anything() {
     let address = listener.local_addr().unwrap();
     drop(listener);
     let channel = Channel::from_shared(format!("http://{address}")).unwrap().connect_lazy();
-    // Not idempotent: repeated all the same, because nothing left.
+    // Not idempotent, but repeated, because nothing was sent.
     let mut service = policy.grpc_layer().idempotent(|_| false).layer(channel);
     std::future::poll_fn(|cx| service.poll_ready(cx)).await.unwrap();
     let request = Request::builder().uri("/shop.Orders/Get").body(Body::empty()).unwrap();

@@ -1,4 +1,5 @@
-//! Stores that misbehave: whatever one does, no call is broken or held up for longer than `store_timeout`, and nothing is left.
+//! Stores that misbehave: whatever a store does, no call breaks or waits longer than `store_timeout`, and nothing is
+//! left behind.
 
 #![allow(
     clippy::disallowed_methods,
@@ -30,10 +31,10 @@ async fn call(policy: &Policy) -> Result<(), Code> {
     called.map_err(|error| error.stopped().expect("ours").code)
 }
 
-/// Texts, and when they end.
+/// Values by key, and the moments at which they expire.
 type Held = HashMap<Vec<u8>, (String, Instant)>;
 
-/// The whole of a store of one's own: one method, and here a map behind it.
+/// A minimal custom store: one method, here with a map behind it.
 #[derive(Clone)]
 struct Dictionary {
     held: Arc<Mutex<Held>>,
@@ -92,7 +93,7 @@ async fn one_method_makes_a_store() {
     assert_eq!(call(&both[0]).await, Ok(()));
 }
 
-/// What a store does with a command, by its number.
+/// The store's reaction to a command, by the command's number.
 #[derive(Clone, Copy, Debug)]
 enum How {
     Says(&'static [u8]),
@@ -165,7 +166,7 @@ async fn whatever_a_store_does_no_call_is_broken_or_held_up() {
     }
 }
 
-/// Answers only when it is let.
+/// A store that replies only when the test allows it.
 #[derive(Clone)]
 struct Late {
     let_go: Arc<Notify>,

@@ -1,6 +1,6 @@
-//! The rules for every adapter (`hosts.md`, as `docs/rust.md` has them), from the first to the seventh, against the faulty server. Each runs by reqwest's
-//! `send_with`, as a middleware of reqwest-middleware, and by hyper's client under the tower layer. Sockets do not follow a paused
-//! clock, so spans are short.
+//! The rules for every adapter (`hosts.md`, as `docs/rust.md` has them), from the first to the seventh, against the
+//! faulty server. Each runs with reqwest's `send_with`, as a middleware of reqwest-middleware, and with hyper's client
+//! under the tower layer. Sockets do not follow a paused clock, so spans are short.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

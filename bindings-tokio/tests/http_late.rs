@@ -1,5 +1,5 @@
-//! What arrives late is closed, in every adapter: after calls whose answers drip, or begin after the deadline, no
-//! connection, task or call is left, and no call ends later than its deadline and a second.
+//! Late responses are closed in every adapter: after calls whose responses drip, or begin after the deadline, no
+//! connection, task or call is left, and no call ends more than a second after its deadline.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -13,18 +13,18 @@ use std::thread;
 
 use crate::world::*;
 
-/// How a server is late.
+/// In which way a server is late.
 #[derive(Clone, Copy, Debug)]
 enum Late {
-    /// The head comes whole, after the deadline.
+    /// The complete head arrives after the deadline.
     Head,
-    /// The head comes byte by byte, and never ends.
+    /// The head arrives byte by byte, and never ends.
     DrippedHead,
-    /// The head comes at once, the body byte by byte, and never ends.
+    /// The head arrives at once; the body arrives byte by byte, and never ends.
     DrippedBody,
 }
 
-/// A server that is late, and counts the connections that its clients hold open.
+/// A late server that counts the connections held open by its clients.
 struct Server {
     address: SocketAddr,
     open: Arc<AtomicUsize>,
@@ -68,7 +68,7 @@ impl Drop for Server {
     }
 }
 
-/// Until the client has closed the connection, or the test is over.
+/// Serves a connection until the client closes it, or the test is over.
 fn serve(mut stream: TcpStream, late: Late, over: &AtomicBool) {
     let mut request = [0; 4_096];
     if stream.read(&mut request).is_ok_and(|count| count == 0) {
@@ -117,11 +117,11 @@ rules! {
                     let read = response.bytes().await;
                     assert!(read.is_err(), "{late:?}: the deadline ends the reading");
                 }
-                // A server drips for as long as the client listens; the machine may be busy.
+                // A server drips for as long as the client listens; the limit allows for a busy machine.
                 assert!(begun.elapsed() < ms(10_000), "{late:?}: {:?}", begun.elapsed());
             }
             assert!(server.seen.load(Ordering::SeqCst) >= 10, "{late:?}: a connection each");
-            // The client's connection tasks close what they have; that is soon, and never later than this.
+            // The client's connection tasks close their connections soon; this limit is generous.
             let end = Instant::now() + ms(10_000);
             while (server.open() > 0 || tasks() > before) && Instant::now() < end {
                 tokio::time::sleep(ms(5)).await;

@@ -1,6 +1,6 @@
-//! The rules for every adapter (`hosts.md`, as `docs/rust.md` has them), from the eighth on, against the faulty server. Each runs by reqwest's
-//! `send_with`, as a middleware of reqwest-middleware, and by hyper's client under the tower layer. Sockets do not follow a paused
-//! clock, so spans are short.
+//! The rules for every adapter (`hosts.md`, as `docs/rust.md` has them), from the eighth on, against the faulty server.
+//! Each runs with reqwest's `send_with`, as a middleware of reqwest-middleware, and with hyper's client under the tower
+//! layer. Sockets do not follow a paused clock, so spans are short.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -25,7 +25,7 @@ rules! {
         let response = world.get(&guard).await.unwrap();
         drop(response);
         let mut response = world.get(&guard).await.unwrap();
-        // To its end, and not dropped.
+        // The body is read to its end and not dropped.
         while response.chunk().await.unwrap().is_some() {}
         world.get(&guard).await.unwrap();
         let policy = Policy::builder("head").engine(&world.engine).bulkhead(Bulkhead::fixed(1)).slot_until(SlotUntil::Headers);
@@ -128,7 +128,7 @@ rules! {
                 world.send(&guard, request).await.unwrap()
             };
             assert_eq!(response.status().as_u16(), u16::try_from(answer["status"].as_u64().unwrap()).unwrap());
-            // In the report, where something was held back and not just the first attempt all there is.
+            // The report is attached if a retry was suppressed, not if the first attempt decided the call.
             if reason != Verdict::NotRetryable && reason != Verdict::Attempts {
                 let told = report(&response).expect("a report");
                 assert_eq!((told.reason, told.attempts, told.note().is_some()), (reason, 1, true));
@@ -205,10 +205,10 @@ rules! {
     }
 }
 
-/// What happened in a trial, by the clock that the test has.
+/// A recorded event of a trial, in the test's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mark {
-    /// A body was made, for an attempt that starts.
+    /// A body was made for an attempt that starts.
     Starts,
     Answered,
 }
@@ -229,7 +229,7 @@ rules! { @paused
             .flat_map(|trial| [json!({"status": 503, "retry_after": seconds(trial).to_string()}), json!({})])
             .collect();
         world.answers(&json!(answers));
-        // Without a deadline: while an answer is on its way the paused clock would run to it.
+        // Without a deadline, because the paused clock would jump to it while a response is on its way.
         let policy = Policy::builder("p").engine(&world.engine).retry(Retry::new().max_attempts(2).budget(Budget::none()));
         let policy = policy.retry(Retry::new().max_retry_after(Duration::from_mins(2))).build().unwrap();
         let says = Says::new(&policy).classify(|_, _| {
@@ -269,7 +269,7 @@ rules! { @paused
     }
 }
 
-/// Rules × adapters: no cell is empty. `rules!` runs each rule in front of each adapter.
+/// Every rule runs in front of every adapter; `rules!` makes these tests.
 #[test]
 fn each_rule_has_a_test() {
     let both = concat!(include_str!("http.rs"), include_str!("http_more.rs"));

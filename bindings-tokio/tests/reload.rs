@@ -1,4 +1,4 @@
-//! A document that is edited while its policies are in use. Every test's clock is paused.
+//! A document that changes while its policies are in use. Every test's clock is paused.
 
 use crate::support::{broken, nothing_left};
 use tidegate_tokio::core::Document;

@@ -1,4 +1,4 @@
-//! One call: attempts, waits, results, what is around it. Every test's clock is paused.
+//! Single calls: attempts, waits, results, scope. Every test's clock is paused.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -95,7 +95,7 @@ async fn the_deadline_ends_an_attempt_a_backoff_and_a_queue() {
     assert_eq!(error.stopped().unwrap().code, Code::DeadlineExceeded);
     assert_eq!(start.elapsed(), ms(500));
 
-    // A backoff that would outlive the deadline is not begun: the real error comes at once.
+    // A backoff that would outlive the deadline does not begin: the real error is returned at once.
     let slow = plain(&engine, "slow", 3)
         .retry(Retry::new().backoff(Backoff::new().base(ms(5_000)).max(ms(5_000))))
         .deadline(ms(500))
@@ -237,7 +237,7 @@ async fn of_a_race_that_fails_the_last_error_is_the_callers() {
     nothing_left(&engine);
 }
 
-/// Counts an attempt that is out, until it is dropped.
+/// Counts a running attempt until it is dropped.
 struct Out(Arc<AtomicUsize>);
 
 impl Drop for Out {
@@ -346,7 +346,7 @@ async fn a_call_of_another_engine_in_between_hides_nothing_and_tasks_carry_both(
     });
     nested.await.unwrap();
     assert_eq!(made.load(Ordering::Relaxed), 7, "a task that carries nothing is nested in nothing");
-    // What was around is not around any more.
+    // The scopes have ended, so these calls inherit nothing.
     assert!(count(&inner).await && count(&same).await);
     assert_eq!(made.load(Ordering::Relaxed), 13);
     nothing_left(&one);

@@ -1,4 +1,4 @@
-//! The scenarios that every language plays (`tests/README.md`), through the public interface on tokio's paused clock.
+//! The scenarios that every language runs (`tests/README.md`), with the public API on tokio's paused clock.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::{Layer, ServiceExt, service_fn};
 
-/// The scripted end of an attempt.
+/// The scripted failure of an attempt.
 struct Failed {
     class: Class,
     after: Option<Duration>,
@@ -36,7 +36,7 @@ impl Failure for Failed {
     }
 }
 
-/// The store that processes share, which answers at once.
+/// A store that several processes share and that replies at once.
 #[derive(Clone)]
 struct Twin {
     store: Arc<Mutex<MemoryStore>>,
@@ -53,7 +53,7 @@ impl Store for Twin {
     }
 }
 
-/// When the attempts of a call started, when it ended, and how.
+/// The moments at which a call's attempts started, and the moment and kind of its end.
 struct Found {
     starts: Vec<u64>,
     ended: u64,
@@ -68,7 +68,7 @@ fn number(json: &Json) -> u64 {
     json.as_u64().unwrap_or_else(|| panic!("a whole number, not {json}"))
 }
 
-/// Does what the script says of this attempt. The last one of the script is every later one, too.
+/// Carries out the script for this attempt. Attempts beyond the script repeat its last entry.
 async fn scripted(script: Vec<Json>, number_of: usize) -> Vec<Json> {
     let ours = list(&script[number_of.min(script.len()) - 1]);
     sleep(ms(number(&ours[0]))).await;
@@ -86,7 +86,7 @@ async fn attempt(script: Vec<Json>, number_of: usize) -> Result<(), Failed> {
     Err(Failed { class, after: ours.get(2).map(|after| ms(number(after))) })
 }
 
-/// A request through the layer for HTTP clients: the status of its answer.
+/// Sends a request through the layer for HTTP clients. Returns the status of the response.
 async fn request(
     caller: &Caller,
     path: &str,

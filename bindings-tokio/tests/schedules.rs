@@ -1,6 +1,6 @@
-//! The rules of `docs/architecture.md` under random schedules: many tasks, calls of all kinds, some dropped anywhere, one paused
-//! clock. Core's own tests run the rules on random events; here is what a shell can get wrong: a wake that is lost, a permit
-//! that is not handed on, an attempt that is not stopped, a call that ends twice or never.
+//! The rules of `docs/architecture.md` under random schedules: many tasks, calls of all kinds, some dropped at any
+//! point, one paused clock. Core's own tests run the rules on random events; these tests look for mistakes of a shell:
+//! a lost wake, a permit that is not handed on, an attempt that is not stopped, a call that ends twice or never.
 //!
 //! A seed that fails is printed; `TIDEGATE_SEED=n cargo test -p tidegate-tokio --test suite schedules::` replays it.
 #![allow(
@@ -26,7 +26,7 @@ use tidegate_tokio::settings::{
 use tidegate_tokio::{Attempt, Bounds, Criticality, Engine, Policy, Verdict, Wait};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Draws.
+/// A random generator.
 struct Draw(SplitMix64);
 
 impl Draw {
@@ -45,7 +45,7 @@ impl Draw {
 
 const CONCURRENCY: u32 = 3;
 
-/// A policy drawn from a seed; every component comes up.
+/// A random policy; over all seeds every component occurs.
 fn policy(engine: &Engine, draw: &mut Draw) -> (Policy, bool) {
     let mut builder = Policy::builder("p")
         .engine(engine)
@@ -83,7 +83,7 @@ fn policy(engine: &Engine, draw: &mut Draw) -> (Policy, bool) {
     (builder.build().unwrap(), hedges)
 }
 
-/// What the attempts of a schedule tell of themselves.
+/// Counts that the attempts of a schedule update.
 #[derive(Default)]
 struct World {
     running: AtomicU32,
@@ -91,7 +91,7 @@ struct World {
     attempts: AtomicU64,
 }
 
-/// Counts an attempt that runs, until it is dropped.
+/// Counts a running attempt until it is dropped.
 struct Runs(Arc<World>);
 
 impl Runs {
@@ -109,7 +109,7 @@ impl Drop for Runs {
     }
 }
 
-/// Runs a future for a while, and drops it.
+/// Runs a future for some time, and drops it.
 struct ForAWhile<F> {
     future: Pin<Box<F>>,
     until: Pin<Box<Sleep>>,
@@ -126,7 +126,7 @@ impl<F: Future> Future for ForAWhile<F> {
     }
 }
 
-/// How the calls of a schedule have ended.
+/// The ends of a schedule's calls.
 #[derive(Default)]
 struct Ends {
     good: u64,
@@ -177,7 +177,7 @@ async fn task(policy: Policy, world: Arc<World>, seed: u64) -> Ends {
     ends
 }
 
-/// One schedule.
+/// Runs one schedule.
 async fn schedule(seed: u64) -> Ends {
     let mut draw = Draw(SplitMix64::seed_from_u64(seed));
     let engine = Engine::new(seed);
@@ -202,7 +202,7 @@ async fn schedule(seed: u64) -> Ends {
         all.failed += ends.failed;
         all.dropped += ends.dropped;
     }
-    // A lost wake costs a second (R4). With calls that wait for each other that would add up.
+    // A lost wake costs a second (R4), which would add up over calls that wait for each other.
     assert!(start.elapsed() < ms(40_000), "it took {:?}", start.elapsed());
     nothing_left(&engine);
     assert_eq!(world.running.load(Ordering::SeqCst), 0, "an attempt outlives its call (R1)");
@@ -248,7 +248,7 @@ fn the_rules_hold_under_random_schedules() {
     );
 }
 
-/// Hand-off: with as many permits as calls can need, and none to spare, work goes on without a gap.
+/// Hand-off: with just as many permits as the calls need, work continues without a gap.
 #[test]
 fn no_permit_lies_idle_while_a_call_waits() {
     for seed in 0..50 {
@@ -281,14 +281,14 @@ fn no_permit_lies_idle_while_a_call_waits() {
             for task in tasks {
                 task.await.unwrap().unwrap();
             }
-            // Two permits, first in, first out: each is busy until nothing is left, but for the last call's length.
+            // Two permits in FIFO order: each is in use until no work is left, apart from the length of the last call.
             assert!(start.elapsed() <= total / 2 + ms(30), "seed {seed}: {:?} of {total:?}", start.elapsed());
             nothing_left(&engine);
         });
     }
 }
 
-/// The same on real threads, where wakes and drops really race; real time, so it is short.
+/// The same on real threads, where wakes and drops really race. It takes real time, so it is short.
 #[test]
 fn on_threads_each_wake_comes_and_nothing_is_left() {
     let runtime =
@@ -321,7 +321,7 @@ fn on_threads_each_wake_comes_and_nothing_is_left() {
                             }
                         });
                         if (n + round) % 5 == 0 {
-                            // Dropped after a few polls, wherever that is.
+                            // Dropped after a few polls, in any state.
                             let mut call = Box::pin(call);
                             for _ in 0..round % 4 {
                                 if crate::support::once(call.as_mut()).await.is_ready() {
@@ -340,7 +340,7 @@ fn on_threads_each_wake_comes_and_nothing_is_left() {
             task.await.unwrap();
         }
         nothing_left(&engine);
-        // One wake that is lost costs a second at the least.
+        // A single lost wake costs at least a second.
         assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
         let waits = engine.snapshot().waiting;
         assert_eq!(waits, 0, "{}", Wait::Queue.name());

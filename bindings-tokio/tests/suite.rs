@@ -1,7 +1,8 @@
-//! The tests in one program, because each program of its own is linked by itself, with tokio, reqwest and redis in it.
+//! All tests in one program, because each separate program would be linked with tokio, reqwest and redis again.
 //!
-//! A file of tests is a module of its own name: `cargo test -p tidegate-tokio --test suite run::`. `telemetry` is a program
-//! of its own, because what a process logs and measures goes to one place. Tests that open sockets run one at a time (`counted`).
+//! Each file of tests is a module: `cargo test -p tidegate-tokio --test suite run::`. `telemetry` is a separate
+//! program, because a process has only one global logger and one recorder. Tests that open sockets run one at a time
+//! (`counted`).
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! Events, `tracing` and `metrics`: what is told, under which names, and that it costs nothing until asked for.
+//! Events, `tracing` and `metrics`: their contents and names, and that they cost nothing until they are enabled.
 
 #![allow(
     clippy::disallowed_methods,
@@ -28,7 +28,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Level, Metadata as TraceMetadata, Subscriber};
 
-/// Keeps what it is told, by the series' name and labels.
+/// A recorder that keeps values by the series' name and labels.
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<BTreeMap<String, Vec<f64>>>>);
 
@@ -155,7 +155,7 @@ fn metrics_have_the_names_and_labels_of_every_language() {
     assert!(waits.len() == 1 && (waits[0] - 0.1).abs() < 0.01, "{waits:?}");
 }
 
-/// Keeps what is logged, as `LEVEL name=value …`.
+/// Keeps log lines in the form `LEVEL name=value …`.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<String>>>, Arc<AtomicU64>);
 
@@ -287,7 +287,7 @@ async fn events_and_chains_of_causes_say_names_and_each_text_once() {
         }
         texts
     };
-    // Its first attempt fails, its second is cut by the deadline.
+    // The first attempt fails; the deadline stops the second.
     let tries = AtomicU64::new(0);
     let cut = policy.run(|_| async {
         if tries.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -299,7 +299,7 @@ async fn events_and_chains_of_causes_say_names_and_each_text_once() {
     let texts = chain(&cut.await.unwrap_err());
     assert_eq!(texts[0], "the deadline passed (policy \"p\", route \"default\")");
     assert_eq!(texts[1..], [broken().to_string()], "the call's own last error, and no text twice");
-    // A refusal has no error of the call's own: its code stands there.
+    // A refusal has no error of the call's own, so its code is logged instead.
     let _ = policy_b.run(|_| async { Err::<(), _>(broken()) }).await;
     let refused = policy_b.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap_err();
     assert_eq!(chain(&refused)[1..], ["breaker_open"]);

@@ -1,4 +1,4 @@
-//! The layer among tower's own services.
+//! The layer together with tower's own services.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -21,7 +21,8 @@ use tokio::time::{Instant, sleep};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-/// A service that counts its clones' calls, and breaks the contract's rule loudly: called without being ready, it panics.
+/// A service that counts the calls of its clones, and enforces tower's contract: it panics if it is called without
+/// being ready.
 struct Strict {
     ready: bool,
     calls: Arc<AtomicU32>,
@@ -29,7 +30,7 @@ struct Strict {
 }
 
 impl Clone for Strict {
-    /// A clone has to become ready by itself.
+    /// A clone has to become ready itself.
     fn clone(&self) -> Self {
         Self { ready: false, calls: Arc::clone(&self.calls), failures: self.failures }
     }
@@ -62,7 +63,7 @@ async fn each_attempt_waits_until_its_own_clone_is_ready() {
     let start = Instant::now();
     assert_eq!(service.ready().await.unwrap().call(7).await.unwrap(), 7);
     assert_eq!((calls.load(Ordering::Relaxed), start.elapsed()), (3, ms(300)));
-    // Once more with the same service: what `call` left behind is not ready, and is made so.
+    // Uses the same service again: `call` left a service that is not ready, so it has to become ready first.
     assert_eq!(service.ready().await.unwrap().call(8).await.unwrap(), 8);
     nothing_left(&engine);
 }
@@ -85,7 +86,7 @@ async fn not_ready_inside_is_not_ready_outside_and_nothing_is_reserved() {
     drop(ready);
     assert_eq!(engine.snapshot().live, 1, "a clone that waits to be ready is no call");
 
-    // Ready, and never called: it keeps nobody out.
+    // A service that is ready and never called blocks no other caller.
     let open =
         policy.caller().route("open").layer().layer(service_fn(|(): ()| async { Ok::<_, io::Error>(()) }));
     let (mut idle, mut busy) = (open.clone(), open);
@@ -108,7 +109,7 @@ async fn a_call_that_waits_for_the_policy_gives_back_what_the_service_inside_has
     assert!(once(first.as_mut()).await.is_pending());
     let mut queued = pin!(guarded.ready().await.unwrap().call(10));
     assert!(once(queued.as_mut()).await.is_pending());
-    // One of two places inside is taken, by the call that runs. The one that waits for the policy holds none.
+    // The running call takes one of the inner service's two places. The call that waits for the policy takes none.
     let mut direct = shared;
     let mut ready = Box::pin(direct.ready());
     assert!(once(ready.as_mut()).await.is_ready());
@@ -152,7 +153,7 @@ async fn what_cannot_be_sent_again_is_sent_once() {
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
-/// A request, or a service, that counts its clones.
+/// A request or a service that counts its clones.
 struct Counted(Arc<AtomicU32>);
 
 impl Clone for Counted {
@@ -199,7 +200,7 @@ async fn an_attempt_that_starts_in_call_is_inside_the_call() {
     let inner = plain(&engine, "inner", 3).build().unwrap();
     let made = Arc::new(AtomicU32::new(0));
     let (counted, own) = (Arc::clone(&made), inner.clone());
-    // The service makes its own call when it is called, not when its future is polled.
+    // The service makes its call when it is called, not when its future is polled.
     let mut service = outer.layer().layer(service_fn(move |(): ()| {
         let layered = own.layer().layer(Strict { ready: false, calls: Arc::clone(&counted), failures: 9 });
         let mut call = Box::pin(layered.oneshot(1));

@@ -1,4 +1,5 @@
-//! Journals, put into an engine again by the public `Engine::replay`: a call's own, and the random traces of `cargo xtask test`.
+//! Replays journals with the public `Engine::replay`: that of a single call, and the random traces of `cargo xtask
+//! test`.
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -43,7 +44,8 @@ fn a_line_that_is_none_is_named_and_nothing_is_put_in() {
     assert!(engine.take_journal().lines.is_empty() && engine.snapshot().policies.is_empty());
 }
 
-/// Replays the journals in the folder that `TIDEGATE_TRACES` names, and writes the answers there, for `cargo xtask test` to compare.
+/// Replays the journals in the folder that `TIDEGATE_TRACES` names, and writes the answers there for `cargo xtask test`
+/// to compare.
 #[test]
 #[ignore = "needs TIDEGATE_TRACES: a folder of journals, which cargo xtask test writes"]
 fn random_traces() {
@@ -57,7 +59,8 @@ fn random_traces() {
     }
 }
 
-/// A file of journals has for each trace its name, the journal and an empty line; a file of answers the name, and an answer a line.
+/// Replays a file of journals. It has for each trace its name, the journal and an empty line; the file of answers has
+/// the name, and one answer per line.
 fn replay(journals: &Path) {
     let mut answers = String::new();
     for trace in fs::read_to_string(journals).expect("a file").split_terminator("\n\n") {

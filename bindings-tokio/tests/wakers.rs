@@ -1,5 +1,5 @@
-//! A waker may do anything when it is dropped, such as use the engine: none is dropped under the engine's lock (bug 12 of
-//! `tests/museum`, where tokio hung).
+//! A waker may do anything when it is dropped, including using the engine, so none may be dropped under the engine's
+//! lock (bug 12 of `tests/museum`, where tokio hung).
 #![allow(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -38,7 +38,7 @@ impl Drop for Nosy {
     }
 }
 
-/// Runs the part of a call that waits in a queue: its wakers are replaced, woken, and dropped with it.
+/// Runs a call that waits in a queue: its wakers are replaced, woken, and dropped with it.
 fn wakers_come_and_go() -> u32 {
     let dropped = Arc::new(AtomicU32::new(0));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -56,14 +56,14 @@ fn wakers_come_and_go() -> u32 {
         let mut other = pin!(policy.run(forever));
         assert!(holder.as_mut().poll(&mut Context::from_waker(&nosy())).is_pending());
         for _ in 0..3 {
-            // Each poll registers another waker in place of the one before.
+            // Each poll registers another waker, which replaces the one before.
             assert!(waiting.as_mut().poll(&mut Context::from_waker(&nosy())).is_pending());
         }
         assert!(other.as_mut().poll(&mut Context::from_waker(&nosy())).is_pending());
-        // Its slot goes to the one that waits, whose waker is woken and dropped.
+        // The slot goes to the waiting call, whose waker is woken and dropped.
         drop(holder);
         assert!(waiting.as_mut().poll(&mut Context::from_waker(&nosy())).is_pending());
-        // A call that waits is dropped with its waker still registered.
+        // A waiting call is dropped while its waker is still registered.
         drop(waiting);
     }
     nothing_left(&engine);

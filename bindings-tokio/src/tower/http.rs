@@ -64,8 +64,8 @@ impl<E: StdError + 'static> Errors<E> for ByCauses {
 
 /// Puts services of `http::Request`, such as hyper's client, under a policy with the rules of every HTTP adapter.
 ///
-/// - The caller gets the last response whatever its status; its extensions hold the [`Report`](crate::Report) unless
-///   the first attempt answered at once.
+/// - The caller gets the last response whatever its status; its extensions hold the [`Report`](crate::Report) if the
+///   call made several attempts or suppressed a retry.
 /// - A request is repeated if its method is idempotent, if it has an `Idempotency-Key`, or if nothing of it was sent.
 ///   Bodies are cloned; [`HttpLayer::requests`] changes that, for example with [`Once`](super::Once) for bodies that can
 ///   be sent only once.

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers that the tests share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::future::Future;
@@ -15,12 +15,13 @@ pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// A failure that may pass.
+/// A retryable failure.
 pub fn broken() -> io::Error {
     ErrorKind::ConnectionReset.into()
 }
 
-/// A policy without jitter and without a retry budget, on this engine: its waits are those that it says.
+/// A policy without jitter and without a retry budget, on this engine, so that its waits are exactly those of its
+/// settings.
 pub fn plain(engine: &Engine, name: &str, attempts: u32) -> Builder {
     Policy::builder(name).engine(engine).retry(
         Retry::new()
@@ -30,7 +31,7 @@ pub fn plain(engine: &Engine, name: &str, attempts: u32) -> Builder {
     )
 }
 
-/// Nothing is left: no call lives, lingers, waits or was lost, and the books are right.
+/// Checks that nothing is left: no call lives, lingers, waits or was lost, and the engine's invariants hold.
 #[track_caller]
 pub fn nothing_left(engine: &Engine) {
     engine.check().unwrap();
@@ -41,20 +42,20 @@ pub fn nothing_left(engine: &Engine) {
     }
 }
 
-/// One test at a time, so that what the process has open is the test's.
+/// One test at a time, so that all sockets that the process has open belong to the test.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// How long what a test has dropped may take to end. Nothing waits for so long unless it leaks.
+/// The longest time for dropped tasks to end. Only a leak lasts that long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Sockets that the process has open, where the system tells.
+/// Number of sockets that the process has open, if the system reports it.
 fn sockets() -> usize {
     let Ok(files) = std::fs::read_dir("/proc/self/fd") else { return 0 };
     let links = files.flatten().filter_map(|file| std::fs::read_link(file.path()).ok());
     links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
 }
 
-/// Runs a test of an adapter; after it there are no more sockets than before, and no task of its runtime.
+/// Runs a test of an adapter. Afterwards there may be no more sockets than before, and no task of its runtime.
 #[allow(clippy::await_holding_lock, reason = "each test has a runtime of its own, in a thread of its own")]
 pub async fn counted(test: impl Future<Output = ()>) {
     let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -63,7 +64,7 @@ pub async fn counted(test: impl Future<Output = ()>) {
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let end = Instant::now() + PATIENCE;
     while (tasks() > 0 || sockets() > before) && Instant::now() < end {
-        // Not by tokio's clock, which a test may have paused.
+        // Real time, because a test may have paused tokio's clock.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -74,7 +75,7 @@ pub async fn counted(test: impl Future<Output = ()>) {
     drop(alone);
 }
 
-/// Makes a test of an async function of this name, on a paused clock, and counts what it leaves.
+/// Makes a test of the async function of this name, on a paused clock, and checks for sockets and tasks left behind.
 #[macro_export]
 macro_rules! counted {
     ($name:ident) => {
@@ -87,14 +88,14 @@ macro_rules! counted {
     };
 }
 
-/// How often the calls of a policy have ended so.
+/// Number of the policy's calls that ended with this verdict.
 pub fn ends(engine: &Engine, policy: &str, verdict: tidegate_tokio::Verdict) -> u64 {
     let snapshot = engine.snapshot();
     let counts = &snapshot.policies.iter().find(|(name, _)| name == policy).expect("the policy").1;
     counts.ended(verdict)
 }
 
-/// Polls a future once, and answers what is left of it.
+/// Polls a future once, and returns the result of the poll.
 pub async fn once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     let mut future = Some(future);
     std::future::poll_fn(move |cx: &mut Context<'_>| Poll::Ready(future.take().unwrap().poll(cx))).await

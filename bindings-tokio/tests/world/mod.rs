@@ -1,4 +1,4 @@
-//! The faulty server, and each adapter in front of it, so that a rule is written once and holds for all of them.
+//! The faulty server with each adapter in front of it, so that a rule is written once and tested with all of them.
 #![allow(dead_code, unused_imports, reason = "each test uses a part of it")]
 #![allow(
     clippy::disallowed_methods,
@@ -31,7 +31,7 @@ use tower::{Layer, ServiceExt};
 
 pub use crate::support::{counted, ends, ms, nothing_left, plain};
 
-/// How a request goes out.
+/// The adapter that sends a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
     /// reqwest, by `send_with`.
@@ -42,7 +42,7 @@ pub enum How {
     Layer,
 }
 
-/// A failure, whichever way it came.
+/// A failure from any adapter.
 #[derive(Debug)]
 pub enum Failed {
     Ours(Stopped),
@@ -58,7 +58,7 @@ impl Failed {
     }
 }
 
-/// A policy with what is said of its requests, for any adapter.
+/// A policy with settings for its requests, for any adapter.
 #[derive(Clone)]
 pub struct Says {
     guard: Guard,
@@ -110,7 +110,7 @@ impl Says {
     }
 }
 
-/// Requests of hyper with reqwest's bodies: bytes are sent again, streams are not, unless they are made anew.
+/// Requests of hyper with reqwest's bodies: bytes are sent again; streams are sent once unless they are made anew.
 #[derive(Clone)]
 struct Bodies(Option<fn() -> Body>);
 
@@ -141,7 +141,7 @@ impl World {
         Self::timed(how, Some(Duration::from_secs(90)))
     }
 
-    /// With so long for idle connections; `None` for ever. A paused clock runs ahead where there is such a timer.
+    /// With this timeout for idle connections; `None` means for ever. A paused clock jumps to such a timer.
     pub fn timed(how: How, idle: Option<Duration>) -> Self {
         let origin = Origin::start(Options::default()).unwrap();
         let client = Client::builder().retry(reqwest::retry::never()).no_proxy().pool_idle_timeout(idle);
@@ -157,7 +157,7 @@ impl World {
         self.origin.play(Script::from_value(script).unwrap()).unwrap();
     }
 
-    /// The answers to `/x`, in order.
+    /// Sets the responses to `/x`, in order.
     pub fn answers(&self, answers: &Value) {
         self.script(&json!({"sequences": {"/x": answers}}));
     }
@@ -216,14 +216,14 @@ impl World {
         self.send(says, self.request(Method::GET)).await
     }
 
-    /// The values of a header on each request that came in.
+    /// The values of a header on each request received.
     pub fn headers(&self, name: &str) -> Vec<Option<String>> {
         let value =
             |headers: &[(String, String)]| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
         self.origin.log().iter().map(|entry| value(&entry.headers)).collect()
     }
 
-    /// The bodies that came in.
+    /// The bodies received.
     pub fn bodies(&self) -> Vec<String> {
         self.origin.log().iter().map(|entry| entry.body.clone()).collect()
     }
@@ -232,7 +232,7 @@ impl World {
         self.origin.log().len()
     }
 
-    /// Nothing is left, as soon as the far side's answers have been dropped.
+    /// Checks that nothing is left once the server's responses have been dropped.
     #[track_caller]
     pub fn done(self) {
         nothing_left(&self.engine);
@@ -270,14 +270,14 @@ pub fn report(response: &Response) -> Option<Report> {
     response.extensions().get::<Report>().copied()
 }
 
-/// The policy `p`, once more by the same settings.
+/// The policy `p`, defined again with the same settings.
 pub fn the_policy(world: &World) -> Policy {
     let settings = world.http("p").settings().unwrap();
     let known = Policy::new_in(&world.engine, settings);
     known.or_else(|_| Policy::builder("p").engine(&world.engine).preset(Preset::Http).build()).unwrap()
 }
 
-/// Waits for what another thread is about to do.
+/// Waits for something that another thread is about to do.
 pub async fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -286,7 +286,7 @@ pub async fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Each rule in front of each adapter, in a world of its own. A clock that is paused drives every wait, sockets aside.
+/// Makes a test for each rule and adapter, each in its own world. A paused clock drives every wait except sockets.
 macro_rules! rules {
     (@paused $(async fn $name:ident($world:ident: World) $body:block)*) => { $(
         rules! { @each $name, $world, $body, (start_paused = true), |how| World::timed(how, None) }
