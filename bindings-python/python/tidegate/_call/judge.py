@@ -19,14 +19,12 @@ from tidegate._engine.wire import KINDS, kind_of, pack_outcome
 
 from . import errors_gen as table
 from .left import taken
+from .outcomes import UNLISTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .policy import Policy
-
-UNLISTED: Final = -3
-"""Permanent because the type of the error is not in the table, which its note says."""
 
 PERMANENT: Final = pack_outcome(KINDS["permanent"])
 _SAID: Final = -4

@@ -29,6 +29,9 @@ STOPPED: Final = -1
 ASK: Final = -2
 """Returned by `of_type` if the outcome depends on the exception, not only on its type."""
 
+UNLISTED: Final = -3
+"""Permanent because the type of the error is not in the table, which its note says."""
+
 
 class Outcome(Frozen):
     """Result of a `classify` callable, with more detail than a class name.
@@ -60,7 +63,7 @@ def of_exception(error: BaseException, policy: Policy) -> int:
     """Returns the outcome of an exception that a plain callable raised."""
     if not isinstance(error, Exception):
         return STOPPED
-    from .judge import UNLISTED, judge
+    from .judge import judge
 
     outcome = judge(error, policy)
     return PERMANENT if outcome == UNLISTED else outcome

@@ -149,14 +149,14 @@ class Run:
         if ok:
             outcome = taken_answer(value)
         elif isinstance(value, Exception):
-            from .judge import UNLISTED, judge
+            from .judge import judge
 
             outcome = judge(value, self.policy)
         else:
             return outcomes.STOPPED
         if self.classify is not None:
             outcome = outcomes.by(self.classify, value, outcome, self.policy._kinds)
-        if not ok and outcome == UNLISTED:
+        if not ok and outcome == outcomes.UNLISTED:
             self.unlisted = id(value)  # not the exception itself, whose traceback refers to this run
             outcome = outcomes.PERMANENT
         return outcome
