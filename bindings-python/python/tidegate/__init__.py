@@ -1,6 +1,6 @@
 """Tidegate: retries with a budget, limits, breakers and deadlines, decided by one engine for every language.
 
-A `Policy` is what happens around a call. It serves threads and event loops at once, as a function, a
+A `Policy` determines what happens around a call. Threads and event loops can use it at once, as a function, a
 coroutine or a decorator:
 
     payments = tidegate.Policy("payments", deadline=10.0, retry=tidegate.Retry(max_attempts=3))
@@ -15,7 +15,7 @@ coroutine or a decorator:
         with attempt:
             charge(order)
 
-Around an HTTP client it is a transport: `httpx.Client(transport=tidegate.httpx.Transport(policy=payments))`,
+For an HTTP client there is a transport: `httpx.Client(transport=tidegate.httpx.Transport(policy=payments))`,
 after `import tidegate.httpx`. Spans are seconds or `timedelta`.
 """
 

@@ -1,4 +1,4 @@
-"""A middleware for aiohttp: every request of a session under a policy.
+"""A middleware for aiohttp that runs every request of a session under a policy.
 
     import aiohttp, tidegate.aiohttp
 
@@ -7,18 +7,18 @@
         async with session.get(url) as response:
             ...
 
-Each hop of a redirect is one call. One request, or all of a block, can say more about themselves:
+Each hop of a redirect is a separate call. Options for all requests of a block:
 
     with tidegate.aiohttp.options(route="catalogue", deadline=2.0):
         await session.get(url)
 
-`response.tidegate` tells `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
-`retry_at` (when another try would make sense). Our errors are aiohttp's too: refusals are
+`response.tidegate` contains `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
+`retry_at` (when another try would make sense). Our errors are also errors of aiohttp: refusals are
 `aiohttp.ClientConnectionError`s, attempt timeouts and passed deadlines `aiohttp.ServerTimeoutError`s.
 
-aiohttp's `ClientTimeout(total=...)` spans all attempts and the waits between them, and ends them as a
-cancellation by the caller would. Give the policy a deadline that is shorter. aiohttp's own second try on a
-kept connection that turns out to be dead is switched off: the policy repeats.
+aiohttp's `ClientTimeout(total=...)` covers all attempts and the waits between them, and ends them like a
+cancellation by the caller. Give the policy a shorter deadline. aiohttp's own retry on a kept connection that
+turns out to be dead is switched off, since the policy retries.
 """
 
 from __future__ import annotations
@@ -56,18 +56,18 @@ def middleware(
     policies: Mapping[str, Policy] | None = None,
     retry_header: bool = True,
 ) -> Middleware:
-    """A middleware for `aiohttp.ClientSession(middlewares=[...])`; one serves any number of sessions.
+    """Makes a middleware for `aiohttp.ClientSession(middlewares=[...])`, which several sessions can share.
 
-    Put it last where others (authentication, logging) should see a call as a whole, first where they should
-    see each attempt. aiohttp takes the `middlewares=` of a single request *in place of* the session's.
+    Put it last if other middlewares (authentication, logging) should see a call as a whole, first if they
+    should see each attempt. The `middlewares=` of a single request *replaces* that of the session.
 
     Args:
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
-        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
 
     Raises:
-        TypeError: If `policy` is no Policy.
+        TypeError: If `policy` is not a Policy.
 
     Example:
         ```python
@@ -82,7 +82,7 @@ def middleware(
 
         timer = getattr(request, "_timer", None)
         if resent and resent[0][0] is timer:
-            raise resent.pop()[1]  # aiohttp's own second try: the policy has decided already
+            raise resent.pop()[1]  # aiohttp's own retry of a request that the policy has already handled
         first = _stop_resending(request)
         given = gathered(None)
         run = _Run(front, request, given, handler)
@@ -98,7 +98,7 @@ def middleware(
 
 
 def _stop_resending(request: Any) -> bool:
-    """Switches aiohttp's own repeats off in a session; True where a request may still be repeated once."""
+    """Switches off aiohttp's own retries in a session; returns whether this request may still get one."""
     session = getattr(request, "_session", None)
     if getattr(session, "_retry_connection", False) is True:
         session._retry_connection = False  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ def _stop_resending(request: Any) -> bool:
 
 
 def _replay_of(body: Any) -> tuple[bool, Any]:
-    """Can this body be sent again, and which file is to be rewound for it? Judged before attempt 1."""
+    """Returns whether this body can be sent again, and the file to rewind for that; before attempt 1."""
     if body is None or isinstance(body, (bytes, bytearray)):
         return True, None
     if body.consumed:
@@ -157,7 +157,7 @@ class _Run(HttpRun):
         request = self.request
         self.seconds_for(us)
         if attempt > 1:
-            await request.close()  # what still writes the body of the attempt before has been cancelled
+            await request.close()  # cancels a task that still writes the body of the previous attempt
         if self.renew(attempt):
             if self.header:
                 request.headers["Retry-Attempt"] = str(attempt - 1)
@@ -166,7 +166,7 @@ class _Run(HttpRun):
         return await self.handler(request)
 
     async def release(self, value: aiohttp.ClientResponse) -> None:
-        """Reads a small failed answer to its end, which keeps its connection; closes a large one."""
+        """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
         if is_open(value):
             kept = False
             try:
@@ -176,10 +176,10 @@ class _Run(HttpRun):
                     self.gone.append(value)
                     value.close()
         elif value._body is None:
-            await value.read()  # it is here already
+            await value.read()  # the body has already arrived
 
     async def discard(self, value: aiohttp.ClientResponse) -> None:
-        """Closes the answer of a loser."""
+        """Closes the response of an attempt that lost."""
         value.close()
 
     def answer(self, value: aiohttp.ClientResponse) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
@@ -206,7 +206,7 @@ class _Run(HttpRun):
         return outcomes.of_exception(error, self.policy)
 
     def _is_over(self) -> bool:
-        """Whether `ClientTimeout.total` has passed: it ends the call, as a cancellation does."""
+        """Returns whether `ClientTimeout.total` has passed, which ends the call like a cancellation."""
         timer = getattr(self.request, "_timer", None)
         try:
             timer.assert_timeout()  # type: ignore[union-attr]
@@ -218,4 +218,4 @@ class _Run(HttpRun):
 
     def is_timeout(self, error: BaseException) -> bool:
         del error
-        return False  # in an event loop it is we who stop an attempt
+        return False  # in an event loop our own timers stop attempts

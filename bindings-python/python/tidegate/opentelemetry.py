@@ -6,8 +6,8 @@
     tracer_provider.add_span_processor(tidegate.opentelemetry.ResendCount())
 
 Metrics have the names of `docs/telemetry.md` with a dot after the first word, and without the suffixes that
-OpenTelemetry's units say: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter spells
-them out again. This module wants the SDK.
+OpenTelemetry expresses by units: `tidegate.calls`, `tidegate.call_duration` in `s`. A Prometheus exporter
+adds the suffixes again. This module needs the OpenTelemetry SDK.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SPANS_OF_TIME: Final = {
 
 
 class Instrumentation:
-    """What `instrument` has set up: `close` ends the hooks. Instruments stay with their provider, quiet."""
+    """Result of `instrument`. `close` removes the hooks; the instruments remain but report nothing more."""
 
     def __init__(self, engine: Engine, provider: MeterProvider | None, events: bool, max_routes: int) -> None:
         self._engine = measured(engine, max_routes)
@@ -75,13 +75,13 @@ class Instrumentation:
             self._hooks.append(self._engine.on_event(_on_span, types=_ON_SPANS))
 
     def close(self) -> None:
-        """Ends it; a second time changes nothing."""
+        """Ends the export; a second call changes nothing."""
         self._open = False
         for hook in self._hooks:
             hook.close()
 
     def _observe(self, family: Family) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        """The callback of a family. One reading serves all of them, once each."""
+        """Makes the callback of a family. One read of the engine serves one callback of each family."""
 
         def observe(options: CallbackOptions) -> Iterable[Observation]:
             if not self._open:
@@ -100,7 +100,7 @@ class Instrumentation:
         return observe
 
     def _record(self, record: Record) -> None:
-        """A span of time has ended: a call's, or a wait for a permit."""
+        """Records the duration of a call or of a wait for a permit."""
         span = record.elapsed_s if record.type == "call_done" else record.wait_s
         if span is None or record.policy is None or (record.type == "granted" and record.why != "queue"):
             return
@@ -109,13 +109,13 @@ class Instrumentation:
 
 
 def _name(family: Family) -> tuple[str, str]:
-    """The name that OpenTelemetry has for a family, and its unit."""
+    """Returns the OpenTelemetry name of a family, and its unit."""
     name = "tidegate." + family.name.removeprefix("tidegate_").removesuffix("_total")
     return (name.removesuffix("_seconds"), "s") if name.endswith("_seconds") else (name, "1")
 
 
 def _on_span(record: Record) -> None:
-    """What happened to a call, as an event of the span around it."""
+    """Adds a record of a call as an event to the current span."""
     span = trace.get_current_span()
     if span.is_recording():
         fields = {
@@ -133,12 +133,12 @@ def instrument(
     span_events: bool = True,
     max_routes: int = 20,
 ) -> Instrumentation:
-    """Exports an engine's metrics, and tells the spans around calls what happened to them.
+    """Exports an engine's metrics, and adds events of calls to the spans around them.
 
     Args:
-        engine: The engine; the process's own if left out.
+        engine: The engine; the default engine of the process if left out.
         meter_provider: The provider; the global one if left out.
-        span_events: Whether retries, refusals and their like become events of the span that is current.
+        span_events: Whether retries, refusals and the like become events of the current span.
         max_routes: How many routes of each policy have series of their own, 0 to 10,000.
 
     Raises:
@@ -152,11 +152,12 @@ def instrument(
 class ResendCount(SpanProcessor):
     """Sets `http.request.resend_count` on the HTTP client spans of repeats, and on no others.
 
-    Instrumentation inside a retry layer makes a span for each attempt, and cannot know which of them repeat
-    another; the layer does. Calls within calls add up: a second attempt around a second one is resend 2.
+    Instrumentation below a retry layer makes a span for each attempt, but cannot know which of them are
+    repeats. Nested calls add up: the second attempt of an inner call within the second attempt of an outer
+    call is resend 2.
 
     Args:
-        engine: The engine whose attempts are meant; the process's own if left out.
+        engine: The engine whose attempts count; the default engine of the process if left out.
     """
 
     def __init__(self, engine: Engine | None = None) -> None:
@@ -173,7 +174,7 @@ class ResendCount(SpanProcessor):
             self._calls[record.call] = record.attempt - 1
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Looks at a span when it starts."""
+        """Sets the attribute when the span of a repeat starts."""
         if not self._calls or span.kind is not trace.SpanKind.CLIENT:
             return
         known = span.attributes or {}
@@ -188,12 +189,12 @@ class ResendCount(SpanProcessor):
             span.set_attribute("http.request.resend_count", resends)
 
     def on_end(self, span: Any) -> None:
-        """Nothing is to be done."""
+        """Does nothing."""
 
     def shutdown(self) -> None:
-        """Listens no longer."""
+        """Removes the hook."""
         self._hook.close()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Keeps nothing back."""
+        """Returns True: no spans are buffered."""
         return True

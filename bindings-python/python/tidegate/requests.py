@@ -1,4 +1,4 @@
-"""An adapter for requests: every request of a session under a policy.
+"""An adapter for requests that runs every request of a session under a policy.
 
     import requests, tidegate.requests
 
@@ -7,15 +7,15 @@
     session.mount("https://", adapter)
     session.mount("http://", adapter)
 
-Each hop of a redirect and each step of an authentication is one call. One request, or all of a block, can say
-more about themselves:
+Each hop of a redirect and each step of an authentication is a separate call. Options for all requests of a
+block:
 
     with tidegate.requests.options(route="catalogue", deadline=2.0, idempotent=True):
         session.post(url, json=order)
 
-`response.tidegate` tells `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
-`retry_at` (when another try would make sense). Refusals, attempt timeouts and passed deadlines are exceptions
-of requests too: `except requests.Timeout` catches `DeadlineExceeded`.
+`response.tidegate` contains `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
+`retry_at` (when another try would make sense). Refusals, attempt timeouts and passed deadlines are also
+exceptions of requests: `except requests.Timeout` catches `DeadlineExceeded`.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ __all__ = ["Adapter", "RequestOptions", "options"]
 class Adapter(HTTPAdapter):
     """A transport adapter for `requests.Session.mount`.
 
-    A session with it can be pickled: the settings of its policy go along, never the state.
+    A session with it can be pickled. The pickle contains the settings of the policy, not its state.
 
     Args:
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
-        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
         pool_connections: How many connection pools urllib3 keeps.
         pool_maxsize: How many connections each of them keeps.
-        pool_block: Whether a request waits for a connection of a full pool, as long as for connecting. A
-            bulkhead of `pool_maxsize` has a queue that is fair, and can be seen.
+        pool_block: Whether a request waits for a connection of a full pool, at most its connect timeout. A
+            bulkhead with a limit of `pool_maxsize` has a fair queue, which snapshots and metrics show.
 
     Raises:
-        TypeError: If `policy` is no Policy.
+        TypeError: If `policy` is not a Policy.
 
     Example:
         ```python
@@ -86,19 +86,19 @@ class Adapter(HTTPAdapter):
 
     @property
     def _front(self) -> Front:
-        """Made anew on the other side of a pickle, which leaves it behind."""
+        """The state of the adapter; made again after unpickling, since pickles do not contain it."""
         made: Front | None = self.__dict__.get("_made")
         if made is None:
             made = self._made = Front(self._policy, self._policies, self._retry_header)
         return made
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:
-        """Makes the pools, as requests asks for it; a wait for one that is full has an end."""
+        """Makes the pools for requests; waits for a full pool are limited."""
         super().init_poolmanager(connections, maxsize, block, **more)  # type: ignore[no-untyped-call,unused-ignore]
         _bound(self.poolmanager, block)
 
     def proxy_manager_for(self, proxy: str, **more: Any) -> Any:
-        """The pools of a proxy, as requests asks for them; their waits have an end too."""
+        """Returns the pools of a proxy for requests; waits for a full pool are limited too."""
         known = proxy in self.proxy_manager
         manager = super().proxy_manager_for(proxy, **more)  # type: ignore[no-untyped-call,unused-ignore]
         if not known:
@@ -119,8 +119,8 @@ class Adapter(HTTPAdapter):
         Raises:
             Rejected: If the policy refused it before any attempt.
             DeadlineExceeded: If the deadline passed.
-            requests.RequestException: What the last attempt failed with, the same object, with a note that
-                says why we stopped.
+            requests.RequestException: The exception of the last attempt, the same object, with a note that
+                says why there was no further attempt.
         """
         given = gathered(None)
         front = self._front
@@ -131,7 +131,7 @@ class Adapter(HTTPAdapter):
 
 
 def _bound(manager: Any, block: bool) -> None:
-    """Makes the pools of a manager, none of which there is yet, end their waits in time."""
+    """Makes future pools of a manager observe the time limit."""
     manager.pool_classes_by_scheme = {
         scheme: type(
             kind.__name__,
@@ -143,7 +143,7 @@ def _bound(manager: Any, block: bool) -> None:
 
 
 class _Patient:
-    """A pool that is waited for as long as for a connection: requests says nothing, and waits without end."""
+    """A pool that limits waits to the connect timeout, where requests would wait without a limit."""
 
     def urlopen(self, *args: Any, timeout: Any = None, **more: Any) -> Any:
         patience = getattr(timeout, "connect_timeout", None)
@@ -191,7 +191,7 @@ class _Run(Urllib3Run):
         replayable, file = replay_of(self.request.body)
         offset = getattr(self.request, "_body_position", None)
         if file is not None and not isinstance(offset, int):
-            return offset is None, file, None  # requests could not tell where the file stood
+            return offset is None, file, None  # requests could not determine the file's position
         return replayable, file, offset
 
     def start(self, attempt: int, us: int) -> requests.Response:
@@ -216,7 +216,7 @@ class _Run(Urllib3Run):
                 response = self.sends(request, timeout=timeout, **self.how)
         except EmptyPoolError as error:
             raise requests.exceptions.ConnectTimeout(error, request=self.request) from error
-        response.request = self.request  # a repeat's header is not for whoever copies the request
+        response.request = self.request  # without the header of repeats, in case the caller sends it again
         return response
 
     def judge_library(self, error: BaseException) -> int:
@@ -230,7 +230,7 @@ class _Run(Urllib3Run):
             inner = error.args[0] if error.args else None
             return self.judge_urllib3(inner) if isinstance(inner, Exception) else outcomes.TRANSIENT
         if isinstance(error, (ValueError, requests.exceptions.InvalidHeader)):
-            return outcomes.PERMANENT  # no URL, no schema, a header that cannot be
+            return outcomes.PERMANENT  # an invalid URL, schema or header
         if isinstance(error, requests.RequestException):
             return outcomes.TRANSIENT
         return self.judge_urllib3(error)

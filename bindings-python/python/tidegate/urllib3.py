@@ -1,17 +1,17 @@
-"""urllib3 under a policy: every request that a manager of connection pools sends.
+"""urllib3 under a policy: guards every request that a manager of connection pools sends.
 
     import urllib3, tidegate.urllib3
 
     http = tidegate.urllib3.guard(urllib3.PoolManager(), tidegate.Policy("orders", preset="http"))
     http.request("GET", url, tidegate={"route": "catalogue", "deadline": 2.0})
 
-urllib3's own retries are off: of a `retries=` argument only its redirects count. Each hop of a redirect is
-one call. What a request can say in `tidegate={...}` is `RequestOptions`; `with tidegate.urllib3.options(...)`
-says the same for all requests of a block.
+urllib3's own retries are switched off: only the redirect settings of a `retries=` argument apply. Each hop of
+a redirect is a separate call. `RequestOptions` lists the keys of `tidegate={...}`;
+`with tidegate.urllib3.options(...)` sets them for all requests of a block.
 
-`response.tidegate` tells `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
-`retry_at` (when another try would make sense). Our errors are `urllib3.exceptions.HTTPError`s too, those of
-time `urllib3.exceptions.TimeoutError`s.
+`response.tidegate` contains `attempts`, `reason` (the verdict), `note` (why there was no further attempt) and
+`retry_at` (when another try would make sense). Our errors are also `urllib3.exceptions.HTTPError`s; timeouts
+and passed deadlines are also `urllib3.exceptions.TimeoutError`s.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ def guard(
     """Puts every request of a manager under a policy.
 
     Args:
-        manager: A `urllib3.PoolManager`, or a `ProxyManager`. The pools that it has already are let go.
+        manager: A `urllib3.PoolManager`, or a `ProxyManager`. Its existing pools are dropped.
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
-        policies: More policies by name (what `tidegate.load` answers, or a dict), for requests that name one.
+        policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
 
     Returns:
         The same manager.
 
     Raises:
-        TypeError: If it is no manager, is guarded already, or `policy` is no Policy.
+        TypeError: If `manager` is not a manager or is already guarded, or `policy` is not a Policy.
 
     Example:
         ```python
@@ -83,7 +83,7 @@ def guard(
 
 
 class _Guarded:
-    """A connection pool whose requests are calls."""
+    """A connection pool whose requests run under a policy."""
 
     _front: Front
 
@@ -126,9 +126,9 @@ class _Guarded:
         response = drive(run, self._front.begin(run, given))
         response.retries = retries if isinstance(retries, urllib3.Retry) else urllib3.Retry.from_int(retries)
         if run.file is not None and run.offset is not None and response.get_redirect_location():
-            run.rewind()  # the manager follows with the file as it stands
+            run.rewind()  # the manager sends the redirected request with the file at its current position
         if preload_content:
-            response.data  # noqa: B018 - reads the body, and keeps it
+            response.data  # noqa: B018 - reads the body and caches it
             response.release_conn()
         return response
 
@@ -168,7 +168,7 @@ class _Run(Urllib3Run):
 
     def origin(self) -> Origin:
         url = self.request.url
-        if url[:1] != "/":  # to a proxy that forwards
+        if url[:1] != "/":  # an absolute URL, for a forwarding proxy
             parsed = parse_url(url)
             return parsed.scheme or "http", parsed.host or "", parsed.port
         pool = self.request.pool

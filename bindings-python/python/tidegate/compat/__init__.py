@@ -1,4 +1,4 @@
-"""Doors for people who come from another library: its names, parameters and errors, on Tidegate's engine.
+"""Compatibility layers: names, parameters and errors of other libraries, implemented on Tidegate's engine.
 
-Each is a module of its own, imported when you ask for it; none imports the library that it stands in for.
+Each is a separate module, which you import explicitly. None imports the library that it replaces.
 """

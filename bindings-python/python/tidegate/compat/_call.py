@@ -1,4 +1,4 @@
-"""A call that a door begins: what all of them share."""
+"""Common code of compatibility layers: the begin of a call, its run, and a clock for injected functions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
 
 PLAIN = pack_request(CRITICALITIES["normal"]) | MAY_PARK
-"""The flags of a request of which nothing more is known."""
+"""The flags of a request without further information."""
 REPEATABLE = PLAIN | IDEMPOTENT | REPLAYABLE
 
 
@@ -35,8 +35,8 @@ class Start:
 
     Args:
         policy: The policy; all its calls share one route.
-        nested: Whether a call inside another one of its engine is part of that: then it does not multiply
-            retries. What counts slots says no, since a slot within a slot is a second one there.
+        nested: Whether a call inside another call of the same engine is a part of it, so that retries do not
+            multiply. False for bulkheads whose nested entry must take a second slot.
     """
 
     __slots__ = ("_nested", "_route", "engine", "policy")
@@ -48,7 +48,7 @@ class Start:
         self._route = self.engine.native.route(policy._number, "default")
 
     def __call__(self, flags: int) -> tuple[int, int, Scope | None]:
-        """The call, its first step, and the scope around it."""
+        """Begins a call; returns its number, its first step and its scope."""
         engine = self.engine
         scope = current()
         limit = parent = 0
@@ -63,7 +63,7 @@ class Start:
 
 
 class ChainRun(Run):
-    """One request on its way through a chain: an attempt is `next(request)`."""
+    """One request in a middleware chain: an attempt is `next(request)`."""
 
     __slots__ = ("next", "request")
 
@@ -73,19 +73,19 @@ class ChainRun(Run):
         self.next = next_
 
     def start(self, attempt: int, us: int) -> Any:
-        """Sends the request on."""
+        """Passes the request to the next middleware."""
         del attempt, us
         return self.next(self.request)
 
     def judge(self, ok: bool, value: Any) -> int:
-        """A failure is the caller's to see; there is no second attempt."""
+        """Returns ok or permanent: the caller gets every failure, there is no second attempt."""
         if ok:
             return 0
         return outcomes.PERMANENT if isinstance(value, Exception) else outcomes.STOPPED
 
 
 class FedClock(Clock):
-    """A clock that shows what it is told: for the `_now` and `_sleep` that tests put in."""
+    """A clock driven by the `_now` and `_sleep` functions that tests inject."""
 
     def __init__(
         self, now: Callable[[], float] | None = None, sleep: Callable[[float], Any] | None = None
@@ -97,27 +97,27 @@ class FedClock(Clock):
         self._engine: Engine | None = None
 
     def now_us(self) -> int:
-        """Microseconds on it."""
+        """Returns its time in microseconds."""
         return self._us
 
     def attach(self, engine: Engine) -> None:
-        """It drives one engine."""
+        """Sets the engine that it drives; there is only one."""
         self._engine = engine
         self.read()
 
     def read(self) -> None:
-        """Takes the time from `now`."""
+        """Reads the time from `now`."""
         if self._now is not None:
             self.reach(round(self._now() * 1e6))
 
     def reach(self, us: int) -> None:
-        """It is this late now, or later."""
+        """Moves the clock forward to this time, in microseconds; it never goes back."""
         self._us = max(us, self._us)
         if self._engine is not None:
             self._engine.native.set_now(self._us)
 
     def park(self, lock: Any, us: int | None) -> None:
-        """A thread's wait is one sleep."""
+        """Waits by one call of `sleep`."""
         del lock
         if self._sleep is not None and us is not None:
             due = self._us + us
@@ -125,7 +125,7 @@ class FedClock(Clock):
             self.reach(due)
 
     def watch(self, timers: Timers) -> None:
-        """No timer runs on it."""
+        """Does nothing: no event loop has timers on this clock."""
 
     def changed(self, timers: Timers) -> None:
-        """No timer runs on it."""
+        """Does nothing: no event loop has timers on this clock."""

@@ -1,4 +1,4 @@
-"""What is wrong with a door's argument, in the words of the library that it stands in for, with the value."""
+"""Validation of arguments; errors have the wording of the replaced library, and contain the value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def whole(key: str, value: Any, low: int) -> int:
-    """A whole number from `low` on."""
+    """Returns `value` if it is a whole number of `low` or more; else raises a ValueError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < low:
         kind = "" if isinstance(value, int) and not isinstance(value, bool) else "a whole number "
         raise ValueError(f"{key} must be {kind}>= {low}, got {value!r}")
@@ -15,7 +15,7 @@ def whole(key: str, value: Any, low: int) -> int:
 
 
 def number(key: str, value: Any, *, above: bool = False, infinite: bool = False) -> float:
-    """A number from 0 on, or above 0; finite unless it may be infinite."""
+    """Returns `value` if it is a number from 0 on (with `above`: above 0), and finite unless `infinite`."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not (value > 0 if above else value >= 0) or (math.isinf(value) and not infinite):
         finite = "" if infinite else "a finite number "
@@ -25,7 +25,7 @@ def number(key: str, value: Any, *, above: bool = False, infinite: bool = False)
 
 
 def named(key: str, value: Any, most: int) -> str:
-    """A name of 1 to `most` bytes."""
+    """Returns `value` if it is a name of 1 to `most` bytes; else raises a ValueError."""
     if not isinstance(value, str) or not 0 < len(value.encode()) <= most:
         raise ValueError(f"{key} must be a string of 1 to {most} bytes, got {value!r}")
     return value

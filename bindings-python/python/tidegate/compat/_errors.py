@@ -1,4 +1,4 @@
-"""Errors that are ours and the other library's at once, so that `except` clauses need not change."""
+"""Errors of our class and of the replaced library's class at once, so that `except` clauses still work."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _classes: Final[dict[tuple[type, type], type]] = {}
 
 
 class DoorError(TidegateError):
-    """An error with a twin in the library that a door stands in for.
+    """An error with a corresponding class, its twin, in the replaced library.
 
-    Pickling and copying keep the message, the attributes and the notes; the other side makes it the twin's
-    too if it has that library.
+    Pickling and copying keep the message, the attributes and the notes. After unpickling, the error is also
+    an instance of the twin if the library has been imported there.
     """
 
     _twin: ClassVar[tuple[str, str]] = ("", "")
@@ -28,7 +28,7 @@ class DoorError(TidegateError):
 
 
 def joined(error: E) -> E:
-    """The same error; an instance of its twin as well, where that library has been imported."""
+    """Makes the error an instance of its twin too, if that library has been imported; returns it."""
     kind = type(error)
     module, name = kind._twin
     theirs = getattr(sys.modules.get(module), name, None)
@@ -38,7 +38,7 @@ def joined(error: E) -> E:
     if made is None:
         body = {"__module__": kind.__module__, "__doc__": kind.__doc__, "__reduce__": DoorError.__reduce__}
         made = _classes[kind, theirs] = type(kind.__name__, (kind, theirs), body)
-    error.__class__ = cast("type[E]", made)  # the layout is the same: neither side adds slots
+    error.__class__ = cast("type[E]", made)  # the layout is the same, since neither class adds slots
     return error
 
 

@@ -1,21 +1,21 @@
-"""The engine's parts on their own: for programs that have a loop of their own, and want one decision.
+"""The engine's single parts, for programs with a retry loop of their own that need one decision.
 
-No part reads a clock. Where one needs the time it takes `now`: seconds on any clock that does not run back
-(`time.monotonic()`, an event loop's `time()`, a simulation's), always the same one for the same part. Spans
-are seconds or `timedelta`; what a part answers is seconds. Every part may be used from several threads.
+No part reads a clock. A part that needs the time takes `now`: seconds on any clock that never goes back
+(`time.monotonic()`, an event loop's `time()`, a simulation's), always the same clock for the same part. Spans
+are seconds or `timedelta`; parts return seconds. All parts are thread-safe.
 
-Ranges and defaults are those of the keys of a policy (`docs/reference.md`), and core checks them: a mistake
-is a `tidegate.PolicyError`, which is a `ValueError`, with the key, the value and the rule.
+Ranges and defaults are those of the keys of a policy (`docs/reference.md`), and core validates them. A
+mistake raises a `tidegate.PolicyError`, which is a `ValueError`, with the key, the value and the rule.
 
 | For | Parts |
 |---|---|
 | delays | `Backoff`, `parse_retry_after` |
 | budgets | `EarnedBudget`, `RetryBudget`, `RatioBudget`, `ShareBudget`, `TokenBudget`, `RetryQuota` |
 | retry tokens | `RetryStrategy` |
-| how fast | `TokenBucket`, `Gcra`, `CubicRate` |
-| how much at once | `Aimd`, `Gradient2`, `CoDel` |
-| who is let through | `CircuitBreaker`, `AdaptiveThrottle` |
-| how slow | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
+| rates | `TokenBucket`, `Gcra`, `CubicRate` |
+| concurrency and queues | `Aimd`, `Gradient2`, `CoDel` |
+| admission | `CircuitBreaker`, `AdaptiveThrottle` |
+| latency quantiles | `P2Quantile`, `WindowedP2Quantile`, `DDSketch` |
 """
 
 from __future__ import annotations

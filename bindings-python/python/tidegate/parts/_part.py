@@ -1,4 +1,4 @@
-"""What all parts have in common: settings that core checks, copies, and no pickles."""
+"""Common base of all parts: settings that core validates, copying, and no pickling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _YEAR_US: Final = 365 * 86_400 * 10**6
 
 
 class Part:
-    """One of core's parts. `copy.copy` gives another of the same state; the two then go their own ways."""
+    """One of core's parts. `copy.copy` makes an independent copy with the same state."""
 
     __slots__ = ("_native",)
 
@@ -41,7 +41,7 @@ class Part:
         return self.__copy__()
 
     def __reduce__(self) -> NoReturn:
-        # Moments on a clock of this process mean nothing in another one, nor tomorrow.
+        # Times on a clock of this process have no meaning in another process.
         raise TypeError(
             f"a {type(self).__name__} is not pickled: its state belongs to this process; make one of the "
             "same settings where it is wanted (a DDSketch alone is data, and is pickled)"
@@ -49,7 +49,7 @@ class Part:
 
 
 def made(native: Any, table: str, options: Mapping[str, Any], *rest: Any) -> Any:
-    """A native part, or a change of one; mistakes are told by the part's own keys, not by a policy's."""
+    """Makes or retunes a native part. Mistakes name the keys of the part instead of those of a policy."""
     nested: Mapping[str, Any] = options
     for name in reversed(table.split(".")):
         nested = {name: nested}
@@ -64,31 +64,31 @@ def made(native: Any, table: str, options: Mapping[str, Any], *rest: Any) -> Any
 
 
 def seed_of(seed: int | None) -> int:
-    """The seed that was given, or one of the operating system's."""
+    """Returns the given seed, or one drawn from the operating system."""
     return draw_seed() if seed is None else seed & U64
 
 
 def whole(key: str, value: Any, low: int, high: int) -> int:
-    """A whole number within its range."""
+    """Returns `value` if it is a whole number within the range; else raises a ValueError."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ValueError(f"{key} = {value!r}: must be a whole number from {low} to {high}") from None
     return int(value)
 
 
 def real(key: str, value: Any, low: float, high: float) -> float:
-    """A number within its range."""
+    """Returns `value` if it is a number within the range; else raises a ValueError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
         raise ValueError(f"{key} = {value!r}: must be a number from {low} to {high}") from None
     return float(value)
 
 
 def seconds(value: Span) -> float:
-    """A span that was measured, in seconds; core says what is wrong with one that is none."""
+    """Converts a measured span to seconds; other values stay unchanged, and core rejects them."""
     return value.total_seconds() if isinstance(value, timedelta) else value
 
 
 def lease_us(lease: Span) -> int | None:
-    """How long a probe keeps its place, 1 µs to 365 days, in microseconds; None where it is left to core."""
+    """Converts the lease of a probe, 1 µs to 365 days, to microseconds; None for core's default."""
     if lease is UNSET:
         return None
     us = to_us(lease)

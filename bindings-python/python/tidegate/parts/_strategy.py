@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 
 RetryToken = _native.RetryToken
-"""What a strategy hands out for an attempt: `retry_count` (0 for the first) and `retry_delay` in seconds."""
+"""Permission of a strategy for an attempt: `retry_count` (0 for the first) and `retry_delay` in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorInfo:
-    """What an error says about itself.
+    """Information about an error that decides about a retry.
 
     Args:
-        is_retry_safe: May it be retried? None where the error does not say.
-        retry_after: The wait that the server asked for: seconds or `timedelta`, 0 or more.
-        is_throttling_error: Did the server ask for less load?
-        is_timeout_error: Did our own timeout end it?
+        is_retry_safe: Whether it may be retried; None if unknown.
+        retry_after: The wait that the server requested: seconds or `timedelta`, 0 or more.
+        is_throttling_error: Whether the server requested less load.
+        is_timeout_error: Whether our own timeout ended the attempt.
     """
 
     is_retry_safe: bool | None = None
@@ -42,8 +42,8 @@ class RetryError(Exception):
     """There is no further attempt.
 
     Attributes:
-        reason: `attempts` (used up), `quota` (spent), or `not_safe` (or not known to be).
-        retry_delay: With `quota`, the seconds that the wait would have had; else None.
+        reason: `attempts` (used up), `quota` (used up), or `not_safe` (not safe, or not known to be).
+        retry_delay: With `quota`, the delay in seconds that the retry would have had; else None.
     """
 
     def __init__(self, reason: str, retry_delay: float | None = None) -> None:
@@ -58,15 +58,15 @@ class RetryError(Exception):
 class RetryStrategy(Part):
     """Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
 
-    A token carries what an attempt needs to know; the strategy keeps the quota of each scope. It waits for
-    nobody: `retry_delay` is the caller's to wait.
+    A token contains the state of a call; the strategy keeps the quota of each scope. The strategy never
+    waits: the caller has to wait for `retry_delay` before the attempt.
 
     Args:
-        max_attempts: Attempts in all, the first one counts; 1 to 255, by default 3.
+        max_attempts: Attempts including the first; 1 to 255, by default 3.
         backoff: The delay before each retry; `Backoff()` by default.
-        quota: The quota that every scope gets one like; `RetryQuota()` by default, None for no quota.
-        retry_unknown: Is an error that does not say whether it is safe taken as safe? Not by default.
-        seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        quota: The quota of which every scope gets a copy; `RetryQuota()` by default, None for no quota.
+        retry_unknown: Whether an error of unknown safety is retried; False by default.
+        seed: Seed of the random generator, 64 bits; drawn from the operating system if left out.
 
     Example:
         >>> strategy = RetryStrategy(max_attempts=2, backoff=Backoff(base=0.025, jitter="none"))
@@ -106,15 +106,15 @@ class RetryStrategy(Part):
         )
 
     def acquire_initial_retry_token(self, *, token_scope: str = "") -> RetryToken:
-        """The token of a call's first attempt: no retry yet, no wait. A scope has a quota of its own."""
+        """Returns the token of a call's first attempt, without a wait. Each scope has its own quota."""
         return self._native.acquire(token_scope)
 
     def refresh_retry_token_for_retry(self, token: RetryToken, error: ErrorInfo) -> RetryToken:
-        """The token of the next attempt, after one that failed.
+        """Returns the token of the next attempt, in exchange for that of the failed attempt.
 
         Raises:
-            RetryError: If attempts, quota or safety forbid one.
-            ValueError: If the error's `retry_after` is no span of 0 or more.
+            RetryError: If attempts, quota or safety forbid a retry.
+            ValueError: If the error's `retry_after` is not a span of 0 or more.
         """
         us = None if error.retry_after is None else to_us(error.retry_after)
         if us is not None and (isinstance(us, str) or not us >= 0):
@@ -130,9 +130,9 @@ class RetryStrategy(Part):
         return answer
 
     def record_success(self, token: RetryToken) -> None:
-        """A call has succeeded with this token: the cost of its last retry goes back to its scope."""
+        """Reports a success with this token, which returns the cost of the call's last retry to its scope."""
         self._native.record_success(token)
 
     def available(self, *, token_scope: str = "") -> int | None:
-        """Tokens left in a scope's quota; None without quotas."""
+        """Returns the tokens left in a scope's quota; None without quotas."""
         return self._native.available(token_scope)

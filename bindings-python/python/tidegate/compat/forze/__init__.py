@@ -1,15 +1,15 @@
-"""A door for people who come from forze: policies as stacks of strategies, and calls by a policy's name.
+"""Compatibility layer for forze: policies as stacks of strategies, and calls by a policy's name.
 
     executor = ResilienceExecutor(ResilienceSpec(policies={"vendor": ResiliencePolicy(
         name="vendor", strategies=(RateLimitStrategy(permits=10, per=timedelta(seconds=1)),)
     )}))
     order = await executor.run(lambda: vendor.fetch(order_id), policy="vendor", route="eu")
 
-Failures go by their kind (`CoreException`, or any exception whose `kind` is one of forze's): only
-`concurrency`, `infrastructure` and `throttled` are ever retried. What the policy itself refuses or stops is a
-`CoreException` too, with forze's kinds and codes; the engine's own error is its `__cause__`.
+Failures are judged by their kind (`CoreException`, or any exception whose `kind` is one of forze's). Only
+`concurrency`, `infrastructure` and `throttled` can be retried. If the policy refuses or stops a call, it
+raises a `CoreException` with forze's kinds and codes, whose `__cause__` is the engine's own error.
 
-`document_of` writes policies as a policy document.
+`document_of` converts policies to a policy document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an invocation carries: how much it matters, and until when it has to be done."""
+"""The context of an invocation: its criticality and its deadline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Criticality(IntEnum):
-    """How much a call matters to a queue."""
+    """Importance of a call, which queues use."""
 
     BEST_EFFORT = 0
     DEGRADED = 10
@@ -27,13 +27,13 @@ _bound: Final[ContextVar[Criticality]] = ContextVar("tidegate_forze_criticality"
 
 
 def current_criticality() -> Criticality:
-    """How much the calls made here matter."""
+    """Returns the criticality of calls made in this context."""
     return _bound.get()
 
 
 @contextmanager
 def bind_criticality(criticality: Criticality | None) -> Iterator[None]:
-    """Calls inside matter so much; None leaves it as it was."""
+    """Sets the criticality of calls inside; None leaves it unchanged."""
     if criticality is None:
         yield
         return
@@ -46,7 +46,7 @@ def bind_criticality(criticality: Criticality | None) -> Iterator[None]:
 
 @contextmanager
 def bind_deadline(timeout: float | timedelta | None) -> Iterator[None]:
-    """Everything inside has to be done within `timeout`; the earlier of nested ones holds, None is none."""
+    """Sets a deadline for everything inside; the earlier of nested ones applies, None sets none."""
     if timeout is None:
         yield
         return

@@ -47,13 +47,13 @@ _STATUSES: Final = {
 
 
 class CoreException(Exception):
-    """A failure that says of what kind it is. `exc.throttled("…")` makes one of a kind.
+    """A failure with a kind. `exc.throttled("…")` makes one of the kind `throttled`.
 
     Args:
         kind: Its kind.
         summary: What happened.
-        code: A finer word than the kind; `core.<kind>` if left out.
-        details: Anything more; `retry_after`, in seconds, is how long a throttled one asks to wait.
+        code: A more specific code than the kind; `core.<kind>` if left out.
+        details: Further details. In a throttled failure, `retry_after` is the requested wait in seconds.
 
     Example:
         >>> error = exc.throttled("slow down", code="rate_limited")
@@ -77,7 +77,7 @@ class CoreException(Exception):
 
     @property
     def http_status(self) -> int:
-        """What an HTTP server would answer its own caller with."""
+        """A suitable status for the response of an HTTP server to its own caller."""
         return _STATUSES.get(self.kind, 500)
 
     def __str__(self) -> str:
@@ -124,7 +124,7 @@ class exc:  # noqa: N801 - forze's name
 
 
 def kind_of(error: object) -> ExceptionKind | None:
-    """The kind of a failure that says its own, whoever made its class; None for any other."""
+    """Returns the kind of a failure of any class with a `kind` of forze's; None for other failures."""
     try:
         return ExceptionKind(str(getattr(error, "kind", None)))
     except ValueError:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 OnEvent: TypeAlias = Callable[[str, str, "str | None"], object]
-"""Told an event, the policy and the route."""
+"""Called with the event, the policy's name and the route."""
 
 _NO_ROUTE: Final = "default"
 _MOST_CALLERS: Final = 4096
@@ -115,7 +115,7 @@ _REFUSALS: Final[dict[str, _Made]] = {
 
 
 def builtin_default_policies() -> dict[str, ResiliencePolicy]:
-    """The policies that are there without a spec: `occ` and `transient`."""
+    """Returns the built-in policies: `occ` and `transient`."""
     occ = RetryStrategy(
         max_attempts=3,
         backoff=BackoffStrategy(base=timedelta(milliseconds=50), max=timedelta(seconds=2)),
@@ -135,12 +135,12 @@ def builtin_default_policies() -> dict[str, ResiliencePolicy]:
 
 @dataclass(frozen=True, kw_only=True)
 class ResilienceStateSnapshot:
-    """What is going on under a policy, on one of its routes.
+    """Current state of a policy on one of its routes.
 
     Attributes:
         policy: The policy's name.
         route: The route; None for calls without one.
-        forced_open: Whether an operator has it refused.
+        forced_open: Whether an operator refuses all calls.
         concurrency_limit: The bulkhead's limit now; None without a bulkhead.
         in_use: Calls in flight in the bulkhead; None without one.
         waiting: Calls that wait for a slot; None without a bulkhead.
@@ -155,7 +155,7 @@ class ResilienceStateSnapshot:
 
 
 class _Named:
-    """A policy, as forze has it and as the engine has it."""
+    """A policy of forze and its policies in the engine."""
 
     def __init__(self, policy: ResiliencePolicy, engine: Engine, shared: Shared) -> None:
         self.policy = policy
@@ -197,16 +197,16 @@ class ResilienceExecutor:
     """Runs async calls under named policies.
 
     Args:
-        policies: A spec, or policies by their names; over the built-in `occ` and `transient`.
-        engine: What keeps the state; one of its own if left out.
-        on_event: Told (event, policy, route): `retry_attempt`, `timeout`, `deadline_exceeded`,
-            `rate_limit_reject`, `bulkhead_reject`, `bulkhead_shed`, `breaker_open`, `breaker_forced_open`,
-            `throttle_reject`; `rate_limit_store_degraded` and its like, once for each policy, when a shared
-            store is gone. What it raises is ignored.
-        shared: What of the state is a fleet's: `ResilienceDepsModule` says it.
+        policies: A spec, or policies by name; they take precedence over the built-in `occ` and `transient`.
+        engine: The engine that keeps the state; a new one if left out.
+        on_event: Called with (event, policy, route). Events: `retry_attempt`, `timeout`,
+            `deadline_exceeded`, `rate_limit_reject`, `bulkhead_reject`, `bulkhead_shed`, `breaker_open`,
+            `breaker_forced_open`, `throttle_reject`; and `rate_limit_store_degraded` and the like, once for
+            each policy, when a shared store is lost. Its exceptions are ignored.
+        shared: The parts of the state that a fleet shares; `ResilienceDepsModule` sets it.
 
     Raises:
-        CoreException: Of the kind `configuration`, where a policy cannot be made.
+        CoreException: Of the kind `configuration`, if a policy cannot be made.
 
     Example:
         ```python
@@ -240,7 +240,7 @@ class ResilienceExecutor:
 
     @property
     def policies(self) -> dict[str, ResiliencePolicy]:
-        """The policies in force, by their names."""
+        """The policies in force, by name."""
         return {name: named.policy for name, named in self._named.items()}
 
     async def run(
@@ -256,12 +256,12 @@ class ResilienceExecutor:
         Args:
             fn: Makes an attempt; a retry calls it again.
             policy: The policy's name.
-            route: What state is kept for: a backend, a tenant.
-            fallback: Given the failure, answers in its place; the policy has to allow it.
+            route: The key that state is kept under: a backend, a tenant.
+            fallback: Takes the failure and returns a result in its place; the policy must allow it.
 
         Raises:
-            CoreException: Of the kind `configuration`, if there is no such policy, or it allows no fallback;
-                of other kinds, if the policy refused the call or stopped it.
+            CoreException: Of the kind `configuration`, if there is no such policy, or if it allows no
+                fallback; of other kinds, if the policy refused the call or stopped it.
             Exception: The failure of `fn`, the same object.
         """
         named = self._find(policy)
@@ -277,10 +277,10 @@ class ResilienceExecutor:
             return await fallback(error)
 
     async def run_hedged(self, fn: Callable[[], Awaitable[T]], *, policy: str, route: str | None = None) -> T:
-        """Runs `fn`, and a copy of it beside it where it is slow; the first good answer counts.
+        """Runs `fn`, and starts it again in parallel if it is slow; returns the first successful result.
 
-        Only for what may happen twice. The policy's hedge is all that applies here; run a policy around or
-        inside it for the rest.
+        Use it only for operations that may happen twice. Only the policy's hedge applies; for the other
+        strategies, nest this call and `run`.
 
         Raises:
             CoreException: Of the kind `configuration`, if there is no such policy, or it has no hedge.
@@ -292,7 +292,7 @@ class ResilienceExecutor:
         return await self._guarded(named.hedge, named, fn, route)
 
     def inspect(self, *, policy: str | None = None) -> list[ResilienceStateSnapshot]:
-        """What is going on, by policy and route; only of `policy`, if it is given."""
+        """Returns the current state by policy and route; only of `policy`, if it is given."""
         found = []
         for name in sorted(self._named if policy is None else [policy]):
             for key, view in sorted(self._find(name).guard.snapshot()["routes"].items()):
@@ -310,21 +310,21 @@ class ResilienceExecutor:
         return found
 
     def force_open(self, policy: str, route: str | None = None) -> None:
-        """Refuses all calls of a policy, or of one of its routes, until it is cleared."""
+        """Refuses all calls of a policy, or of one of its routes, until `clear_forced_open`."""
         for each in self._find(policy).both:
             each.force_open(route)
 
     def clear_forced_open(self, policy: str, route: str | None = None) -> None:
-        """Takes a `force_open` back: that of the route, or without one all of the policy's."""
+        """Ends a `force_open`: that of the route, or all of the policy if no route is given."""
         for each in self._find(policy).both:
             each.force_open(route, on=False)
 
     def retune(self, policy: ResiliencePolicy) -> None:
-        """Gives the policy of this name other strategies. Calls in flight finish under the old ones.
+        """Replaces the strategies of the policy of this name. Calls in flight finish under the old ones.
 
         Raises:
-            CoreException: Of the kind `configuration`, if there is no policy of this name, or it cannot be
-                made; then it stays as it was.
+            CoreException: Of the kind `configuration`, if there is no policy of this name, or if the new
+                strategies are invalid; the policy is then unchanged.
         """
         named = self._find(policy.name)
         for port in self._blanket.get(policy.name, []):
@@ -371,7 +371,7 @@ class ResilienceExecutor:
     def _refusal(
         self, error: TidegateError, policy: Policy, named: _Named, route: str | None
     ) -> CoreException:
-        """Our own error in forze's words."""
+        """Translates our own error to forze's kind, code and message."""
         details = {"policy": named.policy.name, "route": route}
         known = _REFUSALS.get(error.reason)
         if known is None:
@@ -386,12 +386,12 @@ class ResilienceExecutor:
             return
         try:
             self._on_event(event, named.policy.name, route)
-        except Exception:  # noqa: S110 - whoever listens may not break a call
+        except Exception:  # noqa: S110 - a failing listener must not break a call
             pass
 
 
 def _degraded(executor: ref[ResilienceExecutor], parts: list[str], record: Record) -> None:
-    """The store is gone: each policy that shares something goes on by itself."""
+    """Reports the loss of the store for each policy that shares state through it."""
     del record
     mine = executor()
     for named in [] if mine is None else mine._named.values():
@@ -408,7 +408,7 @@ _KEYS: Final = {
 
 
 def reject_blanket_ambiguous_retry(policy: ResiliencePolicy, port: str) -> None:
-    """Refuses a policy for all methods of a port where it would repeat a write that may have happened."""
+    """Refuses a policy for all methods of a port if it could repeat a write that may have succeeded."""
     retry = policy.retry
     if retry is None or ExceptionKind.INFRASTRUCTURE not in retry.retry_on:
         return

@@ -1,4 +1,4 @@
-"""Policies for whole ports and operations: wired once, by name."""
+"""Policies for whole ports and operations, assigned once by name."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def _name_of(key: Any) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PortPolicy:
-    """Puts the methods of a port behind a policy.
+    """Runs the methods of a port under a policy.
 
     Args:
-        key: What the port is resolved by; anything hashable, a name for instance.
+        key: The key by which the port is resolved; any hashable object, for example a name.
         policy: The policy's name.
-        route: What state is kept for; the route that the port is resolved under if left out.
-        methods: The methods that are meant; all public coroutine methods if left out.
+        route: The key that state is kept under; the route given to `resolve` if left out.
+        methods: The methods to wrap; all public coroutine methods if left out.
 
     Raises:
-        CoreException: Of the kind `configuration`, where a rule is broken.
+        CoreException: Of the kind `configuration`, if an argument is invalid.
     """
 
     key: Any
@@ -65,7 +65,7 @@ class PortPolicy:
 
 
 class _PortProxy:
-    """A port whose public coroutine methods run under a policy; everything else is the port's own."""
+    """A port whose public coroutine methods run under a policy; other attributes are those of the port."""
 
     def __init__(
         self, port: Any, executor: ResilienceExecutor, policy: str, route: str | None, methods: Any
@@ -96,25 +96,25 @@ class _PortProxy:
 
 @dataclass(frozen=True, kw_only=True)
 class ResilienceDepsModule:
-    """An executor, and the ports that its policies are bound to.
+    """An executor, and the ports that run under its policies.
 
     Args:
-        spec: The policies, over the built-in ones.
+        spec: The policies; they take precedence over built-in ones of the same name.
         port_policies: At most one for each key.
-        breaker_store: What `redis_circuit_breaker_store` makes: a breaker that opens in one replica is open
-            in all. None for breakers of each process's own, and so with the next two.
-        rate_limit_store: What `redis_rate_limit_store` makes: the declared rate is the fleet's.
-        latency_digest_store: What `redis_latency_digest_store` makes: bulkheads with a `latency_quantile` go
-            by the latencies of all replicas. All three are of one client and namespace.
-        engine: What keeps the state; one of its own if left out.
+        breaker_store: Result of `redis_circuit_breaker_store`: a breaker that opens in one replica opens in
+            all. With None each process has breakers of its own; the same holds for the next two.
+        rate_limit_store: Result of `redis_rate_limit_store`: the declared rate applies to the whole fleet.
+        latency_digest_store: Result of `redis_latency_digest_store`: bulkheads with a `latency_quantile` use
+            the latencies of all replicas. All three stores must have the same client and namespace.
+        engine: The engine that keeps the state; a new one if left out.
         on_event: As in `ResilienceExecutor`.
 
     Attributes:
         executor: The executor.
 
     Raises:
-        CoreException: Of the kind `configuration`: a key twice, an unknown policy, what is no store, or a
-            policy that retries ambiguous failures for all methods of a port
+        CoreException: Of the kind `configuration`, for a duplicate key, an unknown policy, an invalid store,
+            or a policy that retries ambiguous failures for all methods of a port
             (`resilience.blanket_write_retry`).
     """
 
@@ -151,15 +151,15 @@ class ResilienceDepsModule:
                 executor._blanket.setdefault(str(port.policy), []).append(_name_of(port.key))
 
     def resolve(self, key: Any, port: Port, *, route: str | None = None) -> Port:
-        """A port as its users see it: behind the policy of its key, or as it is if there is none.
+        """Wraps a port in the policy of its key; returns the port unchanged if the key has no policy.
 
         Args:
-            key: What the port is resolved by.
+            key: The key by which the port is resolved.
             port: The port.
-            route: The route that it is resolved under: the name of its spec, for instance.
+            route: The default route, for example the name of its spec.
 
         Raises:
-            CoreException: Of the kind `configuration`, if a named method is none that can be wrapped.
+            CoreException: Of the kind `configuration`, if a named method cannot be wrapped.
         """
         found = next((policy for policy in self.port_policies if policy.key == key), None)
         if found is None:
@@ -178,7 +178,7 @@ _defaults: list[ResilienceExecutor] = []
 
 
 def default_resilience_executor() -> ResilienceExecutor:
-    """The executor of the process, with the built-in policies; made when it is first needed."""
+    """Returns the executor of the process, with the built-in policies; makes it at the first use."""
     if not _defaults:
         _defaults.append(ResilienceExecutor())
     return _defaults[0]
@@ -191,7 +191,7 @@ class MiddlewareStep:
     Attributes:
         id: Its name.
         factory: Makes the middleware from a context.
-        priority: The smaller, the further out.
+        priority: Position in the plan; steps with smaller numbers are further out.
     """
 
     id: str
@@ -201,11 +201,11 @@ class MiddlewareStep:
 
 @dataclass(frozen=True, kw_only=True)
 class ResilienceWrap:
-    """Puts a whole operation behind a policy. A retry runs all of it again.
+    """Runs a whole operation under a policy. A retry repeats the whole operation.
 
     Args:
         policy: The policy's name.
-        route: What state is kept for.
+        route: The key that state is kept under.
 
     Example:
         ```python
@@ -218,7 +218,7 @@ class ResilienceWrap:
     route: str | None = None
 
     def __call__(self, ctx: Any = None) -> Callable[..., Awaitable[Any]]:
-        """The middleware, `await middleware(next, args)`, under `ctx.resilience()` or the default one."""
+        """Makes the middleware `await middleware(next, args)`; uses `ctx.resilience()` or the default."""
         resolve = getattr(ctx, "resilience", default_resilience_executor)
 
         async def middleware(next: Callable[[Any], Awaitable[Any]], args: Any) -> Any:  # noqa: A002 - forze's name
@@ -227,5 +227,5 @@ class ResilienceWrap:
         return middleware
 
     def to_step(self, *, step_id: str = "resilience", priority: int = 20) -> MiddlewareStep:
-        """The wrap as a step of a plan."""
+        """Converts the wrap to a step of a plan."""
         return MiddlewareStep(id=step_id, factory=self, priority=priority)

@@ -1,4 +1,4 @@
-"""Forze's stores for what a fleet shares: which part of the policies' state it is, and where that lives."""
+"""Forze's stores: which parts of the policies' state a fleet shares, and through which Redis client."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PARTS: Final[Mapping[str, str]] = {
     "rate_limit_store": "redis_rate_limit_store",
     "latency_digest_store": "redis_latency_digest_store",
 }
-"""The parts of a module, and the functions that make their stores."""
+"""The parts that can be shared, and the functions that make their stores."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,10 +30,10 @@ class FleetPart:
     """A part of the state that a fleet shares.
 
     Attributes:
-        part: Which: `breaker_store`, `rate_limit_store` or `latency_digest_store`.
+        part: The part: `breaker_store`, `rate_limit_store` or `latency_digest_store`.
         client: The Redis client, or a store.
-        namespace: What keys begin with.
-        exchange: Seconds between two looks at the fleet's state; None where it is not looked at.
+        namespace: Prefix of the keys.
+        exchange: Seconds between two exchanges with the fleet; None if there are none.
     """
 
     part: str
@@ -43,12 +43,12 @@ class FleetPart:
 
 
 def redis_rate_limit_store(client: Any, *, namespace: str = "tidegate") -> FleetPart:
-    """Rates that are the fleet's, for `ResilienceDepsModule(rate_limit_store=...)`.
+    """Shares rate limits in the fleet, for `ResilienceDepsModule(rate_limit_store=...)`.
 
     Args:
-        client: A client of redis-py or valkey-py, or whatever `tidegate.fleet.RedisStore` takes; or such a
-            store itself.
-        namespace: What keys begin with.
+        client: A client of redis-py or valkey-py, or any other argument of `tidegate.fleet.RedisStore`; or
+            such a store itself.
+        namespace: Prefix of the keys.
     """
     return FleetPart(part="rate_limit_store", client=client, namespace=namespace)
 
@@ -56,12 +56,12 @@ def redis_rate_limit_store(client: Any, *, namespace: str = "tidegate") -> Fleet
 def redis_circuit_breaker_store(
     client: Any, *, namespace: str = "tidegate", local_cache_ttl: float = 0.25
 ) -> FleetPart:
-    """Breakers that open for all replicas, for `ResilienceDepsModule(breaker_store=...)`.
+    """Shares breakers in the fleet, for `ResilienceDepsModule(breaker_store=...)`.
 
     Args:
         client: As in `redis_rate_limit_store`.
-        namespace: What keys begin with.
-        local_cache_ttl: Seconds between two looks at the fleet's state, at most; an opening is written at
+        namespace: Prefix of the keys.
+        local_cache_ttl: Maximum seconds between two reads of the fleet's state; an opening is written at
             once.
     """
     number("local_cache_ttl", local_cache_ttl)
@@ -71,14 +71,14 @@ def redis_circuit_breaker_store(
 def redis_latency_digest_store(
     client: Any, *, namespace: str = "tidegate", local_cache_ttl: float = 0.25
 ) -> FleetPart:
-    """Latencies of all replicas, for `ResilienceDepsModule(latency_digest_store=...)`.
+    """Shares latencies in the fleet, for `ResilienceDepsModule(latency_digest_store=...)`.
 
-    Adaptive bulkheads with a `latency_quantile` go by them.
+    Adaptive bulkheads with a `latency_quantile` use them.
 
     Args:
         client: As in `redis_rate_limit_store`.
-        namespace: What keys begin with.
-        local_cache_ttl: Seconds between two exchanges, at most.
+        namespace: Prefix of the keys.
+        local_cache_ttl: Maximum seconds between two exchanges.
     """
     number("local_cache_ttl", local_cache_ttl)
     return FleetPart(
@@ -87,7 +87,7 @@ def redis_latency_digest_store(
 
 
 class Shared:
-    """What of the policies' state is the fleet's."""
+    """The parts of the policies' state that the fleet shares."""
 
     def __init__(self, parts: Mapping[str, FleetPart]) -> None:
         for name, part in parts.items():
@@ -105,7 +105,7 @@ class Shared:
         self._exchange = min((part.exchange for part in given if part.exchange is not None), default=None)
 
     def attach(self, engine: Engine) -> None:
-        """Attaches the store, unless the engine has it already."""
+        """Attaches the store unless the engine already has it."""
         if self._first is None:
             return
         try:
@@ -116,7 +116,7 @@ class Shared:
             raise exc.configuration(f"{self._first.part}: {error}") from error
 
     def within(self, options: dict[str, Any]) -> dict[str, Any]:
-        """The options of a policy, with the fleet's parts said to be the fleet's."""
+        """Returns the options of a policy with the fleet as the store of the shared parts."""
         bulkhead = options.get("bulkhead", {})
         of = {
             "rate_limit": ("rate_limit_store", "store", True),
@@ -142,7 +142,7 @@ NOTHING: Final = Shared({})
 
 
 def _store(part: FleetPart) -> RedisStore | MemoryStore:
-    """The store of a client: the same one for the same client, with one set of connections."""
+    """Returns the store of a client, one per client and namespace, so that they share connections."""
     client = part.client
     if callable(getattr(client, "carry", None)):
         return client  # type: ignore[no-any-return]
@@ -154,4 +154,4 @@ def _store(part: FleetPart) -> RedisStore | MemoryStore:
 
 
 _stores: Final[WeakValueDictionary[tuple[int, str], RedisStore]] = WeakValueDictionary()
-"""As long as an engine has them; then they close their connections. A store keeps its client and its id."""
+"""Stores in use, by id of the client and namespace. A store keeps its client, so an id is not reused."""

@@ -1,4 +1,4 @@
-"""The strategies of a policy, in forze's names and with its rules. None of them decides anything."""
+"""The strategies of a policy, with forze's names and rules. They are settings only; the engine decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ZERO: Final = timedelta(0)
 
 
 def rule(holds: object, says: str, value: object) -> None:
-    """Refuses a value that breaks a rule: the rule names the key."""
+    """Raises an error for a value that breaks a rule; `says` names the key and the rule."""
     if not holds:
         raise exc.configuration(f"{says}, got {value!r}")
 
@@ -31,7 +31,7 @@ class BackoffStrategy:
         base: The wait before the first retry; above zero.
         max: The longest wait; `base` or more.
         multiplier: The growth from one retry to the next; 1 or more.
-        jitter: How waits are spread.
+        jitter: Kind of random variation of the waits.
     """
 
     base: timedelta
@@ -47,11 +47,11 @@ class BackoffStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class RetryBudget:
-    """What bounds retries, or hedges, to a share of the calls.
+    """Limits retries, or hedges, to a share of the calls.
 
     Args:
-        ratio: What a call earns, in retries; above 0, at most 1.
-        min_throughput: Calls until which retries are free; 0 or more.
+        ratio: Retries that a call earns; above 0, at most 1.
+        min_throughput: Number of calls up to which retries are free; 0 or more.
     """
 
     ratio: float
@@ -67,10 +67,10 @@ class RetryStrategy:
     """When to try again.
 
     Args:
-        max_attempts: Attempts in all; the first one counts, 1 or more.
+        max_attempts: Attempts including the first; 1 or more.
         backoff: The wait before a retry.
-        retry_on: The kinds of failure to retry; only those that can be.
-        budget: What bounds retries to a share of the calls; nothing if left out.
+        retry_on: The kinds of failure to retry; only retryable kinds.
+        budget: The limit of retries to a share of the calls; no limit if left out.
     """
 
     max_attempts: int
@@ -90,7 +90,7 @@ class RetryStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class TimeoutStrategy:
-    """How long an attempt may take.
+    """Time limit of an attempt.
 
     Args:
         timeout: The time of each attempt; above zero.
@@ -104,12 +104,12 @@ class TimeoutStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class RateLimitStrategy:
-    """How many calls may start: a bucket of tokens that refills all the time.
+    """Rate limit: a token bucket with continuous refill.
 
     Args:
         permits: Calls per span; 1 or more.
         per: The span; above zero.
-        burst: Calls that may start at once after a quiet time; `permits` if left out.
+        burst: Calls that may start at once after an idle period; `permits` if left out.
     """
 
     permits: int
@@ -124,7 +124,7 @@ class RateLimitStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class _Queued:
-    """What every bulkhead has: its limit, and how its queue is managed."""
+    """Common settings of bulkheads: the limit, and the management of the queue."""
 
     max_concurrency: int
     max_queue: int = 0
@@ -154,15 +154,15 @@ class _Queued:
 
 @dataclass(frozen=True, kw_only=True)
 class BulkheadStrategy(_Queued):
-    """How many calls may be in flight.
+    """Limit of calls in flight.
 
     Args:
         max_concurrency: The limit; 1 or more.
         max_queue: Calls that may wait for a slot; 0 or more.
-        queue_target: How long a call waits while the queue never empties; no such limit if left out.
-        queue_interval: How long a queue that never empties is not yet congested.
-        queue_adaptive_lifo: Whether the newest goes first while it is congested.
-        prioritized: Whether a full queue admits a call that matters more in place of one that matters less.
+        queue_target: Longest wait of a call while the queue never empties; no such limit if left out.
+        queue_interval: Time without an empty queue after which the queue counts as congested.
+        queue_adaptive_lifo: Whether the newest call is served first while the queue is congested.
+        prioritized: Whether a call displaces one of lower criticality when the queue is full.
     """
 
     def __post_init__(self) -> None:
@@ -172,17 +172,18 @@ class BulkheadStrategy(_Queued):
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveBulkheadStrategy(_Queued):
-    """A limit that latency sets: it falls when calls take longer than a threshold, and comes back (AIMD).
+    """Adaptive limit by latency: falls when calls take longer than a threshold, and grows back (AIMD).
 
     Args:
-        latency_threshold: How long a call may take; above zero.
-        max_concurrency: The highest limit, and the first.
-        latency_quantile: Compares this quantile of recent calls, above 0 and below 1, not each of them.
+        latency_threshold: Latency above which the limit is cut; above zero.
+        max_concurrency: The highest limit, which is also the initial one.
+        latency_quantile: Compares this quantile of recent calls with the threshold, instead of each call;
+            above 0, below 1.
         min_concurrency: The lowest limit; 1 or more.
-        backoff_ratio: What a cut multiplies the limit by; above 0, below 1.
-        increase_step: What a good call adds, divided by the limit; above 0.
-        cooldown: At most one cut in this time.
-        max_queue: As in `BulkheadStrategy`, and so is all that follows.
+        backoff_ratio: Factor by which a cut multiplies the limit; above 0, below 1.
+        increase_step: Increase after a successful call, divided by the limit; above 0.
+        cooldown: Shortest time between two cuts.
+        max_queue: As in `BulkheadStrategy`; the same holds for all further arguments.
     """
 
     latency_threshold: timedelta
@@ -214,16 +215,16 @@ class AdaptiveBulkheadStrategy(_Queued):
 
 @dataclass(frozen=True, kw_only=True)
 class GradientBulkheadStrategy(_Queued):
-    """A limit that follows the change of latency, without a threshold (Gradient2).
+    """Adaptive limit by changes of latency, without a threshold (Gradient2).
 
     Args:
         max_concurrency: The highest limit.
         min_concurrency: The lowest limit; 1 or more.
-        rtt_tolerance: How much longer than usual is still good; 1 or more.
-        smoothing: How fast it grows; only 0.2 is offered.
-        long_window: Calls that the usual latency looks back on; 2 or more.
-        headroom: How many more than now the limit reaches for; 0 or more.
-        max_queue: As in `BulkheadStrategy`, and so is all that follows.
+        rtt_tolerance: Accepted latency as a multiple of the long-term latency; 1 or more.
+        smoothing: Speed of growth; only 0.2 is supported.
+        long_window: Number of calls behind the long-term latency; 2 or more.
+        headroom: Number of calls by which the target of growth exceeds the current limit; 0 or more.
+        max_queue: As in `BulkheadStrategy`; the same holds for all further arguments.
     """
 
     min_concurrency: int = 1
@@ -250,16 +251,16 @@ def _check_limits(name: str, low: int, high: int) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CircuitBreakerStrategy:
-    """When to stop calling what fails.
+    """Circuit breaker: stops calls while many of them fail.
 
     Args:
-        failure_ratio: Failures among recent calls that open it; above 0, at most 1.
-        sampling_window: How long a call counts as recent; above zero.
-        min_throughput: Calls that the window must hold before the ratio counts; 1 or more.
-        break_duration: How long it stays open; above zero.
-        half_open_max_calls: Probes at once when that is over; 1 or more.
-        failure_on: The kinds that count as failures. Exceptions without a kind do too.
-        ignore_on: The kinds that count neither way; all others count as good.
+        failure_ratio: Share of failures among recent calls that opens it; above 0, at most 1.
+        sampling_window: Time for which a call counts as recent; above zero.
+        min_throughput: Number of calls in the window before the ratio applies; 1 or more.
+        break_duration: Time for which it stays open; above zero.
+        half_open_max_calls: Concurrent probes after that; 1 or more.
+        failure_on: The kinds that count as failures. Exceptions without a kind count as failures too.
+        ignore_on: The kinds that are ignored; all others count as success.
     """
 
     failure_ratio: float
@@ -292,12 +293,12 @@ class CircuitBreakerStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class AdaptiveThrottleStrategy:
-    """Which part of the calls to refuse while a part of them fails.
+    """Adaptive throttle: refuses a share of the calls while many of them fail.
 
     Args:
-        k: Requests per accepted one that are let through; 1 or more.
-        window: How long a call counts; above zero.
-        min_throughput: Calls that the window must hold before any is refused; 1 or more.
+        k: Requests admitted per accepted request; 1 or more.
+        window: Time for which a call counts; above zero.
+        min_throughput: Number of calls in the window before any is refused; 1 or more.
     """
 
     k: float = 2.0
@@ -312,12 +313,12 @@ class AdaptiveThrottleStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class HedgeStrategy:
-    """When to start a second attempt beside a slow one.
+    """Hedging: starts a further attempt in parallel to a slow one.
 
     Args:
-        delay: How long an answer may take before that; 0 or more.
-        max_attempts: Attempts at once; 2 or more, the first one counts.
-        budget: What bounds hedges to a share of the calls; nothing if left out.
+        delay: Time to wait for a result before a hedge starts; 0 or more.
+        max_attempts: Concurrent attempts including the first; 2 or more.
+        budget: The limit of hedges to a share of the calls; no limit if left out.
         adaptive_delay_quantile: The delay is this quantile of recent calls, once there are five of them.
         delay_min: The shortest such delay.
         delay_max: The longest such delay.
@@ -384,10 +385,10 @@ class ResiliencePolicy:
         name: Its name.
         strategies: At most one of each, in the order rate limit, bulkhead, breaker or throttle, retry,
             timeout; `FallbackStrategy` anywhere.
-        hedge: When `run_hedged` starts a second attempt.
+        hedge: The settings of `run_hedged`.
 
     Raises:
-        CoreException: Of the kind `configuration`, where a rule is broken.
+        CoreException: Of the kind `configuration`, if an argument is invalid.
     """
 
     name: str
@@ -425,21 +426,21 @@ class ResiliencePolicy:
 
     @property
     def has_fallback(self) -> bool:
-        """Whether a call may bring a fallback."""
+        """Whether calls may pass a fallback."""
         return any(isinstance(strategy, FallbackStrategy) for strategy in self.strategies)
 
     @property
     def retry(self) -> RetryStrategy | None:
-        """Its retries, if it has any."""
+        """Its retry strategy; None without one."""
         return next((it for it in self.strategies if isinstance(it, RetryStrategy)), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResilienceSpec:
-    """Policies by their names.
+    """Policies by name.
 
     Args:
-        name: What the catalogue is called; nothing goes by it.
+        name: Name of the catalogue, which has no effect.
         policies: The policies; each key is the name of its policy.
     """
 

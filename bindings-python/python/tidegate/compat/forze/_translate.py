@@ -1,4 +1,4 @@
-"""Forze's strategies as the options of a policy, and as a policy document; its kinds as the policy's."""
+"""Translation of forze's strategies to a policy's options or a document, and of its kinds to outcomes."""
 
 from __future__ import annotations
 
@@ -29,39 +29,39 @@ if TYPE_CHECKING:
 
 _INFRASTRUCTURE: Final = ExceptionKind.INFRASTRUCTURE
 FOREIGN: Final = "core_foreign"
-"""An exception without a kind: a failure of the downstream, and never retried."""
+"""Kind of exceptions without a forze kind: a failure of the downstream that is never retried."""
 
 _BASES: Final[dict[ExceptionKind, str]] = {
     ExceptionKind.INFRASTRUCTURE: "transient",
     ExceptionKind.CONCURRENCY: "conflict",
     ExceptionKind.THROTTLED: "throttled",
-    # The invocation's own deadline. Not the class `timeout`: that is our attempt timeout, which is retried.
+    # The invocation's own deadline. Not the class `timeout`, which is our attempt timeout and is retried.
     ExceptionKind.TIMEOUT: "transient",
 }
 _LONGEST_WAIT: Final = 1e6
 
 
 def named(kind: ExceptionKind) -> str:
-    """The name of a kind among the kinds of a policy; a policy's own classes have some of the bare names."""
+    """Returns the name of a kind in a policy. The prefix avoids clashes with built-in classes."""
     return f"core_{kind.value}"
 
 
 def options_of(policy: ResiliencePolicy) -> dict[str, Any]:
-    """A policy's strategies as the options of `tidegate.Policy`."""
+    """Converts a policy's strategies to the options of `tidegate.Policy`."""
     breaker = next((it for it in policy.strategies if isinstance(it, CircuitBreakerStrategy)), None)
     options: dict[str, Any] = {"kinds": _kinds(breaker), "retry": {"max_attempts": 1}}
     for strategy in policy.strategies:
         options |= _option(strategy)
     odd = {named(kind) for kind in good_and_retried(policy)}
-    if odd:  # no class says that: `outcome_of` has an opinion on each
+    if odd:  # no class has this combination, so `outcome_of` returns an opinion for each
         retry = options["retry"]
-        # A list cannot be empty, and no call here ends as `never_sent`.
+        # The list must not be empty, and no outcome here is `never_sent`.
         retry["retry_on"] = [name for name in retry["retry_on"] if name not in odd] or ["never_sent"]
     return options
 
 
 def hedged_options_of(policy: ResiliencePolicy) -> dict[str, Any]:
-    """A policy's hedge as the options of a policy that does nothing else."""
+    """Converts a policy's hedge to the options of a policy that only hedges."""
     hedge = policy.hedge
     if hedge is None:
         return {}
@@ -77,9 +77,9 @@ def hedged_options_of(policy: ResiliencePolicy) -> dict[str, Any]:
 
 
 def outcome_of(error: object, retried: frozenset[ExceptionKind] = frozenset()) -> Outcome | None:
-    """What a failure is to a policy: its kind, and how long a throttled one asks to wait.
+    """Returns the outcome of a failure: its kind, and the requested wait if it is a throttled one.
 
-    `retried` are kinds that are good for the breaker and retried all the same, which no class is.
+    `retried` are kinds that are retried but count as success for the breaker, which no class can express.
     """
     if not isinstance(error, Exception):
         return None
@@ -92,12 +92,12 @@ def outcome_of(error: object, retried: frozenset[ExceptionKind] = frozenset()) -
 
 
 def classify(answer: object) -> Outcome | None:
-    """The `classify` of a policy that was made from `document_of`: failures by forze's kinds."""
+    """Classifies failures by forze's kinds; the `classify` for policies loaded from `document_of`."""
     return outcome_of(answer)
 
 
 def good_and_retried(policy: ResiliencePolicy) -> frozenset[ExceptionKind]:
-    """The kinds that the policy retries, and that its breaker counts as good."""
+    """Returns the kinds that the policy retries and that its breaker counts as success."""
     breaker = next((it for it in policy.strategies if isinstance(it, CircuitBreakerStrategy)), None)
     if breaker is None or policy.retry is None:
         return frozenset()
@@ -105,12 +105,13 @@ def good_and_retried(policy: ResiliencePolicy) -> frozenset[ExceptionKind]:
 
 
 def document_of(policies: Mapping[str, ResiliencePolicy]) -> str:
-    """Policies as a policy document (JSON), for `tidegate.loads(text, form="json", classify=classify)`.
+    """Converts policies to a document (JSON), for `tidegate.loads(text, form="json", classify=classify)`.
 
-    Hedges are left out: in forze they are no part of a policy's stack, but of `run_hedged`.
+    Hedges are left out: in forze they apply to `run_hedged` only, not to a policy's stack.
 
     Raises:
-        ValueError: If a policy retries a kind that its breaker counts as good: no document can say that.
+        ValueError: If a policy retries a kind that its breaker counts as success, which a document cannot
+            express.
     """
     for name, policy in policies.items():
         if odd := good_and_retried(policy):
@@ -124,7 +125,7 @@ def document_of(policies: Mapping[str, ResiliencePolicy]) -> str:
 
 
 def _kinds(breaker: CircuitBreakerStrategy | None) -> dict[str, str]:
-    """The kinds of a policy, each with its class; what a breaker counts as good is `permanent` to it."""
+    """Returns the kinds of a policy with their classes: `permanent` if its breaker counts them as success."""
     bases = {kind: _BASES.get(kind, "permanent") for kind in ExceptionKind}
     if breaker is not None:
         for kind in ExceptionKind:
@@ -134,7 +135,7 @@ def _kinds(breaker: CircuitBreakerStrategy | None) -> dict[str, str]:
 
 
 def _wait_of(error: object) -> float | None:
-    """The `retry_after` of a failure's details, in seconds, if it is one."""
+    """Returns `retry_after` of a failure's details in seconds; None if absent or invalid."""
     details = getattr(error, "details", None)
     wait = details.get("retry_after") if isinstance(details, dict) else None
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not wait >= 0:
@@ -150,13 +151,13 @@ def _budget(budget: RetryBudget | None) -> dict[str, Any]:
 
 @singledispatch
 def _option(strategy: object) -> dict[str, Any]:
-    """A strategy as an option of a policy. A fallback is none: it is the caller's."""
+    """Converts a strategy to an option of a policy. A fallback is not an option: `run` takes it."""
     del strategy
     return {}
 
 
 def _shared(strategy: Any, *names: str) -> dict[str, Any]:
-    """The fields that are called alike, those that are None left out."""
+    """Returns the fields with the same name on both sides, without those that are None."""
     values = {name: getattr(strategy, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 

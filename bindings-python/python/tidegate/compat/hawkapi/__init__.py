@@ -8,7 +8,7 @@
     @bulkhead("payments", limit=10, status_code=503, retry_after=1.0)
     async def pay(request): ...
 
-What differs from HawkAPI, and why: `docs/python/migrate-hawkapi.md`.
+`docs/python/migrate-hawkapi.md` lists the differences from HawkAPI, with reasons.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the slots of named bulkheads are kept."""
+"""Backends, which keep the slots of named bulkheads."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _LONGEST: Final = 90
 class LocalBulkheadBackend:
     """Slots in this process: one pool for each name, for all threads and event loops.
 
-    Every `Bulkhead` of a backend with the same name shares its slots. Without a backend of their own, all
-    share the one of the process. Those who wait are served in order.
+    All `Bulkhead`s of a backend with the same name share its slots. Bulkheads without an explicit backend
+    use the default backend of the process. Waiters are served in order.
 
     Args:
-        engine: The engine that keeps them; one of its own by default. A test gives one with a fake clock.
+        engine: The engine that keeps the slots; a new one by default. Tests pass one with a fake clock.
 
     Example:
         >>> apart = LocalBulkheadBackend()
@@ -40,10 +40,10 @@ class LocalBulkheadBackend:
         self._lock = threading.Lock()
 
     def register(self, name: str, limit: int, max_wait: float) -> Start:
-        """What begins the calls of a bulkhead of this name.
+        """Registers a bulkhead and returns the object that begins its calls.
 
         Raises:
-            ValueError: If the name is there with another limit.
+            ValueError: If the name is already registered with another limit.
         """
         named("name", name, _LONGEST)
         whole("limit", limit, 1)
@@ -60,7 +60,7 @@ class LocalBulkheadBackend:
         return start
 
     def _slots(self) -> dict[str, Any]:
-        """What its pools say beside their limit."""
+        """Returns further options of its pools, besides their limit."""
         return {}
 
     def _made(self, name: str, limit: int, max_wait: float) -> Start:
@@ -77,29 +77,30 @@ class LocalBulkheadBackend:
             bulkhead={"pool": pool, "acquire_timeout": patience},
             engine=self._engine,
         )
-        # Inside a call of the same engine it keeps to that call's deadline. A slot is never part of another
-        # one for it: a bulkhead's own calls are not seen from inside.
+        # Inside a call of the same engine, the bulkhead observes that call's deadline. A nested entry still
+        # takes a second slot, since the bulkhead's own calls set no scope.
         return Start(policy, nested=True)
 
 
 class RedisBulkheadBackend(LocalBulkheadBackend):
-    """Slots of a fleet: processes with a backend of the same server share the slots of each name.
+    """Slots of a fleet: processes with a backend on the same server share the slots of each name.
 
-    A slot is a lease: its holder renews it, and one whose holder is gone is free after `lease_ttl`. Who wants
-    a slot waits for the server's answer 50 ms at most; while the server is gone each process has its share of
-    the slots. Those who wait are served in order within a process, and not between processes.
+    A slot is a lease, which its holder renews. If the holder disappears, the slot is free after `lease_ttl`.
+    A request for a slot waits at most 50 ms for the server's answer. While the server is unavailable, each
+    process has its share of the slots. Waiters are served in order within a process, not across processes.
 
     Args:
-        client: A client of redis-py or valkey-py, or what else `tidegate.fleet.RedisStore` takes; or a store.
-        key_prefix: What keys begin with.
-        lease_ttl: Seconds after which a slot is free whose holder is gone; 1 or more.
-        poll_interval: Not needed, and only looked at: who waits is woken.
-        on_loss: What holds while the server is gone: `"local"` (a share of the slots), `"open"` (the limit in
-            each process), `"closed"` (nobody is let in: `tidegate.StoreUnavailable`).
-        engine: The engine that keeps them, without a store of its own; one of its own by default.
+        client: A client of redis-py or valkey-py, or any other argument of `tidegate.fleet.RedisStore`; or a
+            store.
+        key_prefix: Prefix of the keys.
+        lease_ttl: Seconds after which the slot of a lost holder is free; 1 or more.
+        poll_interval: Validated, but not used: waiters are woken, so there is no polling.
+        on_loss: Behaviour while the server is unavailable: `"local"` (a share of the slots), `"open"` (the
+            full limit in each process), `"closed"` (all entries are refused: `tidegate.StoreUnavailable`).
+        engine: The engine that keeps the slots, which must not have a store; a new one by default.
 
     Raises:
-        TypeError: If `client` is no client.
+        TypeError: If `client` is not a client.
         ValueError: If an argument is out of range.
 
     Example:
@@ -138,15 +139,15 @@ class RedisBulkheadBackend(LocalBulkheadBackend):
         self._on_loss = on_loss
 
     async def reap_expired_leases(self, name: str) -> int:
-        """Frees the slots of a name whose leases are over; answers how many those were.
+        """Frees the slots of a name whose leases have expired; returns their number.
 
-        Nobody has to: whoever wants a slot frees what is over first.
+        Calling it is optional: each request for a slot first frees expired ones.
 
         Args:
-            name: A bulkhead's name, of which this backend has one.
+            name: The name of a bulkhead of this backend.
 
         Raises:
-            ValueError: If it has none of this name.
+            ValueError: If the backend has no bulkhead of this name.
             Exception: The client's own, if the server does not answer.
         """
         import asyncio
@@ -168,7 +169,7 @@ def _pool(name: str) -> str:
 
 
 _REAPING: Final = 1.0
-"""Seconds that the server may take."""
+"""Time limit for the server's answer, in seconds."""
 
 default: Final = LocalBulkheadBackend()
-"""The one of the process."""
+"""The default backend of the process."""

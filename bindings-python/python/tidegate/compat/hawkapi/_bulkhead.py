@@ -29,21 +29,21 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Bulkhead:
-    """A named limit of what runs at once: `async with bulkhead:`, or `with` in a thread.
+    """A named limit of concurrency: `async with bulkhead:`, or `with` in a thread.
 
-    Bulkheads of one name share their slots, in one process. One instance serves any number of tasks and
-    threads at once. Every entry takes a slot of its own, also inside another one of the same name.
+    Bulkheads with the same name share their slots within a process. Any number of tasks and threads can use
+    an instance at once. Every entry takes a separate slot, also inside another entry of the same name.
 
     Args:
         name: Its name; 1 to 90 bytes.
         limit: Slots; 1 or more.
         max_wait: Seconds to wait for a slot; 0 fails fast.
-        backend: Where the slots are kept; the process's own by default.
-        metrics: Whether to show it to Prometheus; needs `prometheus-client`.
+        backend: The backend that keeps the slots; the default backend of the process if left out.
+        metrics: Whether to export metrics to Prometheus; needs `prometheus-client`.
 
     Raises:
-        ValueError: If an argument is out of range, or the name is there with another limit.
-        Unsupported: If the backend is not this package's.
+        ValueError: If an argument is out of range, or the name is already registered with another limit.
+        Unsupported: If the backend is not of this package.
 
     Example:
         >>> stripe = Bulkhead("stripe", limit=10, max_wait=0.5)
@@ -77,8 +77,8 @@ class Bulkhead:
             from ._metrics import Metrics
 
             self._metrics = Metrics(name, limit, max_wait)
-        # Holders are alike: whoever leaves gives one slot back, no matter which. So nothing depends on
-        # leaving in the context, the task or the order of entering.
+        # Slots are interchangeable: each exit returns any one of them. So an exit may happen in another
+        # context, another task or another order than the entries.
         self._held: list[int] = []
 
     async def __aenter__(self) -> Bulkhead:
@@ -159,23 +159,23 @@ def bulkhead(
     retry_after: float = 1.0,
     metrics: bool = False,
 ) -> Callable[[F], F]:
-    """Limits how often an endpoint runs at once; where it is full, it answers with a status.
+    """Limits the concurrency of an endpoint; refuses further requests with a status.
 
     Args:
-        name: The bulkhead's name; endpoints of one name share its slots.
+        name: The bulkhead's name; endpoints with the same name share its slots.
         limit: Slots; 1 or more.
         max_wait: Seconds to wait for a slot; 0 fails fast.
-        backend: Where the slots are kept; the process's own by default.
+        backend: The backend that keeps the slots; the default backend of the process if left out.
         status_code: The status of a refusal, 400 to 599.
         retry_after: Seconds for its Retry-After header, rounded up to whole ones, at least 1.
-        metrics: Whether to show it to Prometheus; needs `prometheus-client`.
+        metrics: Whether to export metrics to Prometheus; needs `prometheus-client`.
 
     Returns:
-        A decorator for functions and async functions. What it makes raises `HTTPException` on a refusal by
-        this bulkhead; one by another bulkhead, inside the endpoint, is passed on as it is.
+        A decorator for functions and async functions. The decorated function raises `HTTPException` if this
+        bulkhead refuses. The refusal of another bulkhead, inside the endpoint, is raised unchanged.
 
     Raises:
-        ValueError: If an argument is out of range, or the name is there with another limit.
+        ValueError: If an argument is out of range, or the name is already registered with another limit.
 
     Example:
         >>> @bulkhead("reports", limit=1, status_code=429, retry_after=2.5)

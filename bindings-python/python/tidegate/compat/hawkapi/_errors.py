@@ -1,4 +1,4 @@
-"""The errors of the door: each is HawkAPI's class of that name too, where HawkAPI has been imported."""
+"""Errors: each is also an instance of HawkAPI's class of the same name, if HawkAPI has been imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class BulkheadFullError(BulkheadFull, DoorError):
     Attributes:
         name: The bulkhead's name.
         limit: Its limit.
-        waited: Seconds that were waited for a slot.
+        waited: Seconds spent waiting for a slot.
     """
 
     _twin = ("hawkapi.middleware.bulkhead", "BulkheadFullError")
@@ -29,11 +29,11 @@ class BulkheadFullError(BulkheadFull, DoorError):
 
 
 class HTTPException(DoorError):
-    """The answer of an endpoint that is full; `hawkapi.HTTPException` too, where that is imported.
+    """The response of a full endpoint; also a `hawkapi.HTTPException`, if that has been imported.
 
     Attributes:
-        status_code: The answer's status.
-        detail: What it says: `bulkhead_full`.
+        status_code: The response's status.
+        detail: The reason: `bulkhead_full`.
         headers: Its headers: `Retry-After`.
     """
 

@@ -35,11 +35,11 @@ class Metrics:
         _capacity.labels(name).set(limit)
 
     def acquired(self, seconds: float) -> None:
-        """A slot was taken."""
+        """Counts an entry, and the time that it waited."""
         self.in_flight.inc()
         self._latency.observe(seconds)
 
     def rejected(self, seconds: float) -> None:
-        """None was to be had."""
+        """Counts a refusal, and the time that it waited."""
         self._rejected.inc()
         self._latency.observe(seconds)

@@ -4,8 +4,8 @@
 
     client = httpware.AsyncClient(middleware=[AsyncBulkhead(max_concurrent=10), AsyncRetry()])
 
-Parameters, defaults, notes, events and errors are those that httpware documents; its errors are raised as
-its own classes too, where it has been imported. What differs, and why: `docs/python/migrate-httpware.md`.
+Parameters, defaults, notes, events and errors are those that httpware documents. Errors are also instances
+of httpware's classes if it has been imported. `docs/python/migrate-httpware.md` lists the differences.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""httpware's circuit breakers, on the engine's: one circuit for all requests, or one for each key."""
+"""httpware's circuit breakers on the engine: one circuit for all requests, or one for each key."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 _SERVER_ERRORS: Final = frozenset(range(500, 600))
 _IGNORED: Final = pack_outcome(KINDS["ignored"])
 _EVERY: Final = 1_000_000
-"""Microseconds between two events about rejections in one episode."""
+"""Microseconds between two events about rejections in one episode, from opening to closing."""
 _SHORTEST: Final = 0.001
 """The shortest break of the engine, in seconds."""
 
 
 class CircuitState(enum.Enum):
-    """Where a circuit is."""
+    """State of a circuit."""
 
     CLOSED = "closed"
     OPEN = "open"
@@ -46,7 +46,7 @@ class CircuitState(enum.Enum):
 
 
 class Settings:
-    """What a circuit is made with, checked."""
+    """Validated settings of a circuit."""
 
     def __init__(
         self,
@@ -82,13 +82,13 @@ class Settings:
 
 
 class Circuit:
-    """One circuit: a breaker of the engine, and the events of what it does."""
+    """One circuit: a breaker of the engine, which emits httpware's events."""
 
     def __init__(self, settings: Settings, label: str | None = None) -> None:
         self._settings = settings
         self._more = {} if label is None else {"circuit_key": label}
         self._clock = None if settings.now is time.monotonic else FedClock(now=settings.now)
-        engine = Engine(clock=self._clock, logs=False)  # this door writes httpware's own lines
+        engine = Engine(clock=self._clock, logs=False)  # this layer logs httpware's own lines instead
         self._engine = engine
         self._policy = Policy(breaker=settings.breaker, engine=engine)
         self._start = Start(self._policy, nested=False)
@@ -100,14 +100,14 @@ class Circuit:
 
     @property
     def state(self) -> CircuitState:
-        """Where it is; looking changes nothing."""
+        """Its state; reading it changes nothing."""
         return CircuitState(self._view()["state"])
 
     def admit(self, request: Any) -> int:
-        """The call of a request that may go on.
+        """Admits a request and returns its call.
 
         Raises:
-            CircuitOpenError: If it may not.
+            CircuitOpenError: If the circuit refuses it.
         """
         if self._clock is not None:
             self._clock.read()
@@ -134,7 +134,7 @@ class Circuit:
             return
         outcome = self._judge(error)
         failed = outcome == outcomes.TRANSIENT
-        looks = failed or self._seen is not CircuitState.CLOSED  # only a failure opens it
+        looks = failed or self._seen is not CircuitState.CLOSED  # only a failure can open a closed circuit
         before = self._view() if looks else None
         engine.on(call, FINISHED_1 | outcome)
         if before is not None:
@@ -153,7 +153,7 @@ class Circuit:
         return outcomes.TRANSIENT if failed else _IGNORED
 
     def _why(self, before: BreakerView) -> dict[str, Any]:
-        """The attributes of an opening, if this failure brought one about."""
+        """Returns the attributes of the `circuit.opened` event, in case this failure opened the circuit."""
         settings = self._settings
         closed = self._seen is CircuitState.CLOSED
         if settings.rate is None or not closed:
@@ -168,7 +168,7 @@ class Circuit:
         }
 
     def _look(self, request: Any, why: dict[str, Any]) -> None:
-        """Tells of a change since the last look; outside the lock, so that a listener may call in here."""
+        """Emits an event if the state has changed. Not under the lock, so that a listener may call back."""
         with self._lock:
             state, before = self.state, self._seen
             self._seen = state
@@ -224,7 +224,7 @@ def send(circuit: Circuit, request: Any, next_: Next) -> Any:
 
 
 async def send_async(circuit: Circuit, request: Any, next_: AsyncNext) -> Any:
-    """Sends a request through a circuit, awaited."""
+    """Sends a request through a circuit, in an event loop."""
     call = circuit.admit(request)
     try:
         response = await next_(request)
@@ -236,13 +236,13 @@ async def send_async(circuit: Circuit, request: Any, next_: AsyncNext) -> Any:
 
 
 def origin(request: Any) -> tuple[Any, Any, Any]:
-    """The default key: scheme, host and port of a request."""
+    """Returns the default key: scheme, host and port of a request."""
     url = request.url
     return url.scheme, url.host, url.port
 
 
 class Circuits:
-    """A circuit for each key, made when its first request comes, and kept."""
+    """A circuit for each key, made at the first request, and kept."""
 
     def __init__(self, key: Callable[[Any], Hashable], settings: Settings) -> None:
         if not callable(key):
@@ -251,10 +251,10 @@ class Circuits:
         self._settings = settings
         self._made: dict[Hashable, Circuit] = {}
         self._lock = threading.Lock()
-        Circuit(settings)  # what the engine has against the settings is told now, not at the first request
+        Circuit(settings)  # raises now, not at the first request, if the engine rejects the settings
 
     def of(self, request: Any) -> Circuit:
-        """The circuit of a request."""
+        """Returns the circuit of a request."""
         key = self._key(request)
         circuit = self._made.get(key)
         if circuit is None:

@@ -41,7 +41,7 @@ class _One:
 
     @property
     def state(self) -> CircuitState:
-        """Where the circuit is; looking changes nothing."""
+        """The circuit's state; reading it changes nothing."""
         return self._circuit.state
 
 
@@ -75,23 +75,22 @@ class _Keyed:
 
 
 class CircuitBreaker(_One):
-    """Refuses requests while what they go to fails; lets one probe through after a while.
+    """Refuses requests while the server fails; admits one probe after a while.
 
-    A middleware for `httpware.Client`; one instance may serve several clients, and threads. Failures are
-    network errors, timeouts, and statuses of `failure_status_codes`; any other status is a success, any
-    other exception counts neither way. A request that was admitted before the circuit last changed counts
-    nothing.
+    A middleware for `httpware.Client`; several clients and threads can share an instance. Failures are
+    network errors, timeouts, and statuses in `failure_status_codes`. Any other status is a success, and any
+    other exception is ignored. A request that was admitted before the last change of state is not counted.
 
     Args:
-        failure_threshold: Failures in a row that open it; 1 or more.
-        reset_timeout: Seconds until a probe is let through; 0 is taken as 1 ms, the engine's shortest break.
-        success_threshold: Good probes in a row that close it; 1 or more.
+        failure_threshold: Consecutive failures that open it; 1 or more.
+        reset_timeout: Seconds until a probe is admitted; 0 means 1 ms, the engine's shortest break.
+        success_threshold: Consecutive successful probes that close it; 1 or more.
         failure_status_codes: Statuses that are failures; 500 to 599 by default.
-        failure_rate_threshold: Failures among recent requests that open it, as a fraction in (0, 1], in the
-            place of `failure_threshold`.
-        window_seconds: How long a request is recent, for the rate.
-        minimum_calls: Requests that the window must hold before the rate counts.
-        _now: The clock: seconds that do not run back.
+        failure_rate_threshold: Share of failures among recent requests that opens it, in (0, 1], instead of
+            `failure_threshold`.
+        window_seconds: Time in seconds for which a request counts as recent, for the rate.
+        minimum_calls: Number of requests in the window before the rate applies.
+        _now: The clock: a function that returns seconds and never goes back.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -103,19 +102,19 @@ class CircuitBreaker(_One):
     """
 
     def __call__(self, request: Any, next: Next) -> Any:  # noqa: A002 - httpware's name
-        """Sends a request on, if the circuit lets it.
+        """Sends a request if the circuit admits it.
 
         Raises:
-            CircuitOpenError: If the circuit is open, or its probe is under way.
-            Exception: What sending it raised, as it was.
+            CircuitOpenError: If the circuit is open, or its probe is in flight.
+            Exception: The exception of the next middleware, unchanged.
         """
         return send(self._circuit, request, next)
 
 
 class AsyncCircuitBreaker(_One):
-    """As `CircuitBreaker`, with the same arguments: a middleware for `httpware.AsyncClient`.
+    """The `CircuitBreaker` for `httpware.AsyncClient`, with the same arguments.
 
-    One instance may serve several clients and event loops.
+    Several clients and event loops can share an instance.
 
     Example:
         >>> AsyncCircuitBreaker(failure_rate_threshold=0.5, minimum_calls=10).state
@@ -123,25 +122,25 @@ class AsyncCircuitBreaker(_One):
     """
 
     async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
-        """Sends a request on, if the circuit lets it.
+        """Sends a request if the circuit admits it.
 
         Raises:
-            CircuitOpenError: If the circuit is open, or its probe is under way.
-            asyncio.CancelledError: If the caller was cancelled; a probe gives its place up.
-            Exception: What sending it raised, as it was.
+            CircuitOpenError: If the circuit is open, or its probe is in flight.
+            asyncio.CancelledError: If the caller was cancelled; the place of a probe is freed.
+            Exception: The exception of the next middleware, unchanged.
         """
         return await send_async(self._circuit, request, next)
 
 
 class KeyedCircuitBreaker(_Keyed):
-    """A circuit for each key, so that one host that fails does not stop requests to others.
+    """A circuit for each key, so that one failing host does not stop requests to others.
 
-    A middleware for `httpware.Client`. Circuits are made when they are first needed, and kept: a key should
-    take few values.
+    A middleware for `httpware.Client`. Circuits are made at the first request and kept, so the key should
+    have few values.
 
     Args:
         key: A function of a request; its origin (scheme, host, port) by default.
-        failure_threshold: As for `CircuitBreaker`, and so are the others.
+        failure_threshold: As for `CircuitBreaker`; the same holds for all further arguments.
         reset_timeout: See there.
         success_threshold: See there.
         failure_status_codes: See there.
@@ -158,28 +157,28 @@ class KeyedCircuitBreaker(_Keyed):
     """
 
     def __call__(self, request: Any, next: Next) -> Any:  # noqa: A002 - httpware's name
-        """Sends a request on, if the circuit of its key lets it.
+        """Sends a request if the circuit of its key admits it.
 
         Raises:
-            CircuitOpenError: If that circuit is open, or its probe is under way.
-            Exception: What sending it raised, as it was.
+            CircuitOpenError: If that circuit is open, or its probe is in flight.
+            Exception: The exception of the next middleware, unchanged.
         """
         return send(self._circuits.of(request), request, next)
 
 
 class AsyncKeyedCircuitBreaker(_Keyed):
-    """As `KeyedCircuitBreaker`, with the same arguments: a middleware for `httpware.AsyncClient`.
+    """The `KeyedCircuitBreaker` for `httpware.AsyncClient`, with the same arguments.
 
     Example:
         >>> breaker = AsyncKeyedCircuitBreaker(failure_threshold=3)
     """
 
     async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
-        """Sends a request on, if the circuit of its key lets it.
+        """Sends a request if the circuit of its key admits it.
 
         Raises:
-            CircuitOpenError: If that circuit is open, or its probe is under way.
-            asyncio.CancelledError: If the caller was cancelled; a probe gives its place up.
-            Exception: What sending it raised, as it was.
+            CircuitOpenError: If that circuit is open, or its probe is in flight.
+            asyncio.CancelledError: If the caller was cancelled; the place of a probe is freed.
+            Exception: The exception of the next middleware, unchanged.
         """
         return await send_async(self._circuits.of(request), request, next)

@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 class RetryBudget:
-    """Bounds retries to a share of recent requests, plus a floor (Finagle's budget).
+    """Limits retries to a share of recent requests, plus a floor (Finagle's budget).
 
-    Each request deposits once; each retry withdraws, and is refused once `withdrawn >= int(deposits *
-    percent_can_retry) + int(min_retries_per_sec * ttl)`. One instance serves threads, event loops, and both
-    colours of client at once.
+    Each request deposits once. Each retry withdraws, and is refused once `withdrawn >= int(deposits *
+    percent_can_retry) + int(min_retries_per_sec * ttl)`. Threads, event loops, sync and async clients can
+    share an instance.
 
     Args:
         ttl: The sliding window, in seconds; above 0, at most 365 days. An entry counts for 0.9 to 1 `ttl`.
-        min_retries_per_sec: Retries per second that are allowed whatever the traffic; 0 to 1e9.
+        min_retries_per_sec: Retries per second that are allowed at any traffic; 0 to 1e9.
         percent_can_retry: Retries per recent request, as a fraction; 0 to 1e6.
-        rounding: How the share is rounded: `floor`, as httpware documents it, or `ceil`, as its releases
-            from 0.8.3 on have it.
-        _now: The clock: seconds that do not run back.
+        rounding: Rounding of the share: `floor`, as httpware documents, or `ceil`, as in its releases from
+            0.8.3 on.
+        _now: The clock: a function that returns seconds and never goes back.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -62,14 +62,14 @@ class RetryBudget:
         self._part.deposit(self._now())
 
     def try_withdraw(self) -> bool:
-        """Takes one retry, if there is one to take. Never blocks."""
+        """Takes one retry if one is available; returns whether it did. Never blocks."""
         return self._part.try_withdraw(self._now())
 
     def _take(self) -> float | None:
-        """Takes one retry: the moment of it, or None."""
+        """Takes one retry; returns the time of that, or None if the budget refuses."""
         now = self._now()
         return now if self._part.try_withdraw(now) else None
 
     def _give_back(self, taken: float) -> None:
-        """A retry that was paid for and never started."""
+        """Refunds a retry that was withdrawn but never started."""
         self._part.refund(taken, self._now())

@@ -1,4 +1,4 @@
-"""httpware's bulkheads: a limit of requests in flight, with bounded patience."""
+"""httpware's bulkheads: a limit of requests in flight, with a limited wait for a slot."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Run(ChainRun):
         self.door = door
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
-        """The door's own error where no slot came free; a deadline around it stays what it is."""
+        """Returns httpware's error if no slot came free; other refusals, as by a deadline, are unchanged."""
         if verdict not in ("acquire_timeout", "queue_full"):
             return super().refuse(verdict, retry_in)
         limits: dict[str, Any] = {
@@ -44,7 +44,7 @@ class _Run(ChainRun):
 
 
 class _Bulkhead:
-    """What both colours share: in fact the slots are the same for threads and event loops."""
+    """Common base of the sync and the async bulkhead; threads and event loops share the slots."""
 
     def __init__(
         self,
@@ -74,15 +74,15 @@ class _Bulkhead:
 
 
 class Bulkhead(_Bulkhead):
-    """At most so many requests in flight: a middleware for `httpware.Client`.
+    """Limits the requests in flight: a middleware for `httpware.Client`.
 
-    One instance may serve several clients, and threads; those who wait are served in order. The slot is
-    given back however the request ends.
+    Several clients and threads can share an instance. Waiters are served in order. The slot is released
+    however the request ends.
 
     Args:
         max_concurrent: Requests in flight; 1 or more.
         acquire_timeout: Seconds to wait for a slot; None waits for ever, 0 fails fast.
-        engine: An engine for its state; one of its own by default. A test gives one with a fake clock.
+        engine: The engine that keeps its state; a new one by default. Tests pass one with a fake clock.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -96,7 +96,7 @@ class Bulkhead(_Bulkhead):
     """
 
     def twin(self) -> AsyncBulkhead:
-        """The same slots for asynchronous clients: one cap for both colours."""
+        """Makes a bulkhead for async clients with the same slots: one limit for both."""
         return _sharing(AsyncBulkhead, self)
 
     def __call__(self, request: Any, next: Next) -> Any:  # noqa: A002 - httpware's name
@@ -104,21 +104,21 @@ class Bulkhead(_Bulkhead):
 
         Raises:
             BulkheadFullError: If no slot came free in time.
-            Exception: What sending it raised, as it was.
+            Exception: The exception of the next middleware, unchanged.
         """
         return drive(*self._begin(REPEATABLE, request, next))
 
 
 class AsyncBulkhead(_Bulkhead):
-    """At most so many requests in flight: a middleware for `httpware.AsyncClient`.
+    """Limits the requests in flight: a middleware for `httpware.AsyncClient`.
 
-    One instance may serve several clients and event loops; those who wait are served in order. The slot is
-    given back however the request ends, by cancellation too.
+    Several clients and event loops can share an instance. Waiters are served in order. The slot is released
+    however the request ends, also by a cancellation.
 
     Args:
         max_concurrent: Requests in flight; 1 or more.
         acquire_timeout: Seconds to wait for a slot; None waits for ever, 0 fails fast.
-        engine: An engine for its state; one of its own by default. A test gives one with a fake clock.
+        engine: The engine that keeps its state; a new one by default. Tests pass one with a fake clock.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -134,7 +134,7 @@ class AsyncBulkhead(_Bulkhead):
     """
 
     def twin(self) -> Bulkhead:
-        """The same slots for synchronous clients: one cap for both colours."""
+        """Makes a bulkhead for sync clients with the same slots: one limit for both."""
         return _sharing(Bulkhead, self)
 
     async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
@@ -143,7 +143,7 @@ class AsyncBulkhead(_Bulkhead):
         Raises:
             BulkheadFullError: If no slot came free in time.
             asyncio.CancelledError: If the caller was cancelled; the slot is released at once.
-            Exception: What sending it raised, as it was.
+            Exception: The exception of the next middleware, unchanged.
         """
         from tidegate._call.tasks import drive as drive_async
 

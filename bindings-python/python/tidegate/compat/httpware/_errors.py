@@ -1,4 +1,4 @@
-"""The errors of the door: each is httpware's class of that name too, where httpware has been imported."""
+"""Errors: each is also an instance of httpware's class of the same name, if httpware has been imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class RetryBudgetExhaustedError(DoorError):
     """A retry was due, and the budget refused it.
 
     Attributes:
-        last_response: The response of the last attempt; None where it brought none.
+        last_response: The response of the last attempt; None without one.
         last_exception: The exception of the last attempt.
         attempts: Attempts made.
     """
@@ -32,7 +32,7 @@ class BulkheadFullError(BulkheadFull, DoorError):
 
     Attributes:
         max_concurrent: The configured limit.
-        acquire_timeout: The configured patience in seconds; None is for ever.
+        acquire_timeout: The configured time limit of a wait in seconds; None is unlimited.
     """
 
     _twin = ("httpware", "BulkheadFullError")
@@ -48,10 +48,10 @@ class BulkheadFullError(BulkheadFull, DoorError):
 
 
 class CircuitOpenError(BreakerOpen, DoorError):
-    """The circuit is open, or its probe is under way.
+    """The circuit is open, or its probe is in flight.
 
     Attributes:
-        retry_after: Seconds until a probe is let through; None while one is in flight.
+        retry_after: Seconds until a probe is admitted; None while one is in flight.
     """
 
     _twin = ("httpware", "CircuitOpenError")
@@ -67,6 +67,6 @@ class CircuitOpenError(BreakerOpen, DoorError):
 
 
 class OverallTimeoutError(DeadlineExceeded, DoorError):
-    """The time of an `AsyncTimeout` ran out; `httpware.TimeoutError` too, where that is imported."""
+    """The time of an `AsyncTimeout` ran out; also an `httpware.TimeoutError`, if that has been imported."""
 
     _twin = ("httpware", "TimeoutError")

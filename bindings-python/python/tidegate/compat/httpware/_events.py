@@ -1,4 +1,4 @@
-"""The door's events: log records under httpware's names, and events on the current OpenTelemetry span."""
+"""Events: log records with httpware's logger names, and events on the current OpenTelemetry span."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VALUE: Final = re.compile(r"=[^&#]*")
 
 
 def redacted(url: str) -> str:
-    """The URL without user and password, and without the values of query and fragment."""
+    """Returns the URL without user and password, and without the values of query and fragment."""
     url = _USERINFO.sub(r"\1", url)
     start = min((at for at in (url.find("?"), url.find("#")) if at >= 0), default=len(url))
     return url[:start] + _VALUE.sub("=REDACTED", url[start:])
@@ -31,13 +31,13 @@ def emit(
     level: int = logging.WARNING,
     **attributes: Any,
 ) -> None:
-    """Tells whoever listens. A handler, a filter or an exporter that fails breaks no request."""
+    """Emits an event. A failing handler, filter or exporter does not break the request."""
     attributes |= {"method": str(request.method), "url": redacted(str(request.url))}
     try:
         logger.log(level, message, extra={**attributes, "event": event})
-    except Exception:  # noqa: S110 - no listener may break a call
+    except Exception:  # noqa: S110 - a failing listener must not break a call
         pass
-    trace = sys.modules.get("opentelemetry.trace")  # whoever traces has imported it
+    trace = sys.modules.get("opentelemetry.trace")  # a program that traces has imported it
     if trace is not None:
         try:
             said = {key: value for key, value in attributes.items() if value is not None}

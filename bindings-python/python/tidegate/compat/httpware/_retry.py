@@ -1,4 +1,4 @@
-"""httpware's retry middlewares. The engine decides; what this file adds is httpware's words for it."""
+"""httpware's retry middlewares. The engine decides; this file adds httpware's notes, events and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tidegate._call.deadline import Scope
 
 Next: TypeAlias = "Callable[[Any], Any]"
-"""The rest of a chain: `next(request)` answers a response, or raises."""
+"""The rest of a chain: `next(request)` returns a response or raises."""
 AsyncNext: TypeAlias = "Callable[[Any], Awaitable[Any]]"
 
 STATUSES: Final = frozenset({408, 429, 502, 503, 504})
@@ -56,13 +56,13 @@ _DO_NOT: Final = OPINIONS["do_not"]
 
 
 class Budget(Protocol):
-    """What a retry asks for its permission: a `RetryBudget` of this package, or httpware's own."""
+    """Interface of retry budgets: a `RetryBudget` of this package, or httpware's own."""
 
     def deposit(self) -> None:
         """Counts one request."""
 
     def try_withdraw(self) -> bool:
-        """Takes one retry, if there is one."""
+        """Takes one retry if one is available; returns whether it did."""
         ...
 
 
@@ -78,12 +78,12 @@ class _Run(ChainRun):
         self.retry_after: float | None = None
 
     def start(self, attempt: int, us: int) -> Any:
-        """Sends the request; the retry that was paid for has begun."""
+        """Sends the request. The retry withdrawn from the budget has begun, so it is no longer refundable."""
         self.paid = None
         return super().start(attempt, us)
 
     def judge(self, ok: bool, value: Any) -> int:
-        """An answer is what was asked for; of failures, only those that httpware retries are retried."""
+        """Returns the outcome by httpware's rules: a returned response is always a success."""
         if ok:
             return 0
         if not isinstance(value, Exception):
@@ -101,7 +101,7 @@ class _Run(ChainRun):
         return pack_outcome(KINDS["throttled" if status == 429 else "transient"], _RETRY, self.retry_after)
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
-        """Tells the engine; a retry that it allows is paid for before anybody waits."""
+        """Reports the attempt; withdraws a retry that the engine allows from the budget before the wait."""
         step = super().report(attempt, ok, value)
         if ok or is_done(step):
             return step
@@ -117,14 +117,14 @@ class _Run(ChainRun):
         return step
 
     def abandon(self) -> None:
-        """The caller gave up; a retry that it had paid for and not begun is given back."""
+        """Cancels the call; refunds a retry that was withdrawn from the budget but not begun."""
         if self.call and self.paid is not None and isinstance(self.door.budget, RetryBudget):
             self.door.budget._give_back(self.paid)
             self.paid = None
         super().abandon()
 
     def note(self, verdict: str, note: str | None) -> str | None:
-        """Httpware's note of a verdict, and its event; the engine's own words where httpware has none."""
+        """Returns httpware's note of a verdict and emits its event; else returns the engine's note."""
         error = self.held[lane_of(self.attempts)][1]
         if verdict == "attempts":
             note = f"httpware: gave up after {self.attempts} attempts"
@@ -178,7 +178,7 @@ class _Run(ChainRun):
 
 
 class _Retry:
-    """What both colours share."""
+    """Common base of the sync and the async retry."""
 
     def __init__(
         self,
@@ -211,9 +211,9 @@ class _Retry:
         if self._clock is not None:
             engine = Engine(clock=self._clock, logs=False)
         base = min(base_delay, max_delay)
-        # No state hangs on it, so that middlewares of the same settings are one policy.
+        # The policy keeps no state, so middlewares with the same settings can share it.
         name = f"httpware.retry(max_attempts={max_attempts}, base_delay={base!r}, max_delay={max_delay!r})"
-        UNLOGGED.add(name)  # this door writes httpware's own lines
+        UNLOGGED.add(name)  # this layer logs httpware's own lines instead
         self._policy = Policy(
             name,
             retry={
@@ -221,7 +221,7 @@ class _Retry:
                 "backoff": {"base": base, "max": max_delay, "multiplier": 2, "jitter": "full"},
                 "retry_after": "exact",
                 "max_retry_after": max_delay,
-                # The only budget is this door's, as in httpware: a second one would refuse what that allows.
+                # The only budget is that of this layer, as in httpware; a second one could refuse more.
                 "budget": {"kind": "none"},
             },
             engine=default_engine() if engine is None else engine,
@@ -239,22 +239,23 @@ class _Retry:
 
 
 class Retry(_Retry):
-    """Repeats failed requests: a middleware for `httpware.Client`.
+    """Retries failed requests: a middleware for `httpware.Client`.
 
-    What is repeated: an attempt that raised a `StatusError` of one of `retry_status_codes`, a `NetworkError`
-    or a `TimeoutError` (of httpware; of httpx and httpx2 what these stand for), with one of `retry_methods`,
-    while attempts and budget last. When they do not, the last exception is raised as it was, with a note.
+    Retries a request with one of `retry_methods` whose attempt raised a `StatusError` with one of
+    `retry_status_codes`, a `NetworkError` or a `TimeoutError` (of httpware, or the corresponding exceptions
+    of httpx and httpx2), while attempts and budget last. Then the last exception is raised, with a note.
 
     Args:
-        max_attempts: Attempts in all, the first one counts; 1 to 255, 1 switches retries off.
-        base_delay: Seconds before the first retry at most; doubled each time, drawn from 0 up (full jitter).
-        max_delay: Seconds before any retry at most; a server that asks for a longer wait ends the call.
-        retry_status_codes: Statuses that are repeated.
-        retry_methods: Methods that are repeated; POST only if it is listed.
-        respect_retry_after: Wait what the server's Retry-After says, instead of the backoff.
-        budget: What allows or refuses retries; one of its own by default. Share one among clients.
-        engine: The engine that decides; the process's own by default. A test gives one with a fake clock.
-        _sleep: Called for each wait with its seconds, in the place of the engine's own waiting.
+        max_attempts: Attempts including the first; 1 to 255, 1 switches retries off.
+        base_delay: Maximum delay before the first retry, in seconds; doubled each time (full jitter).
+        max_delay: Maximum delay before any retry, in seconds; a longer Retry-After ends the call.
+        retry_status_codes: Statuses to retry.
+        retry_methods: Methods to retry; POST only if it is listed.
+        respect_retry_after: Whether the server's Retry-After replaces the backoff.
+        budget: The budget that allows or refuses retries; a new one by default. Clients can share one.
+        engine: The engine that decides; the default engine of the process if left out. Tests pass one with a
+            fake clock.
+        _sleep: Called with the seconds of each wait, in place of the engine's own waiting.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -292,28 +293,29 @@ class Retry(_Retry):
         )
 
     def __call__(self, request: Any, next: Next) -> Any:  # noqa: A002 - httpware's name
-        """Sends a request, and repeats it while that is allowed.
+        """Sends a request, and retries it while that is allowed.
 
         Raises:
             RetryBudgetExhaustedError: If a retry was due and the budget refused it.
-            Exception: The last attempt's own, the same object, with a note that says why we stopped.
+            Exception: The last attempt's own, the same object, with a note that says why there was no retry.
         """
         return drive(*self._begin(PLAIN, request, next))
 
 
 class AsyncRetry(_Retry):
-    """Repeats failed requests: a middleware for `httpware.AsyncClient`. As `Retry`, awaited.
+    """Retries failed requests, like `Retry`: a middleware for `httpware.AsyncClient`.
 
     Args:
-        max_attempts: Attempts in all, the first one counts; 1 to 255, 1 switches retries off.
-        base_delay: Seconds before the first retry at most; doubled each time, drawn from 0 up (full jitter).
-        max_delay: Seconds before any retry at most; a server that asks for a longer wait ends the call.
-        retry_status_codes: Statuses that are repeated.
-        retry_methods: Methods that are repeated; POST only if it is listed.
-        respect_retry_after: Wait what the server's Retry-After says, instead of the backoff.
-        budget: What allows or refuses retries; one of its own by default. Share one among clients.
-        engine: The engine that decides; the process's own by default. A test gives one with a fake clock.
-        _sleep: Awaited for each wait with its seconds, in the place of the engine's own waiting.
+        max_attempts: Attempts including the first; 1 to 255, 1 switches retries off.
+        base_delay: Maximum delay before the first retry, in seconds; doubled each time (full jitter).
+        max_delay: Maximum delay before any retry, in seconds; a longer Retry-After ends the call.
+        retry_status_codes: Statuses to retry.
+        retry_methods: Methods to retry; POST only if it is listed.
+        respect_retry_after: Whether the server's Retry-After replaces the backoff.
+        budget: The budget that allows or refuses retries; a new one by default. Clients can share one.
+        engine: The engine that decides; the default engine of the process if left out. Tests pass one with a
+            fake clock.
+        _sleep: Called with the seconds of each wait and awaited, in place of the engine's own waiting.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -354,12 +356,12 @@ class AsyncRetry(_Retry):
         )
 
     async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
-        """Sends a request, and repeats it while that is allowed.
+        """Sends a request, and retries it while that is allowed.
 
         Raises:
             RetryBudgetExhaustedError: If a retry was due and the budget refused it.
-            asyncio.CancelledError: If the caller was cancelled; a retry not yet begun is given back.
-            Exception: The last attempt's own, the same object, with a note that says why we stopped.
+            asyncio.CancelledError: If the caller was cancelled; a retry not yet begun is refunded.
+            Exception: The last attempt's own, the same object, with a note that says why there was no retry.
         """
         run, step = self._begin(PLAIN, request, next)
         if self._clock is not None and self._sleep is not None:
@@ -372,7 +374,7 @@ class AsyncRetry(_Retry):
 async def _drive_asleep(
     run: _Run, step: int, clock: FedClock, sleep: Callable[[float], Awaitable[None]]
 ) -> Any:
-    """The shell for a caller who sleeps himself: his `sleep` stands for every wait."""
+    """Carries out a call with the caller's own `sleep` for every wait."""
     try:
         while not is_done(step):
             if not is_attempt(step):
@@ -399,13 +401,13 @@ async def _drive_asleep(
 
 
 def response_of(error: BaseException) -> Any:
-    """The response that an exception is about, or None."""
+    """Returns the response of an exception, or None."""
     response = getattr(error, "response", None)
     return response if isinstance(getattr(response, "status_code", None), int) else None
 
 
 def is_transport(error: BaseException) -> bool:
-    """Did the network fail, or a timeout of the client run out? Told by the libraries that are imported."""
+    """Returns whether the error is a network error or a timeout of one of the imported client libraries."""
     httpware = sys.modules.get("httpware")
     if httpware is not None and isinstance(error, (httpware.NetworkError, httpware.TimeoutError)):
         return True
@@ -419,14 +421,14 @@ def is_transport(error: BaseException) -> bool:
 
 
 def is_exhausted(error: BaseException | None) -> bool:
-    """Is it the refusal of a retry budget, ours or httpware's?"""
+    """Returns whether the error is the refusal of a retry budget, ours or httpware's."""
     httpware = sys.modules.get("httpware")
     theirs = () if httpware is None else (httpware.RetryBudgetExhaustedError,)
     return isinstance(error, (RetryBudgetExhaustedError, *theirs))
 
 
 def _is_streaming(request: Any) -> bool:
-    """Can its body be sent once only? httpware's client marks it; without one the body itself tells."""
+    """Returns whether the body can be sent only once: by the mark of httpware's client, else by its type."""
     if (getattr(request, "extensions", None) or {}).get(_MARK):
         return True
     stream = getattr(request, "stream", None)
@@ -434,7 +436,7 @@ def _is_streaming(request: Any) -> bool:
     in_memory = getattr(library, "ByteStream", None)
     if stream is None or in_memory is None or isinstance(stream, in_memory):
         return False
-    return type(stream).__name__ != "MultipartStream"  # it makes itself anew
+    return type(stream).__name__ != "MultipartStream"  # it can be iterated again
 
 
 def _statuses(given: Collection[int]) -> frozenset[int]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._retry import AsyncNext
 
 _SLACK: Final = 1_000
-"""Microseconds by which the engine may have begun a call before its run takes the time."""
+"""Maximum time in microseconds between the begin of a call and the reading of the clock in its run."""
 
 
 class _Run(ChainRun):
@@ -32,7 +32,7 @@ class _Run(ChainRun):
         self.due = self.engine.native.now() + int(door.timeout * 1e6) - _SLACK
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
-        """Only the end of the door's own time is httpware's error; an earlier deadline around it is not."""
+        """Returns httpware's error for the end of the own time only, not for an earlier outer deadline."""
         if verdict != "deadline" or self.engine.native.now() < self.due:
             return super().refuse(verdict, retry_in)
         seconds = self.door.timeout
@@ -41,13 +41,13 @@ class _Run(ChainRun):
 
 
 class AsyncTimeout:
-    """Bounds the time of everything inside it, retries and their waits included; asynchronous only.
+    """Limits the time of everything inside it, retries and their waits included; for async clients only.
 
-    A timeout of something inside, whosever it is, is passed on as it is.
+    Any timeout error from inside is raised unchanged.
 
     Args:
         timeout: Seconds; above 0.
-        engine: An engine for its state; one of its own by default. A test gives one with a fake clock.
+        engine: The engine that keeps its state; a new one by default. Tests pass one with a fake clock.
 
     Raises:
         ValueError: If `timeout` is out of range.
@@ -68,11 +68,11 @@ class AsyncTimeout:
         self._start = Start(self._policy, nested=False)
 
     async def __call__(self, request: Any, next: AsyncNext) -> Any:  # noqa: A002 - httpware's name
-        """Sends a request on, for so long.
+        """Sends a request within the time limit.
 
         Raises:
-            OverallTimeoutError: If the time ran out; `httpware.TimeoutError` too, where that is imported.
-            Exception: What sending it raised, as it was.
+            OverallTimeoutError: If the time ran out; also an `httpware.TimeoutError`, if that is imported.
+            Exception: The exception of the next middleware, unchanged.
         """
         from tidegate._call.tasks import drive as drive_async
 

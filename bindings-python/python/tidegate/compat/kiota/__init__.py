@@ -1,13 +1,14 @@
-"""A door for people who come from kiota's, and Microsoft Graph's, retry handler.
+"""Compatibility layer for the retry handler of kiota and Microsoft Graph.
 
     client = httpx.AsyncClient(transport=AsyncRetryTransport(options=RetryHandlerOption(max_retries=5)))
 
-Answers of 429, 503 and 504 are repeated, whatever the method, where the body can be sent again: after what
-the server says in Retry-After, else after `delay`·n². Repeats carry `Retry-Attempt: n`. New requests to a
-path that is waiting wait too. The caller gets the last answer; exceptions are passed on, and not repeated.
+Requests with a response of 429, 503 or 504 are retried, with any method, if the body can be sent again. The
+wait is the server's Retry-After, else `delay`·n². Repeats carry `Retry-Attempt: n`. New requests to a path
+wait while another request to it waits. The caller gets the last response. Exceptions are raised without
+retries.
 
-`RetryTransport` and `AsyncRetryTransport` are transports of httpx and httpx2; `RetryHandler` takes the place
-of kiota's own in its pipeline. A request may bring an option of its own, ours or kiota's, as kiota has it:
+`RetryTransport` and `AsyncRetryTransport` are transports of httpx and httpx2; `RetryHandler` replaces kiota's
+own in its pipeline. A request can have its own option, ours or kiota's, in kiota's notation:
 
     extensions={"kiota_request_options": {"RetryHandlerOption": RetryHandlerOption(max_retries=0)}}
 """

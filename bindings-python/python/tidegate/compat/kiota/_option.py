@@ -1,4 +1,4 @@
-"""What a client, or one of its requests, says about its retries."""
+"""The retry option of a client, or of one of its requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     ShouldRetry: TypeAlias = "bool | Callable[[int, Any, Any], bool]"
 
 OPTIONS: Final = "kiota_request_options"
-"""The extension of a request in which kiota keeps its options, by their keys."""
+"""The request extension in which kiota keeps options by their keys."""
 
 
 class Settings(NamedTuple):
-    """What of an option the engine goes by."""
+    """The parts of an option that the engine uses: seconds, number of retries, seconds."""
 
     delay: float
     retries: int
@@ -26,17 +26,17 @@ class Settings(NamedTuple):
 
 
 class RetryHandlerOption:
-    """How often a request is repeated, and how long that may take.
+    """The number of retries, their delay, and their time limit.
 
-    The wait before retry n is `delay`·n², up to 180 s, where the server does not name one in Retry-After.
+    The wait before retry n is `delay`·n², up to 180 s, unless the server sends a Retry-After.
 
     Args:
         delay: The wait before the first retry: seconds, 0 to 180.
-        max_retries: Repeats, the first attempt aside: 0 to 10.
-        should_retry: Whether to repeat at all; or a callable that is asked before each repeat with its number
-            (from 1), the request and the answer (429, 503 or 504), and says whether to go on.
-        retries_time_limit: Seconds (or a `timedelta`) that attempts and waits may take: the answer is
-            returned at once where the time taken and the next wait come to more. 0 is no limit.
+        max_retries: Retries after the first attempt: 0 to 10.
+        should_retry: Whether to retry at all; or a callable for each retry that takes its number (from 1),
+            the request and the response (429, 503 or 504), and returns whether to retry.
+        retries_time_limit: Time limit of attempts and waits together: seconds or a `timedelta`. If the next
+            wait would exceed it, the response is returned at once. 0 is no limit.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -69,7 +69,7 @@ class RetryHandlerOption:
 
     @property
     def max_delay(self) -> float:
-        """The wait before the first retry, in seconds: the `delay`, under the name that kiota has for it."""
+        """The wait before the first retry, in seconds: `delay` under kiota's name."""
         return self._delay
 
     @max_delay.setter
@@ -78,7 +78,7 @@ class RetryHandlerOption:
 
     @property
     def max_retry(self) -> int:
-        """Repeats, the first attempt aside."""
+        """Retries after the first attempt."""
         return self._retries
 
     @max_retry.setter
@@ -87,7 +87,7 @@ class RetryHandlerOption:
 
     @property
     def should_retry(self) -> ShouldRetry:
-        """Whether to repeat, or who says so."""
+        """Whether to retry, or the callable that decides."""
         return self._should_retry
 
     @should_retry.setter
@@ -98,7 +98,7 @@ class RetryHandlerOption:
 
     @property
     def retries_time_limit(self) -> Span:
-        """Seconds that attempts and waits may take; 0 is no limit."""
+        """Time limit of attempts and waits together, seconds or a `timedelta`; 0 is no limit."""
         return self._time_limit
 
     @retries_time_limit.setter
@@ -110,7 +110,7 @@ class RetryHandlerOption:
 
     @staticmethod
     def get_key() -> str:
-        """The key of this option among those of a request."""
+        """Returns the key of this option among those of a request."""
         return RetryHandlerOption.RETRY_HANDLER_OPTION_KEY
 
     def __repr__(self) -> str:
@@ -121,7 +121,7 @@ class RetryHandlerOption:
 
 
 def _within(key: str, value: Any, most: float, kinds: tuple[type, ...]) -> Any:
-    known: Any = value  # what `isinstance` proves is less than we know
+    known: Any = value  # keeps the type that `isinstance` would narrow
     if isinstance(value, bool) or not isinstance(value, kinds) or known != known:
         kind = "a whole number" if kinds == (int,) else "a number of seconds"
         raise ValueError(f"{key} = {value!r}: must be {kind}")
@@ -133,7 +133,7 @@ def _within(key: str, value: Any, most: float, kinds: tuple[type, ...]) -> Any:
 
 
 def settings_of(option: Any) -> Settings:
-    """What an option says: one of ours, or of kiota's own."""
+    """Returns the settings of an option, ours or kiota's own."""
     limit = to_us(getattr(option, "retries_time_limit", RetryHandlerOption.DEFAULT_RETRIES_TIME_LIMIT))
     retries = 0 if option.should_retry is False else option.max_retry
     return Settings(float(option.max_delay), retries, limit / 1e6)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
 
 _ASKED: Final = "tidegate.kiota"
-"""The extension that says, of a request and of its answer, by which option it is repeated."""
+"""The extension of a request and of its response that contains the option for its retries."""
 _PIPELINE: Final = "tidegate.kiota.transport"
 _NO_LIMIT: Final = 365 * 86_400.0
-"""The longest span there is, in seconds: the preset's own limit cannot be taken out."""
+"""The longest span, in seconds. It stands for no limit, since the preset's limit cannot be removed."""
 _MOST_SETTINGS: Final = 256
-"""Settings that one client may go by: each is a policy, with state of its own."""
+"""Maximum number of different settings of a client; each is a policy with its own state."""
 
 
 def _opinion(answer: Any) -> Outcome | None:
-    """What of an answer the statuses do not tell: exceptions are not repeated, and the user may say no."""
+    """Classifies what the statuses leave open: no retries of exceptions, and the user's `should_retry`."""
     if isinstance(answer, Exception):
         return Outcome("permanent")
     option, request = answer.extensions.pop(_ASKED, (None, None))
@@ -43,7 +43,7 @@ def _opinion(answer: Any) -> Outcome | None:
 
 
 def _warn_about(should_retry: object, error: Exception) -> None:
-    """Tells of a callable that has failed, and breaks no request over it."""
+    """Warns about a callable that raised, without breaking the request."""
     try:
         warnings.warn(
             f"tidegate: should_retry={should_retry!r} failed, and the request is repeated as if it were not"
@@ -52,7 +52,7 @@ def _warn_about(should_retry: object, error: Exception) -> None:
             stacklevel=2,
         )
     except RuntimeWarning:
-        pass  # nor where somebody has turned warnings into errors
+        pass  # the same if warnings are turned into errors
 
 
 RETRIED: Final = frozenset({429, 503, 504})
@@ -60,7 +60,7 @@ RETRIED: Final = frozenset({429, 503, 504})
 
 
 class Policies:
-    """The policies of a client: one for each of the settings that its requests ask for."""
+    """The policies of a client: one for each settings in use."""
 
     def __init__(self, options: Any, name: str, queue: bool, engine: Engine | None) -> None:
         self.option = RetryHandlerOption() if options is None else options
@@ -71,7 +71,7 @@ class Policies:
         self.of(self.option)
 
     def of(self, option: Any) -> Policy:
-        """The policy for an option."""
+        """Returns the policy for an option."""
         settings = settings_of(option)
         policy = self._made.get(settings)
         if policy is None:
@@ -101,7 +101,7 @@ class Policies:
         )
 
     def sent(self, request: Any) -> Any:
-        """The request with its policy: a copy, as a request is its caller's."""
+        """Returns a copy of the request with its policy; the caller's request is not changed."""
         own = request.extensions.get(OPTIONS)
         option = own.get(RetryHandlerOption.get_key(), self.option) if own else self.option
         said = request.extensions.get("tidegate") or {}
@@ -116,14 +116,14 @@ class Policies:
 
 
 def _module_of(transport: Any) -> ModuleType:
-    """Whose transport this is: httpx's or httpx2's."""
+    """Returns the module of a transport: httpx or httpx2."""
     module = module_of(transport)
-    assert module is not None  # noqa: S101 - `__new__` has made it one of theirs
+    assert module is not None  # noqa: S101 - `__new__` has made it a transport of one of them
     return module
 
 
 class _Watched:
-    """Sends, and lets each answer say by which option it was asked for."""
+    """The inner transport, which adds the request and its option to each response."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
@@ -164,14 +164,14 @@ class RetryTransport(Transport):
 
     Args:
         inner: The transport that sends; `HTTPTransport()` if left out.
-        options: How requests are repeated that say nothing else; `RetryHandlerOption()` if left out.
-        module: `httpx` or `httpx2`, where it is not told by `inner` or by what has been imported.
-        queue: Whether new requests to a path wait while one of them waits for the server.
-        name: What its policies are called. Clients of one name and engine share their state.
-        engine: What keeps their state; the process's own if left out.
+        options: The option of requests without their own; `RetryHandlerOption()` if left out.
+        module: `httpx` or `httpx2`, if neither `inner` nor the imported modules decide which is meant.
+        queue: Whether new requests to a path wait while another request to it waits for the server.
+        name: Name of its policies. Clients with the same name and engine share their state.
+        engine: The engine that keeps their state; the default engine of the process if left out.
 
     Raises:
-        TypeError: If it cannot be told which of httpx and httpx2 is meant.
+        TypeError: If it is ambiguous whether httpx or httpx2 is meant.
     """
 
     def __new__(cls, inner: Any = None, options: Any = None, **how: Any) -> Any:
@@ -194,25 +194,25 @@ class RetryTransport(Transport):
         super().__init__(watched, self._policies.of(self._policies.option), module=module)
 
     def handle_request(self, request: Any) -> Any:
-        """Sends a request, and repeats it as its option says."""
+        """Sends a request, and retries it according to its option."""
         return super().handle_request(self._policies.sent(request))
 
 
 class AsyncRetryTransport(AsyncTransport):
     """The retry handler as a transport for `httpx.AsyncClient` and `httpx2.AsyncClient`.
 
-    Nothing blocks the event loop while a request waits.
+    Waiting requests do not block the event loop.
 
     Args:
         inner: The transport that sends; `AsyncHTTPTransport()` if left out.
-        options: How requests are repeated that say nothing else; `RetryHandlerOption()` if left out.
-        module: `httpx` or `httpx2`, where it is not told by `inner` or by what has been imported.
-        queue: Whether new requests to a path wait while one of them waits for the server.
-        name: What its policies are called. Clients of one name and engine share their state.
-        engine: What keeps their state; the process's own if left out.
+        options: The option of requests without their own; `RetryHandlerOption()` if left out.
+        module: `httpx` or `httpx2`, if neither `inner` nor the imported modules decide which is meant.
+        queue: Whether new requests to a path wait while another request to it waits for the server.
+        name: Name of its policies. Clients with the same name and engine share their state.
+        engine: The engine that keeps their state; the default engine of the process if left out.
 
     Raises:
-        TypeError: If it cannot be told which of httpx and httpx2 is meant.
+        TypeError: If it is ambiguous whether httpx or httpx2 is meant.
     """
 
     def __new__(cls, inner: Any = None, options: Any = None, **how: Any) -> Any:
@@ -235,12 +235,12 @@ class AsyncRetryTransport(AsyncTransport):
         super().__init__(watched, self._policies.of(self._policies.option), module=module)
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Sends a request, and repeats it as its option says."""
+        """Sends a request, and retries it according to its option."""
         return await super().handle_async_request(self._policies.sent(request))
 
 
 class _Rest:
-    """What comes after the handler in a pipeline, as a transport: the next middleware, or the network."""
+    """The rest of the pipeline after the handler, as a transport: the next middleware, or the network."""
 
     def __init__(self, handler: RetryHandler) -> None:
         self._handler = handler
@@ -254,17 +254,17 @@ class _Rest:
 
 
 class RetryHandler:
-    """The retry handler as a middleware of kiota's pipeline, in the place of its own.
+    """The retry handler as a middleware of kiota's pipeline, in place of kiota's own.
 
     Args:
-        options: How requests are repeated that say nothing else; `RetryHandlerOption()` if left out.
-        queue: Whether new requests to a path wait while one of them waits for the server.
-        name: What its policies are called. Handlers of one name and engine share their state.
-        engine: What keeps their state; the process's own if left out.
+        options: The option of requests without their own; `RetryHandlerOption()` if left out.
+        queue: Whether new requests to a path wait while another request to it waits for the server.
+        name: Name of its policies. Handlers with the same name and engine share their state.
+        engine: The engine that keeps their state; the default engine of the process if left out.
 
     Attributes:
         next: The middleware after this one; the pipeline sets it.
-        parent_span: Kept for kiota; this handler makes no spans of its own.
+        parent_span: Set by kiota, but not used; this handler makes no spans.
 
     Example:
         ```python
@@ -291,7 +291,7 @@ class RetryHandler:
         self._transport: AsyncRetryTransport | None = None
 
     async def send(self, request: Any, transport: Any) -> Any:
-        """Sends a request through the rest of the pipeline, and repeats it as its option says."""
+        """Sends a request through the rest of the pipeline, and retries it according to its option."""
         door = self._transport
         if door is None:
             module = sys.modules[type(request).__module__.partition(".")[0]]

@@ -1,4 +1,4 @@
-"""A door for people who come from Smithy clients: retry strategies and tokens, as its design has them.
+"""Compatibility layer for Smithy clients: retry strategies and tokens of the Smithy retry design.
 
     strategy = StandardRetryStrategy(max_attempts=3)
     token = strategy.acquire_initial_retry_token(token_scope="orders")
@@ -12,11 +12,11 @@
         strategy.record_success(token=token)
         return answer
 
-The classes here are those of the design, whose methods answer at once. `tidegate.compat.smithy.aio` has the
-same classes with `async` methods, as the clients of smithy-python await them.
+The classes here are those of the design, with synchronous methods. `tidegate.compat.smithy.aio` has the same
+classes with `async` methods, which the clients of smithy-python expect.
 
-What an exception says about itself decides: `is_retry_safe`, `retry_after`, `is_throttling_error`, and
-`is_timeout_error` where it has one. An exception that does not say that it is safe is not retried.
+Attributes of the exception decide about a retry: `is_retry_safe`, `retry_after`, `is_throttling_error`, and
+the optional `is_timeout_error`. An exception is retried only if it declares that it is safe.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ __all__ = [
 
 
 class SimpleRetryStrategy(Simple):
-    """Retries what is safe to retry, up to a number of attempts; nothing bounds the load that this adds.
+    """Retries safe errors up to a number of attempts, without a limit of the load that this adds.
 
     Args:
-        backoff_strategy: What computes the delays; `ExponentialRetryBackoffStrategy()` by default.
-        max_attempts: Attempts in all, the first one counts; 0 to 255, by default 5. 0 and 1 never retry.
+        backoff_strategy: Computes the delays; `ExponentialRetryBackoffStrategy()` by default.
+        max_attempts: Attempts including the first; 0 to 255, by default 5. 0 and 1 never retry.
 
     Raises:
         ValueError: If `max_attempts` is out of range.
@@ -100,36 +100,36 @@ class SimpleRetryStrategy(Simple):
     """
 
     def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> SimpleRetryToken:
-        """The token of a call's first attempt; there is no wait. Scopes make no difference here."""
+        """Returns the token of a call's first attempt, without a wait. The scope has no effect here."""
         token: SimpleRetryToken = self._acquire(token_scope)
         return token
 
     def refresh_retry_token_for_retry(
         self, *, token_to_renew: RetryToken, error: Exception
     ) -> SimpleRetryToken:
-        """The token of the next attempt, for that of one that has failed.
+        """Returns the token of the next attempt, in exchange for that of the failed attempt.
 
         Raises:
-            RetryError: From `error`: it is not safe to retry, or attempts are used up.
-            TypeError: If the token is none of this strategy's.
+            RetryError: From `error`, if it is not safe to retry or attempts are used up.
+            TypeError: If the token is not one of this strategy.
         """
         token: SimpleRetryToken = self._refresh(token_to_renew, error)
         return token
 
     def record_success(self, *, token: RetryToken) -> None:
-        """Does nothing: there is nothing to give back."""
+        """Does nothing, since there is no quota."""
 
 
 class StandardRetryStrategy(Standard):
-    """Retries what is safe to retry, up to a number of attempts and as long as the quota of its scope lasts.
+    """Retries safe errors up to a number of attempts, while the quota of the call's scope lasts.
 
-    The wait before a retry is the backoff strategy's, and never less than the error's `retry_after`.
+    The wait before a retry is that of the backoff strategy, but at least the error's `retry_after`.
 
     Args:
-        backoff_strategy: What computes the delays; 0.05 s, doubled up to 20 s, full jitter by default.
-        throttling_backoff_strategy: The same after a throttling error; from 1 s on by default.
-        max_attempts: Attempts in all, the first one counts; 0 to 255, by default 3. 0 and 1 never retry.
-        retry_quota: What bounds the retries of all calls; 500 tokens in each scope by default.
+        backoff_strategy: Computes the delays; 0.05 s, doubled up to 20 s, full jitter by default.
+        throttling_backoff_strategy: Computes the delays after throttling errors; starts at 1 s by default.
+        max_attempts: Attempts including the first; 0 to 255, by default 3. 0 and 1 never retry.
+        retry_quota: Limits the retries of all calls; 500 tokens in each scope by default.
 
     Raises:
         ValueError: If `max_attempts` is out of range.
@@ -147,33 +147,34 @@ class StandardRetryStrategy(Standard):
     """
 
     def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> StandardRetryToken:
-        """The token of a call's first attempt; there is no wait. Each scope has a quota of its own."""
+        """Returns the token of a call's first attempt, without a wait. Each scope has its own quota."""
         token: StandardRetryToken = self._acquire(token_scope)
         return token
 
     def refresh_retry_token_for_retry(
         self, *, token_to_renew: RetryToken, error: Exception
     ) -> StandardRetryToken:
-        """The token of the next attempt, for that of one that has failed.
+        """Returns the token of the next attempt, in exchange for that of the failed attempt.
 
         Raises:
-            RetryError: From `error`: it is not safe to retry, attempts are used up, or the quota is; then
-                `retry_after` is the wait that there would have been.
-            TypeError: If the token is none of this strategy's.
+            RetryError: From `error`, if it is not safe to retry, or if attempts or quota are used up. Without
+                quota, `retry_after` is the delay that the retry would have had.
+            TypeError: If the token is not one of this strategy.
         """
         token: StandardRetryToken = self._refresh(token_to_renew, error)
         return token
 
     def record_success(self, *, token: RetryToken) -> None:
-        """Gives back to the scope's quota what the call's last retry has cost, or 1."""
+        """Returns the cost of the call's last retry to the scope's quota, or 1 without retries."""
         self._success(token)
 
 
 class AdaptiveRetryStrategy(Adaptive):
-    """A standard strategy that also slows all attempts down after throttling errors.
+    """A standard strategy that also limits the rate of all attempts after throttling errors.
 
-    Nothing is slowed down before the first one. Then `acquire_…` and `refresh_…` wait, in this thread, until
-    the rate allows a send; the rate grows back while there is no throttling error (`parts.CubicRate`).
+    There is no limit before the first throttling error. After it, `acquire_…` and `refresh_…` block this
+    thread until the rate allows a send. The rate grows back while no throttling error occurs
+    (`parts.CubicRate`).
 
     Args:
         backoff_strategy: As in `StandardRetryStrategy`.
@@ -181,7 +182,7 @@ class AdaptiveRetryStrategy(Adaptive):
         max_attempts: As in `StandardRetryStrategy`.
         retry_quota: As in `StandardRetryStrategy`.
         _now: The clock, in seconds; for tests.
-        _sleep: What waits; for tests.
+        _sleep: Waits for a number of seconds; for tests.
 
     Raises:
         ValueError: If `max_attempts` is out of range.
@@ -192,10 +193,10 @@ class AdaptiveRetryStrategy(Adaptive):
         self._sleep = _sleep
 
     def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> StandardRetryToken:
-        """The token of a call's first attempt, once the rate allows a send.
+        """Returns the token of a call's first attempt, once the rate allows a send.
 
         Raises:
-            RetryError: If that would take more than 30 seconds.
+            RetryError: If that wait would exceed 30 seconds.
         """
         self._send()
         token: StandardRetryToken = self._acquire(token_scope)
@@ -204,11 +205,11 @@ class AdaptiveRetryStrategy(Adaptive):
     def refresh_retry_token_for_retry(
         self, *, token_to_renew: RetryToken, error: Exception
     ) -> StandardRetryToken:
-        """The token of the next attempt, for that of one that has failed, once the rate allows a send.
+        """Returns the token of the next attempt, once the rate allows a send.
 
         Raises:
-            RetryError: As from a standard strategy, or because a send would take more than 30 seconds.
-            TypeError: If the token is none of this strategy's.
+            RetryError: As in a standard strategy, or if the wait for a send would exceed 30 seconds.
+            TypeError: If the token is not one of this strategy.
         """
         self._answered(info_of(error).is_throttling_error)
         token: StandardRetryToken = self._refresh(token_to_renew, error)
@@ -216,7 +217,7 @@ class AdaptiveRetryStrategy(Adaptive):
         return token
 
     def record_success(self, *, token: RetryToken) -> None:
-        """Lets the rate grow, and gives back to the quota as a standard strategy does."""
+        """Lets the rate grow, and returns tokens to the quota as a standard strategy does."""
         self._answered(False)
         self._success(token)
 
@@ -227,7 +228,7 @@ class AdaptiveRetryStrategy(Adaptive):
 
 
 class RetryStrategyResolver(Resolver):
-    """Makes a strategy from options; the same one for the same options, so that they share its quota."""
+    """Makes a strategy from options. Equal options get the same strategy, and so share its quota."""
 
     kinds = MappingProxyType(
         {
@@ -245,16 +246,17 @@ class RetryStrategyResolver(Resolver):
         retry_mode: RetryMode | None = None,
         max_attempts: int | None = None,
     ) -> RetryStrategy:
-        """The strategy that is meant.
+        """Returns the strategy for the given arguments.
 
         Args:
-            retry_strategy: A strategy, which is answered as it is, or options for one.
-            retry_mode: The mode where `retry_strategy` is left out; `standard` by default.
-            max_attempts: Attempts in all where `retry_strategy` is left out; the mode's default if None.
+            retry_strategy: A strategy, which is returned unchanged, or options for one.
+            retry_mode: The mode if `retry_strategy` is left out; `standard` by default.
+            max_attempts: Attempts including the first, if `retry_strategy` is left out; the mode's default if
+                None.
 
         Raises:
-            ValueError: If the mode is none, or `max_attempts` is out of range.
-            TypeError: If `retry_strategy` is something else.
+            ValueError: If the mode is unknown, or `max_attempts` is out of range.
+            TypeError: If `retry_strategy` is neither a strategy nor options.
         """
         strategy: RetryStrategy = self._resolve(retry_strategy, retry_mode, max_attempts)
         return strategy

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 _KEYS: Final = {"base": "backoff_scale_value", "max": "max_backoff"}
 _MOST: Final = 255
-"""The last retry that the engine tells from the one before; long before it every delay is `max_backoff`."""
+"""Highest retry number that the engine distinguishes; long before it, every delay is `max_backoff`."""
 
 
 class ExponentialBackoffJitterType(Enum):
-    """How `ExponentialRetryBackoffStrategy` spreads a delay d = min(max_backoff, scale·2^(n−1))."""
+    """Jitter of `ExponentialRetryBackoffStrategy` for a delay d = min(max_backoff, scale·2^(n−1))."""
 
     DEFAULT = 1
-    """Equal jitter: half of d, and as much again by chance."""
+    """Equal jitter: half of d, plus a random part of the other half."""
     NONE = 2
-    """d itself."""
+    """Exactly d."""
     FULL = 3
-    """Anything between 0 and d."""
+    """Random between 0 and d."""
     DECORRELATED = 4
-    """Between the scale and three times the delay before, at most `max_backoff`."""
+    """Random between the scale and three times the previous delay, at most `max_backoff`."""
 
 
 _JITTERS: Final[dict[ExponentialBackoffJitterType, Literal["equal", "none", "full", "decorrelated"]]] = {
@@ -42,16 +42,16 @@ _JITTERS: Final[dict[ExponentialBackoffJitterType, Literal["equal", "none", "ful
 class ExponentialRetryBackoffStrategy:
     """Exponential backoff with jitter.
 
-    Stateless, whatever the jitter: a decorrelated delay follows draws of its own, never those of another
-    request. There is no retry so late that it overflows.
+    Stateless with any jitter: a decorrelated delay is computed from its own random draws, independent of
+    other requests. High retry numbers do not overflow.
 
     Args:
         backoff_scale_value: The delay before the first retry, without jitter: seconds, 0 to 365 days.
         max_backoff: The longest delay: seconds, 0 to 365 days.
-        jitter_type: How delays are spread.
-        random: Draws numbers between 0 and 1, in the place of the engine's own randomness.
-        seed: All the randomness there is where `random` is left out, 64 bits; drawn from the operating
-            system where it is left out too.
+        jitter_type: Kind of random variation of the delays.
+        random: Returns numbers between 0 and 1, in place of the engine's own random generator.
+        seed: Seed of the engine's random generator, 64 bits, used if `random` is left out; drawn from the
+            operating system if left out too.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -80,7 +80,7 @@ class ExponentialRetryBackoffStrategy:
         self._random = random
         self._jitter = jitter_type
         jitter = _JITTERS[jitter_type]
-        above = _above(backoff_scale_value, max_backoff)  # no mistake here: every delay is the cap
+        above = _above(backoff_scale_value, max_backoff)  # allowed here: every delay is then the cap
         try:
             most = backoff_scale_value if above else max_backoff
             self._backoff = Backoff(base=backoff_scale_value, max=most, jitter=jitter, seed=seed)
@@ -94,10 +94,10 @@ class ExponentialRetryBackoffStrategy:
         self._max = self._backoff.ceiling(_MOST)
 
     def compute_next_backoff_delay(self, retry_attempt: int) -> float:
-        """Seconds to wait before a retry: 0 before the first attempt, which is number 0.
+        """Returns the seconds to wait before a retry; 0 before the first attempt, which is number 0.
 
         Raises:
-            ValueError: If `retry_attempt` is no whole number of 0 or more.
+            ValueError: If `retry_attempt` is not a whole number of 0 or more.
         """
         if not is_count(retry_attempt):
             raise ValueError(f"retry_attempt = {retry_attempt!r}: must be a whole number of 0 or more")
@@ -109,7 +109,7 @@ class ExponentialRetryBackoffStrategy:
         return self._drawn(n, self._random)
 
     def _drawn(self, n: int, random: Callable[[], float]) -> float:
-        """The same with draws from outside."""
+        """Returns the delay computed with the user's random numbers."""
         if self._jitter is ExponentialBackoffJitterType.DECORRELATED:
             delay = self._scale
             for _ in range(n):
@@ -128,5 +128,5 @@ def _above(scale: float, most: float) -> bool:
 
 
 def is_count(value: object) -> bool:
-    """Is this a whole number of 0 or more?"""
+    """Returns whether the value is a whole number of 0 or more."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -1,22 +1,22 @@
-"""The protocols of the Smithy retry design, and the errors that speak them."""
+"""The protocols of the Smithy retry design, and errors that implement them."""
 
 from __future__ import annotations
 
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 Fault: TypeAlias = "Literal['client', 'server'] | None"
-"""Whose fault an error is; None where there is not enough information to tell."""
+"""The side that caused an error; None if unknown."""
 
 
 @runtime_checkable
 class ErrorRetryInfo(Protocol):
-    """What an exception may say about itself. It need not inherit from this.
+    """Information for retries that an exception can have. The exception need not inherit from this class.
 
     Attributes:
-        is_retry_safe: Whether a retry is allowed. True does not mean that there will be one; None means that
-            there is not enough information.
+        is_retry_safe: Whether a retry is allowed. True does not mean that there will be one; None means
+            unknown.
         retry_after: Seconds that should pass before a retry. A strategy may wait longer.
-        is_throttling_error: Whether the other side asked for less load.
+        is_throttling_error: Whether the server requested less load.
     """
 
     @property
@@ -29,17 +29,17 @@ class ErrorRetryInfo(Protocol):
 
 @runtime_checkable
 class HasFault(Protocol):
-    """An exception that says whose fault it is. It need not inherit from this."""
+    """An exception with a fault. It need not inherit from this class."""
 
     @property
     def fault(self) -> Fault: ...
 
 
 class RetryBackoffStrategy(Protocol):
-    """Computes delays. Stateless: the number of the retry is all that it goes by."""
+    """Computes delays. Stateless: a delay depends only on the number of the retry."""
 
     def compute_next_backoff_delay(self, retry_attempt: int) -> float:
-        """Seconds to wait before a retry.
+        """Returns the seconds to wait before a retry.
 
         Args:
             retry_attempt: 0 is the first attempt, 1 the first retry, and so on.
@@ -48,10 +48,10 @@ class RetryBackoffStrategy(Protocol):
 
 
 class RetryToken(Protocol):
-    """What a strategy hands out for the next attempt.
+    """Permission of a strategy for the next attempt.
 
     Attributes:
-        retry_count: Attempts so far, the first one aside.
+        retry_count: Number of retries so far.
         retry_delay: Seconds to wait before the attempt.
     """
 
@@ -63,11 +63,11 @@ class RetryToken(Protocol):
 
 @runtime_checkable
 class RetryStrategy(Protocol):
-    """Decides whether there is another attempt, and hands out tokens for it.
+    """Decides about further attempts, and issues tokens for them.
 
     Attributes:
-        backoff_strategy: What computes the delays of its tokens.
-        max_attempts: Attempts in all; the first one counts.
+        backoff_strategy: Computes the delays of its tokens.
+        max_attempts: Attempts including the first.
     """
 
     @property
@@ -76,10 +76,10 @@ class RetryStrategy(Protocol):
     def max_attempts(self) -> int: ...
 
     def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> RetryToken:
-        """The token of a call's first attempt.
+        """Returns the token of a call's first attempt.
 
         Args:
-            token_scope: Any string; tokens of different scopes have nothing to do with each other.
+            token_scope: Any string; tokens of different scopes are independent.
 
         Raises:
             RetryError: If the strategy has no tokens left.
@@ -87,11 +87,11 @@ class RetryStrategy(Protocol):
         ...
 
     def refresh_retry_token_for_retry(self, *, token_to_renew: RetryToken, error: Exception) -> RetryToken:
-        """The token of the next attempt, for that of one that has failed.
+        """Returns the token of the next attempt, in exchange for that of the failed attempt.
 
         Args:
-            token_to_renew: The token of the attempt that has failed.
-            error: How it failed.
+            token_to_renew: The token of the failed attempt.
+            error: The error of that attempt.
 
         Raises:
             RetryError: If there is no further attempt.
@@ -99,19 +99,19 @@ class RetryStrategy(Protocol):
         ...
 
     def record_success(self, *, token: RetryToken) -> None:
-        """Gives a token back, after its attempt has succeeded."""
+        """Reports that the attempt of a token has succeeded."""
         ...
 
 
 class SmithyError(Exception):
-    """Base of the errors of this door."""
+    """Base class of the errors of this package."""
 
 
 class RetryError(SmithyError):
-    """There is no further attempt; the failure that asked for one is its `__cause__`.
+    """There is no further attempt; the failure of the last one is its `__cause__`.
 
     Attributes:
-        retry_after: Where the quota refused: the seconds that the wait would have had. Else None.
+        retry_after: If the quota refused: the delay in seconds that the retry would have had. Else None.
     """
 
     def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
@@ -123,14 +123,14 @@ class RetryError(SmithyError):
 
 
 class CallError(SmithyError):
-    """A failed call that says what a strategy wants to know: an `ErrorRetryInfo` with a fault.
+    """A failed call with the information that strategies need: an `ErrorRetryInfo` with a fault.
 
     Args:
-        message: What happened.
-        fault: Whose fault it is.
-        is_retry_safe: Whether a retry is allowed; None where that is not known.
+        message: Description of the failure.
+        fault: The side that caused it.
+        is_retry_safe: Whether a retry is allowed; None if unknown.
         retry_after: Seconds that should pass before a retry.
-        is_throttling_error: Whether the other side asked for less load.
+        is_throttling_error: Whether the server requested less load.
         is_timeout_error: Whether our own timeout ended it.
 
     Example:

@@ -1,4 +1,4 @@
-"""What both colours of a strategy share: every decision is the engine's, by way of `tidegate.parts`."""
+"""Common base of the sync and the async strategies. The engine decides, through `tidegate.parts`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RetryMode: TypeAlias = Literal["standard", "simple", "adaptive"]
 
 _MOST: Final = 255
 _NO_WAIT: Final = parts.Backoff(base=0, max=0, jitter="none", seed=0)
-"""The delays are the backoff strategy's, which may be the user's own."""
+"""No delays from the engine: the backoff strategy computes them, which may be the user's own."""
 PATIENCE: Final = 30.0
-"""Seconds that an adaptive strategy waits for a send at most."""
+"""Maximum wait of an adaptive strategy for a send, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class SimpleRetryToken:
     """A token of `SimpleRetryStrategy`.
 
     Attributes:
-        retry_count: Attempts so far, the first one aside.
+        retry_count: Number of retries so far.
         retry_delay: Seconds to wait before the attempt.
     """
 
@@ -41,7 +41,7 @@ class SimpleRetryToken:
 
     @property
     def attempt_count(self) -> int:
-        """Attempts in all, with the one that this token is for."""
+        """Number of attempts, including that of this token."""
         return self.retry_count + 1
 
 
@@ -50,7 +50,7 @@ class StandardRetryToken(SimpleRetryToken):
     """A token of `StandardRetryStrategy` and `AdaptiveRetryStrategy`.
 
     Attributes:
-        retry_count: Attempts so far, the first one aside.
+        retry_count: Number of retries so far.
         retry_delay: Seconds to wait before the attempt.
     """
 
@@ -58,13 +58,13 @@ class StandardRetryToken(SimpleRetryToken):
 
 
 class StandardRetryQuota:
-    """What bounds the retries of all the calls of a scope: each costs, a success gives back.
+    """Limit of the retries of all calls of a scope: a retry takes tokens, a success returns some.
 
-    A retry costs 14, or 5 after a throttling error. A success gives back what the call's last retry has cost,
-    or 1 where there was none. One quota may serve several strategies.
+    A retry costs 14 tokens, or 5 after a throttling error. A success returns the cost of the call's last
+    retry, or 1 without retries. Several strategies can share a quota.
 
     Args:
-        initial_capacity: The tokens of each scope when it is full; 0 to 1e9, 0 for no retries.
+        initial_capacity: Capacity of each scope in tokens; 0 to 1e9, 0 for no retries.
 
     Raises:
         ValueError: If `initial_capacity` is out of range.
@@ -81,7 +81,7 @@ class StandardRetryQuota:
             )
         self._initial = initial_capacity
         quota = parts.RetryQuota(
-            capacity=max(initial_capacity, 1),  # which is less than any retry costs
+            capacity=max(initial_capacity, 1),  # 1 is less than the cost of any retry
             cost=self.RETRY_COST,
             timeout_cost=self.RETRY_COST,
             throttled_cost=self.THROTTLING_RETRY_COST,
@@ -94,17 +94,17 @@ class StandardRetryQuota:
         return self.available_in(None)
 
     def available_in(self, token_scope: str | None) -> int:
-        """Tokens left in a scope."""
+        """Returns the tokens left in a scope."""
         return min(self._ledger.available(token_scope=token_scope or "") or 0, self._initial)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RetryStrategyOptions:
-    """How a strategy is to be made.
+    """Settings of a strategy.
 
     Args:
         retry_mode: `standard` (default), `simple` or `adaptive`.
-        max_attempts: Attempts in all; the mode's own default if None.
+        max_attempts: Attempts including the first; the mode's own default if None.
     """
 
     retry_mode: RetryMode = "standard"
@@ -129,7 +129,7 @@ class Deciding:
 
     @property
     def max_attempts(self) -> int:
-        """Attempts in all; the first one counts. 0 and 1 never retry."""
+        """Attempts including the first. 0 and 1 never retry."""
         return self._max_attempts
 
     def _acquire(self, scope: str | None) -> Any:
@@ -142,7 +142,7 @@ class Deciding:
         return self.token(retry_count=call.retry_count, retry_delay=delay, _call=call)
 
     def _decide(self, token: RetryToken, error: Exception) -> tuple[parts.RetryToken, float, parts.ErrorInfo]:
-        """Attempts and safety, and the wait: at least what the other side asked for."""
+        """Checks attempts and safety; returns the token and the delay, at least the error's `retry_after`."""
         call = self._own(token)._call
         info = info_of(error)
         try:
@@ -169,7 +169,7 @@ class Deciding:
         return token
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Itself: what it bounds is bounded for all copies of a configuration."""
+        """Returns itself, so that all copies of a configuration share its limits."""
         return self
 
 
@@ -241,7 +241,7 @@ class Adaptive(Standard):
         self._rate.on_response(throttled, self._now())
 
     def _wait(self, until: float) -> float:
-        """Seconds to wait before asking again; 0 where a send was granted."""
+        """Returns the seconds to wait before the next request for a send; 0 if the send was granted."""
         now = self._now()
         wait = self._rate.acquire(now)
         if wait and now + wait > until:
@@ -281,7 +281,7 @@ class Resolver:
 
 
 def info_of(error: Exception) -> parts.ErrorInfo:
-    """What an error says about itself; whatever it says amiss, or not at all, is unknown."""
+    """Returns the retry information of an error; invalid or missing values count as unknown."""
     after = said(error, "retry_after")
     if isinstance(after, timedelta):
         after = after.total_seconds()
@@ -297,7 +297,7 @@ def info_of(error: Exception) -> parts.ErrorInfo:
 
 
 def said(error: Exception, name: str) -> Any:
-    """An attribute of an error, None where it has none or cannot say."""
+    """Returns an attribute of an error; None if it is absent or raises."""
     try:
         return getattr(error, name, None)
     except Exception:

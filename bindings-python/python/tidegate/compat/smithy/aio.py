@@ -1,4 +1,4 @@
-"""The strategies of `tidegate.compat.smithy` with `async` methods: smithy-python's clients await them."""
+"""The strategies of `tidegate.compat.smithy` with `async` methods, which smithy-python's clients expect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 @runtime_checkable
 class RetryStrategy(Protocol):
-    """As `tidegate.compat.smithy.RetryStrategy`, with methods to await."""
+    """Same as `tidegate.compat.smithy.RetryStrategy`, with async methods."""
 
     @property
     def backoff_strategy(self) -> RetryBackoffStrategy: ...  # noqa: D102
@@ -42,56 +42,56 @@ class RetryStrategy(Protocol):
     def max_attempts(self) -> int: ...  # noqa: D102
 
     async def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> RetryToken:
-        """The token of a call's first attempt."""
+        """Returns the token of a call's first attempt."""
         ...
 
     async def refresh_retry_token_for_retry(
         self, *, token_to_renew: RetryToken, error: Exception
     ) -> RetryToken:
-        """The token of the next attempt, for that of one that has failed."""
+        """Returns the token of the next attempt, in exchange for that of the failed attempt."""
         ...
 
     async def record_success(self, *, token: RetryToken) -> None:
-        """Gives a token back, after its attempt has succeeded."""
+        """Reports that the attempt of a token has succeeded."""
         ...
 
 
 class SimpleRetryStrategy(Simple):
-    """As `tidegate.compat.smithy.SimpleRetryStrategy`, with methods to await."""
+    """Same as `tidegate.compat.smithy.SimpleRetryStrategy`, with async methods."""
 
     async def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> SimpleRetryToken:
-        """The token of a call's first attempt; there is no wait."""
+        """Returns the token of a call's first attempt, without a wait."""
         token: SimpleRetryToken = self._acquire(token_scope)
         return token
 
     async def refresh_retry_token_for_retry(
         self, *, token_to_renew: RetryToken, error: Exception
     ) -> SimpleRetryToken:
-        """The token of the next attempt, or `RetryError`."""
+        """Returns the token of the next attempt, or raises `RetryError`."""
         token: SimpleRetryToken = self._refresh(token_to_renew, error)
         return token
 
     async def record_success(self, *, token: RetryToken) -> None:
-        """Does nothing: there is nothing to give back."""
+        """Does nothing, since there is no quota."""
 
 
 class StandardRetryStrategy(Standard):
-    """As `tidegate.compat.smithy.StandardRetryStrategy`, with methods to await."""
+    """Same as `tidegate.compat.smithy.StandardRetryStrategy`, with async methods."""
 
     async def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> StandardRetryToken:
-        """The token of a call's first attempt; there is no wait."""
+        """Returns the token of a call's first attempt, without a wait."""
         token: StandardRetryToken = self._acquire(token_scope)
         return token
 
     async def refresh_retry_token_for_retry(
         self, *, token_to_renew: RetryToken, error: Exception
     ) -> StandardRetryToken:
-        """The token of the next attempt, or `RetryError`."""
+        """Returns the token of the next attempt, or raises `RetryError`."""
         token: StandardRetryToken = self._refresh(token_to_renew, error)
         return token
 
     async def record_success(self, *, token: RetryToken) -> None:
-        """Gives back to the scope's quota what the call's last retry has cost, or 1."""
+        """Returns the cost of the call's last retry to the scope's quota, or 1 without retries."""
         self._success(token)
 
 
@@ -102,14 +102,14 @@ async def _sleep(seconds: float) -> None:
 
 
 class AdaptiveRetryStrategy(Adaptive):
-    """As `tidegate.compat.smithy.AdaptiveRetryStrategy`; only the task that asks waits for a send."""
+    """Same as `tidegate.compat.smithy.AdaptiveRetryStrategy`, but only the calling task waits for a send."""
 
     def __init__(self, *, _sleep: Callable[[float], Awaitable[object]] = _sleep, **standard: Any) -> None:
         super().__init__(**standard)
         self._sleep = _sleep
 
     async def acquire_initial_retry_token(self, *, token_scope: str | None = None) -> StandardRetryToken:
-        """The token of a call's first attempt, once the rate allows a send."""
+        """Returns the token of a call's first attempt, once the rate allows a send."""
         await self._send()
         token: StandardRetryToken = self._acquire(token_scope)
         return token
@@ -117,14 +117,14 @@ class AdaptiveRetryStrategy(Adaptive):
     async def refresh_retry_token_for_retry(
         self, *, token_to_renew: RetryToken, error: Exception
     ) -> StandardRetryToken:
-        """The token of the next attempt once the rate allows a send, or `RetryError`."""
+        """Returns the token of the next attempt once the rate allows a send, or raises `RetryError`."""
         self._answered(info_of(error).is_throttling_error)
         token: StandardRetryToken = self._refresh(token_to_renew, error)
         await self._send()
         return token
 
     async def record_success(self, *, token: RetryToken) -> None:
-        """Lets the rate grow, and gives back to the quota as a standard strategy does."""
+        """Lets the rate grow, and returns tokens to the quota as a standard strategy does."""
         self._answered(False)
         self._success(token)
 
@@ -135,7 +135,7 @@ class AdaptiveRetryStrategy(Adaptive):
 
 
 class RetryStrategyResolver(Resolver):
-    """As `tidegate.compat.smithy.RetryStrategyResolver`; its strategies are those of this module."""
+    """Same as `tidegate.compat.smithy.RetryStrategyResolver`, for the strategies of this module."""
 
     kinds = MappingProxyType(
         {
@@ -153,6 +153,6 @@ class RetryStrategyResolver(Resolver):
         retry_mode: RetryMode | None = None,
         max_attempts: int | None = None,
     ) -> RetryStrategy:
-        """The strategy that is meant."""
+        """Returns the strategy for the given arguments."""
         strategy: RetryStrategy = self._resolve(retry_strategy, retry_mode, max_attempts)
         return strategy
