@@ -1,7 +1,7 @@
-//! What follows a failed attempt, as long as that is another attempt at once. Conversions and nothing else: the exception's
-//! type becomes a kind, the engine says what follows, and whatever is not "make this one, now" is the Python half's.
+//! Continues after a failed attempt if the next attempt starts at once. Conversions only: this module maps the exception's
+//! type to an outcome and reports it to the engine. The Python half handles every reply but an immediate attempt.
 //!
-//! Which kind a type has is decided in `tidegate._call.outcomes`, once for each type; here its answers are kept.
+//! `tidegate._call.outcomes` decides about the outcome of a type, once per type; this module caches the results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -43,9 +43,9 @@ pub fn failed<'py>(
         return Ok(After::Unjudged);
     }
     if left_with(failure) {
-        return Ok(After::Unjudged); // an inner call has judged it
+        return Ok(After::Unjudged); // an inner call has left its outcome with the exception
     }
-    // A metaclass that cannot be hashed leaves the judgement to the Python half.
+    // A type that cannot be hashed, because of its metaclass, is judged by the Python half.
     let Ok(Some(outcome)) = outcome(&failure.get_type()) else { return Ok(After::Unjudged) };
     let engine = settings.engine();
     let (step, woken, now) = engine.on_at(py, call, Event::Finished { attempt, outcome });
@@ -56,7 +56,7 @@ pub fn failed<'py>(
     }
     Ok(match step.action {
         Action::Attempt { attempt, hedge: false } if step.stop == 0 => After::Attempt(attempt, step, now),
-        // What says so has no note.
+        // This verdict adds no note to an exception of a known type, so it is raised directly.
         Action::Done { verdict: Verdict::NotRetryable, result: Some(_), .. } if settings.ends_bare() => {
             settings.mark(failure, call)?;
             After::Raise
@@ -101,7 +101,7 @@ fn outcome(kind: &Bound<'_, PyType>) -> PyResult<Option<Outcome>> {
     static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = kind.py();
     if !kind.is_subclass_of::<PyException>()? {
-        return Ok(None); // the caller gave up
+        return Ok(None); // the caller was cancelled or interrupted
     }
     let known = KNOWN.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
     let word: i64 = if let Some(word) = known.get_item(kind)? {

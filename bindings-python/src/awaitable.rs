@@ -1,12 +1,12 @@
-//! What `Caller.acall` answers: a coroutine in all but name, whose happy path never leaves this file.
+//! The result of `Caller.acall`: an awaitable that behaves like a coroutine, and whose happy path never leaves this file.
 //!
-//! Driven for the first time it begins the call, makes the user's coroutine, and from then on passes on what that yields
-//! and what it is sent. A deadline or an attempt timeout is put on the loop's timer when the user's coroutine first
-//! suspends; one that does not is never seen by it. When it ends well, the call has ended well. For everything else there
-//! is the Python shell: a coroutine too, told what the engine has said, that is driven in the place of the user's.
+//! The first step begins the call and makes the user's coroutine. From then on the awaitable forwards what the coroutine
+//! yields and what is sent to it. When the user's coroutine first suspends, its deadline or attempt timeout is put on the
+//! loop's timer; a coroutine that never suspends needs no timer. If the coroutine succeeds, the call has succeeded. In all
+//! other cases the Python shell takes over: it makes another coroutine from the engine's step, which is driven instead.
 //!
-//! The context variable is set to its `Inside` when the call begins, and stays: a call that has ended is looked through,
-//! so that the way back costs nothing, and tasks made inside it know what they were made in.
+//! The context variable is set to the call's `Inside` when the call begins, and is not reset: readers skip a call that has
+//! ended. So the end of a call costs nothing, and tasks made inside the call know which call they were made in.
 
 mod kind;
 mod slots;
@@ -512,7 +512,7 @@ impl<'py> This<'_, 'py> {
         let py = self.py();
         let inner = match self.call.phase.get() {
             Phase::Done => return Err(reused().into()),
-            // One that nobody has driven raises what is thrown; a coroutine knows in which forms that can come.
+            // An awaitable that has not started raises the thrown exception. A coroutine handles all argument forms.
             Phase::New => {
                 let caller = self.caller()?;
                 self.end();

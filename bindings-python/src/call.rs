@@ -1,7 +1,7 @@
 //! `Caller.call`: the happy path of a call that a thread makes.
 //!
-//! Everything that is not the happy path goes to the Python half: what was said so far is handed over, nothing is decided
-//! twice. Between `begin` and the end no Python code runs but the user's own, so an interrupt cannot lose a call.
+//! Everything else is passed to the Python half together with the engine's last step, so that nothing is decided twice.
+//! Between `begin` and the end only the user's Python code runs, so an interrupt cannot lose a call.
 
 use pyo3::intern;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! Policy documents: text in, named pairs out. Core reads and checks them; here they only change hands.
+//! Policy documents: text in, named pairs out. Core parses and validates them; this module only converts.
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -65,7 +65,7 @@ impl Document {
         let new: Vec<_> = to.core.policies().filter(is_new).map(tidegate::Policy::name).collect();
         let reloaded = state.reload(&self.core, &to.core, now);
         if reloaded.is_ok() {
-            // Those who ask for one take it in; until then nobody holds it.
+            // `take` acquires a policy when a caller first uses it. Until then no owner holds it.
             for id in new.into_iter().filter_map(|name| state.core.policy_named(name)).collect::<Vec<_>>() {
                 state.release(id, true, now);
             }

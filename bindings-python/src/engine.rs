@@ -1,7 +1,7 @@
-//! The core's engine behind one short lock, as the Python half sees it. Converts arguments and results; decides nothing.
+//! Core's engine behind one short lock, for the Python half. Converts arguments and results; makes no decisions.
 //!
-//! Words are those of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied out under
-//! it, Python objects are made after it. Core is pure, so the one thing read here besides the arguments is the clock.
+//! Words have the layout of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied under
+//! it, and Python objects are made after its release. Core does no I/O, so the only other input is the clock.
 
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
@@ -391,7 +391,7 @@ impl Engine {
             if !more {
                 return snapshot::dict(py, pages.finish());
             }
-            py.detach(|| {}); // other threads' calls go on between two pages
+            py.detach(|| {}); // lets calls of other threads run between two pages
         }
     }
 

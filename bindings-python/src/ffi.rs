@@ -1,8 +1,8 @@
-//! Helpers for types and slots written against the interpreter's C API: calls, pending exceptions, types, objects. Nothing
-//! here knows of engines.
+//! Helpers for types and slots written against the interpreter's C API: calls, pending exceptions, types, objects. They
+//! are independent of engines.
 //!
-//! Reference counts: `Bound` counts down at once. `PyErr` and `Py` do so only while `PyO3` knows that it is attached, which
-//! it does not inside a raw slot; so whoever may drop one works inside `Python::attach`.
+//! Reference counts: dropping a `Bound` decrements at once. Dropping a `PyErr` or `Py` does so only while `PyO3` knows that
+//! the thread is attached, which is not so inside a raw slot. Code there that may drop one must run in `Python::attach`.
 
 mod args;
 

@@ -1,5 +1,5 @@
-//! The fleet's border: a store is attached, commands go out, replies come in. Conversions and nothing else; what is said to
-//! the store, and what its answers mean, core knows alone.
+//! Interface of the fleet: attaches a store, hands out commands, takes in replies. Conversions only: core alone defines the
+//! commands and interprets the replies.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

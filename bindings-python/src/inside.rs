@@ -1,7 +1,7 @@
-//! What tells code inside an awaited call of it: the value of the context variable while the call goes on, and after.
+//! Scope of an awaited call: the value of the context variable for code inside the call, also after the call has ended.
 //!
-//! Not the awaitable itself, which would live for as long as a context that it was driven in. Tasks and threads that were
-//! started inside a call keep its value, and ask it when they make calls of their own.
+//! It is a separate object, since a context keeps its values alive, and would keep the awaitable alive too. Tasks and
+//! threads that were started inside a call inherit the value, and read it when they make calls of their own.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -74,7 +74,7 @@ pub fn live<'py>(said: &Bound<'py, PyAny>, kind: &Py<PyType>) -> Option<Bound<'p
     }
 }
 
-// The slots. The interpreter calls them attached, with live objects of our type in the first place.
+// The slots. The interpreter calls them attached, with a live object of our type as the first argument.
 
 unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
     // SAFETY: as of a slot.

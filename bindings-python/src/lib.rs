@@ -1,12 +1,12 @@
-//! Native half of the Python package. It converts arguments and results, and decides nothing. Modules, lowest layer first:
+//! Native half of the Python package. It converts arguments and results, and makes no decisions. Modules, lowest first:
 //!
 //! - `ffi`, `lock`, `pairs`: the interpreter's C API, the lock, settings;
 //! - `unread`, `inside`, `scope`: a call's context, and the responses that have not been judged;
 //! - `listeners`, `state`, `testing`, `engine`: core's engine behind its lock;
-//! - `document`, `fleet`, `snapshot`, `telemetry`, `parts`: documents, the store, snapshots, records and metrics, lone parts;
+//! - `document`, `fleet`, `snapshot`, `telemetry`, `parts`: documents, the store, snapshots, records and metrics, parts;
 //! - `runner`, `again`, `call`, `awaitable`, `method`: the happy path of a call, for threads and for event loops.
 //!
-//! Modules never use each other in a circle: `tidegate-house` measures it.
+//! There are no cyclic dependencies between modules: `tidegate-house` checks that.
 
 #![deny(unsafe_code)]
 #![allow(clippy::inline_always)] // the wheel is built for size, all but the way of a call that works

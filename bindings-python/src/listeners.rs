@@ -1,7 +1,8 @@
 //! Subscriptions to an engine's records, and the records that hooks have not received yet.
 //!
-//! The step that makes records takes them from core under the lock, and keeps them for its own thread. That thread passes
-//! them to the hooks after the step, before it waits. Metrics count at once, so a call without failures runs no Python.
+//! A step that produces records takes them from core under the lock, and stores them for its thread. The thread delivers
+//! them to the hooks after the step, before it waits. Metrics are updated natively, so a call without failures runs no
+//! Python code for them.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering};

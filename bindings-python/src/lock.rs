@@ -1,8 +1,8 @@
 //! The one short lock around an engine.
 //!
-//! Under a global interpreter lock whoever is attached is alone, so that one is the engine's lock too: no Python code runs
-//! while a guard lives, and nothing lets go of the interpreter. What is left is a flag that would tell if it did. Two
-//! atomic exchanges for each crossing would be a tenth of a call. A free-threaded interpreter gets a mutex.
+//! With a global interpreter lock only one thread is attached at a time, so that lock also protects the engine: while a
+//! guard lives, no Python code runs and the interpreter is not released. A flag detects violations. Two atomic exchanges
+//! per crossing would cost a tenth of a call. On a free-threaded interpreter the lock is a mutex.
 
 #[cfg(Py_GIL_DISABLED)]
 mod kind {
@@ -37,8 +37,8 @@ mod kind {
         value: UnsafeCell<T>,
     }
 
-    // SAFETY: both fields are touched by `lock` and by its guard only. `lock` wants the interpreter, of which only one
-    // thread at a time is a part, and the guard cannot leave the thread nor the part of it that is attached.
+    // SAFETY: only `lock` and its guard access the fields. `lock` requires an attached thread, of which there is one at a
+    // time. The guard cannot leave its thread, nor outlive the time for which that thread is attached.
     unsafe impl<T: Send> Sync for Lock<T> {}
 
     /// The value, for as long as this lives. It holds on to the interpreter.

@@ -1,8 +1,8 @@
 //! `Caller.call` and `Caller.acall` as method descriptors with a vectorcall.
 //!
-//! A method of `PyO3` with `**kwargs` makes a tuple and a dict for each call, and a Python function a frame; a vectorcall
-//! makes neither. So the two methods are objects of a type of their own: method descriptors, with the attributes of the
-//! Python function that documents them, so that `help`, `inspect` and `iscoroutinefunction` see what they would have seen.
+//! A `PyO3` method with `**kwargs` makes a tuple and a dict for each call, and a Python function makes a frame; a
+//! vectorcall makes neither. So the two methods are objects of our own type: method descriptors with the attributes of the
+//! Python function that documents them. `help`, `inspect` and `iscoroutinefunction` see them like that function.
 
 use std::ffi::c_void;
 use std::ptr;

@@ -1,4 +1,4 @@
-//! Settings as pairs of a key and a value, which core checks, and its complaints as exceptions.
+//! Conversion of settings to pairs of key and value, which core validates, and of its mistakes to exceptions.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -1,7 +1,7 @@
-//! Core's parts on their own, for `tidegate.parts`: conversions and nothing else, as in `lib.rs`.
+//! Core's single parts, for `tidegate.parts`: conversions only.
 //!
-//! Settings come as the pairs of a policy and are checked by core as those of a policy, so that no range and no default
-//! stands here. Times are seconds on a clock of the user's, whose origin does not matter.
+//! Settings arrive as the pairs of a policy, and core validates them like those of a policy, so that ranges and defaults
+//! are not repeated here. Times are seconds on a clock of the user with any origin.
 
 pub mod breaker;
 pub mod budgets;
@@ -67,7 +67,7 @@ fn whole(policy: &Policy, key: &str) -> u32 {
 
 /// The settings of a part, out of the pairs of a policy that has nothing else.
 fn settings<S>(pairs: &Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> PyResult<S> {
-    // Other pairs than this part's are a mistake of the Python half.
+    // The Python half must pass only pairs of this part.
     let missing = || PyValueError::new_err("these are not the settings of this part");
     of(&checked("part", pairs)?).ok_or_else(missing)
 }

@@ -1,5 +1,5 @@
-//! What a caller's happy path needs to know, and the crossings it makes. No logic here: what begins well and ends
-//! well stays native, and everything else is handed to the Python half, which is told what the engine has said.
+//! Settings of a caller for the happy path, and the calls between the native and the Python half. No logic here: a call
+//! that succeeds at its first attempt stays native; all others are passed to the Python half with the engine's step.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

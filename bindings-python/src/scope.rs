@@ -1,11 +1,11 @@
-//! What runs around a call: the context variable of the shells, and the calls of this thread that need none.
+//! Scopes around a call: the context variable of the shells, and the frames of native calls on this thread.
 //!
-//! A call that a thread makes is a `Frame` while its function runs. Setting a context variable costs as much as
-//! everything else of a call together, so nothing is set: whoever begins a call, or enters a deadline, asks
-//! [`around`], and only then does a frame become the tuple that the shells keep in the variable.
+//! A call made by a thread is a `Frame` while its function runs. Setting a context variable would cost as much as the rest
+//! of the call, so native calls set none. Code that begins a call or enters a deadline calls [`around`], which converts
+//! the frame to the tuple that the shells store in the variable.
 //!
-//! A frame counts where the variable still has the value that it had when the call began. So a context of its own
-//! (a task of an older loop with a deadline, say) is not mistaken for the inside of a call on the same thread.
+//! A frame is valid only while the variable has the same value as at the begin of the call. So code in another context
+//! (for example a task with a deadline) does not count as running inside a call on the same thread.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -161,7 +161,7 @@ fn frame_scope<'py>(py: Python<'py>, said: &Bound<'py, PyAny>) -> PyResult<Optio
         Some((_, _, _, Some(told))) => return Ok(Some(told)),
         Some((call, owner, outer, None)) => (call, owner, outer),
     };
-    // Nothing is borrowed here: making a tuple can run a finalizer, and that can make calls.
+    // `FRAMES` must not be borrowed here: making a tuple can run a finalizer, which can make calls.
     let made = (owner, call, py.None(), ffi::or_none(py, outer)).into_pyobject(py)?.into_any();
     let told = made.clone().unbind();
     let unused = FRAMES.with_borrow_mut(|frames| {

@@ -1,4 +1,4 @@
-//! The data behind an engine's lock: core's engine, and the wakes, commands and records that its host has not fetched yet.
+//! The data behind an engine's lock: core's engine, and the wake-ups, commands and records that are not yet fetched.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

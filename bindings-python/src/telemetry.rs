@@ -1,5 +1,5 @@
-//! What an engine tells: records for hooks, metrics, the journal, explanations, saved state. Conversions and nothing
-//! else; what is told is decided in core.
+//! An engine's output: records for hooks, metrics, the journal, explanations, saved state. Conversions only; core
+//! decides about the contents.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub fn hush(engine: &Engine, py: Python<'_>) -> PyResult<bool> {
     };
     let modules = scope::globals(py).map_err(|raised| raised.take(py))?.modules.bind(py);
     if !all_quiet || modules.contains(intern!(py, "structlog"))? {
-        return Ok(false); // structlog may be set up to write everything: the log itself knows
+        return Ok(false); // structlog may be configured to log everything, so the logging hook must decide
     }
     if modules.contains(intern!(py, "logging"))? {
         let logger = LOGGER.get_or_try_init(py, || {
@@ -47,7 +47,7 @@ pub fn hush(engine: &Engine, py: Python<'_>) -> PyResult<bool> {
         match asked {
             Ok(false) => {}
             Ok(true) => return Ok(false),
-            // What goes wrong here goes wrong again in the log, which says so. An interrupt is the program's.
+            // The logging hook will raise the same error, which is then logged. An interrupt must reach the program.
             Err(error) if error.is_instance_of::<PyException>(py) => return Ok(false),
             Err(interrupt) => return Err(interrupt),
         }
@@ -185,7 +185,7 @@ impl Inspector {
             let State { core, listeners, .. } = state;
             listeners.meter.as_mut().is_some_and(|meter| meter.read_page(core, &mut pages, now))
         }) {
-            py.detach(|| {}); // other threads' calls go on between two pages
+            py.detach(|| {}); // lets calls of other threads run between two pages
         }
         let series = pages.finish();
         let list = PyList::empty(py);
@@ -254,7 +254,7 @@ impl Inspector {
     fn save(&self, py: Python<'_>) -> String {
         let mut pages = SavePages::default();
         while self.with(py, |state, now| state.core.save_page(&mut pages, now)) {
-            py.detach(|| {}); // other threads' calls go on between two pages
+            py.detach(|| {}); // lets calls of other threads run between two pages
         }
         pages.finish()
     }

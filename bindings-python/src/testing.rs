@@ -1,5 +1,5 @@
-//! What tests ask of an engine: that it stays out of the way, or tries so often and never waits. A policy of core is
-//! changed for another of core's, and back; nothing here decides about a call.
+//! Test modes of an engine: inactive policies, or a fixed number of attempts without waits. They replace core's policies
+//! by other policies of core and back; this module makes no decisions about calls.
 
 use tidegate::{Clash, Document, Flags, Policy, PolicyError, PolicyId, Time, Value};
 

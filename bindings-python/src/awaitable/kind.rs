@@ -1,4 +1,4 @@
-//! The type of awaitables, which is made when it is first needed.
+//! The type of awaitables, made at its first use.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -1,5 +1,5 @@
-//! The slots of awaitables, and their type. The interpreter calls slots attached, with live objects of our type in the
-//! first place.
+//! The slots of awaitables, and their type. The interpreter calls slots attached, with a live object of our type as the
+//! first argument.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
@@ -58,7 +58,7 @@ fn as_method(sent: Result<Sent<'_>, Raised>) -> *mut ffi::PyObject {
         Ok(Sent::Yields(value)) => value.into_ptr(),
         Ok(Sent::Returns(value)) => Python::attach(|_| {
             let py = value.py();
-            // An instance: a tuple or an exception as the value would be taken for arguments.
+            // An instance, since a value that is a tuple or an exception would be taken for constructor arguments.
             let stop = py.get_type::<PyStopIteration>().call1((value,));
             stop.map_or_else(|error| error, PyErr::from_value).restore(py);
             ptr::null_mut()
