@@ -109,7 +109,7 @@ class _Guarded:
         del (
             redirect,
             release_conn,
-        )  # the manager follows; a connection goes back when its answer has been read
+        )  # the manager follows redirects; a connection is released when its response has been read
         given = gathered(tidegate)
         request = _Request(method.upper(), url, body, self.headers if headers is None else headers, self)  # type: ignore[attr-defined]
         how = {

@@ -1,1 +1,1 @@
-"""A call under a policy: how it begins, is carried out and ends, in threads and in event loops."""
+"""Calls under a policy, from begin to end, in threads and in event loops."""

@@ -1,1 +1,1 @@
-"""An engine and what is kept beside it: settings, records, the store, the words of the numeric border."""
+"""Engines: settings, records, the store, and the numeric words of the native interface."""

@@ -115,7 +115,7 @@ def awaits_body(step: int) -> bool:
 
 
 def is_stale_route(step: int) -> bool:
-    """Returns whether the call was refused because its route was evicted; the host must request it anew."""
+    """Returns whether the call was refused because its route was evicted; the host must register it again."""
     return step & 3 == DONE and step >> 12 & 0x3F == STALE_ROUTE
 
 

@@ -1,1 +1,1 @@
-"""What the adapters of HTTP clients share."""
+"""Common code of the adapters for HTTP clients."""

@@ -352,7 +352,7 @@ class HedgeStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class FallbackStrategy:
-    """Says that a call may bring a fallback; where it stands makes no difference."""
+    """Allows calls to pass a fallback. Its position among the strategies has no effect."""
 
 
 Strategy: TypeAlias = (

@@ -22,7 +22,7 @@ _ASKED: Final = "tidegate.kiota"
 """The extension of a request and of its response that contains the option for its retries."""
 _PIPELINE: Final = "tidegate.kiota.transport"
 _NO_LIMIT: Final = 365 * 86_400.0
-"""The longest span, in seconds. It stands for no limit, since the preset's limit cannot be removed."""
+"""The longest span, in seconds, used as "no limit", since the preset's limit cannot be removed."""
 _MOST_SETTINGS: Final = 256
 """Maximum number of different settings of a client; each is a policy with its own state."""
 
