@@ -10,9 +10,9 @@ import { replayAll } from "./folder.mjs";
 
 const [dist, folder] = process.argv.slice(2);
 const from = (file) => import(pathToFileURL(join(resolve(dist), file)));
-const { isFull, load, use } = await from("module.js");
-const { pieces, say, stage } = await from("native.js");
-const { CANCEL, finished, HEADERS, ATTEMPT_UNIT, packOutcome, POLL, TIMER } = await from("wire.js");
+const { isFull, load, use } = await from("engine/module.js");
+const { pieces, say, stage } = await from("engine/native.js");
+const { CANCEL, finished, HEADERS, ATTEMPT_UNIT, packOutcome, POLL, TIMER } = await from("engine/wire.js");
 
 await use(readFileSync(join(resolve(dist), "small.wasm")), "small");
 const native = load();
