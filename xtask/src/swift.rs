@@ -35,7 +35,7 @@ const SWIFT: &str = "Swift";
 const SOURCE: &str = "/src";
 const SCRATCH: &str = "/scratch";
 const TRACES: &str = "/traces";
-/// With the index store: a fresh build uses it to look for XCTest's tests, even if none are to run, and fails without
+/// With the index store: a fresh build uses it to look for tests of `XCTest`, even if none are to run, and fails without
 /// it.
 const TEST: &str = "swift test --disable-xctest --scratch-path /scratch/tests";
 
