@@ -6,6 +6,7 @@
 mod adaptive;
 mod amplification;
 mod bounded;
+mod bounded_fleet;
 mod breaker;
 mod breaker_schedules;
 mod clock;

@@ -15,8 +15,6 @@ import ends
 import evidence
 import hedges
 import rng
-from breaker import Breaker
-from breaker import Settings as BreakerSettings
 from call import (
     AT_ONCE,
     MAX_PARK,
@@ -44,6 +42,8 @@ from rates import RateBucket, Tokens
 from routes import OVERFLOW, Routes
 from throttle import Settings as ThrottleSettings
 from throttle import Throttle
+
+from components import new_breaker, new_rate
 
 LATENCIES = 512
 """The window of the adaptive delay's quantile (8.2)."""
@@ -583,30 +583,3 @@ class Engine:
         step["wakes"] = int(bool(self.woken))
         step["commands"] = 0
         return step
-
-
-def new_rate(permits: int, per: int, burst: int, now: int) -> Tokens:
-    """3.1: "the bucket starts full"."""
-    return Tokens(RateBucket(permits, per, burst, now), burst)
-
-
-def new_breaker(policy: Policy) -> Breaker:
-    """5; a probe's lease is "its attempt timeout and one second", else `break_duration`."""
-    b = policy.breaker
-    assert b is not None
-    lease = b.break_duration if policy.attempt_timeout is None else policy.attempt_timeout + 1_000_000
-    return Breaker(
-        BreakerSettings(
-            failure_ratio=b.failure_ratio,
-            window=b.window,
-            min_throughput=b.min_throughput,
-            window_kind=b.window_kind,
-            consecutive=b.consecutive,
-            break_duration=b.break_duration,
-            break_factor=b.break_factor,
-            max_break_duration=b.max_break_duration,
-            half_open_max_calls=b.half_open_max_calls,
-            successes_to_close=b.successes_to_close,
-            probe_lease=lease,
-        )
-    )
