@@ -8,6 +8,7 @@
 //! The context variable is set to the call's `Inside` when the call begins, and is not reset: readers skip a call that has
 //! ended. So the end of a call costs nothing, and tasks made inside the call know which call they were made in.
 
+mod event_loop;
 mod kind;
 mod slots;
 
@@ -15,10 +16,10 @@ use std::cell::Cell;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pyo3::exceptions::{PyKeyError, PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError};
+use pyo3::exceptions::{PyRuntimeError, PyRuntimeWarning, PyStopIteration, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::PyTuple;
 use pyo3::{ffi, intern};
 use tidegate::{CallId, Step, Time, wire};
 
@@ -30,11 +31,13 @@ use crate::runner::Runner;
 use crate::scope::{self, Globals};
 use crate::unread::Unread;
 
+use event_loop::{forget, in_trio};
+
 pub use kind::{awaitable_type, is_coroutine};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Nobody has driven it yet; no call has begun.
+    /// Not driven yet; no call has begun.
     New,
     /// The user's coroutine is driven.
     User,
@@ -50,9 +53,9 @@ enum Ref {
     Function,
     Args,
     Kwargs,
-    /// The coroutine that is driven.
+    /// The coroutine that the awaitable drives.
     Inner,
-    /// What runs inside is told by it, from the first attempt on.
+    /// Tells code inside which call it runs in, from the first attempt on.
     Inside,
     /// The loop's timers, once the call is among them.
     Timers,
@@ -69,7 +72,7 @@ struct Call {
     phase: Cell<Phase>,
     /// The attempt that the user's coroutine is; 0 before the first.
     attempt: Cell<u8>,
-    /// The call's id while it goes on, else 0.
+    /// The call's id while the call runs, else 0.
     id: Cell<u64>,
     /// When its timer is due, on the engine's clock; 0 without one.
     due: Cell<u64>,
@@ -126,7 +129,7 @@ impl Call {
 }
 
 impl Call {
-    /// Lets go of everything.
+    /// Drops all references.
     fn clear(&self, py: Python<'_>) {
         for reference in &self.refs {
             let old = reference.replace(ptr::null_mut());
@@ -145,7 +148,7 @@ impl<'py> This<'_, 'py> {
         self.call.get(self.py(), which)
     }
 
-    /// The caller that made it: there until it ends.
+    /// The caller that made the awaitable; held until the call ends.
     fn caller(&self) -> Result<Bound<'py, Runner>, Raised> {
         let caller = self.get(Ref::Caller).ok_or_else(ended)?;
         // SAFETY: nothing else is put there.
@@ -160,7 +163,7 @@ impl<'py> This<'_, 'py> {
         CallId::from_word(self.call.id.get())
     }
 
-    /// It is over: all it held is let go of.
+    /// Ends the awaitable and drops all that it held.
     fn end(&self) {
         self.call.phase.set(Phase::Done);
         self.call.id.set(0);
@@ -170,7 +173,7 @@ impl<'py> This<'_, 'py> {
         self.call.clear(self.py());
     }
 
-    /// Drives it by one step.
+    /// Drives the coroutine by one step.
     #[inline(always)]
     fn send(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         match self.call.phase.get() {
@@ -184,7 +187,7 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// Sends a value into the coroutine that is driven.
+    /// Sends a value into the driven coroutine.
     #[inline(always)]
     fn drive(&self, value: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let inner = self.call.refs[Ref::Inner as usize].get();
@@ -198,7 +201,7 @@ impl<'py> This<'_, 'py> {
         Ok(if sent == ffi::PySendResult::PYGEN_RETURN { Sent::Returns(result) } else { Sent::Yields(result) })
     }
 
-    /// Begins the call and makes its first attempt, up to where that suspends for the first time.
+    /// Begins the call and runs its first attempt until that suspends for the first time.
     fn begin(&self, nothing: &Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let globals = scope::globals(py)?;
@@ -233,14 +236,14 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// This attempt comes now; its timer, if there is one, is due then.
+    /// Records the attempt that starts now, and when its timer is due.
     fn expect(&self, attempt: u8, step: Step, now: Time) {
         let due = step.next.map(|next| now.as_micros().saturating_add(next.as_micros()).max(1));
         self.call.due.set(due.unwrap_or(0));
         self.call.attempt.set(attempt);
     }
 
-    /// The shell carries out the call from its first step on.
+    /// Hands the call to the shell, from its first step on.
     #[cold]
     fn start_in_shell(
         &self,
@@ -262,7 +265,7 @@ impl<'py> This<'_, 'py> {
         self.to_shell(shell)
     }
 
-    /// Calls the user's function: a coroutine, whatever kind of awaitable it answers.
+    /// Calls the user's function and returns a coroutine, whatever kind of awaitable the function returns.
     #[inline(always)]
     fn make(&self, globals: &Globals) -> Result<Bound<'py, PyAny>, Raised> {
         let function = self.function()?;
@@ -277,7 +280,7 @@ impl<'py> This<'_, 'py> {
         Ok(Python::attach(|_| awaited(caller))?)
     }
 
-    /// What the user's coroutine did.
+    /// Handles what the user's coroutine yielded, returned or raised.
     #[inline(always)]
     fn user(&self, mut sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
         loop {
@@ -300,7 +303,7 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// Goes on after an attempt that has failed: with the next one if that comes at once, else in the shell.
+    /// Continues after a failed attempt: with the next one if it starts at once, otherwise in the shell.
     #[cold]
     fn failed(&self, raised: Raised) -> Next<'py> {
         let py = self.py();
@@ -320,7 +323,7 @@ impl<'py> This<'_, 'py> {
         })
     }
 
-    /// What follows a failure. A call that was stopped meanwhile is the shell's, and so is one that trio has to stop.
+    /// Reports a failure to the engine. The shell continues a call that was stopped meanwhile, or that trio must be able to stop.
     fn again(&self, failure: &Bound<'py, PyAny>) -> PyResult<After> {
         let py = self.py();
         if let Some(timers) = self.get(Ref::Timers) {
@@ -344,7 +347,7 @@ impl<'py> This<'_, 'py> {
         Ok(after)
     }
 
-    /// Makes an attempt, up to where it suspends for the first time.
+    /// Runs an attempt until it suspends for the first time.
     fn attempt(&self) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let coroutine = scope::globals(py).and_then(|globals| self.make(globals))?;
@@ -352,7 +355,7 @@ impl<'py> This<'_, 'py> {
         self.drive(&py.None().into_bound(py))
     }
 
-    /// Puts the call on the loop's timer, for the task that runs.
+    /// Adds the call to the loop's timer, for the running task.
     fn arm(&self, waits_for: &Bound<'py, PyAny>) -> Result<(), Raised> {
         static ARM: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let py = self.py();
@@ -364,7 +367,7 @@ impl<'py> This<'_, 'py> {
         Ok(())
     }
 
-    /// The user's coroutine has ended well; so has the call, unless it has been stopped meanwhile.
+    /// Ends the call after the user's coroutine has returned, unless the call was stopped meanwhile.
     #[inline(always)]
     fn finish(&self, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
@@ -390,12 +393,12 @@ impl<'py> This<'_, 'py> {
         Ok(Sent::Returns(value))
     }
 
-    /// The user's coroutine has returned a response that the shell has to read and judge.
+    /// Hands the shell a returned response that it must read and judge.
     fn unread(&self, unread: &Unread) -> Result<Sent<'py>, Raised> {
         self.judged(unread.response(self.py()))
     }
 
-    /// The user's coroutine has returned what the shell has to judge.
+    /// Hands the shell a returned value that it must judge.
     #[cold]
     fn judged(&self, answer: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
@@ -410,8 +413,7 @@ impl<'py> This<'_, 'py> {
         self.resume(None, true, answer)
     }
 
-    /// The shell goes on after an attempt that did not end well, or that was stopped; with this step, if the engine has
-    /// said one.
+    /// Lets the shell continue after an attempt that failed or was stopped, with the engine's step if there is one.
     #[cold]
     fn resume(&self, step: Option<Step>, ok: bool, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
@@ -444,7 +446,7 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// What the shell's coroutine did.
+    /// Handles what the shell's coroutine yielded, returned or raised.
     fn shell(&self, sent: Result<Sent<'py>, Raised>) -> Result<Sent<'py>, Raised> {
         match sent {
             Ok(Sent::Returns(value)) => {
@@ -456,7 +458,7 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// Closes what runs, and takes the call off the loop's timer.
+    /// Closes the driven coroutine and removes the call from the loop's timer.
     fn unwind(&self) -> PyResult<()> {
         let py = self.py();
         let closed = match self.get(Ref::Inner) {
@@ -470,8 +472,8 @@ impl<'py> This<'_, 'py> {
         closed.and(dropped)
     }
 
-    /// The end that is none of the call's own: what runs is closed, and the call is cancelled unless it has ended.
-    /// Answers the error that matters most, which is the one given if there is one.
+    /// Ends the awaitable from outside: closes the driven coroutine and cancels the call unless it has ended.
+    /// Returns the given error if there is one, otherwise the error of closing.
     fn cancel(&self, error: Option<PyErr>) -> Option<PyErr> {
         let py = self.py();
         let call = self.id();
@@ -497,7 +499,7 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// The same, on the way out with an error.
+    /// The same, on the way out with an error that was raised.
     #[cold]
     fn give_up(&self, raised: Raised) -> Raised {
         let error = raised.take(self.py());
@@ -507,7 +509,7 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// Throws an exception in.
+    /// Throws an exception into the driven coroutine.
     fn throw(&self, args: &Bound<'py, PyTuple>) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let inner = match self.call.phase.get() {
@@ -534,7 +536,7 @@ impl<'py> This<'_, 'py> {
         }
     }
 
-    /// Closes it, wherever it stands.
+    /// Closes the awaitable in any phase.
     fn close(&self) -> PyResult<()> {
         match self.call.phase.get() {
             Phase::New => self.end(),
@@ -544,7 +546,7 @@ impl<'py> This<'_, 'py> {
         Ok(())
     }
 
-    /// Nobody will drive it any more.
+    /// Cleans up when the awaitable is collected.
     fn finalize(&self) -> PyResult<()> {
         let py = self.py();
         if self.call.phase.get() == Phase::New {
@@ -555,27 +557,6 @@ impl<'py> This<'_, 'py> {
             return PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1);
         }
         self.close()
-    }
-}
-
-/// Is it a task of trio that runs here? What is stopped there stands in a cancel scope, which has to be entered before the
-/// attempt: a call with a timer is the shell's.
-#[inline(always)]
-fn in_trio(py: Python<'_>, globals: &Globals) -> Result<bool, Raised> {
-    static ASK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    if !scope::has_module(py, globals, &globals.seen_for_trio, intern!(py, "trio"))? {
-        return Ok(false);
-    }
-    let ask = || ASK.import(py, "tidegate._call.timers", "in_trio")?.call0()?.extract::<bool>();
-    Ok(Python::attach(|_| ask())?)
-}
-
-/// Takes a call off the loop's timer: had it been left alone until now?
-fn forget(timers: &Bound<'_, PyAny>, call: u64) -> PyResult<bool> {
-    let running = timers.getattr(intern!(timers.py(), "running"))?.cast_into::<PyDict>()?;
-    match running.del_item(call) {
-        Err(error) if error.is_instance_of::<PyKeyError>(timers.py()) => Ok(false),
-        other => other.map(|()| true),
     }
 }
 
