@@ -50,12 +50,12 @@ class Fallback:
             return error.reason in VERDICTS and native.falls_back(
                 policy._number, VERDICTS.index(error.reason), None, False
             )
-        told, judged = outcomes.of_exception(error, policy), False
+        outcome, judged = outcomes.of_exception(error, policy), False
         if caller._classify is not None:
             answer = outcomes.by(caller._classify, error, outcomes.STOPPED, policy._kinds)
             if answer != outcomes.STOPPED:
-                told, judged = answer, True
-        return native.falls_back(policy._number, _ATTEMPTS, kind_of(told), judged)
+                outcome, judged = answer, True
+        return native.falls_back(policy._number, _ATTEMPTS, kind_of(outcome), judged)
 
     def give(self, caller: Caller, error: Exception) -> Any:
         """Returns what the caller gets; raises `error` if the fallback does not replace it."""
