@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{Clash, Document as Core, Pool};
+use tidegate::{Clash, Document as Core, Policy, Pool};
 
 use crate::settings::pairs;
 use crate::{Engine, Invalid, Pair, State, time};
@@ -79,7 +79,7 @@ impl Document {
         pools.chain(policies).collect()
     }
 
-    /// Takes all of it into an engine: pools, then policies. Ask `take_woken` then.
+    /// Takes all of it into an engine: pools, then policies, each with one owner more. Ask `take_woken` then.
     ///
     /// # Errors
     /// The engine has one of these names with other settings. Those before it have been taken in.
@@ -91,14 +91,20 @@ impl Document {
         self.taken(&mut state).map_err(|clash| Invalid::clash("policy", &clash))
     }
 
-    /// Takes an engine over from this version to another, as a whole or not at all. Ask `take_woken` then.
+    /// Takes an engine over from this version to another, as a whole or not at all. Each policy that it answers has one
+    /// owner more, as by `load`. Ask `take_woken` then.
     ///
     /// # Errors
     /// Everything that cannot go over; the engine has not been changed then.
     pub fn reload(&self, engine: &Engine, to: &Self, now: u64) -> Result<DocumentChanges, Invalid> {
         let mut state = engine.state.lock();
+        let is_new = |policy: &&Policy| state.core.policy_named(policy.name()).is_none();
+        let new: Vec<_> = to.0.policies().filter(is_new).map(Policy::name).collect();
         let flags = state.core.reload(&self.0, &to.0, time(now));
         state.drain(flags.map_err(|errors| Invalid::settings(&errors))?);
+        for id in new.into_iter().filter_map(|name| state.core.policy_named(name)).collect::<Vec<_>>() {
+            state.core.release_policy(id, true, time(now)); // the owner that core made; the host's follows
+        }
         let loaded = to.taken(&mut state).map_err(|clash| Invalid::clash("policy", &clash))?;
         let changes = self.0.changes(&to.0);
         let (added, changed, removed) = (changes.added, changes.changed, changes.removed);
@@ -128,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_reload_keeps_numbers_and_says_what_differs() {
-        let engine = Engine::new(7, 10, false);
+        let engine = Engine::new(7, 10, false, 0);
         let read = |text: &str| Document::new(text, false).unwrap();
         let old = read(
             "pool.db.bulkhead.max_concurrency = 1\npolicy.a.bulkhead.pool = 'db'\npolicy.b.deadline = '1s'",
@@ -146,5 +152,15 @@ mod tests {
         assert_ne!(old.digest(), new.digest());
         let error = new.reload(&engine, &read("policy.a.deadline = '1s'"), 9).unwrap_err().to_string();
         assert!(error.starts_with("policy = \"a\": a reload keeps the pools"), "{error}");
+        let owners = |number: u32| {
+            let left = || engine.snapshot(9).policies.values().len();
+            let there = left();
+            (1..5).find(|_| {
+                engine.release(number, false, 9);
+                left() < there
+            })
+        };
+        assert_eq!(owners(after.loaded.policies[1].number), Some(1), "c is new");
+        assert_eq!(owners(before.policies[1].number), Some(1), "b was loaded once");
     }
 }

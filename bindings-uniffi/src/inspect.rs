@@ -49,7 +49,7 @@ pub struct Replayed {
 #[uniffi::export]
 impl Engine {
     /// How things stand with a call, or how it ended; nothing where this engine knows nothing of it. A call that has ended
-    /// is known from the journal, as long as nothing has been taken from that.
+    /// is known from the journal, as long as nothing has been taken from that; or from the history.
     pub fn explain_call(&self, call: u64) -> Option<CallExplanation> {
         let state = self.state.lock();
         let of = state.core.explain_call(CallId::from_word(call))?;
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_journal_gives_the_same_engine_again_and_explains_its_calls() {
-        let engine = Engine::new(7, 10, true);
+        let engine = Engine::new(7, 10, true, 0);
         let pairs =
             vec![Pair { key: "bulkhead.max_concurrency".into(), value: Value::Number { value: 1.0 } }];
         let policy = engine.policy("p", pairs).unwrap();
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!((told.reason.as_deref(), told.began_us), (Some("queue_full"), 9));
         assert!(engine.explain_call(held.call).unwrap().reason.is_none() && engine.explain_call(0).is_none());
 
-        let again = Engine::new(7, 10, true);
+        let again = Engine::new(7, 10, true, 0);
         let replayed = again.replay(lines.clone()).unwrap();
         assert_eq!((replayed.answers.len(), replayed.now_us), (lines.len(), 9));
         assert_eq!(again.explain_call(refused.call).unwrap().text, told.text);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn fallbacks_are_counted() {
-        let engine = Engine::new(7, 10, false);
+        let engine = Engine::new(7, 10, false, 0);
         let pairs = vec![Pair { key: "deadline".into(), value: Value::Number { value: 1e6 } }];
         let policy = engine.policy("p", pairs).unwrap();
         let route = engine.route(policy, "eu", 0);

@@ -158,10 +158,12 @@ pub struct Engine {
 
 #[uniffi::export]
 impl Engine {
-    /// A new engine. The seed is all the randomness there is; `max_routes` is cut to 1 to 524,288.
+    /// A new engine. The seed is all the randomness there is; `max_routes` is cut to 1 to 524,288. `history` is the number
+    /// of records to keep about calls with trouble, for `explain_call`; 0 keeps none.
     #[uniffi::constructor]
-    pub fn new(seed: u64, max_routes: u32, journal: bool) -> Arc<Self> {
-        let options = Options::default().max_routes(max_routes.clamp(1, 1 << 19)).journal(journal);
+    pub fn new(seed: u64, max_routes: u32, journal: bool, history: u32) -> Arc<Self> {
+        let routes = max_routes.clamp(1, 1 << 19);
+        let options = Options::default().max_routes(routes).journal(journal).history(history);
         let core = Core::new(seed, options);
         Arc::new(Self {
             state: Mutex::new(State {
@@ -184,6 +186,12 @@ impl Engine {
         let policy = checked(name, &pairs)?;
         let taken = self.state.lock().core.policy(policy);
         taken.map(PolicyId::to_word).map_err(|clash| Invalid::clash("policy", &clash))
+    }
+
+    /// Removes one owner of a policy; each `policy`, and each policy that a document has loaded, is one. Without owners the
+    /// policy is removed, or with `keep` stays available under its name until 1,024 others have been kept after it.
+    pub fn release(&self, policy: u32, keep: bool, now: u64) {
+        self.state.lock().core.release_policy(PolicyId::from_word(policy), keep, time(now));
     }
 
     /// Gives a policy other settings, which say all of it. Ask `take_woken` then.
@@ -398,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_call_through_the_numbers_is_the_call_through_uniffi() {
-        let engine = Engine::new(7, 10, false);
+        let engine = Engine::new(7, 10, false, 0);
         let policy = engine.policy("p", vec![word("preset", "http")]).unwrap();
         let route = engine.route(policy, "eu", 0);
         let handle = Arc::clone(&engine).handle();
@@ -419,7 +427,7 @@ mod tests {
 
     #[test]
     fn mistakes_name_the_key_the_value_and_the_rule() {
-        let engine = Engine::new(7, 10, false);
+        let engine = Engine::new(7, 10, false, 0);
         let pairs = vec![Pair { key: "retry.max_attempts".into(), value: Value::Number { value: 0.0 } }];
         let told = engine.policy("p", pairs).unwrap_err().to_string();
         assert_eq!(told, "retry.max_attempts = 0: must be a whole number from 1 to 255");
@@ -428,8 +436,37 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_that_its_last_owner_releases_is_kept_or_removed() {
+        let engine = Engine::new(7, 10, false, 0);
+        let known = |name: &str| engine.snapshot(0).policies.contains_key(name);
+        let make = |value| engine.policy("p", vec![word("preset", value)]);
+        let policy = make("http").unwrap();
+        assert_eq!(make("http"), Ok(policy), "it has two owners");
+        engine.release(policy, true, 0);
+        assert!(make("graph").unwrap_err().to_string().contains("retune"), "one of them is left");
+        engine.release(policy, true, 0);
+        assert_eq!(make("graph"), Ok(policy), "nobody held it, so it is retuned");
+        engine.release(policy, false, 0);
+        assert!(!known("p"));
+    }
+
+    #[test]
+    fn a_history_explains_a_call_that_has_ended() {
+        let explained = |history| {
+            let engine = Engine::new(7, 10, false, history);
+            let policy = engine.policy("p", vec![word("preset", "http")]).unwrap();
+            let route = engine.route(policy, "eu", 0);
+            let call = engine.begin(route, FLAGS, 0, 0, 0, 0).unwrap().call;
+            engine.on(call, 4 | 1 << 3 | 6 << 11, 1_000).unwrap();
+            engine.explain_call(call).map(|it| (it.reason, it.attempts))
+        };
+        assert_eq!(explained(8), Some((Some("not_retryable".into()), 1)));
+        assert_eq!(explained(0), None);
+    }
+
+    #[test]
     fn events_have_names_where_the_engine_has_numbers() {
-        let engine = Engine::new(7, 10, false);
+        let engine = Engine::new(7, 10, false, 0);
         let policy = engine.policy("p", vec![word("retry.budget.kind", "none")]).unwrap();
         let route = engine.route(policy, "eu", 0);
         engine.subscribe(vec!["attempt_done".into(), "no_such_type".into()]);

@@ -208,7 +208,7 @@ mod tests {
     use crate::{Pair, Value};
 
     fn engine() -> (Arc<Engine>, u32, u64) {
-        let engine = Engine::new(7, 10, false);
+        let engine = Engine::new(7, 10, false, 0);
         let pairs = vec![Pair { key: "deadline".into(), value: Value::Number { value: 1e6 } }];
         let policy = engine.policy("p", pairs).unwrap();
         let route = engine.route(policy, "eu", 0);

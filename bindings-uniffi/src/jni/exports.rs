@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0x8a87_4657_de26_85e7;
+pub const HASH: u64 = 0x1759_9f99_1826_5df2;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -39,7 +39,7 @@ export!(Java_dev_tidegate_ffi_Ffi_constructorDdsketchFromWords = uniffi_tidegate
 export!(Java_dev_tidegate_ffi_Ffi_constructorDdsketchNew = uniffi_tidegate_uniffi_fn_constructor_ddsketch_new (a0: f64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorDocumentNew = uniffi_tidegate_uniffi_fn_constructor_document_new (a0: RustBuffer, a1: i8) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorEarnedbudgetNew = uniffi_tidegate_uniffi_fn_constructor_earnedbudget_new (a0: RustBuffer) -> u64);
-export!(Java_dev_tidegate_ffi_Ffi_constructorEngineNew = uniffi_tidegate_uniffi_fn_constructor_engine_new (a0: u64, a1: u32, a2: i8) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_constructorEngineNew = uniffi_tidegate_uniffi_fn_constructor_engine_new (a0: u64, a1: u32, a2: i8, a3: u32) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorGcraNew = uniffi_tidegate_uniffi_fn_constructor_gcra_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorGradient2New = uniffi_tidegate_uniffi_fn_constructor_gradient2_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorMemorystoreNew = uniffi_tidegate_uniffi_fn_constructor_memorystore_new () -> u64);
@@ -169,6 +169,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineOn = uniffi_tidegate_uniffi_fn_met
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineOnReply = uniffi_tidegate_uniffi_fn_method_engine_on_reply of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: RustBuffer, a2: u64) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEnginePolicy = uniffi_tidegate_uniffi_fn_method_engine_policy of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer) -> u32);
 export!(Java_dev_tidegate_ffi_Ffi_methodEnginePool = uniffi_tidegate_uniffi_fn_method_engine_pool of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer, a2: RustBuffer, a3: u64) -> ());
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineRelease = uniffi_tidegate_uniffi_fn_method_engine_release of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: i8, a2: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineReplay = uniffi_tidegate_uniffi_fn_method_engine_replay of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineRestore = uniffi_tidegate_uniffi_fn_method_engine_restore of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: u64, a2: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineRetriesMethod = uniffi_tidegate_uniffi_fn_method_engine_retries_method of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: RustBuffer) -> i8);

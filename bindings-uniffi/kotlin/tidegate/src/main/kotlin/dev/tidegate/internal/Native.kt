@@ -51,7 +51,7 @@ internal class Native(val engine: Engine) {
 
         /** Loads the library and makes an engine. Not in a class initialiser: once one has failed, Java reports later only that it has. */
         fun make(seed: Long, maxRoutes: Int, journal: Boolean): Native =
-            Library.loaded { Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal)) }
+            Library.loaded { Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal, 0u)) }
     }
 }
 
