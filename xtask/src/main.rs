@@ -18,6 +18,7 @@ mod redis;
 mod report;
 mod run;
 mod setup;
+mod site;
 mod swift;
 mod test;
 mod times;
@@ -48,6 +49,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
                       core, random traces through every language, the lab's tables, then Miri; on nightly. Of one part:
                       fuzz, long, search, mutants, traces, lab, miri
                       deep mutants [names]: the mutants whose names begin so
+  site                the documentation site, into target/site, with its links and sizes checked; TIDEGATE_SITE_URL is its address
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
                       be; with --host this machine's alone
 
@@ -118,6 +120,7 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             no_more(&args)?;
             return Ok(doctor::doctor(&shop));
         }
+        "site" => no_more(&args).and_then(|()| site::site(&shop))?,
         "dist" => {
             let host = take_flag(&mut args, "--host").is_some();
             no_more(&args)?;
@@ -175,7 +178,9 @@ mod tests {
 
     #[test]
     fn every_command_stands_in_the_usage() {
-        for command in ["setup", "doctor", "test", "demo", "generate", "bench", "gate", "deep", "dist"] {
+        for command in
+            ["setup", "doctor", "test", "demo", "generate", "bench", "gate", "deep", "site", "dist"]
+        {
             assert!(USAGE.contains(&format!("\n  {command}")), "{command}");
         }
     }

@@ -280,7 +280,9 @@ mod tests {
     #[test]
     fn the_requirements_are_pinned_exactly() {
         let shop = Shop::open(false).expect("we are in the repository");
-        for requirements in [REQUIREMENTS, crate::dist::REQUIREMENTS, crate::demo::PEERS] {
+        for requirements in
+            [REQUIREMENTS, crate::dist::REQUIREMENTS, crate::demo::PEERS, crate::site::REQUIREMENTS]
+        {
             let text = fs::read_to_string(shop.root.join(requirements)).expect("the file is committed");
             let wanted = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
             for line in wanted {

@@ -9,7 +9,7 @@ use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
 use crate::times::Times;
-use crate::{fleet, js, jvm, redis, swift, traces, wasm, wheel};
+use crate::{fleet, js, jvm, redis, site, swift, traces, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -131,6 +131,7 @@ fn everything(shop: &Shop, report: &mut Report) {
     });
     jvm::steps(shop, origin.as_deref(), report);
     swift::steps(shop, origin.as_deref(), report);
+    site::steps(shop, report);
 }
 
 /// Runs `cargo test` with these arguments; a failure does not stop the other test programs.
