@@ -97,13 +97,13 @@ fn pascal(name: &str) -> String {
 
 /// The class of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
 /// `HedgeBudget`.
-fn class_name(path: &str) -> String {
+pub fn class_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     pascal(if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path })
 }
 
 /// The name of a choice: `BackoffKind` for `retry.backoff.kind`; `RetryAfter` for `retry.retry_after`.
-fn choice_name(key: &Key) -> String {
+pub fn choice_name(key: &Key) -> String {
     let (table, name) = key.path.rsplit_once('.').unwrap_or(("", key.path));
     let (table, name) = (if table.is_empty() { String::new() } else { class_name(table) }, pascal(name));
     if name.starts_with(&table) { name } else { table + &name }
@@ -207,7 +207,7 @@ fn words(sentence: &str) -> String {
 }
 
 /// The type, and the accessor of [`Table`] that reads it.
-fn kind(key: &Key) -> (String, String) {
+pub fn kind(key: &Key) -> (String, String) {
     let plain = |kind: &str, access: &str| (kind.to_owned(), access.to_owned());
     match key.domain {
         Domain::Choice(_) => {

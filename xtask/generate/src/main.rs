@@ -5,6 +5,7 @@
 mod errors;
 mod facts;
 mod kotlin;
+mod pages;
 mod parts;
 mod python;
 mod reference;
@@ -23,7 +24,8 @@ fn files() -> Vec<(String, String)> {
     let options = options().map(|(path, text)| (path.to_owned(), text));
     let errors = errors::files().map(|(path, text)| (path.to_owned(), text));
     let words = ("bindings-wasm/ts/wire_gen.ts".to_owned(), wire::text());
-    options.into_iter().chain(errors).chain([words]).chain(parts::files()).collect()
+    let pages = pages::files().map(|(path, text)| (path.to_owned(), text));
+    options.into_iter().chain(pages).chain(errors).chain([words]).chain(parts::files()).collect()
 }
 
 /// The files that are derived from the table of keys.

@@ -115,7 +115,7 @@ fn class(text: &mut String, path: &str, doc: &str, required: &[Required]) {
 
 /// The class of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
 /// `HedgeBudget`.
-fn class_name(path: &str) -> String {
+pub fn class_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     let words = if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path };
     let words = words.split(['_', '.']).map(|word| word[..1].to_uppercase() + &word[1..]);
@@ -199,7 +199,7 @@ pub fn default(key: &Key, required: &[Required]) -> String {
 }
 
 /// Parses a default such as `100ms`.
-fn micros(text: &str) -> Duration {
+pub fn micros(text: &str) -> Duration {
     let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     let number: f64 = text[..text.len() - unit.len()].parse().expect("a default of the table");
     let scale = match unit {
@@ -222,7 +222,7 @@ fn seconds(span: Duration) -> String {
 }
 
 /// A number with separators: 1,000,000.
-fn grouped(n: u32) -> String {
+pub fn grouped(n: u32) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (place, digit) in digits.char_indices() {
@@ -248,7 +248,7 @@ fn field(text: &mut String, key: &Key) {
 }
 
 /// The type of a value.
-fn kind_of(key: &Key) -> String {
+pub fn kind_of(key: &Key) -> String {
     let or_none = |none: bool| if none { " | None" } else { "" };
     match key.domain {
         Domain::Choice(words) => {

@@ -9,10 +9,13 @@ use crate::facts::{Required, keys_of, name_of, pools, presets, required, values,
 const HEAD: &str = "\
 <!-- Generated from core/src/policy/components by `cargo xtask generate`; do not edit. -->
 
-# Policy reference
+# Policy documents: every key
 
-Every key of a policy. A typed option of a language has the same name; a document nests or dots them, as in
-`retry.backoff.base`. In documents a span is a string with a unit (`us`, `ms`, `s`, `m`, `h`), such as `\"250ms\"` or `\"1.5s\"`;
+Every key of a policy document. The same options with the names, types and units of each language:
+[Python](reference/python.md), [JavaScript](reference/javascript.md), [Kotlin](reference/kotlin.md), [Swift](reference/swift.md),
+[Rust](reference/rust.md).
+
+A document nests or dots the keys, as in `retry.backoff.base`. In documents a span is a string with a unit (`us`, `ms`, `s`, `m`, `h`), such as `\"250ms\"` or `\"1.5s\"`;
 a bare number is an error. An empty table (`retry = {}`) is a component with all its defaults; a component that is left out
 is not there. `policy.schema.json` beside this page tells the same to editors.
 ";

@@ -68,24 +68,24 @@ fn presences(text: &mut String) {
 }
 
 /// Whether the key selects the kind of its table. Each kind has a constructor.
-fn is_kind(key: &Key) -> bool {
+pub fn is_kind(key: &Key) -> bool {
     !table_of(key.path).is_empty() && name_of(key.path) == "kind"
 }
 
-fn pascal(name: &str) -> String {
+pub fn pascal(name: &str) -> String {
     let words = name.split(['_', '.']).filter(|word| !word.is_empty());
     words.map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
 /// The type of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
 /// `HedgeBudget`.
-fn class_name(path: &str) -> String {
+pub fn class_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     pascal(if first.is_some_and(|(other, _)| *other == path) { name_of(path) } else { path })
 }
 
 /// The name of the enum. Choices of the same name have the same words, so they share an enum.
-fn choice_name(key: &Key) -> String {
+pub fn choice_name(key: &Key) -> String {
     match name_of(key.path) {
         "store" | "latency_store" => "StateOf".into(),
         "variant" => "GradientVariant".into(),
@@ -268,7 +268,7 @@ fn members(text: &mut String, path: &str, required: &[Required]) {
 }
 
 /// The type of a key's value, and the code that makes a setting from `value`.
-fn argument(key: &Key) -> (String, String) {
+pub fn argument(key: &Key) -> (String, String) {
     let bound = |none: bool, kind: &str| {
         if none {
             (format!("impl Into<Bound<{kind}>>"), "value.into()".to_owned())
@@ -347,4 +347,13 @@ fn quoted(word: &str) -> String {
     }
     let inner = name.trim_start_matches('(');
     format!("{}`{inner}`{}", &name[..name.len() - inner.len()], &word[name.len()..])
+}
+
+/// The constructors of a component, as they are called.
+pub fn constructors(table: &'static str, required: &[Required]) -> Vec<String> {
+    let call = |way: &Way| {
+        let takes: Vec<&str> = way.takes.iter().map(|key| name_of(key.path)).collect();
+        format!("{}::{}({})", class_name(table), way.name, takes.join(", "))
+    };
+    ways(table, required).iter().map(call).collect()
 }

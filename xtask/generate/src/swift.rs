@@ -48,7 +48,7 @@ pub fn text() -> String {
 
 /// The type of a table: `Budget` for `retry.budget`. A later table of the same name is prefixed with its parent's name, as
 /// `HedgeBudget`.
-fn struct_name(path: &str) -> String {
+pub fn struct_name(path: &str) -> String {
     let first = TABLES.iter().find(|(other, _)| name_of(other) == name_of(path));
     match path {
         "" => "Settings".into(),
@@ -57,7 +57,7 @@ fn struct_name(path: &str) -> String {
     }
 }
 
-fn type_name(path: &str) -> String {
+pub fn type_name(path: &str) -> String {
     path.split(['_', '.']).map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
@@ -69,7 +69,7 @@ fn camel(name: &str) -> String {
 }
 
 /// The name of a choice. `none` becomes `off`, because `.none` of an optional would mean that no value is given.
-fn case(word: &str) -> String {
+pub fn case(word: &str) -> String {
     if word == "none" { "off".into() } else { camel(word) }
 }
 
@@ -191,7 +191,7 @@ fn constants(text: &mut String) {
     text.push_str("        }\n    }\n}\n");
 }
 
-fn kind(key: &Key) -> String {
+pub fn kind(key: &Key) -> String {
     let bound = |none: bool, kind: &str| if none { format!("Bound<{kind}>") } else { kind.to_owned() };
     match key.domain {
         Domain::Choice(_) => type_name(name_of(key.path)),

@@ -154,7 +154,7 @@ fn millis(span: Duration) -> String {
     (span.as_micros() as f64 / 1e3).to_string()
 }
 
-fn kind(key: &Key) -> String {
+pub fn kind(key: &Key) -> String {
     let or_none = |none: bool| if none { " | null" } else { "" };
     match key.domain {
         Domain::Choice(words) if name_of(key.path) == "preset" && !words.is_empty() => "Preset".into(),
