@@ -30,7 +30,7 @@ POOLS = {
 }
 """What a case takes for granted: the pools that its policy names."""
 
-FAMILIES = "wire rng backoff budget breaker throttle retry_after classify policy engine".split()
+FAMILIES = "wire rng backoff budget breaker throttle retry_after classify errors policy engine".split()
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -379,7 +379,7 @@ impl Failure for Stopped {
                 retry_after: self.retry_in.map(crate::clock::span),
                 ..Outcome::of(Class::Throttled)
             },
-            Code::AttemptTimeout | Code::DeadlineExceeded => Outcome::of(Class::Transient),
+            Code::AttemptTimeout | Code::DeadlineExceeded => Outcome::of(Class::Timeout),
             Code::CostAboveBurst | Code::CallLost => Outcome::of(Class::Permanent),
             _ => Outcome::of(Class::Conflict),
         }

@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::error::Error as StdError;
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
 use tidegate::errors::{DEEPEST, class_of_errno};
 use tidegate::{Class, Outcome};
@@ -27,16 +28,21 @@ pub(crate) enum Known {
     Nothing,
 }
 
+/// The error decides, by its type or its number. A permanent one has a note that says so (semantics 1.5.15).
 const fn is(class: Class) -> Known {
-    Known::Is(Finding::Outcome(Outcome::of(class)))
+    Known::Is(match class {
+        Class::Permanent => Finding::Unlisted,
+        class => Finding::Outcome(Outcome::of(class)),
+    })
 }
 
-/// Iterates over an error and its causes, up to the depth of semantics 1.5.13. An `io::Error` that only wraps another
-/// is skipped.
+/// Iterates over an error and its causes, up to the depth of semantics 1.5.13. `source` skips the error in an
+/// `io::Error` and the one in an `Arc`; this does not.
 pub(crate) fn chain(error: &Dyn) -> impl Iterator<Item = &Dyn> {
     let mut next = Some(error);
     let causes = std::iter::from_fn(move || {
         let error = next?;
+        let error = error.downcast_ref::<Arc<dyn StdError + Send + Sync>>().map_or(error, |it| &**it as &Dyn);
         next = match error.downcast_ref::<io::Error>().map(io::Error::get_ref) {
             Some(Some(inner)) => Some(inner),
             _ => error.source(),
@@ -52,7 +58,7 @@ pub(crate) fn found_in(error: &Dyn) -> Finding {
     for error in chain(error) {
         match known(error) {
             Known::Is(finding) => return finding,
-            Known::Wraps(class) => wrapper = wrapper.or(Some(class)),
+            Known::Wraps(class) => wrapper = Some(class), // the innermost one is the cause of the others
             Known::Nothing => {}
         }
     }

@@ -15,6 +15,7 @@ mod support;
 mod world;
 
 mod drops;
+mod error_vectors;
 mod errors;
 mod examples;
 mod fleet;

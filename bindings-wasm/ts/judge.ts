@@ -166,6 +166,8 @@ function says(error: object, core: Core | undefined): number | undefined {
     kind = Object.getPrototypeOf(kind);
   }
   if (row !== undefined) return row * KIND_UNIT;
+  // A number of the system that is not listed decides (semantics 1.5.9), whatever caused it.
+  if (typeof code === "string" && typeof read(error, "syscall") === "string") return PERMANENT * KIND_UNIT;
   const message = read(error, "message");
   if (name === "TypeError" && read(error, "cause") === undefined && NETWORK.test(String(message))) {
     return TRANSIENT * KIND_UNIT;
@@ -199,7 +201,7 @@ function status(error: object, core: Core, code: unknown, name: unknown): number
   const meaning = server.GRPC.split(" ")[code];
   if (meaning === undefined) return undefined;
   const kind = KINDS.indexOf(meaning as (typeof KINDS)[number]);
-  if (kind >= 0) return kind * KIND_UNIT;
+  if (kind >= 0) return kind === PERMANENT ? SAID : kind * KIND_UNIT;
   let map: unknown;
   try {
     map = (metadata as { getMap(): unknown }).getMap();

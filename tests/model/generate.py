@@ -10,6 +10,7 @@ from typing import Any
 import backoff
 import budgets
 import classify
+import error_vectors
 import fleet_vectors
 import limit_vectors
 import policy_vectors
@@ -365,6 +366,7 @@ def files() -> dict[str, str]:
         ("backoff/delays.json", backoff_cases()),
         ("retry_after/values.json", retry_after_cases()),
         ("classify/answers.json", classify_cases()),
+        ("errors/chains.json", error_vectors.cases()),
         ("policy/pairs.json", policy_vectors.cases()),
     ):
         found[path] = dump(head(path.split("/")[0]) | case, 2) + "\n"

@@ -295,7 +295,7 @@ An error that is not here is permanent. It carries a note that says so. To repea
 ## In which order an error is judged
 
 1. An end of an inner policy, a throttling code of AWS, and a status on the error ([where](#statuses)) come first.
-2. Then the name of its type, or of a base class of it; then a SQLSTATE, an error number of MySQL or SQLite, and an error number of the operating system.
+2. Then a SQLSTATE, or an error number of MySQL or SQLite; then the name of its type, or of a base class of it; then an error number of the operating system.
 3. An error of which none of this says anything is judged by its cause, and so on, at most 8 deep.
 
 In a page JavaScript knows the families of the web platform, axios, openai, anthropic and stripe, and numbers of the system; on servers and workers it knows all.

@@ -193,9 +193,8 @@ def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
         if number is None:  # asyncio combines the errors of several addresses into one text
             text = _MULTIPLE.match(str(error))
             number = int(text[1]) if text else None
-        outcome = _ERRNOS.get(number) if isinstance(number, int) else None
-        if outcome is not None:
-            return outcome, False
+        if isinstance(number, int):
+            return _ERRNOS.get(number, PERMANENT), False
     return None
 
 
@@ -221,7 +220,9 @@ def _grpc(error: BaseException, policy: Policy) -> int | None:
     if isinstance(meaning, int):
         trailing = _read(error, "trailing_metadata")
         return _judged(policy, meaning, trailing() if callable(trailing) else None)
-    return None if meaning is None else _WORDS[meaning]
+    if meaning is None:
+        return None
+    return _SAID if meaning == "permanent" else _WORDS[meaning]
 
 
 def _answer(error: BaseException, status: int, policy: Policy) -> int:
