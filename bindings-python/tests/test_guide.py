@@ -1,4 +1,4 @@
-"""`docs/python.md` and the pages under `docs/python/`, block by block, each page in one namespace.
+"""`docs/python.md`, the pages of `docs/python/` and the tutorial, each in one namespace, block by block.
 
 A block inside an HTML comment runs too: that is where a page has what only tests want to see. Addresses at
 `api.example` are the faulty server's.
@@ -21,11 +21,12 @@ from tidegate._engine.engine import use
 __all__ = ["redis_server"]
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
-PAGES = [DOCS / "python.md", *sorted((DOCS / "python").glob("*.md"))]
+TUTORIAL = DOCS / "tutorial/python.md"
+PAGES = [DOCS / "python.md", TUTORIAL, *sorted((DOCS / "python").glob("*.md"))]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the pages show __notes__ as 3.11 has them")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.parent.name + "-" + page.stem)
 def test_every_block_of_a_page_runs(
     page: pathlib.Path, origin: Origin, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:

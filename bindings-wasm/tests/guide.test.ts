@@ -10,6 +10,7 @@ import { origin } from "./support/server.js";
 
 const GUIDE = new URL("../../docs/javascript.md", import.meta.url);
 const COMING_FROM = new URL("../../docs/javascript/coming-from.md", import.meta.url);
+const TUTORIAL = new URL("../../docs/tutorial/javascript.md", import.meta.url);
 const FLEET = new URL("../../docs/fleet.md", import.meta.url);
 const MODULE = fileURLToPath(new URL("./guide_gen.ts", import.meta.url));
 
@@ -47,6 +48,8 @@ async function follow(page: URL, least: number, ...statuses: number[]): Promise<
 }
 
 test("the guide does what it says", () => follow(GUIDE, 16, 503, 200, 503, 503, 200));
+
+test("the tutorial prints what it says", () => follow(TUTORIAL, 10, 200));
 
 test("who comes from another library gets what the page says", () => follow(COMING_FROM, 4, 503, 200));
 

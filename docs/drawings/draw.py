@@ -1,4 +1,4 @@
-"""Draws the pictures of `docs/architecture.md` as SVG files beside this one. It needs nothing but Python.
+"""Draws the pictures of `docs/architecture.md` and `docs/explanation` as SVG files beside this one. It needs nothing but Python.
 
     python docs/drawings/draw.py            writes the files
     python docs/drawings/draw.py --check    fails if a file differs from what this script draws
@@ -13,6 +13,8 @@ from __future__ import annotations
 import pathlib
 import sys
 from html import escape
+
+import charts
 
 HERE = pathlib.Path(__file__).parent
 WIDTH = 720
@@ -45,7 +47,7 @@ def style() -> str:
         "text{font-family:system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;font-size:13px}"
         "text.big{font-size:15px;font-weight:600}text.bold{font-weight:600}text.small{font-size:12px}"
         "text.code{font-family:ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px}"
-        "path.line{stroke-width:1.5}path.thin{stroke-width:1}path.dash{stroke-dasharray:4 4}"
+        "path.line{stroke-width:1.5}path.thin{stroke-width:1}path.dash{stroke-dasharray:4 4}path.line.good-line{stroke:#1a9e58;stroke-width:2.5}"
         f"{rules(0)}@media (prefers-color-scheme:dark){{{rules(1)}}}"
     )
 
@@ -315,7 +317,29 @@ def call() -> Drawing:
     return it
 
 
-DRAWINGS = {"stages": stages, "breaker": breaker, "timeline": timeline, "fleet": fleet, "call": call}
+def collapse() -> Drawing:
+    """The chart of E6."""
+    it = Drawing(336, "Share of servers that stay down after a pulse of load, by load and retry policy")
+    charts.collapse(it)
+    return it
+
+
+def amplification() -> Drawing:
+    """The chart of E1."""
+    it = Drawing(336, "Attempts per call by the share of attempts that fail, for three retry policies")
+    charts.amplification(it)
+    return it
+
+
+DRAWINGS = {
+    "stages": stages,
+    "breaker": breaker,
+    "timeline": timeline,
+    "fleet": fleet,
+    "call": call,
+    "collapse": collapse,
+    "amplification": amplification,
+}
 
 
 def files() -> dict[str, str]:
