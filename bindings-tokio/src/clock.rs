@@ -61,7 +61,7 @@ pub(crate) const fn std(span: Duration) -> Span {
 /// The moment `span` after `at`. If the clock cannot represent it, a moment a century later.
 #[inline]
 pub(crate) fn after(at: Instant, span: Duration) -> Instant {
-    at.checked_add(std(span)).unwrap_or_else(|| at + Span::from_hours(800_000))
+    at.checked_add(std(span)).unwrap_or_else(|| at + Span::from_secs(800_000 * 3600))
 }
 
 #[cfg(test)]

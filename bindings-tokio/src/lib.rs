@@ -25,6 +25,7 @@
 //!   refused and for attempts that it stopped: [`Error`].
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 
 /// The guide; its examples are tests.

@@ -238,7 +238,7 @@ async fn pushback_says_when_to_come_back_or_not_to() {
 async fn a_breaker_opens_by_trailers() {
     let engine = Engine::new(1);
     // The head of a response counts as a success and its trailers as an additional failure: half of all outcomes fail.
-    let breaker = Breaker::by_failure_ratio(0.5, Duration::from_mins(1), 6, Duration::from_mins(1));
+    let breaker = Breaker::by_failure_ratio(0.5, Duration::from_secs(60), 6, Duration::from_secs(60));
     let policy = quick(&engine, 1).breaker(breaker).build().unwrap();
     let (channel, had) = served([], Does::Answers(1, GrpcCode::Unavailable)).await;
     for _ in 0..8 {
@@ -251,7 +251,7 @@ async fn a_breaker_opens_by_trailers() {
 #[tokio::test]
 async fn a_breaker_opens_by_heads_and_a_refusal_is_a_status() {
     let engine = Engine::new(1);
-    let breaker = Breaker::by_consecutive(3, Duration::from_mins(1));
+    let breaker = Breaker::by_consecutive(3, Duration::from_secs(60));
     let policy = quick(&engine, 1).breaker(breaker).build().unwrap();
     let (channel, had) = served([], Does::Fails(GrpcCode::Unavailable)).await;
     for _ in 0..3 {

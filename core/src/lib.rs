@@ -24,6 +24,7 @@
 //! border), and separate components ([`RetryBudget`], [`Backoff`], [`parse_retry_after`]) for use on their own.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(missing_docs)]
 // The small build leaves unused code; allow these lints there.
 #![cfg_attr(
@@ -35,6 +36,11 @@
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/telemetry.md")]
 mod telemetry {}
+
+/// The README; its example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
 
 mod action;
 mod breaker;
@@ -91,3 +97,19 @@ pub use retry::{
 pub use throttle::{AdaptiveThrottle, ThrottleSettings};
 pub use time::{Duration, Time, WallTime};
 pub use window::WindowKind;
+
+/// Vectors from published sources, for unit tests.
+#[cfg(test)]
+mod published {
+    use std::path::Path;
+
+    /// Reads a file of `tests/vectors/published`. It is read when the test runs, so that the tests of the published crate,
+    /// which has no vectors, compile.
+    #[expect(clippy::disallowed_methods, reason = "a test may read files")]
+    pub(crate) fn vector(name: &str) -> serde_json::Value {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/published").join(name);
+        let text = std::fs::read_to_string(&file)
+            .unwrap_or_else(|error| panic!("{}: {error}: the repository has it", file.display()));
+        serde_json::from_str(&text).unwrap()
+    }
+}

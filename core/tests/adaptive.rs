@@ -127,7 +127,8 @@ fn open_loop(
     for second in from..from + seconds {
         while now < (second + 1) * 1_000_000 {
             now += 1_000;
-            while let Some((started, _)) = out.pop_front_if(|(_, ends)| *ends <= now) {
+            while let Some((started, _)) = out.front().copied().filter(|(_, ends)| *ends <= now) {
+                out.pop_front();
                 let latency = Duration::from_micros(now - started);
                 let (started, busy) = (Time::from_micros(started), out.len() as u32 + 1);
                 limiter.on_latency(latency, started, busy, Time::from_micros(now));

@@ -224,8 +224,7 @@ mod tests {
 
     #[test]
     fn follows_the_published_table() {
-        let text = include_str!("../../../tests/vectors/published/aws_cubic.json");
-        let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+        let vectors = crate::published::vector("aws_cubic.json");
         let tolerance = vectors["tolerance"].as_f64().unwrap();
         let at = |seconds: &serde_json::Value| Time::from_micros(seconds.as_u64().unwrap() * 1_000_000);
         let mut checked = 0;

@@ -185,8 +185,7 @@ mod tests {
 
     #[test]
     fn follows_the_published_vectors() {
-        let text = include_str!("../../../tests/vectors/published/retry_after.json");
-        let vectors: serde_json::Value = serde_json::from_str(text).unwrap();
+        let vectors = crate::published::vector("retry_after.json");
         let wall = WallTime::from_unix_micros(vectors["wall_clock_now_unix_s"].as_u64().unwrap() * 1_000_000);
         let saturated = vectors["saturated_at_us"].as_u64().unwrap();
         let cases = vectors["cases"].as_array().unwrap();

@@ -190,7 +190,7 @@ const FAULTY: (u64, u64) = (FAULT, HEALED);
 fn fleet_test<F: Future<Output = ()>>(story: F) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_mins(1), story).await.expect("within a minute");
+        tokio::time::timeout(Duration::from_secs(60), story).await.expect("within a minute");
     });
 }
 

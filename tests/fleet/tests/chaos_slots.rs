@@ -150,7 +150,7 @@ fn fleet_test<F: Future<Output = ()>>(story: F) {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        tokio::time::timeout(Duration::from_mins(1), story).await.expect("within a minute");
+        tokio::time::timeout(Duration::from_secs(60), story).await.expect("within a minute");
     });
 }
 

@@ -54,7 +54,7 @@ fn all(shop: &Shop, only: &[String]) -> Result {
     let mut judges = build(&tree)?;
     for judge in &mut judges {
         let begun = Instant::now();
-        let ran = run(judge, &tree, 0, Duration::from_mins(15))?;
+        let ran = run(judge, &tree, 0, Duration::from_secs(15 * 60))?;
         judge.took = begun.elapsed();
         if let Some(failed) = ran {
             return Err(Error(format!("{} fails without a mutant: {failed}", judge.name)));

@@ -27,8 +27,7 @@ fn told(limit: &mut Gradient2, rtt: u64, count: u64, from: u64) -> f64 {
 
 #[test]
 fn the_reference_follows_its_published_vector() {
-    let text = include_str!("../../../../tests/vectors/published/gradient2_netflix.json");
-    let vector: serde_json::Value = serde_json::from_str(text).unwrap();
+    let vector = crate::published::vector("gradient2_netflix.json");
     let reference = Gradient2Settings { min_concurrency: 20, ..settings(Gradient2Variant::Netflix) };
 
     let mut limit = Gradient2::new(reference);

@@ -35,7 +35,8 @@ pub(super) fn tree(text: &str) -> Result<Item<'_>, Vec<PolicyError>> {
 /// Error for a text that does not parse: the place, and the text there.
 fn unreadable(text: &str, error: &Error) -> PolicyError {
     let span = error.span().unwrap_or_default();
-    let start = text.floor_char_boundary(span.start.min(text.len()));
+    let end = span.start.min(text.len());
+    let start = (0..=end).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0); // `floor_char_boundary` is newer than our MSRV
     let before = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[before..].lines().next().unwrap_or_default().trim();
     let column = text[before..start].chars().count() + 1;

@@ -139,8 +139,7 @@ mod tests {
 
     #[test]
     fn follows_the_published_defaults() {
-        let text = include_str!("../../../../tests/vectors/published/grpc_defaults.json");
-        let vector: serde_json::Value = serde_json::from_str(text).unwrap();
+        let vector = crate::published::vector("grpc_defaults.json");
         let tokens = &vector["tokens"];
         let settings = TokenSettings {
             max: tokens["max"].as_u64().unwrap() as u32,

@@ -326,8 +326,7 @@ mod tests {
 
     #[test]
     fn follows_the_published_vector() {
-        let text = include_str!("../../../../tests/vectors/published/budget_window.json");
-        let vector: serde_json::Value = serde_json::from_str(text).unwrap();
+        let vector = crate::published::vector("budget_window.json");
         let mut budget = RetryBudget::new(WindowSettings::default());
         let mut checked = 0;
         for step in vector["steps"].as_array().unwrap() {
