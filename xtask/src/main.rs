@@ -14,6 +14,8 @@ mod generate;
 mod js;
 mod jvm;
 mod mutants;
+#[cfg(test)]
+mod packages;
 mod redis;
 mod report;
 mod run;
