@@ -156,7 +156,9 @@ mod tests {
                 assert!(ours || other, "{file}: {address} is neither in {repository} nor {homepage}");
             }
         }
-        for file in ["pyproject.toml", "bindings-wasm/package.json", "bindings-uniffi/kotlin/pom.xml"] {
+        for file in
+            ["pyproject.toml", "bindings-wasm/package.json", "bindings-uniffi/kotlin/pom.xml", "mkdocs.yml"]
+        {
             let text = read(&root(), file).expect("it is there");
             assert!(text.contains(&repository) && text.contains(&homepage), "{file}");
         }
