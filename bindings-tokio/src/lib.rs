@@ -33,6 +33,11 @@
 #[doc = include_str!("../../docs/rust.md")]
 mod guide {}
 
+/// The tutorial; its program is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/tutorial/rust.md")]
+mod tutorial {}
+
 /// The README; its example is a test.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
