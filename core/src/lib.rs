@@ -43,6 +43,7 @@ mod telemetry {}
 mod readme {}
 
 mod action;
+pub mod answer;
 mod breaker;
 mod classify;
 mod codel;

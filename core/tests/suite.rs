@@ -62,6 +62,7 @@ mod state;
 mod state_changes;
 mod throttle;
 mod vectors;
+mod vectors_answer;
 mod vectors_fleet;
 mod vectors_limit;
 mod vectors_protection;

@@ -7,6 +7,7 @@ import pathlib
 import sys
 from typing import Any
 
+import answer_vectors
 import backoff
 import budgets
 import classify
@@ -368,6 +369,7 @@ def files() -> dict[str, str]:
         ("classify/answers.json", classify_cases()),
         ("errors/chains.json", error_vectors.cases()),
         ("policy/pairs.json", policy_vectors.cases()),
+        ("answer/services.json", answer_vectors.cases()),
     ):
         found[path] = dump(head(path.split("/")[0]) | case, 2) + "\n"
     for kind, cases in budget_files().items():

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::pedantic, reason = "a test crate: a panic is its verdict")]
 
+mod answer;
 mod documents;
 mod engine;
 mod fleet;
@@ -16,6 +17,7 @@ mod retry_after;
 mod strategy;
 mod wire_words;
 
+pub use answer::answer;
 pub use documents::documents;
 pub use engine::engine;
 pub use fleet::fleet;
@@ -29,7 +31,8 @@ pub use wire_words::wire_words;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name of their folder in `corpus/`.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
+    ("answer", answer),
     ("retry_after", retry_after),
     ("documents", documents),
     ("wire_words", wire_words),
