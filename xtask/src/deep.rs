@@ -10,6 +10,7 @@ use crate::redis;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
+use crate::site;
 use crate::traces::{self, TRACES};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,14 +23,16 @@ const LONG: &str = "Long tests";
 const MIRI: &str = "Miri";
 const MUTANTS: &str = "Mutants";
 const SEARCH: &str = "Guided search";
+const SITE: &str = "Site";
 /// The parts with their names on the command line.
-const PARTS: [(&str, &str); 7] = [
+const PARTS: [(&str, &str); 8] = [
     ("fuzz", FUZZ),
     ("long", LONG),
     ("search", SEARCH),
     ("mutants", MUTANTS),
     ("traces", TRACES),
     ("lab", LAB),
+    ("site", SITE),
     ("miri", MIRI),
 ];
 const CARGO_FUZZ: &str = "0.13.2";
@@ -67,6 +70,7 @@ pub fn deep(shop: &Shop, minutes: u32, part: Option<&str>, names: &[String]) -> 
                 }
                 TRACES => traces::deep(shop, &mut report),
                 LAB => lab(shop, minutes, &mut report),
+                SITE => site::deep(shop, &mut report),
                 _ => {
                     report.step(MIRI, "the engine's unit tests", || match component(shop, "miri") {
                         Ok(()) => miri(shop),

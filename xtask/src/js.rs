@@ -91,6 +91,18 @@ fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report)
     look("Chromium", "e2e/browser.mjs", &|| chromium(shop));
 }
 
+/// Runs the script that looks at the documentation site in this folder in a browser.
+pub fn site(shop: &Shop, site: &Path) -> Verdict {
+    let ready = wasm::node(shop)
+        .and_then(|()| chromium(shop))
+        .and_then(|()| may_fetch(shop, &e2e(shop)))
+        .and_then(|()| packages(shop, &e2e(shop)));
+    match ready {
+        Ok(()) => Verdict::tests(node(shop, "e2e/site.mjs").arg(site).stream(), Counts::from_cargo),
+        Err(Error(why)) => Verdict::NotRun(why),
+    }
+}
+
 /// Makes sure that a browser is installed; installs Debian's if that is allowed. `CHROMIUM` names another one.
 fn chromium(shop: &Shop) -> Result {
     let there = || match env::var_os("CHROMIUM") {

@@ -49,7 +49,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
   deep [minutes] [part]  minutes (1) of libFuzzer for each target of tests/fuzz and of the guided search, long tests, mutants of
                       core, random traces through every language, the lab's tables, then Miri; on nightly. Of one part:
-                      fuzz, long, search, mutants, traces, lab, miri
+                      fuzz, long, search, mutants, traces, lab, site, miri
                       deep mutants [names]: the mutants whose names begin so
   site                the documentation site, into target/site, with its links and sizes checked; TIDEGATE_SITE_URL is its address
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can

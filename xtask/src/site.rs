@@ -1,5 +1,6 @@
 //! The documentation site: `cargo xtask site` builds it from `docs/` and `mkdocs.yml` and checks it.
 
+use crate::js;
 use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Result, step};
 use crate::setup::{Shop, Venv, environment};
@@ -37,6 +38,17 @@ pub fn steps(shop: &Shop, report: &mut Report) {
     report.step(SITE, "links, and bytes of a first visit", || match &venv {
         Some(venv) if built => Verdict::check(check(shop, venv)),
         _ => Verdict::NotRun("the site is not built".into()),
+    });
+}
+
+/// The site's steps of `cargo xtask deep`.
+pub fn deep(shop: &Shop, report: &mut Report) {
+    let ready = report.step(SITE, "build, strictly", || match environment(shop, REQUIREMENTS) {
+        Ok(venv) => Verdict::check(build(shop, &venv)),
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
+    report.step(SITE, "in Chromium: two widths, both themes, the search", || {
+        if ready { js::site(shop, &folder(shop)) } else { Verdict::NotRun("the site is not built".into()) }
     });
 }
 
