@@ -41,8 +41,17 @@ QUOTAS: list[list[tuple[str, str]]] = [
         ("x-ratelimit-remaining-requests", "0"),
         ("x-ratelimit-reset-requests", "2m59.56s"),
     ],
-    [("anthropic-ratelimit-requests-limit", "50"), ("anthropic-ratelimit-requests-remaining", "0"), ("anthropic-ratelimit-requests-reset", "2026-11-23T09:30:12Z")],
-    [("anthropic-ratelimit-input-tokens-remaining", "0"), ("anthropic-ratelimit-input-tokens-reset", "2026-11-23T09:31:00Z"), ("anthropic-ratelimit-output-tokens-remaining", "8000"), ("anthropic-ratelimit-output-tokens-reset", "2026-11-23T10:00:00Z")],
+    [
+        ("anthropic-ratelimit-requests-limit", "50"),
+        ("anthropic-ratelimit-requests-remaining", "0"),
+        ("anthropic-ratelimit-requests-reset", "2026-11-23T09:30:12Z"),
+    ],
+    [
+        ("anthropic-ratelimit-input-tokens-remaining", "0"),
+        ("anthropic-ratelimit-input-tokens-reset", "2026-11-23T09:31:00Z"),
+        ("anthropic-ratelimit-output-tokens-remaining", "8000"),
+        ("anthropic-ratelimit-output-tokens-reset", "2026-11-23T10:00:00Z"),
+    ],
     [
         ("anthropic-ratelimit-tokens-remaining", "0"),
         ("anthropic-ratelimit-tokens-reset", "2026-11-23T09:00:00Z"),
