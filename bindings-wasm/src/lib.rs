@@ -60,10 +60,11 @@ pub fn output_length() -> u32 {
     host(|host| host.output.len() as u32)
 }
 
-/// Makes an engine with this seed (64 bits in two halves) and returns its handle.
+/// Makes an engine with this seed (64 bits in two halves) and returns its handle. It keeps `history` records about calls with
+/// trouble (semantics 12.4); the small engine keeps none.
 #[wasm_bindgen]
-pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32) -> u32 {
-    let options = Options::default().max_routes(max_routes).journal(journal != 0);
+pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32, history: u32) -> u32 {
+    let options = Options::default().max_routes(max_routes).journal(journal != 0).history(history);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
     host(|host| {

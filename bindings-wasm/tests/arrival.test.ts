@@ -2,6 +2,7 @@
 
 import { expect, test, vi } from "vitest";
 import type { Which } from "../ts/engine/module.js";
+import type { TidegateError } from "../ts/errors.js";
 import { until } from "./support/server.js";
 import { wasm } from "./support/wasm.js";
 
@@ -128,7 +129,7 @@ test("a mistake is reported as soon as the module is there, and at once from the
 });
 
 test("what cannot wait says how to", async () => {
-  const { policy, engine, NotReady, ready, deliver } = await page();
+  const { policy, engine, explain, NotReady, ready, deliver } = await page();
   const shared = engine();
   const some = policy({ engine: shared, retry: {} });
   const each = [
@@ -145,6 +146,12 @@ test("what cannot wait says how to", async () => {
   const small = ready();
   await deliver();
   await small;
+  const error = (await failed(some.run(() => Promise.reject(new TypeError("a mistake"))))) as Error;
+  const late = (await failed(some.run(() => new Promise(() => {}), { deadline: 1 }))) as TidegateError;
+  each.push(
+    () => explain(error),
+    () => late.explain(),
+  );
   for (const work of each.filter((work) => !String(work).includes("kinds"))) {
     expect(work).toThrow(/await ready\(\{ full: true \}\) first/);
   }
@@ -153,6 +160,8 @@ test("what cannot wait says how to", async () => {
   await full;
   expect(some.snapshot().attempts).toBe(0);
   expect(some.explain().policy).toBe(some.name);
+  // The full engine has replayed the calls of the small one, so it knows why they ended.
+  expect([explain(error)?.reason, late.explain()?.reason]).toEqual(["not_retryable", "deadline"]);
 });
 
 test("where the module cannot be loaded, calls fail with one error, and a later one tries again", async () => {

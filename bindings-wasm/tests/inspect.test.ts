@@ -10,6 +10,65 @@ function journaled(clock = new FakeClock()): Engine {
   return engine({ seed: 5, clock, journal: true });
 }
 
+describe("J11: by default", () => {
+  test("every error and every failed answer is explained, whoever made it", async () => {
+    const lab = engine({ clock: new FakeClock() });
+    const quick = { engine: lab, retry: { maxAttempts: 2, backoff: { base: 0 } } };
+    const error = (await failure(policy(quick).run(failing(9)))) as Error;
+    expect(explain(error)).toMatchObject({ reason: "attempts", attempts: 2 });
+    expect(explain(error)?.story.map(({ type }) => type)).toEqual([
+      "retry_scheduled",
+      "gave_up",
+      "call_done",
+    ]);
+    const bug = new TypeError("a mistake");
+    await failure(policy(quick).run(() => Promise.reject(bug)));
+    expect(explain(bug)?.reason).toBe("not_retryable");
+    const answers = policy({ ...quick, fetch: async () => new Response("busy", { status: 503 }) });
+    const answer = await answers.fetch("http://far.example/");
+    expect(explain(answer)).toMatchObject({
+      reason: "attempts",
+      attempts: 2,
+      route: "http://far.example:80",
+    });
+    let sent = 0;
+    const again = async () => new Response("fine", { status: (sent += 1) > 1 ? 200 : 503 });
+    const good = await policy({ ...quick, fetch: again }).fetch("http://far.example/");
+    expect(await good.text()).toBe("fine");
+    expect(
+      explain(good)?.story.map(({ type }) => type),
+      "an answer after a repeat",
+    ).toEqual(["retry_scheduled"]);
+    expect(
+      explain(await policy({ ...quick, fetch: async () => new Response(null) }).fetch("http://a/")),
+    ).toBe(undefined);
+  });
+
+  test("the outermost call explains an error that went through two", async () => {
+    const lab = engine({ clock: new FakeClock() });
+    const inner = policy({ engine: lab, name: "inner" });
+    const outer = policy({ engine: lab, name: "outer", retry: { maxAttempts: 2, backoff: { base: 0 } } });
+    const error = (await failure(outer.run(() => inner.run(failing(9))))) as Error;
+    expect([explain(error)?.policy, reportOf(error)?.attempts]).toEqual(["outer", 2]);
+  });
+
+  test("an engine remembers so many records, and none if asked", async () => {
+    const mistake = async (lab: Engine) => {
+      const error = new TypeError("a mistake");
+      await failure(policy({ name: "p", engine: lab }).run(() => Promise.reject(error)));
+      return error;
+    };
+    const small = engine({ history: 3 });
+    const errors = [await mistake(small), await mistake(small), await mistake(small), await mistake(small)];
+    expect(errors.map((error) => explain(error)?.reason)).toEqual([
+      undefined,
+      ...Array(3).fill("not_retryable"),
+    ]);
+    expect(explain(await mistake(engine({ history: 0 })))).toBe(undefined);
+    expect(() => engine({ history: -1 })).toThrow("history = -1: must be a whole number from 0 to 1,000,000");
+  });
+});
+
 test("a policy says what it comes to", () => {
   const lab = journaled();
   const budget = { percentCanRetry: 0.5, minRetriesPerSec: 0 };
@@ -57,21 +116,21 @@ describe("a call", () => {
     expect(lab.explain(12_345)).toBeUndefined();
   });
 
-  test("that is refused is explained by our error; without a journal an ended one is not known", async () => {
+  test("that is refused is explained by our error, with the numbers of then if there is a journal", async () => {
     for (const journal of [true, false]) {
       const lab = engine({ clock: new FakeClock(), journal });
       const one = policy({ engine: lab, bulkhead: { maxConcurrency: 1 } });
       const { work, open } = gate();
       const first = one.run(work);
-      const refused = (await failure(one.run(() => 1))) as Error;
+      const refused = (await failure(one.run(() => 1))) as TidegateError;
       open[0]?.("done");
       await first;
-      const told = lab.explain(refused);
-      if (!journal) expect(told).toBeUndefined();
-      else {
-        expect(told?.reason).toBe("queue_full");
-        expect(told?.numbers).toEqual(["bulkhead: 1 of 1 permits out, 0 of 0 places in the queue taken"]);
-      }
+      const told = refused.explain();
+      expect(told?.reason).toBe("queue_full");
+      expect(told).toEqual(lab.explain(refused));
+      const then = "bulkhead: 1 of 1 permits out, 0 of 0 places in the queue taken";
+      const now = "now: bulkhead: 0 of 1 permits out, 0 of 0 places in the queue taken";
+      expect(told?.numbers).toEqual([journal ? then : now]);
     }
   });
 

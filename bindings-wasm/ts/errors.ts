@@ -1,5 +1,7 @@
 /** The errors of this library. */
 
+import { type CallExplanation, explain } from "./telemetry/explain.js";
+
 /** Details that every error of this library can carry. */
 export interface Told {
   /** The verdict of the engine, finer than `code`. */
@@ -55,6 +57,14 @@ export class TidegateError extends Error {
     const { retryIn } = told;
     const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
     Object.assign(this, { name, code, httpStatus, retryAt }, told);
+  }
+
+  /**
+   * Explains why the call ended as it did, with the numbers that decided; for errors of others and for responses there is
+   * `explain(error)`.
+   */
+  explain(): CallExplanation | undefined {
+    return explain(this);
   }
 
   /** @internal */

@@ -1,7 +1,7 @@
 /** All exports of the package. The entries add the source of the WebAssembly module. */
 
 export type { Classify, Outcome, Predicate } from "./classify.js";
-export { defaultEngine, explain } from "./engine/default_engine.js";
+export { defaultEngine } from "./engine/default_engine.js";
 export { type DocumentOptions, load, Policies, type Reloaded } from "./engine/document.js";
 export { Engine } from "./engine/engine.js";
 export type { EngineOptions, Restored, SavedState } from "./engine/engine_types.js";
@@ -26,5 +26,11 @@ export { Pool, type PoolOptions } from "./run/pool.js";
 export { type Bounds, within } from "./run/scope.js";
 export type { Methods, WrapOptions } from "./run/wrap.js";
 export type { EventType, Listener, Subscription, TidegateEvent } from "./telemetry/events.js";
-export type { CallExplanation, Component, Load, PolicyExplanation } from "./telemetry/explain.js";
+export {
+  type CallExplanation,
+  type Component,
+  explain,
+  type Load,
+  type PolicyExplanation,
+} from "./telemetry/explain.js";
 export type * from "./telemetry/snapshot.js";

@@ -35,7 +35,7 @@ function files<T>(family: string): T[] {
 
 function fresh(seed: number): [Native, number] {
   const native = load();
-  return [native, native.engine(Math.floor(seed / 2 ** 32), seed % 2 ** 32, 10_000, 0)];
+  return [native, native.engine(Math.floor(seed / 2 ** 32), seed % 2 ** 32, 10_000, 0, 0)];
 }
 
 /** The result for a policy that only the full module has. */

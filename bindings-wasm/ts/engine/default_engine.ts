@@ -1,12 +1,6 @@
 /** The default engine, for policies that name none. */
 
-import { type CallExplanation, endOf } from "../telemetry/explain.js";
 import { Engine } from "./engine.js";
-
-/** Explains why the call ended that returned this error or response, from the journal of its engine. */
-export function explain(of: object): CallExplanation | undefined {
-  return (endOf(of)?.engine as Engine | undefined)?.explain(of);
-}
 
 const KEY = Symbol.for("tidegate/0.1/engine");
 

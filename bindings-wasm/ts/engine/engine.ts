@@ -16,9 +16,7 @@ import {
 import {
   type CallExplanation,
   endOf,
-  halvesOf,
   headOf,
-  journalOf,
   mark,
   type PolicyExplanation,
   seedOf,
@@ -26,7 +24,7 @@ import {
 } from "../telemetry/explain.js";
 import type { Snapshot } from "../telemetry/snapshot.js";
 import { added, tester } from "../testing/tested.js";
-import { type Clock, platformTime, Standing } from "../time/clock.js";
+import { type Clock, platformTime } from "../time/clock.js";
 import { type Moments, Ticker } from "../time/ticker.js";
 import { Declared, LACKING } from "./declared.js";
 import type { EngineOptions, Halves, Restored, SavedState, Waiter } from "./engine_types.js";
@@ -36,6 +34,7 @@ import { type Form, mistakesOf, OPTIONS, type PoolKind } from "./options.js";
 import { Owners } from "./owners.js";
 import { readRoutes, SAVE, SNAPSHOT } from "./pages.js";
 import { isWorker, randomSeed, type Storage } from "./platform.js";
+import { replayed } from "./replay.js";
 import { RouteKeys } from "./route_keys.js";
 import { Inputs } from "./takeover.js";
 import { COMMANDS, KINDS, WAKES } from "./wire.js";
@@ -111,16 +110,20 @@ export class Engine {
   readonly maxRoutes: number;
   /** @internal Whether it keeps a journal. */
   readonly journals: boolean;
+  /** Number of records that it keeps about calls with trouble. */
+  readonly #history: number;
   /** For an engine made by `replay`: the engine's answer to each line of the journal, in words and numbers. */
   answers: readonly string[] = [];
 
   constructor(options: EngineOptions = {}, halves?: Halves) {
-    const { seed, clock, maxRoutes = 10_000, journal = false } = options;
+    const { seed, clock, maxRoutes = 10_000, journal = false, history = 512 } = options;
     if (seed !== undefined) checkWhole("seed", seed, 0, 2 ** 53, "2^53 - 1");
     checkWhole("maxRoutes", maxRoutes, 1, 524_288, "524,288");
+    checkWhole("history", history, 0, 1_000_000, "1,000,000");
     this.seed = halves ?? (seed === undefined ? randomSeed() : [Math.floor(seed / 2 ** 32), seed]);
     this.maxRoutes = maxRoutes;
     this.journals = journal;
+    this.#history = history;
     this.clock = clock;
     this.queues = options.queues ?? !isWorker();
     this.scopes = options.nesting === false ? undefined : scopes();
@@ -169,7 +172,7 @@ export class Engine {
 
   #enter(): void {
     // The module takes the lower 32 bits of whole numbers.
-    this.handle = this.native.engine(...this.seed, this.maxRoutes, Number(this.journals));
+    this.handle = this.native.engine(...this.seed, this.maxRoutes, Number(this.journals), this.#history);
     this.#place.handle = this.handle;
   }
 
@@ -485,9 +488,12 @@ export class Engine {
   /**
    * Explains why a call waits, or why it ended as it did, with the numbers that decided.
    *
+   * A call that has ended is known from the journal, until lines are taken from it, else from the history.
+   *
    * @param of The number of a call, as in events, or the error (or response) that a call ended with.
-   * @returns Undefined if the engine does not know the call. A call that has ended is known from the journal, until lines are taken from the
-   * journal.
+   * @returns Undefined if the engine does not know the call: its first attempt succeeded, `history` newer records have replaced its own,
+   * or the engine keeps none.
+   * @throws NotReady In a page that has only the small engine, which keeps no history; `await ready({ full: true })` first.
    */
   explain(of: number | object): CallExplanation | undefined {
     const native = this.whole("explain");
@@ -532,21 +538,7 @@ export class Engine {
    * @throws RangeError If a line is not a journal line; the text says which line, and why.
    */
   static replay(journal: string): Engine {
-    const { seed, maxRoutes, lines } = journalOf(journal);
-    const clock = new Standing();
-    const engine = new Engine({ clock, maxRoutes, journal: true }, halvesOf(seed));
-    const native = engine.whole("replay");
-    say(lines.join("\n"));
-    const end = native.replay(engine.handle);
-    if (end < 0) throw new RangeError(`journal, line ${-end}: ${said()}: ${lines[-end - 1]}`);
-    clock.at = end;
-    engine.answers = JSON.parse(said()) as string[];
-    for (let number = 0; ; number += 1) {
-      native.explain(engine.handle, number);
-      const told = JSON.parse(said()) as PolicyExplanation | null;
-      if (told === null) return engine;
-      engine.wanted.own(number, told.policy, []);
-    }
+    return replayed(journal, (options, seed) => new Engine(options, seed));
   }
 
   /** @internal Gives a policy new settings, as its owner asks. */

@@ -25,6 +25,11 @@ export interface EngineOptions {
    * it is taken, a journal grows by about 80 bytes per event, up to 100,000 inputs.
    */
   readonly journal?: boolean | undefined;
+  /**
+   * Number of records that the engine keeps about calls that were retried, refused or failed, for `explain`; 512 by default, about 60 kB.
+   * A call takes two to five. 0 turns it off.
+   */
+  readonly history?: number | undefined;
 }
 
 /** The result of `Engine.save`: plain JSON. */

@@ -298,8 +298,10 @@ export class Run<A, T = A> implements Timed, Waiter {
       read: () => this.#finish(0),
       failed: (error) => this.#finish(ofError(error) === 0 ? CANCELLED : ofError(error)),
     };
-    const tell = (what: unknown) =>
+    const tell = (what: unknown) => {
       report(what, { attempts: this.#attempts, reason: "ok", note: undefined, retryAt: undefined });
+      if (this.#attempts > 1) this.#engine.ended(what, this.#call);
+    };
     try {
       const { watch } = this.#adapter;
       if (watch !== undefined) this.#answer(watch.call(this.#adapter, answer, ends, tell));
@@ -437,6 +439,13 @@ export class Run<A, T = A> implements Timed, Waiter {
     return refusal(verdict, this.#core, this.#route, retryIn, cause);
   }
 
+  /** The same, as the end of the call, which `explain` then knows by it. */
+  #refused(verdict: string, retryIn?: number, cause?: unknown): TidegateError {
+    const error = this.#refuse(verdict, retryIn, cause);
+    this.#engine.ended(error, this.#call);
+    return error;
+  }
+
   /** Delivers a good answer before the call has ended. */
   #answer(value: T): void {
     this.#answered = true;
@@ -458,7 +467,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     if (this.#answered) {
       this.#lanes = [];
       if (verdict === "cancelled") this.#closeBody(this.#outside?.reason);
-      else if (verdict !== "ok" && verdict !== "not_retryable") this.#closeBody(this.#refuse(verdict));
+      else if (verdict !== "ok" && verdict !== "not_retryable") this.#closeBody(this.#refused(verdict));
       return;
     }
     if (verdict === "cancelled") {
@@ -478,8 +487,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     ) {
       const failure = last?.ok === false ? last.value : undefined;
       const cause = verdict === "deadline" && failure instanceof AttemptTimeout ? failure.cause : failure;
-      const error = this.#refuse(verdict, retryIn, cause);
-      this.#engine.ended(error, this.#call);
+      const error = this.#refused(verdict, retryIn, cause);
       this.#drop(undefined);
       this.#reject(error);
       return;
@@ -498,7 +506,7 @@ export class Run<A, T = A> implements Timed, Waiter {
       this.#engine.ended(what, this.#call);
     };
     if (ok) {
-      const ending: Ending = { tell, late: () => this.#refuse("deadline") };
+      const ending: Ending = { tell, late: () => this.#refused("deadline") };
       this.#resolve(this.#attempted(() => this.#adapter.deliver?.(value as A, ending)) ?? (value as T));
     } else {
       tell(value);

@@ -107,14 +107,14 @@ export function journalOf(text: string): { seed: bigint; maxRoutes: number; line
 }
 
 interface Ended {
-  readonly engine: object;
+  readonly engine: { explain(of: object): CallExplanation | undefined };
   readonly call: number;
 }
 
 const ended = new WeakMap<object, Ended>();
 
 /** Remembers which call ended with this error or response. */
-export function mark(value: unknown, engine: object, call: number): void {
+export function mark(value: unknown, engine: Ended["engine"], call: number): void {
   if ((typeof value === "object" && value !== null) || typeof value === "function") {
     ended.set(value, { engine, call });
   }
@@ -123,6 +123,17 @@ export function mark(value: unknown, engine: object, call: number): void {
 /** The engine and the call that ended with this error or response. */
 export function endOf(value: unknown): Ended | undefined {
   return typeof value === "object" && value !== null ? ended.get(value) : undefined;
+}
+
+/**
+ * Explains why the call ended as it did that returned this error or response, with the numbers that decided.
+ *
+ * @returns Undefined if the call's first attempt succeeded, if no policy returned the value, or if its engine has forgotten the call:
+ * an engine keeps the last 512 records about calls with trouble (`history`).
+ * @throws NotReady In a page that has only the small engine; `await ready({ full: true })` first.
+ */
+export function explain(of: object): CallExplanation | undefined {
+  return endOf(of)?.engine.explain(of);
 }
 
 /** A seed as one number. */
