@@ -158,7 +158,7 @@ test("what cannot wait says how to", async () => {
   const full = ready({ full: true });
   await deliver();
   await full;
-  expect(some.snapshot().attempts).toBe(0);
+  expect(some.snapshot().attempts).toBe(2);
   expect(some.explain().policy).toBe(some.name);
   // The full engine has replayed the calls of the small one, so it knows why they ended.
   expect([explain(error)?.reason, late.explain()?.reason]).toEqual(["not_retryable", "deadline"]);

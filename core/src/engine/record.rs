@@ -285,6 +285,12 @@ impl Notes {
         Self { on: history.is_some(), history, ..Self::default() }
     }
 
+    /// Whether there is a listener for any type.
+    #[inline]
+    pub const fn heard(&self) -> bool {
+        self.wanted != 0
+    }
+
     /// The kept records about a call, oldest first.
     pub fn of_call(&self, call: CallId) -> Vec<Record> {
         let kept = self.history.iter().flat_map(|history| &history.kept);
