@@ -80,7 +80,7 @@ function at(value: unknown, path: string): unknown {
 }
 
 /** The number of the class or kind of an outcome. */
-function kindOf(outcome: number): number {
+export function kindOf(outcome: number): number {
   return Math.floor(outcome / KIND_UNIT) % 32;
 }
 

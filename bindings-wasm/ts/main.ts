@@ -23,6 +23,7 @@ export {
   type Work,
 } from "./run/policy.js";
 export { Pool, type PoolOptions } from "./run/pool.js";
+export type { OnRetry, Retrying } from "./run/retrying.js";
 export { type Bounds, within } from "./run/scope.js";
 export type { Methods, WrapOptions } from "./run/wrap.js";
 export type { EventType, Listener, Subscription, TidegateEvent } from "./telemetry/events.js";

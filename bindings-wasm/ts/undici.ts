@@ -19,6 +19,7 @@ import { askedFor, begun, originOf, Sending } from "./fetch/request.js";
 import type { Core } from "./run/core.js";
 import type { Lane } from "./run/lane.js";
 import type { Policy } from "./run/policy.js";
+import type { OnRetry } from "./run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "./run/run.js";
 
 type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions };
@@ -110,6 +111,7 @@ function send(
     key: asked.key,
     factory: options.bodyFactory,
     predicate: options.predicate,
+    onRetry: options.onRetry,
     retryHeader: options.retryHeader ?? given.retryHeader ?? true,
     untilBody: asked.untilBody,
     until: asked.until,
@@ -153,6 +155,7 @@ interface Plan {
   readonly key: string | undefined;
   readonly factory: (() => BodyInit) | undefined;
   readonly predicate: Predicate | undefined;
+  readonly onRetry: OnRetry | undefined;
   readonly retryHeader: boolean;
   readonly untilBody: boolean;
   readonly until: number;
@@ -205,6 +208,10 @@ class DispatchAdapter implements Adapter<Answer> {
 
   get predicate(): Predicate | undefined {
     return this.#plan.predicate;
+  }
+
+  get onRetry(): OnRetry | undefined {
+    return this.#plan.onRetry;
   }
 
   outcome({ status, pairs }: Answer): number {

@@ -12,7 +12,15 @@ import { mistakesOf, OPTIONS } from "./options.js";
 /** Options of a document's policies that only code can give. */
 export type DocumentOptions = Pick<
   PolicyOptions,
-  "on" | "classify" | "fallback" | "fallbackOn" | "fetch" | "retryHeader" | "idempotencyKey" | "engine"
+  | "on"
+  | "onRetry"
+  | "classify"
+  | "fallback"
+  | "fallbackOn"
+  | "fetch"
+  | "retryHeader"
+  | "idempotencyKey"
+  | "engine"
 >;
 
 /** What `Policies.reload` has changed. Names are those of the document: `policy.payments`, `pool.db`. */

@@ -6,6 +6,7 @@ import type { Core } from "../run/core.js";
 import { StandIn } from "../run/fallback.js";
 import type { Lane } from "../run/lane.js";
 import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
+import type { OnRetry } from "../run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
 import { closeBody, drained, Guard, isReplayable, isWebStream } from "./body.js";
 import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
@@ -195,6 +196,10 @@ class FetchAdapter implements Adapter<Response> {
 
   get predicate(): Predicate | undefined {
     return this.#plan.options.predicate;
+  }
+
+  get onRetry(): OnRetry | undefined {
+    return this.#plan.options.onRetry;
   }
 
   outcome({ status, headers }: Response): number {

@@ -10,7 +10,9 @@ import type { Scope } from "../run/scope.js";
 import type { FetchOptions } from "./fetch.js";
 
 const OPTIONS = new Set(
-  "policy route deadline idempotent criticality cost solo predicate bodyFactory retryHeader".split(" "),
+  "policy route deadline idempotent criticality cost solo onRetry predicate bodyFactory retryHeader".split(
+    " ",
+  ),
 );
 const MOST_ROUTES = 10_000;
 const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
@@ -72,7 +74,7 @@ export function askedFor(
       );
     }
   }
-  for (const key of ["bodyFactory", "predicate"] as const) {
+  for (const key of ["bodyFactory", "predicate", "onRetry"] as const) {
     if (options[key] !== undefined && typeof options[key] !== "function") {
       outOfRange(`tidegate: ${key}`, options[key], "a function");
     }

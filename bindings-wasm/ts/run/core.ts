@@ -6,6 +6,8 @@ import type { Engine } from "../engine/engine.js";
 import type { Limits } from "../errors.js";
 import type { ErrorClass } from "../judge.js";
 import { type Refused, refusal } from "./notes.js";
+import type { PolicyOptions } from "./policy.js";
+import type { OnRetry } from "./retrying.js";
 
 /** Data needed to release a policy after it has been collected. */
 interface Held {
@@ -42,23 +44,19 @@ export class Core implements Refused {
   readonly classify: Classify | undefined;
   /** The classes of errors to repeat regardless of the table of known errors. */
   readonly on: readonly ErrorClass[] | undefined;
+  readonly onRetry: OnRetry | undefined;
   #seen = -1;
   #kinds: readonly string[] = [];
   #settings = new Map<string, number | string | null>();
   #methods = new Map<string, boolean>();
   #hedges = false;
 
-  constructor(
-    engine: Engine,
-    name: string,
-    classify: Classify | undefined,
-    on: readonly ErrorClass[] | undefined,
-    deadline: unknown,
-  ) {
+  constructor(engine: Engine, name: string, given: PolicyOptions<unknown>, deadline: unknown) {
     this.engine = engine;
     this.name = name;
-    this.classify = classify;
-    this.on = on;
+    this.classify = given.classify;
+    this.on = given.on;
+    this.onRetry = given.onRetry;
     this.#deadline = typeof deadline === "number" ? deadline : Infinity;
   }
 

@@ -25,6 +25,7 @@ import { flagsOf, limitOf } from "./call.js";
 import { Core, holding } from "./core.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Attempt, Lane } from "./lane.js";
+import type { OnRetry } from "./retrying.js";
 import { functionAdapter, Run } from "./run.js";
 import type { Scope } from "./scope.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
@@ -41,6 +42,16 @@ export interface PolicyOptions<F = never> extends Settings {
    * retryable, otherwise it counts as `transient`.
    */
   readonly on?: readonly ErrorClass[] | undefined;
+  /**
+   * Called before each wait for a further attempt, with the error, the attempt, the wait and the class of the failure. What it returns
+   * or throws has no effect.
+   *
+   * @example
+   * ```ts
+   * policy({ retry: {}, onRetry: ({ error, attempt, wait }) => console.warn(`attempt ${attempt}: ${error}; next in ${wait} ms`) });
+   * ```
+   */
+  readonly onRetry?: OnRetry | undefined;
   /** Classifies every attempt by its result or error. */
   readonly classify?: Classify | undefined;
   /**
@@ -77,6 +88,8 @@ export interface CallOptions {
   readonly cost?: number | undefined;
   /** Whether its attempts must never overlap. False by default; if true, the call is never hedged. */
   readonly solo?: boolean | undefined;
+  /** Called before each wait for a further attempt, instead of the policy's `onRetry`. */
+  readonly onRetry?: OnRetry | undefined;
 }
 
 /** Options of a single call. */
@@ -102,10 +115,15 @@ const CALL_OPTIONS = new Set([
   "deadline",
   "cost",
   "solo",
+  "onRetry",
 ]);
 
 /** Rejects unknown options, because a misspelled one would be ignored. */
-function checkOptions(options: object): void {
+function checkOptions(options: CallOptions): void {
+  const { onRetry } = options;
+  if (onRetry !== undefined && typeof onRetry !== "function") {
+    throw new TypeError(`onRetry = ${String(onRetry)}: must be a function`);
+  }
   for (const key of Object.keys(options)) {
     if (!CALL_OPTIONS.has(key)) {
       throw new TypeError(`${key}: a call has no such option; it has ${[...CALL_OPTIONS].join(", ")}`);
@@ -241,7 +259,7 @@ export class Caller<F = never> {
 
   /** @internal Takes over a call that is not on the fast path, or leaves it. */
   shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): Run<T> {
-    return new Run(this.core, this.key, around, signal, functionAdapter(work));
+    return new Run(this.core, this.key, around, signal, functionAdapter(work, this.options.onRetry));
   }
 }
 
@@ -305,7 +323,7 @@ export class Policy<F = never> extends Caller<F> {
     const settings = settingsOf(options);
     const name = options.name ?? freshName();
     const written = asWritten(settings);
-    const core = new Core(engine, name, options.classify, options.on, written.deadline);
+    const core = new Core(engine, name, options, written.deadline);
     super(core, {}, StandIn.of(core, options.fallback, options.fallbackOn));
     const held = holding(core, options.name !== undefined);
     const place = options.name === undefined ? undefined : definedIn(policy, new.target);
@@ -421,6 +439,7 @@ export function settingsOf(options: PolicyOptions<unknown>): Settings {
   const {
     name,
     on,
+    onRetry,
     classify,
     fallback,
     fallbackOn,
@@ -430,7 +449,7 @@ export function settingsOf(options: PolicyOptions<unknown>): Settings {
     engine,
     ...settings
   } = options;
-  for (const [key, value] of Object.entries({ classify, fallback, fallbackOn, fetch })) {
+  for (const [key, value] of Object.entries({ onRetry, classify, fallback, fallbackOn, fetch })) {
     if (value !== undefined && typeof value !== "function") wrong(key, value, "must be a function");
   }
   const classes = Array.isArray(on) && on.length > 0 && on.every((kind) => typeof kind === "function");

@@ -35,11 +35,12 @@ import {
 } from "../engine/wire.js";
 import { AttemptTimeout, type TidegateError } from "../errors.js";
 import { closeBody } from "../fetch/body.js";
-import { judge, leave, noteOfUnlisted, taken, UNLISTED } from "../judge.js";
+import { judge, kindOf, leave, noteOfUnlisted, taken, UNLISTED } from "../judge.js";
 import type { Timed } from "../time/ticker.js";
 import type { Core } from "./core.js";
 import { Lane } from "./lane.js";
 import { noteOf, refusal, report } from "./notes.js";
+import { notify, type OnRetry } from "./retrying.js";
 import type { Scope } from "./scope.js";
 import { onAbort } from "./signals.js";
 
@@ -73,6 +74,8 @@ export interface Adapter<A, T = A> {
   outcome?(answer: A): number;
   /** The request's own opinion about another attempt. */
   readonly predicate?: Predicate | undefined;
+  /** The call's own callback before each wait for a further attempt. */
+  readonly onRetry?: OnRetry | undefined;
   /** Whether the call of a good answer lasts until its body has been read. */
   lasts?(answer: A): boolean;
   /** Frees the resources of a failed answer while the call continues. */
@@ -122,6 +125,8 @@ export class Run<A, T = A> implements Timed, Waiter {
   #reject!: (error: unknown) => void;
   /** The outcome of the attempt that ended last. */
   #judged = 0;
+  /** The attempt that failed last, until `onRetry` has been called for it. */
+  #failed: Lane | undefined;
   /** The error that is unknown, for its note. */
   #unlisted: unknown;
   #parked = false;
@@ -269,11 +274,22 @@ export class Run<A, T = A> implements Timed, Waiter {
       }
       const us = spanOf(step);
       if (action === ATTEMPT) {
+        const number = (step >>> 12) & 0xff;
+        this.#retrying(
+          this.#lanes.some((it) => it?.settled === false && !it.stopped),
+          0,
+        );
+        if (this.#ended) {
+          this.#engine.tell(this.#call, finished(number, CANCELLED)); // `onRetry` has cancelled the call
+          return;
+        }
         this.#unpark();
         this.#aim(us);
-        this.#attempt((step >>> 12) & 0xff);
+        this.#attempt(number);
         return;
       }
+      this.#retrying((step & WAIT_MASK) === WAIT, us);
+      if (this.#ended) return;
       if (us === 0 && polls < 2) {
         step = this.#engine.tell(this.#call, POLL); // a wait of 0 needs no timer
         continue;
@@ -289,6 +305,25 @@ export class Run<A, T = A> implements Timed, Waiter {
       }
       return;
     }
+  }
+
+  /** Calls `onRetry`, unless other attempts are running. */
+  #retrying(running: boolean, us: number): void {
+    const lane = this.#failed;
+    if (lane === undefined || running) return;
+    this.#failed = undefined;
+    const onRetry = this.#adapter.onRetry ?? this.#core.onRetry;
+    if (onRetry === undefined) return;
+    notify(onRetry, {
+      error: lane.ok ? undefined : lane.value,
+      result: lane.ok ? lane.value : undefined,
+      attempt: lane.attempt,
+      wait: Math.max(us, 0) / 1000,
+      reason: this.#core.kinds[kindOf(this.#judged)] as string,
+      policy: this.#core.name,
+      route: this.#route,
+      call: this.#call,
+    });
   }
 
   /** Delivers an answer with a watched body. If the body cannot be watched, the call ends here. */
@@ -358,6 +393,8 @@ export class Run<A, T = A> implements Timed, Waiter {
         const error = this.#refuse("attempt_timeout");
         lane.hold(false, error);
         lane.stop(error);
+        this.#judged = TIMEOUT;
+        this.#failed = lane;
       }
     }
   }
@@ -405,6 +442,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     lane.hold(ok, value);
     const otherwise = ok ? 0 : PERMANENT;
     const outcome = this.#attempted(() => this.#judge(ok, value), otherwise) ?? otherwise;
+    this.#failed = outcome > 0 ? lane : undefined;
     if (outcome === HEAD && !lane.stopped) {
       this.#attempts = lane.attempt; // from here on, reports are about this attempt's body
       const step = engine.tell(this.#call, HEADERS + lane.attempt * ATTEMPT_UNIT);
@@ -525,8 +563,12 @@ export class Run<A, T = A> implements Timed, Waiter {
 }
 
 /** The adapter for a function under a policy. */
-export function functionAdapter<T>(work: (attempt: Lane) => T | PromiseLike<T>): Adapter<T> {
+export function functionAdapter<T>(
+  work: (attempt: Lane) => T | PromiseLike<T>,
+  onRetry: OnRetry | undefined,
+): Adapter<T> {
   return {
+    onRetry,
     start: (lane) => work(lane),
     /** Without this, a late or superseded response of `fetch` or undici would keep its connection until it is collected. */
     discard(value) {
