@@ -51,11 +51,16 @@ impl Desk {
         let route = &mut self.routes[call.route];
         let context = Context { policies: &self.policies, seed: self.seed, now };
         if let Some((from, answer)) = route.ask::<CircuitBreaker>(call, context) {
-            self.note_level(move |it| CircuitBreaker::record_change(it, slot, from, now));
+            // A history keeps no records of levels, so it alone does not count.
+            if self.notes.heard() {
+                self.note(move |it| CircuitBreaker::record_change(it, slot, from, now));
+            }
             return answer;
         }
         if let Some((from, answer)) = route.ask::<AdaptiveThrottle>(call, context) {
-            self.note_level(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
+            if self.notes.heard() {
+                self.note(move |it| AdaptiveThrottle::record_change(it, slot, from, now));
+            }
             return answer;
         }
         Answer::broken(Verdict::Throttled)

@@ -334,16 +334,6 @@ impl Desk {
         telemetry(&mut Telemetry { notes, calls, routes, policies });
     }
 
-    /// The same for the level of a stage, which every call asks for. A history keeps no such records, so it alone
-    /// does not count.
-    #[inline(always)]
-    #[allow(clippy::inline_always)] // a branch
-    pub(super) fn note_level(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
-        if FULL && self.notes.heard() {
-            self.telemetry(telemetry);
-        }
-    }
-
     /// The same for records that every call causes.
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
