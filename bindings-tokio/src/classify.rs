@@ -13,6 +13,7 @@ use tidegate::{Class, Opinion, Outcome, class_of_status};
 
 use crate::listed::{chain, found_in, viewed};
 use crate::policy::{Caller, Policy, Site};
+use crate::run::Retrying;
 
 /// Classifies an error. Implement it for the error type of your attempts. Alternatively
 /// [`Caller::on`](crate::Caller::on) names errors to repeat, and [`Caller::classify`](crate::Caller::classify) decides
@@ -118,6 +119,19 @@ pub trait Classify<T, E> {
     fn errors_alone(&self) -> bool {
         false
     }
+
+    /// Whether [`retrying`](Self::retrying) does anything.
+    #[doc(hidden)]
+    #[inline]
+    fn hears_retries(&self) -> bool {
+        false
+    }
+
+    /// Called before each retry.
+    #[doc(hidden)]
+    fn retrying(&self, retry: Retrying<'_, E>) {
+        let _ = retry;
+    }
 }
 
 impl<T, E, F: Fn(Result<&T, &E>) -> Outcome> Classify<T, E> for F {
@@ -215,6 +229,14 @@ impl<T, E: 'static, X: StdError + 'static, C: Classify<T, E>> Classify<T, E> for
     fn errors_alone(&self) -> bool {
         self.rest.errors_alone()
     }
+
+    fn hears_retries(&self) -> bool {
+        self.rest.hears_retries()
+    }
+
+    fn retrying(&self, retry: Retrying<'_, E>) {
+        self.rest.retrying(retry);
+    }
 }
 
 impl Policy {
@@ -284,6 +306,17 @@ pub(crate) trait Judge<T, E> {
 
     /// Whether the error is permanent only because no classifier knows it.
     fn unlisted(&self, error: &E) -> bool;
+
+    /// Whether [`retrying`](Self::retrying) does anything.
+    #[inline]
+    fn hears_retries(&self) -> bool {
+        false
+    }
+
+    /// Called before each retry.
+    fn retrying(&self, retry: Retrying<'_, E>) {
+        let _ = retry;
+    }
 }
 
 /// The user's classifier behind a guard: its panics do not break a call.
@@ -298,6 +331,15 @@ impl<T, E, C: Classify<T, E>> Judge<T, E> for Guarded<&C> {
 
     fn unlisted(&self, error: &E) -> bool {
         is_unlisted::<T, E>(self.0, error)
+    }
+
+    #[inline]
+    fn hears_retries(&self) -> bool {
+        self.0.hears_retries()
+    }
+
+    fn retrying(&self, retry: Retrying<'_, E>) {
+        self.0.retrying(retry);
     }
 }
 
@@ -315,6 +357,15 @@ impl<T, E, C: Classify<T, E>> Judge<T, E> for Owned<C> {
 
     fn unlisted(&self, error: &E) -> bool {
         is_unlisted::<T, E>(&self.0, error)
+    }
+
+    #[inline]
+    fn hears_retries(&self) -> bool {
+        self.0.hears_retries()
+    }
+
+    fn retrying(&self, retry: Retrying<'_, E>) {
+        self.0.retrying(retry);
     }
 }
 

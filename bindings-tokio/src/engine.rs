@@ -20,6 +20,9 @@ use crate::clock::{self, Clock};
 use crate::error::JournalError;
 use crate::events::Listeners;
 
+/// Records about calls with trouble that an engine keeps by default.
+const HISTORY: u32 = 512;
+
 /// Holds everything that policies share: routes, permits, budgets. A process has one by default. Clones are the same
 /// engine.
 ///
@@ -252,11 +255,14 @@ pub(crate) const fn wakes(why: Wait) -> bool {
 
 impl Engine {
     /// A separate engine, for a test or for an upstream that shares nothing. The seed is its only source of randomness.
+    /// It keeps a history of 512 records about calls with trouble (60 kB), which [`Error::explain`](crate::Error::explain)
+    /// reads.
     pub fn new(seed: u64) -> Self {
-        Self::with_options(seed, Options::default())
+        Self::with_options(seed, Options::default().history(HISTORY))
     }
 
-    /// A separate engine with options, such as a bound on routes or a journal.
+    /// A separate engine with options, such as a bound on routes or a journal. `Options::default()` keeps no history; add
+    /// [`Options::history`] to explain calls that have ended.
     pub fn with_options(seed: u64, options: Options) -> Self {
         let shared = Arc::new(Shared::new(seed, options));
         NUMBERED.lock().insert(shared.number, Arc::downgrade(&shared));
@@ -320,9 +326,9 @@ impl Engine {
     }
 
     /// Explains why a call waits, or why it ended as it did, with the numbers used. Events carry the call's id
-    /// ([`Event::call`](crate::Event::call)). A call that has ended is found in the journal only: the engine must be
-    /// made with [`Options::journal`], and the journal must neither have grown past 100,000 inputs
-    /// ([`Options::journal_limit`]) nor have been taken.
+    /// ([`Event::call`](crate::Event::call)). A call that has ended is found in the history ([`Options::history`]) if it
+    /// did not just work, or in a journal: the engine must be made with [`Options::journal`], and the journal must
+    /// neither have grown past 100,000 inputs ([`Options::journal_limit`]) nor have been taken.
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;

@@ -65,19 +65,18 @@ impl<E> Error<E> {
         }
     }
 
-    /// Explains why the call ended as it did, with the numbers used, while its engine still knows the call: see
-    /// [`Engine::explain`](crate::Engine::explain).
+    /// Explains why the call ended as it did, with the numbers used, while its engine still knows the call: it keeps 512
+    /// records about calls with trouble. See [`Engine::explain`](crate::Engine::explain).
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;
-    /// use tidegate_tokio::{Engine, Options, Policy};
+    /// use tidegate_tokio::Policy;
     /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
     /// # async fn main() {
-    /// let engine = Engine::with_options(7, Options::default().journal(true));
-    /// let policy = Policy::builder("shop").preset(Preset::Http).engine(&engine).build().unwrap();
+    /// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
     /// let work = |_| async { Err::<(), _>(std::io::Error::from(std::io::ErrorKind::ConnectionReset)) };
     /// let error = policy.run(work).await.unwrap_err();
-    /// let explained = error.explain().expect("the journal has it").to_string();
+    /// let explained = error.explain().expect("the history has it").to_string();
     /// assert!(explained.contains("attempt 3"), "{explained}");
     /// # }
     /// ```

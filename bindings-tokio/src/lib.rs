@@ -90,7 +90,7 @@ pub use http::GuardedBody;
 #[cfg(feature = "metrics")]
 pub use metered::Metrics;
 pub use policy::{Caller, Policy};
-pub use run::{Attempt, Ended};
+pub use run::{Attempt, Ended, OnRetry, Retrying};
 pub use scope::{Bounds, Within, carry, time_left};
 
 /// The engine itself.

@@ -23,6 +23,8 @@ pub(crate) struct Inner {
     pub engine: Engine,
     pub id: PolicyId,
     pub name: Arc<str>,
+    /// Whether the user has named the policy, so that it can be made again.
+    named: bool,
     hedges: AtomicBool,
     repeats: AtomicBool,
     slot_until_body: AtomicBool,
@@ -62,6 +64,13 @@ impl Inner {
         self.repeats.store(known.repeats, Ordering::Relaxed);
         self.slot_until_body.store(known.slot_until_body, Ordering::Relaxed);
         self.settings.fetch_add(1, Ordering::Release);
+    }
+}
+
+impl Drop for Inner {
+    /// Ends this owner of the policy (semantics 0.9). A policy with a name keeps what it owes, in case it is made again.
+    fn drop(&mut self) {
+        self.engine.shared.look(|core, now| core.engine.release_policy(self.id, self.named, now));
     }
 }
 
@@ -188,6 +197,11 @@ impl Clone for Site {
 
 /// A named set of components around futures. Make it once and keep it; clones are the same policy.
 ///
+/// While a policy, a clone, a caller or a layer of it exists, the same name with other settings is an error: use
+/// [`Policy::retune`], or another name. Afterwards the engine keeps what the policy owes (spent tokens, an open
+/// breaker), and the same name with other settings is a retune. Of policies that nobody holds it keeps 1,024; one
+/// without a name is removed at once.
+///
 /// ```
 /// use std::io;
 /// use std::time::Duration;
@@ -261,6 +275,7 @@ impl Policy {
             policy: Arc::new(Inner {
                 engine: engine.clone(),
                 id,
+                named: !is_fresh_name(&name),
                 name,
                 hedges: known.hedges.into(),
                 repeats: known.repeats.into(),
@@ -364,10 +379,10 @@ impl Policy {
     /// settings that may be mistakes. `Display` writes it as text.
     ///
     /// # Panics
-    /// Never: an engine keeps its policies.
+    /// Never: an engine keeps a policy while somebody holds it.
     pub fn explain(&self) -> PolicyExplanation {
         let explained = self.shared().look(|core, _| core.engine.explain_policy(self.inner().id));
-        explained.expect("an engine never forgets a policy")
+        explained.expect("an engine keeps a policy while somebody holds it")
     }
 
     /// The policy's routes at this moment.
@@ -562,8 +577,17 @@ impl<C> fmt::Debug for Caller<C> {
     }
 }
 
+/// Start of the names of policies that their users have not named.
+const FRESH: &str = "policy-";
+
 /// A policy name that is unused in this process.
 pub(crate) fn fresh_name() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(1);
-    format!("policy-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{FRESH}{}", COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether `fresh_name` can have made this name.
+fn is_fresh_name(name: &str) -> bool {
+    name.strip_prefix(FRESH)
+        .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|it| it.is_ascii_digit()))
 }

@@ -7,6 +7,7 @@
 mod answer;
 mod begin;
 mod live;
+mod retrying;
 mod state;
 mod tail;
 mod work;
@@ -33,6 +34,7 @@ pub(crate) use answer::Tailed;
 pub(crate) use answer::{Answer, Plain, Whole};
 use begin::{Cancel, begin};
 use live::Call;
+pub use retrying::{OnRetry, Retrying};
 #[cfg(feature = "tower")]
 use state::Place;
 use state::{State, StateProjection, Turn};

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tidegate::{Action, AttemptSlot, Class, Event, Outcome, Step, Verdict, Wait};
 use tokio::time::{Instant, sleep_until};
 
+use super::retrying::announce;
 use super::state::{Ending, Live, Place, PlaceProjection, Race, Racer, Turn};
 use super::{Answer, Attempt, Tail, Work};
 use crate::classify::{Judge, Judgement};
@@ -240,6 +241,9 @@ where
             let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
             return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report));
         }
+        if let (true, Event::Finished { outcome, .. }) = (self.judge.hears_retries(), event) {
+            announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), told.step);
+        }
         self.keep(number, result, &told, head);
         Next::Told(match told.step.action {
             Action::Wait { .. } if !self.live.is_parked() => self.register(told, cx),
@@ -299,6 +303,9 @@ where
                 let attempt = attempt_in(lane, self.live.attempts);
                 let outcome = Outcome::of(Class::Timeout);
                 told = self.tell(Event::Finished { attempt, outcome }, cx);
+                if self.judge.hears_retries() {
+                    announce(self.judge, self.site, (attempt, outcome.kind), None, told.step);
+                }
             } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
                 // The engine asks for a wait that is already over, so ask it again. After three rounds wait 1 ms rather
                 // than spin.

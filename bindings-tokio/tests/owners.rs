@@ -1,0 +1,137 @@
+//! Policies that nobody holds (semantics 0.9), the history that explains ended calls, and the callback before retries.
+
+use std::io::{self, ErrorKind};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use crate::support::{broken, ms, plain};
+use tidegate_tokio::settings::{Bulkhead, RateLimit};
+use tidegate_tokio::{Class, Engine, Options, Outcome, Policy, Retrying};
+
+fn names(engine: &Engine) -> Vec<String> {
+    engine.snapshot().policies.into_iter().map(|(name, _)| name).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn policies_that_nobody_holds_are_freed() {
+    let engine = Engine::new(1);
+    let held = plain(&engine, "held", 1).build().unwrap();
+    for _ in 0..3_000 {
+        let policy = Policy::builder("").engine(&engine).bulkhead(Bulkhead::fixed(1)).build().unwrap();
+        policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+    }
+    assert_eq!(names(&engine), ["held"]);
+    for n in 0..3_000 {
+        plain(&engine, &format!("named {n}"), 1).build().unwrap();
+    }
+    let kept = names(&engine);
+    assert!(kept.len() == 1_025 && kept.iter().any(|name| name == "held"), "{}", kept.len());
+    assert_eq!(held.explain().max_attempts, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_is_made_again_keeps_what_it_owes() {
+    let engine = Engine::new(1);
+    let make = |permits| {
+        let limit = RateLimit::new(permits, Duration::from_hours(1));
+        Policy::builder("p").engine(&engine).rate_limit(limit).build()
+    };
+    let fine = || async { Ok::<_, io::Error>(()) };
+    make(1).unwrap().run(|_| fine()).await.unwrap();
+    let again = make(1).unwrap();
+    assert!(again.run(|_| fine()).await.unwrap_err().is_rejected());
+
+    // Two owners that disagree are told; a caller and a clone are owners too.
+    let caller = again.caller().route("eu");
+    drop(again);
+    let error = make(2).unwrap_err().to_string();
+    assert!(error.contains("retune") && error.contains("another name"), "{error}");
+    drop(caller);
+    // Nobody holds it, so other settings are a retune: the bucket stays empty, and fills at the new rate.
+    let retuned = make(2).unwrap();
+    let error = retuned.run(|_| fine()).await.unwrap_err();
+    assert_eq!(error.stopped().unwrap().retry_in, Some(Duration::from_mins(30)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_holds_its_policy_until_it_has_ended() {
+    let engine = Engine::new(1);
+    let policy = Policy::builder("").engine(&engine).bulkhead(Bulkhead::fixed(1)).build().unwrap();
+    let call = tokio::spawn(async move {
+        let work = |_| async {
+            tokio::time::sleep(ms(50)).await;
+            Ok::<_, io::Error>(())
+        };
+        policy.run(work).await
+    });
+    tokio::task::yield_now().await;
+    assert_eq!((names(&engine).len(), engine.snapshot().live), (1, 1));
+    call.await.unwrap().unwrap();
+    assert_eq!((names(&engine).len(), engine.snapshot().live), (0, 0));
+    engine.check().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_explain_themselves_without_any_option() {
+    let explained = |engine: Engine| async move {
+        let policy = plain(&engine, "p", 2).build().unwrap();
+        let error = policy.run(|_| async { Err::<(), _>(broken()) }).await.unwrap_err();
+        error.explain().map(|it| it.to_string())
+    };
+    let text = explained(Engine::new(1)).await.unwrap();
+    assert!(text.contains("attempt 2"), "{text}");
+    assert_eq!(explained(Engine::with_options(1, Options::default())).await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_callback_hears_each_retry_with_its_wait_and_reason() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 4).attempt_timeout(ms(30)).build().unwrap();
+    let seen = Mutex::new(Vec::new());
+    let note = |retry: Retrying<'_, io::Error>| {
+        let kind = retry.error.map(io::Error::kind);
+        seen.lock().unwrap().push((retry.attempt, kind, retry.wait, retry.reason.to_string()));
+        panic!("a callback cannot break a call");
+    };
+    let judged = |result: Result<&u8, &io::Error>| {
+        Outcome::of(match result {
+            Ok(2) => Class::Throttled,
+            Ok(_) => Class::Ok,
+            Err(_) => Class::Transient,
+        })
+    };
+    let answer = policy
+        .caller()
+        .classify(judged)
+        .on_retry(note)
+        .run(|attempt| async move {
+            match attempt.number {
+                1 => Err(broken()),
+                3 => std::future::pending().await,
+                number => Ok(number),
+            }
+        })
+        .await;
+    assert_eq!(answer.unwrap(), 4);
+    assert_eq!(
+        *seen.lock().unwrap(),
+        [
+            (1, Some(ErrorKind::ConnectionReset), ms(100), "transient".to_owned()),
+            (2, None, ms(200), "throttled".to_owned()),
+            (3, None, ms(400), "timeout".to_owned()),
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_callback_is_not_called_where_no_retry_follows() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 2).build().unwrap();
+    let count = Mutex::new(0);
+    let counted = policy.on_retry(|_: Retrying<'_, io::Error>| *count.lock().unwrap() += 1);
+    counted.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+    counted.run(|_| async { Err::<(), io::Error>(ErrorKind::NotFound.into()) }).await.unwrap_err();
+    assert_eq!(*count.lock().unwrap(), 0);
+    counted.run(|_| async { Err::<(), _>(broken()) }).await.unwrap_err();
+    assert_eq!(*count.lock().unwrap(), 1, "the last attempt is not followed by a retry");
+}
