@@ -34,6 +34,11 @@ impl Begun {
             && self.step.stop == 0
             && !self.step.flags.commands
     }
+
+    /// Was it refused because there is no such route: not yet, or no longer?
+    pub fn is_stale_route(&self) -> bool {
+        matches!(self.step.action, Action::Done { verdict: Verdict::StaleRoute, .. })
+    }
 }
 
 /// The engine of the core behind one short lock.

@@ -4,7 +4,7 @@
 //! - `unread`, `inside`, `scope`: a call's context, and the responses that have not been judged;
 //! - `listeners`, `state`, `testing`, `engine`: core's engine behind its lock;
 //! - `document`, `fleet`, `snapshot`, `telemetry`, `parts`: documents, the store, snapshots, records and metrics, parts;
-//! - `runner`, `again`, `call`, `awaitable`, `method`: the happy path of a call, for threads and for event loops.
+//! - `runner`, `again`, `call`, `awaitable`, `method`, `decorated`: the happy path of a call, for threads and for event loops.
 //!
 //! There are no cyclic dependencies between modules: `tidegate-house` checks that.
 
@@ -16,6 +16,8 @@ mod again;
 #[allow(unsafe_code)] // slots by hand; each use says why it is sound, here and below
 mod awaitable;
 mod call;
+#[allow(unsafe_code)] // an object with slots by hand
+mod decorated;
 mod document;
 mod engine;
 #[allow(unsafe_code)]
@@ -47,6 +49,8 @@ mod _native {
     use super::again::left_answers;
     #[pymodule_export]
     use super::awaitable::awaitable_type;
+    #[pymodule_export]
+    use super::decorated::decorated;
     #[pymodule_export]
     use super::document::Document;
     #[pymodule_export]

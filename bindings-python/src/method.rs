@@ -18,8 +18,8 @@ use crate::runner::Runner;
 use crate::{awaitable, call};
 
 /// The flag of `PEP` 590 in the number of arguments; the limited API names it from 3.12 on.
-const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
-const HAVE_VECTORCALL: u64 = 1 << 11;
+pub const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
+pub const HAVE_VECTORCALL: u64 = 1 << 11;
 
 /// A method: a descriptor with a vectorcall, and the Python function that documents it.
 #[repr(C)]
@@ -98,8 +98,8 @@ unsafe extern "C" fn acall_slot(
     guarded(work).map_or(ptr::null_mut(), Bound::into_ptr)
 }
 
-/// The slow way to call a method, with a tuple and a dict.
-unsafe extern "C" fn tuple_slot(
+/// The slow way to call a method, or another object that begins like one, with a tuple and a dict.
+pub unsafe extern "C" fn tuple_slot(
     method: *mut ffi::PyObject,
     args: *mut ffi::PyObject,
     kwargs: *mut ffi::PyObject,
@@ -119,7 +119,7 @@ unsafe extern "C" fn tuple_slot(
         }
         let pointers: Vec<_> = values.iter().map(Bound::as_ptr).collect();
         let names = names.as_ref().map_or(ptr::null_mut(), Bound::as_ptr);
-        // SAFETY: `method` is a Method, since this is a slot of its type; the values outlive the call.
+        // SAFETY: `method` begins like a Method, since this is a slot of its type; the values outlive the call.
         unsafe {
             let vectorcall = (*method.cast::<Method>()).vectorcall;
             owned(py, vectorcall(method, pointers.as_ptr(), given, names))
@@ -128,8 +128,8 @@ unsafe extern "C" fn tuple_slot(
     guarded(work).map_or(ptr::null_mut(), Bound::into_ptr)
 }
 
-/// Bound to a caller it is a method like any other.
-unsafe extern "C" fn get_slot(
+/// Bound to an object it is a method like any other.
+pub unsafe extern "C" fn get_slot(
     method: *mut ffi::PyObject,
     caller: *mut ffi::PyObject,
     _class: *mut ffi::PyObject,

@@ -8,11 +8,14 @@ use pyo3::exceptions::{PyException, PyKeyboardInterrupt, PyRuntimeError, PyValue
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use tidegate::{CallId, Class, Event, Outcome, Request, RouteId, wire};
+use tidegate::{CallId, Class, Event, Outcome, PolicyId, Request, RouteId, wire};
 
 use crate::engine::{Begun, Engine};
 use crate::ffi::Raised;
 use crate::state::Traits;
+
+/// A number that no route ever has: an engine keeps far fewer. A call on it is refused with `StaleRoute`.
+const UNMADE_ROUTE: u64 = (1 << 20) - 1;
 
 /// The native half of a `Caller`.
 #[pyclass(subclass, frozen, module = "tidegate._native")]
@@ -26,6 +29,9 @@ pub struct Settings {
     engine: Py<Engine>,
     /// The Python half of the engine.
     pub owner: Py<PyAny>,
+    policy: PolicyId,
+    /// The key of the route. The first call makes the route, so that one without calls is not listed.
+    key: String,
     route: AtomicU64,
     request: Request,
     traits: Arc<Traits>,
@@ -100,7 +106,20 @@ impl Settings {
                 (around.remaining, around.parent, around.criticality);
         }
         let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
-        Ok(self.engine.get().begin_with(caller.py(), route, &request))
+        let mut begun = self.engine.get().begin_with(caller.py(), route, &request);
+        while begun.is_stale_route() {
+            begun = self.engine.get().begin_with(caller.py(), self.renew(caller.py()), &request);
+        }
+        Ok(begun)
+    }
+
+    /// Makes the route: at the first call, and after it was evicted.
+    #[cold]
+    fn renew(&self, py: Python<'_>) -> RouteId {
+        let (mut state, now) = self.engine.get().at_now(py);
+        let route = state.core.route(self.policy, &self.key, now);
+        self.route.store(route.to_word(), Ordering::Relaxed);
+        route
     }
 
     /// An attempt has ended well.
@@ -194,14 +213,14 @@ impl Runner {
     }
 
     /// How its calls begin.
-    #[pyo3(signature = (native, owner: "object", policy, route, flags, limit, plain, judged, bare, token))]
+    #[pyo3(signature = (native, owner: "object", policy, key, flags, limit, plain, judged, bare, token))]
     #[allow(clippy::too_many_arguments)] // told once, when a caller is made
     fn _settle(
         &self,
         native: Py<Engine>,
         owner: Py<PyAny>,
         policy: u32,
-        route: u64,
+        key: String,
         flags: u64,
         limit: u64,
         plain: bool,
@@ -214,16 +233,33 @@ impl Runner {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
         let traits = native.get().traits(py, policy);
-        let route = AtomicU64::new(route);
-        let settings = Settings { engine: native, owner, route, request, traits, plain, judged, bare, token };
+        let (policy, route) = (PolicyId::from_word(policy), AtomicU64::new(UNMADE_ROUTE));
+        let settings = Settings {
+            engine: native,
+            owner,
+            policy,
+            key,
+            route,
+            request,
+            traits,
+            plain,
+            judged,
+            bare,
+            token,
+        };
         let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
         self.settings.set(settings).map_err(again)
     }
 
-    /// The route is another one from now on: the one before was evicted.
-    fn _reroute(&self, route: u64) -> PyResult<()> {
-        self.settings.get().ok_or_else(unmade)?.route.store(route, Ordering::Relaxed);
-        Ok(())
+    /// The route of its calls; a number that no route has until the first call.
+    #[getter]
+    fn _route(&self) -> PyResult<u64> {
+        Ok(self.settings.get().ok_or_else(unmade)?.route.load(Ordering::Relaxed))
+    }
+
+    /// Makes the route: at the first call, and after it was evicted.
+    fn _renew(&self, py: Python<'_>) -> PyResult<u64> {
+        Ok(self.settings.get().ok_or_else(unmade)?.renew(py).to_word())
     }
 
     /// Has the policy an attempt timeout?

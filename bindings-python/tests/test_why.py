@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import email.utils
+import gc
 import inspect
 import pickle
 import pydoc
 import subprocess
 import sys
+import typing
 import warnings
+import weakref
 from typing import Any
 
 import httpx
@@ -306,17 +310,102 @@ except tidegate.BreakerOpen: print("open")
     assert (done.stdout, done.stderr) == ("open\n", "")
 
 
-def test_a_decorated_function_binds_call_once(engine: tidegate.Engine) -> None:
+def test_a_decorated_function_is_a_native_object_that_looks_like_it(engine: tidegate.Engine) -> None:
     policy = tidegate.Policy("orders", deadline=5, engine=engine)
 
     @policy
-    def place() -> str:
-        return "placed"
+    def place(item: int, *, currency: str = "EUR") -> str:
+        """Places an order."""
+        return f"{item} {currency}"
 
     @policy
-    async def place_async() -> str:
-        return "placed"
+    async def place_async(item: int) -> str:
+        return f"{item} async"
 
-    assert inspect.getclosurevars(place).nonlocals["call"] == policy.call
-    assert inspect.getclosurevars(place_async).nonlocals["acall"] == policy.acall
-    assert (place(), asyncio.run(place_async())) == ("placed", "placed")
+    assert type(place).__module__ == type(place_async).__module__ == "tidegate._native"
+    assert str(inspect.signature(place)) == "(item: 'int', *, currency: 'str' = 'EUR') -> 'str'"
+    assert (place.__name__, place.__doc__, place.__module__) == ("place", "Places an order.", __name__)
+    assert typing.get_type_hints(place)["item"] is int
+    assert inspect.unwrap(place) is place.__wrapped__ is not place
+    assert inspect.iscoroutinefunction(place_async) and not inspect.iscoroutinefunction(place)
+    assert "place under policy 'orders'" in repr(place)
+    assert (place(1, currency="USD"), place(*(2,))) == ("1 USD", "2 EUR")
+    assert asyncio.run(place_async(3)) == "3 async"
+    with pytest.raises(TypeError, match="unexpected keyword argument 'curency'"):
+        place(1, curency="USD")
+    place.extra = "an attribute"  # type: ignore[attr-defined]
+    assert vars(place)["extra"] == "an attribute"
+    assert engine.snapshot()["policies"]["orders"]["ends"] == {"ok": 3, "not_retryable": 1}
+
+
+def test_a_decorated_method_binds_and_can_be_collected(engine: tidegate.Engine) -> None:
+    policy = tidegate.Policy("orders", deadline=5, engine=engine)
+
+    class Shop:
+        name = "shop"
+
+        @policy
+        def place(self, item: int) -> str:
+            return f"{self.name} {item}"
+
+        @staticmethod
+        @policy
+        def price(item: int) -> int:
+            return item * 2
+
+    shop = Shop()
+    assert (shop.place(1), Shop.place(shop, 2), Shop.price(3)) == ("shop 1", "shop 2", 6)
+    assert shop.place.__self__ is shop
+
+    def forgotten() -> weakref.ref[Any]:
+        @policy
+        def own() -> Any:
+            return own  # a cycle
+
+        return weakref.ref(own)
+
+    dead = forgotten()
+    gc.collect()
+    assert dead() is None
+
+
+@tidegate.Policy("by name", deadline=5)
+def named() -> str:
+    return "named"
+
+
+def test_a_decorated_function_is_pickled_by_its_name() -> None:
+    assert pickle.loads(pickle.dumps(named)) is named
+    assert copy.deepcopy(named) is named
+
+
+def test_a_route_that_no_call_used_is_not_listed(engine: tidegate.Engine) -> None:
+    policy = tidegate.Policy("orders", deadline=5, engine=engine)
+    caller = policy.at(route="eu")
+    assert policy.snapshot()["routes"] == {}
+    with httpx.Client(
+        transport=tidegate.httpx.Transport(httpx.MockTransport(lambda _: httpx.Response(200)), policy)
+    ) as client:
+        client.get("https://api.example/")
+    assert list(policy.snapshot()["routes"]) == ["https://api.example:443"]
+    caller.call(int)
+    policy.call(int)
+    asyncio.run(policy.at(route="us").acall(asyncio.sleep, 0))
+    assert list(policy.snapshot()["routes"]) == ["https://api.example:443", "eu", "default", "us"]
+
+
+def test_a_date_on_the_error_of_a_function_is_measured_by_the_injected_wall_clock(
+    clock: FakeClock, engine: tidegate.Engine
+) -> None:
+    clock.tick(3600)
+    date = email.utils.formatdate(clock.wall() + 30, usegmt=True)
+    answers = iter([httpx.Response(503, headers={"Retry-After": date}), httpx.Response(200)])
+    policy = tidegate.Policy("orders", preset="http", deadline=120, engine=engine)
+
+    def get() -> int:
+        response = next(answers)
+        response.request = httpx.Request("GET", "https://api.example/")
+        return response.raise_for_status().status_code
+
+    assert policy.call(get) == 200
+    assert 3628 <= clock.now() <= 3634

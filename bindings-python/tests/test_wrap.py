@@ -152,7 +152,7 @@ def test_only_the_methods_named_and_their_route(engine: tidegate.Engine) -> None
     store.failures = 1
     assert wrapped.get("x") == "X"
     assert policy.snapshot()["attempts"] == 2
-    assert list(policy.snapshot()["routes"]) == ["default", "eu"]
+    assert list(policy.snapshot()["routes"]) == ["eu"]
 
 
 def test_an_async_client_has_its_coroutine_methods_wrapped(engine: tidegate.Engine) -> None:

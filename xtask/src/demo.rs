@@ -92,7 +92,7 @@ fn perform(
 
 /// `cargo xtask bench [arguments]`: runs the benches beside their peers once, in an environment that has the peers.
 pub fn bench(shop: &Shop, args: &[String]) -> Result {
-    let scripts = ["happy_path", "contended", "parts", "over_httpx", "memory"];
+    let scripts = ["happy_path", "decorated", "contended", "parts", "over_httpx", "memory"];
     let scripts = scripts.map(|name| present(shop, &format!("bench/python/{name}.py")));
     let scripts = scripts.into_iter().collect::<Result<Vec<_>>>()?;
     let venv = fleet::with_peers(shop)?;

@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "decorated", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
 
 @final
 class AdaptiveThrottle:
@@ -792,11 +792,16 @@ class Runner:
         """
         Has the policy an attempt timeout?
         """
-    def _reroute(self, /, route: SupportsIndex) -> None:
+    def _renew(self, /) -> int:
         """
-        The route is another one from now on: the one before was evicted.
+        Makes the route: at the first call, and after it was evicted.
         """
-    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, route: SupportsIndex, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool, token: SupportsIndex) -> None:
+    @property
+    def _route(self, /) -> int:
+        """
+        The route of its calls; a number that no route has until the first call.
+        """
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, key: str, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool, token: SupportsIndex) -> None:
         """
         How its calls begin.
         """
@@ -964,6 +969,11 @@ def awaitable_type() -> "type":
 def bounds() -> "list[float]":
     """
     The upper bounds of histograms, in seconds.
+    """
+
+def decorated(caller: "Runner", function: "object", is_async: bool) -> "object":
+    """
+    A plain function, or one that is async, under the policy of a caller.
     """
 
 def evidence_of(kind: str) -> str:

@@ -46,6 +46,9 @@ FAST: Final = not os.environ.get("TIDEGATE_NO_FAST")
 """Whether the native half makes first attempts. If not, the shells make all; tests compare both ways."""
 
 
+_OF_FUNCTIONS: Final = ("__code__", "__defaults__", "__kwdefaults__", "__globals__")
+
+
 def _native_method(documented: _Method) -> _Method:
     """Returns the native method with the name, signature and docstring of this function."""
     return cast("_Method", _native.native_method(documented))
@@ -68,7 +71,6 @@ class Caller(_native.Runner):
         "_limit",
         "_passing",
         "_policy",
-        "_route",
         "_route_key",
         "_urgent",
     )
@@ -111,7 +113,6 @@ class Caller(_native.Runner):
         self._engine = engine
         self._begin = engine.native.begin
         self._route_key = route
-        self._route = engine.native.route(policy._number, route)
         self._flags = flags | MAY_PARK
         self._limit = limit
         self._classify = policy._classify_by
@@ -123,9 +124,7 @@ class Caller(_native.Runner):
         number, judged = policy._number, self._judged_by_type and policy._on is None
         token = engine.token if engine.explains else 0
         bare = fallback is None
-        self._settle(
-            engine.native, engine, number, self._route, self._flags, limit, plain, judged, bare, token
-        )
+        self._settle(engine.native, engine, number, route, self._flags, limit, plain, judged, bare, token)
 
     @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -269,15 +268,21 @@ class Caller(_native.Runner):
         inner = fn
         while isinstance(inner, functools.partial):
             inner = inner.func
-        if not (inspect.isfunction(inner) or inspect.ismethod(inner)):
+        if not (inspect.isfunction(inner) or inspect.ismethod(inner) or inspect.iscoroutinefunction(inner)):
             inner = getattr(inner, "__call__", inner)  # noqa: B004 - the bound method is inspected below
         if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
             from .generators import agenerating, generating
 
             return (generating if inspect.isgeneratorfunction(inner) else agenerating)(self, fn)
-        # Bound once: binding a method for each call would cost half as much as the call itself.
+        is_async = inspect.iscoroutinefunction(inner)
+        if inspect.isfunction(fn):
+            made = cast("Callable[..., Any]", _native.decorated(self, fn, is_async))
+            functools.update_wrapper(made, fn)
+            for name in _OF_FUNCTIONS:  # by which `inspect` takes it for a function, async or not
+                setattr(made, name, getattr(fn, name))
+            return made
         call, acall = self.call, self.acall
-        if inspect.iscoroutinefunction(inner):
+        if is_async:
 
             @functools.wraps(fn)
             async def awaiting(*args: Any, **kwargs: Any) -> Any:
@@ -290,6 +295,10 @@ class Caller(_native.Runner):
             return call(fn, *args, **kwargs)
 
         return calling
+
+    def _shown(self, fn: Any) -> str:
+        """Returns the text of a decorated function."""
+        return f"<{getattr(fn, '__qualname__', repr(fn))} under policy {self._policy.name!r}>"
 
     def attempts(self) -> Attempts:
         """Makes a call as a loop over its attempts, for code that is not a function.
@@ -393,8 +402,7 @@ class Caller(_native.Runner):
     ) -> tuple[Run, int]:
         """Makes the run of a new call; returns it with its first step. Renews a route that was evicted."""
         while is_stale_route(step):
-            self._route = self._engine.native.route(self._policy._number, self._route_key)
-            self._reroute(self._route)
+            self._renew()
             call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
         run = self._run(scope, call, fn, args, kwargs)
         run.races = self._policy._races(flags)
