@@ -16,7 +16,7 @@ import tidegate
 import tidegate.aiohttp
 import tidegate.requests
 import tidegate.urllib3
-from adapters import Aiohttp, Requests, Urllib3
+from adapters import NAMES, Aiohttp, Requests, Urllib3, made
 from conftest import Origin, quick
 
 
@@ -357,3 +357,36 @@ def test_our_errors_can_be_pickled(origin: Origin, engine: tidegate.Engine) -> N
             "deadline_before",
         )
         client.close()
+
+
+# One rule of errors: core's table (semantics 1.5), for functions and for adapters.
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_timeout_of_the_client_is_a_timeout(name: str, origin: Origin, engine: tidegate.Engine) -> None:
+    kinds: list[str | None] = []
+    origin.sequence({"fault": "hang"})
+    client = made(name).open(quick(engine, retry={"max_attempts": 1}))
+    try:
+        with engine.on_event(lambda record: kinds.append(record.kind), types=["attempt_done"]):
+            if name == "aiohttp":
+                client.run(read_slowly(client, origin))
+            else:
+                with pytest.raises(client.timeout_error):
+                    client.request("GET", origin.url + "/x", timeout=0.05)
+    finally:
+        client.close()
+    assert kinds == ["timeout"]
+
+
+async def read_slowly(client: Any, origin: Origin) -> None:
+    with pytest.raises(aiohttp.SocketTimeoutError):
+        await client.session.get(origin.url + "/x", timeout=aiohttp.ClientTimeout(sock_read=0.05))
+
+
+def test_an_answer_that_is_no_http_may_pass_also_in_aiohttp(origin: Origin, engine: tidegate.Engine) -> None:
+    origin.sequence({"fault": "garbage"}, 200)
+    client = Aiohttp().open(quick(engine))
+    answer = client.request("GET", origin.url + "/x")
+    client.close()
+    assert (answer.status, answer.info["attempts"]) == (200, 2)

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 from aiohttp import payload
+from aiohttp.http_exceptions import HttpProcessingError
 
 from ._call import outcomes
 from ._http.aiohttp_body import Body, drain, is_open
@@ -194,16 +195,15 @@ class _Run(HttpRun):
     def attach(self, value: Any, info: dict[str, Any]) -> None:
         value.tidegate = info
 
+    def own_errors(self) -> type[BaseException]:
+        return aiohttp.ClientError
+
     def judge_library(self, error: BaseException) -> int:
-        if isinstance(error, _CONNECTING):
-            return outcomes.NEVER_SENT
-        if isinstance(error, asyncio.TimeoutError):
-            return outcomes.STOPPED if self._is_over() else self.late_or(outcomes.TRANSIENT)
-        if isinstance(error, (aiohttp.InvalidURL, ValueError)):
-            return outcomes.PERMANENT
-        if isinstance(error, aiohttp.ClientError):
-            return outcomes.TRANSIENT
-        return outcomes.of_exception(error, self.policy)
+        if isinstance(error, asyncio.TimeoutError) and not isinstance(error, _CONNECTING) and self._is_over():
+            return outcomes.STOPPED
+        if isinstance(error.__cause__, HttpProcessingError):
+            return outcomes.TRANSIENT  # the answer was no HTTP; the status of the error is aiohttp's own, 400
+        return super().judge_library(error)
 
     def _is_over(self) -> bool:
         """Returns whether `ClientTimeout.total` has passed, which ends the call like a cancellation."""

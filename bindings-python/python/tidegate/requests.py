@@ -28,7 +28,6 @@ import urllib3
 from requests.adapters import DEFAULT_POOLBLOCK, DEFAULT_POOLSIZE, HTTPAdapter
 from urllib3.exceptions import EmptyPoolError
 
-from ._call import outcomes
 from ._call.threads import drive
 from ._http.front import Front
 from ._http.options import RequestOptions, gathered, options
@@ -219,21 +218,8 @@ class _Run(Urllib3Run):
         response.request = self.request  # without the header of repeats, in case the caller sends it again
         return response
 
-    def judge_library(self, error: BaseException) -> int:
-        if isinstance(error, requests.exceptions.ConnectTimeout):
-            return outcomes.NEVER_SENT
-        if isinstance(error, requests.Timeout):
-            return self.late_or(outcomes.TRANSIENT)
-        if isinstance(error, requests.exceptions.ProxyError):
-            return outcomes.NEVER_SENT
-        if isinstance(error, requests.ConnectionError):
-            inner = error.args[0] if error.args else None
-            return self.judge_urllib3(inner) if isinstance(inner, Exception) else outcomes.TRANSIENT
-        if isinstance(error, (ValueError, requests.exceptions.InvalidHeader)):
-            return outcomes.PERMANENT  # an invalid URL, schema or header
-        if isinstance(error, requests.RequestException):
-            return outcomes.TRANSIENT
-        return self.judge_urllib3(error)
+    def own_errors(self) -> type[BaseException]:
+        return requests.RequestException
 
     def is_timeout(self, error: BaseException) -> bool:
         never = isinstance(error, requests.exceptions.ConnectTimeout)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import re
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._engine.errors import (
@@ -108,15 +107,33 @@ def judge(error: BaseException, policy: Policy) -> int:
     """Returns the outcome of an exception under a policy, or `UNLISTED`."""
     outcome = taken(error)
     if outcome is None:
-        try:
-            outcome = _chain(error, policy, set(), own_context=False)
-        except Exception:  # an attribute raised, which must not break the call
-            outcome = None
+        outcome = _known(error, policy)
         if outcome is None or outcome == PERMANENT:
             outcome = UNLISTED
         elif outcome == _SAID:
             outcome = PERMANENT
     return outcome if policy._on is None else wanted(policy._on, error, outcome)
+
+
+def of_client(error: BaseException, policy: Policy, own: type[BaseException]) -> int:
+    """Returns the outcome of an exception that an HTTP client raised, by the same table as `judge`.
+
+    An error of the client's own class `own` that the table does not list is transient (semantics 1.4.3).
+    """
+    outcome = taken(error)
+    if outcome is None:
+        outcome = _known(error, policy)
+    if outcome is None:
+        return _WORDS["transient"] if isinstance(error, own) else PERMANENT
+    return PERMANENT if outcome == _SAID else outcome
+
+
+def _known(error: BaseException, policy: Policy) -> int | None:
+    """Returns the outcome that the table gives an error, or one of its causes; None if it has none."""
+    try:
+        return _chain(error, policy, set(), own_context=False)
+    except Exception:  # an attribute raised, which must not break the call
+        return None
 
 
 def _chain(error: BaseException, policy: Policy, seen: set[int], *, own_context: bool) -> int | None:
@@ -235,16 +252,17 @@ def _answer(error: BaseException, status: int, policy: Policy) -> int:
 
 
 def _judged(policy: Policy, status: int, headers: Any) -> int:
-    wall = int(time.time() * 1e6)
+    wall = int(policy.engine.wall() * 1e6)
     outcome = policy.engine.native.classify(policy._number, status, _lines(headers), wall)
     return _SAID if outcome == PERMANENT else outcome
 
 
 def _lines(headers: Any) -> list[tuple[bytes, bytes]]:
-    """Returns headers as bytes; an empty list if they cannot be read."""
+    """Returns headers as bytes; an empty list if they cannot be read. Some clients list a name's values."""
     try:
         items: Iterable[Any] = headers.items() if hasattr(headers, "items") else headers or ()
-        return [(_bytes(name), _bytes(value)) for name, value in items]
+        lines = ((name, value if isinstance(value, list) else [value]) for name, value in items)
+        return [(_bytes(name), _bytes(value)) for name, values in lines for value in values]
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException:

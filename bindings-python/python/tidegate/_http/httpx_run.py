@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate._call import outcomes
 from tidegate._call.open_call import MARGIN
 from tidegate._engine.wire import span_of
 
@@ -24,17 +23,16 @@ PHASES: Final = ("connect", "read", "write", "pool")
 
 
 class Family:
-    """One of httpx and httpx2: its classes, and the outcomes of its errors (semantics 1.4)."""
+    """One of httpx and httpx2: its classes, and those of its errors that say when a request was sent."""
 
-    __slots__ = ("bytes", "module", "never_sent", "permanent", "timeout", "transport")
+    __slots__ = ("bytes", "module", "never_sent", "timeout", "transport")
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
         self.bytes = module.ByteStream
         self.never_sent = (module.ConnectError, module.ConnectTimeout, module.PoolTimeout)
-        self.permanent = (module.UnsupportedProtocol, module.LocalProtocolError)
         self.timeout = module.TimeoutException
-        self.transport = module.TransportError
+        self.transport: type[BaseException] = module.TransportError
 
 
 _families: Final[dict[str, Family]] = {}
@@ -182,20 +180,9 @@ class HttpxRun(HttpRun):
         """Stores the report in `response.extensions["tidegate"]`."""
         value.extensions["tidegate"] = info
 
-    def judge_library(self, error: BaseException) -> int:
-        """Returns the outcome of an exception of the transport."""
-        family = self.family
-        if isinstance(error, family.never_sent):
-            return outcomes.NEVER_SENT
-        if isinstance(error, family.permanent):
-            return outcomes.PERMANENT
-        if isinstance(error, family.timeout):
-            return self.late_or(outcomes.TRANSIENT)
-        return (
-            outcomes.TRANSIENT
-            if isinstance(error, family.transport)
-            else outcomes.of_exception(error, self.policy)
-        )
+    def own_errors(self) -> type[BaseException]:
+        """Returns the base class of the transport's errors."""
+        return self.family.transport
 
     def is_timeout(self, error: BaseException) -> bool:
         """Returns whether the transport timed out after the request may have been sent."""

@@ -120,8 +120,8 @@ class HttpRun(Run):
         """Attaches the report of the call to its response."""
         raise NotImplementedError
 
-    def judge_library(self, error: BaseException) -> int:
-        """Returns the outcome of an exception of the client library."""
+    def own_errors(self) -> type[BaseException]:
+        """Returns the base class of the client library's errors."""
         raise NotImplementedError
 
     def is_timeout(self, error: BaseException) -> bool:
@@ -198,10 +198,13 @@ class HttpRun(Run):
 
         return wanted(self.policy._on, error, outcome)
 
-    def late_or(self, outcome: int) -> int:
-        """Returns `TIMEOUT` for a timeout of the client if the attempt's time is up, else `outcome`."""
-        late = self.us_until is not None and self.engine.native.now() >= self.us_until
-        return outcomes.TIMEOUT if late else outcome
+    def judge_library(self, error: BaseException) -> int:
+        """Returns the outcome of an exception of the client library, by core's table (semantics 1.5)."""
+        if not isinstance(error, Exception):
+            return outcomes.STOPPED
+        from tidegate._call.judge import of_client
+
+        return of_client(error, self.policy, self.own_errors())
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
         """Reports the end of an attempt to the engine, preceded by `TIMER` if its time was up."""

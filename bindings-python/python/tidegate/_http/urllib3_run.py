@@ -6,7 +6,6 @@ import io
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate._call import outcomes
 from tidegate._call.open_call import MARGIN
 
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
@@ -75,28 +74,11 @@ class Urllib3Run(HttpRun):
         raw.close()
         raw.release_conn()  # frees the connection's place in a blocking pool
 
-    def judge_library(self, error: BaseException) -> int:
-        """Returns the outcome of an exception of urllib3."""
-        return self.judge_urllib3(error)
+    def own_errors(self) -> type[BaseException]:
+        """Returns the base class of urllib3's errors."""
+        from urllib3.exceptions import HTTPError
 
-    def judge_urllib3(self, error: BaseException) -> int:
-        """Returns the outcome of an exception of urllib3, by its innermost reason."""
-        from urllib3 import exceptions
-
-        reason = getattr(error, "reason", None) if isinstance(error, exceptions.MaxRetryError) else None
-        if isinstance(reason, Exception):
-            return self.judge_urllib3(reason)
-        if isinstance(error, never_sent(exceptions)):
-            return outcomes.NEVER_SENT
-        if isinstance(error, exceptions.TimeoutError):
-            return self.late_or(outcomes.TRANSIENT)
-        if isinstance(error, (exceptions.LocationValueError, exceptions.InvalidHeader)):
-            return outcomes.PERMANENT
-        return (
-            outcomes.TRANSIENT
-            if isinstance(error, exceptions.HTTPError)
-            else outcomes.of_exception(error, self.policy)
-        )
+        return HTTPError
 
     def is_timeout(self, error: BaseException) -> bool:
         """Returns whether urllib3 timed out after the request may have been sent."""
