@@ -220,6 +220,62 @@ def test_the_pytest_plugin_has_a_clock(tmp_path: pathlib.Path) -> None:
     assert "tidegate is not idle: live 1" in done.stdout
 
 
+MODULE = """
+import tidegate
+
+shop = tidegate.Policy(
+    "shop",
+    retry={"max_attempts": 4, "backoff": {"base": 60, "max": 600}, "budget": None},
+    breaker={"consecutive": 1, "break_duration": 600},
+)
+"""
+AT_MODULE_LEVEL = """
+import pytest, shop_policies, tidegate
+
+def failing():
+    raise TimeoutError
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_minutes_pass_at_once_for_a_policy_of_a_module(tidegate_clock, time):
+    assert tidegate_clock.now() == 0.0
+    with pytest.raises(TimeoutError):
+        shop_policies.shop.call(failing)
+    assert 10 < tidegate_clock.now() < 1800
+    with pytest.raises(tidegate.BreakerOpen):
+        shop_policies.shop.call(failing)
+"""
+NOT_DRIVEN = """
+import shop_policies
+
+def test_a_policy_of_a_module_is_not_driven(tidegate_clock):
+    shop_policies.shop.call(int)
+"""
+
+
+def pytest_in(folder: pathlib.Path, *args: str) -> str:
+    plugin = [] if entry_points(group="pytest11").names & {"tidegate"} else ["-p", "tidegate._pytest"]
+    return run("-m", "pytest", "-q", "-p", "no:cacheprovider", *plugin, *args, str(folder), cwd=folder).stdout
+
+
+def test_the_plugins_clock_drives_policies_of_modules_where_the_project_asks(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\ntidegate_clock = true\npythonpath = .\n", "utf-8")
+    (tmp_path / "conftest.py").write_text("import shop_policies\n", "utf-8")
+    (tmp_path / "shop_policies.py").write_text(MODULE, "utf-8")
+    (tmp_path / "test_it.py").write_text(AT_MODULE_LEVEL, "utf-8")
+    told = pytest_in(tmp_path)
+    assert "2 passed" in told, told
+
+
+def test_the_plugin_says_which_policy_its_clock_does_not_drive(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = .\n", "utf-8")
+    (tmp_path / "shop_policies.py").write_text(MODULE, "utf-8")
+    (tmp_path / "test_it.py").write_text(NOT_DRIVEN, "utf-8")
+    told = pytest_in(tmp_path)
+    assert "1 passed, 1 warning" in told, told
+    assert "tidegate_clock does not drive policy 'shop', which was made before the test" in told
+    assert "set tidegate_clock = true under [tool.pytest.ini_options]" in told
+
+
 def test_the_entry_point_is_there() -> None:
     project = (pathlib.Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
     assert '[project.entry-points.pytest11]\ntidegate = "tidegate._pytest"' in project
