@@ -11,6 +11,7 @@ import re
 import sys
 from typing import Any
 
+import grpc
 import pytest
 
 import tidegate
@@ -19,6 +20,8 @@ from redis_server import redis_server
 from tidegate._engine.engine import use
 
 __all__ = ["redis_server"]
+
+grpc.aio.init_grpc_aio()  # its poller belongs to the process, not to the page that makes the first channel
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 TUTORIAL = DOCS / "tutorial/python.md"

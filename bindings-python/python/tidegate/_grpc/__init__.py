@@ -1,0 +1,1 @@
+"""Private half of `tidegate.grpc`."""
