@@ -71,7 +71,7 @@ def classify(policy: Policy, status: int, headers: list[tuple[bytes, bytes]], wa
     if kind == "ok":
         return Outcome(kind)
     waits = [longest([reader.retry_after(value, wall) for value in lines("retry-after")])]
-    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+    for name in ("retry-after-ms", "x-ms-retry-after-ms", "x-amz-retry-after"):
         waits.append(longest([reader.scaled(value, 1_000) for value in lines(name)]))
 
     said = {value.strip(b" \t") for value in lines("x-should-retry")}

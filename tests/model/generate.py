@@ -290,6 +290,7 @@ def classify_cases() -> Case:
         [["retry-after", "1.5"]],
         [["retry-after-ms", "1500"]],
         [["x-ms-retry-after-ms", "20"]],
+        [["x-amz-retry-after", "750"], ["x-ratelimit-reset", "9"]],
         [["retry-after-ms", "1500"], ["Retry-After", "1"]],
         [["Retry-After", "nonsense"], ["retry-after-ms", "3"]],
         [["Retry-After", "1"], ["Retry-After", "3"], ["Retry-After", "2"]],

@@ -47,17 +47,18 @@ pub struct Hints {
 }
 
 /// Headers that contain a wait, the most authoritative first: `Retry-After` wins when several are present.
-const WAITS: [&str; 7] = [
+const WAITS: [&str; 8] = [
     "retry-after",
     "retry-after-ms",
     "x-ms-retry-after-ms",
+    "x-amz-retry-after",
     "grpc-retry-pushback-ms",
     "ratelimit",
     "ratelimit-reset",
     "x-ratelimit-reset",
 ];
 /// From this index on the headers say when a quota refills, which is a wait only for an answer that says "too many".
-const QUOTAS_FROM: usize = 4;
+const QUOTAS_FROM: usize = 5;
 
 impl Hints {
     /// Reads all headers of an answer. If a header has several lines, the longest wait counts, so that no retry is
@@ -215,6 +216,7 @@ mod tests {
     fn retry_after_wins_over_its_relatives_whatever_their_order() {
         assert_eq!(wait(&[("retry-after-ms", "1500")]), Some(1_500_000));
         assert_eq!(wait(&[("X-MS-Retry-After-MS", "20")]), Some(20_000));
+        assert_eq!(wait(&[("x-amz-retry-after", "40")]), Some(40_000));
         assert_eq!(wait(&[("retry-after-ms", "1500"), ("Retry-After", "3")]), Some(3_000_000));
         assert_eq!(wait(&[("Retry-After", "3"), ("retry-after-ms", "1500")]), Some(3_000_000));
         assert_eq!(wait(&[("Retry-After", "soon"), ("retry-after-ms", "1500")]), Some(1_500_000));

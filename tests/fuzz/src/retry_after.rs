@@ -7,11 +7,12 @@ use crate::input::Input;
 
 const LONGEST: Duration = Duration::from_micros((1 << 53) - 1);
 
-const NAMES: [&[u8]; 11] = [
+const NAMES: [&[u8]; 12] = [
     b"retry-after",
     b"Retry-After",
     b"retry-after-ms",
     b"x-ms-retry-after-ms",
+    b"x-amz-retry-after",
     b"grpc-retry-pushback-ms",
     b"ratelimit",
     b"ratelimit-reset",
@@ -65,7 +66,7 @@ fn headers_say_a_span_or_nothing(headers: &[(&[u8], &[u8])], status: u16, wall: 
         assert!(!silent || hints == Hints::default(), "{hints:?} of headers that say nothing");
         // A further header never revokes "do not retry".
         if hints.opinion == Opinion::DoNot {
-            let more: Vec<_> = headers.iter().copied().chain([(NAMES[9], VALUES[2])]).collect();
+            let more: Vec<_> = headers.iter().copied().chain([(NAMES[10], VALUES[2])]).collect();
             assert_eq!(Hints::read(&more, throttled, wall).opinion, Opinion::DoNot);
         }
         // The longest of equal headers counts, so their order does not matter.
