@@ -32,6 +32,10 @@ func all() async throws {
 
     try await median("a bare call") { for number in 0..<$0 { _ = try await work(number) } }
     try await median("policy.run: retry") { for number in 0..<$0 { _ = try await plain.run { _ in try await work(number) } } }
+    let forgetful = try Policy("forgetful", retry: Retry(), engine: Tidegate.Engine(seed: 1, history: 0))
+    try await median("policy.run: retry, without a history") {
+        for number in 0..<$0 { _ = try await forgetful.run { _ in try await work(number) } }
+    }
     try await median("policy.run: retry, bulkhead, breaker") {
         for number in 0..<$0 { _ = try await slots.run { _ in try await work(number) } }
     }
@@ -61,7 +65,7 @@ func all() async throws {
     }
 
     // The two ways over the border, for a call that begins and ends well.
-    let native = TidegateNative.Engine(seed: 1, maxRoutes: 10, journal: false)
+    let native = TidegateNative.Engine(seed: 1, maxRoutes: 10, journal: false, history: 0)
     let policy = try native.policy(name: "p", pairs: [Pair(key: "retry.max_attempts", value: .number(value: 3))])
     let (route, handle) = (native.route(policy: policy, key: "r", now: 0), native.address())
     await median("begin and on, as numbers through C") {

@@ -287,7 +287,7 @@ An error that is not here is permanent. It carries a note that says so. To repea
 | Python | `Policy(retry={}, on=(MyError,))` |
 | JavaScript | `policy({ retry: {}, on: [MyError] })` |
 | Kotlin | `retryOn<MyError>()` |
-| Swift | `classify: { if case .failure(let error) = $0, error is MyError { return Outcome(.transient) }; return nil }` |
+| Swift | `Policy(retry: Retry(), on: [MyError.self])` |
 | Rust | `policy.on::<MyError>()` |
 
 `classify` decides everything else; its answer goes before all tables.

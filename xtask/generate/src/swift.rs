@@ -149,17 +149,27 @@ fn policy(text: &mut String, required: &[Required]) {
     let all = properties("", required);
     text.push_str("extension Policy {\n    /// A policy with these settings.\n    ///\n");
     text.push_str(
-        "    /// - Throws: `PolicyError` with every mistake there is: the key, the value and the rule.\n",
+        "    /// - Parameters:\n    \
+         ///   - on: Types of errors to repeat, beside those that may pass: `on: [ShopError.self]`.\n    \
+         ///   - classify: Judges each attempt, before `on` and the rule for errors.\n    \
+         ///   - onRetry: Called before each wait for a further attempt.\n    \
+         /// - Throws: `PolicyError` with every mistake there is: the key, the value and the rule.\n",
     );
     text.push_str("    public convenience init(\n        _ name: String? = nil,\n");
     for (name, kind, _) in &all {
         let _ = writeln!(text, "        {name}: {kind}? = nil,");
     }
-    text.push_str("        classify: Classify? = nil,\n        engine: Engine = .shared\n    ) throws {\n");
+    text.push_str(
+        "        on: [any Error.Type] = [],\n        classify: Classify? = nil,\n        onRetry: OnRetry? = nil,\n        \
+         engine: Engine = .shared,\n        fileID: StaticString = #fileID,\n        line: UInt = #line\n    ) throws {\n",
+    );
     text.push_str("        let settings = Settings(\n");
     let given: Vec<_> = all.iter().map(|(name, ..)| format!("            {name}: {name}")).collect();
     let _ = writeln!(text, "{}\n        )", given.join(",\n"));
-    text.push_str("        try self.init(name, settings, classify: classify, engine: engine)\n    }\n}\n\n");
+    text.push_str(
+        "        try self.init(\n            name, settings, on: on, classify: classify, onRetry: onRetry, engine: engine,\n            \
+         fileID: fileID, line: line\n        )\n    }\n}\n\n",
+    );
 }
 
 /// Writes the facts of the table that the façade needs at run time.

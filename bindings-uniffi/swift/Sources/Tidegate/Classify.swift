@@ -28,60 +28,105 @@ public struct Outcome: Sendable, Hashable {
 /// Judges the value or the error of an attempt; nil for the default.
 public typealias Classify = @Sendable (Result<any Sendable, any Error>) -> Outcome?
 
+/// Judgement of an attempt.
+struct Judged: Sendable {
+    /// Outcome at its bit position in the word of an event.
+    var outcome: UInt64
+    /// Whether the error is permanent for want of a better rule, so that the note says how to repeat it (semantics 1.5.15, 1.5.16).
+    var isUnlisted = false
+    /// Whether `classify` has judged it.
+    var isOwn = false
+}
+
 /// Outcome of an error, at its bit position in a word, by the rule for errors of plain functions (semantics 1.5). A status that an error
 /// carries is judged like a response under the policy.
 func outcome(of error: any Error, under policy: Policy? = nil) -> UInt64 {
-    known(error, policy) ?? word(.permanent)
+    known(error, policy)?.outcome ?? classOutcome(.permanent)
+}
+
+/// Whether an error is of one of these types, or of a subclass of one.
+private func isNamed(_ error: any Error, _ types: [any Error.Type]) -> Bool {
+    func isOf<E: Error>(_: E.Type) -> Bool { error is E }
+    return types.contains { isOf($0) }
 }
 
 /// Judgement of an error, or of its causes, by core's table; nil if the table does not know them.
-func known(_ error: any Error, _ policy: Policy?) -> UInt64? {
+func known(_ error: any Error, _ policy: Policy?) -> Judged? {
     var cause: (any Error)? = error
     for _ in 0..<ErrorsGen.deepest {
         guard let each = cause else { return nil }
         if let own = own(each, policy) { return own }
-        cause = (each as NSError).userInfo[NSUnderlyingErrorKey] as? any Error
+        let info = (each as? any CustomNSError)?.errorUserInfo ?? bridged(each)?.userInfo
+        cause = info?[NSUnderlyingErrorKey] as? any Error
     }
     return nil
 }
 
+/// The error as an `NSError`. On Linux nil for errors that are classes of Swift: Foundation takes their objects for an `NSError` there, which
+/// ends the process.
+private func bridged(_ error: any Error) -> NSError? {
+    #if canImport(FoundationNetworking)
+    if type(of: error) is AnyObject.Type, !(type(of: error) is NSError.Type) { return nil }
+    #endif
+    return error as NSError
+}
+
 /// Judgement of one error without its causes.
-private func own(_ error: any Error, _ policy: Policy?) -> UInt64? {
+private func own(_ error: any Error, _ policy: Policy?) -> Judged? {
     switch error {
     case let error as Rejected:
         // An inner policy's refusal: retryable, and no evidence about the server.
         let limited = error.cause == .rateLimited || error.cause == .throttled
-        return limited ? word(.throttled, error.retryIn) : word(.conflict)
-    case let error as any TidegateError: return error.httpStatus == 504 ? word(.transient) : word(.permanent)
-    case is CancellationError: return word(.ignored)
-    case let error as URLError: return word(ErrorsGen.urlErrors[error.code.rawValue] ?? .permanent)
-    case let error as POSIXError: return word(ErrorsGen.errnos[error.code.rawValue] ?? .permanent)
+        return Judged(outcome: limited ? classOutcome(.throttled, error.retryIn) : classOutcome(.conflict))
+    case let error as any TidegateError:
+        return Judged(outcome: classOutcome(error.httpStatus == 504 ? .transient : .permanent))
+    case is CancellationError: return Judged(outcome: classOutcome(.ignored))
+    case let error as URLError: return listed(ErrorsGen.urlErrors[error.code.rawValue])
+    case let error as POSIXError: return listed(ErrorsGen.errnos[error.code.rawValue])
     default: break
     }
-    let native = error as NSError
-    if native.domain == NSURLErrorDomain { return word(ErrorsGen.urlErrors[native.code] ?? .permanent) }
-    if native.domain == NSPOSIXErrorDomain { return word(ErrorsGen.errnos[Int32(clamping: native.code)] ?? .permanent) }
+    if let native = bridged(error) {
+        if native.domain == NSURLErrorDomain { return listed(ErrorsGen.urlErrors[native.code]) }
+        if native.domain == NSPOSIXErrorDomain { return listed(ErrorsGen.errnos[Int32(clamping: native.code)]) }
+    }
     guard let policy else { return nil }
     for child in Mirror(reflecting: error).children {
         let response = child.value as? HTTPURLResponse
         let named = ["status", "statusCode"].contains(child.label) ? child.value as? Int : nil
         guard let status = response?.statusCode ?? named, 400..<600 ~= status else { continue }
-        return policy.classified(status, response?.allHeaderFields ?? [:])
+        return Judged(outcome: policy.classified(status, response?.allHeaderFields ?? [:]))
     }
     return nil
 }
 
-private func word(_ kind: Kind, _ retryAfter: Duration? = nil) -> UInt64 {
+/// Judgement of a number that the table lists, or does not list.
+private func listed(_ kind: Kind?) -> Judged {
+    Judged(outcome: classOutcome(kind ?? .permanent), isUnlisted: kind == nil)
+}
+
+private func classOutcome(_ kind: Kind, _ retryAfter: Duration? = nil) -> UInt64 {
     Wire.outcome(Kind.numbers[kind] ?? 6, retryAfter: retryAfter)
 }
 
 extension Policy {
-    /// Outcome of an attempt, at its bit position in a word.
-    func judge(_ result: Result<any Sendable, any Error>, default known: UInt64? = nil) -> UInt64 {
-        if let own = judged(result) { return own }
-        if let known { return known }
-        if case .failure(let error) = result { return outcome(of: error, under: self) }
-        return 0
+    /// Judges an attempt: by what is known of it, then by `on`, then by `classify` (semantics 1.5.17, 1.5.18).
+    func judge(
+        _ result: Result<any Sendable, any Error>, known: UInt64? = nil, on names: [any Error.Type] = []
+    ) -> Judged {
+        if let own = judged(result) { return Judged(outcome: own, isOwn: true) }
+        guard case .failure(let error) = result else { return Judged(outcome: known ?? 0) }
+        let found =
+            known.map { Judged(outcome: $0) } ?? Tidegate.known(error, self)
+            ?? Judged(outcome: classOutcome(.permanent), isUnlisted: true)
+        guard isNamed(error, names) else { return found }
+        guard Wire.retryable.contains(base(of: found.outcome)) else { return Judged(outcome: classOutcome(.transient)) }
+        return Judged(outcome: Wire.withOpinion(found.outcome, 0))
+    }
+
+    /// Number of the class of an outcome, whose kind the policy may have declared.
+    func base(of outcome: UInt64) -> UInt64 {
+        let kind = Wire.kind(outcome)
+        return kind < 9 ? kind : shared.bases[kind] ?? kind
     }
 
     /// Judgement of an attempt by the policy's `classify`, at its bit position in a word; nil if it returns nil or an unknown kind.
@@ -98,8 +143,8 @@ extension Policy {
     private func complain(_ kind: Kind) {
         guard complained.withLock({ $0.insert(kind).inserted }) else { return }
         let known = kinds.keys.map(\.rawValue).sorted().joined(separator: ", ")
-        let text = "tidegate: classify of policy \"\(name)\" answered \"\(kind.rawValue)\", which is no class and no kind that "
-            + "it declares, and is ignored; there are \(known)\n"
-        FileHandle.standardError.write(Data(text.utf8))
+        Warnings.write(
+            "classify of policy \"\(name)\" answered \"\(kind.rawValue)\", which is no class and no kind that it declares, and is "
+                + "ignored; there are \(known)")
     }
 }

@@ -18,22 +18,28 @@ public struct Policies: Sendable {
 
     private let state: Locked<State>
     private let engine: Engine
-    private let classify: Classify?
+    private let judging: Policy.Judging
 
     /// - Throws: `PolicyError` with every mistake of every policy: the key, the value, the rule and the line.
-    public init(toml text: String, classify: Classify? = nil, engine: Engine = .shared) throws {
-        try self.init(text, json: false, classify, engine)
+    public init(
+        toml text: String, on: [any Error.Type] = [], classify: Classify? = nil, onRetry: OnRetry? = nil,
+        engine: Engine = .shared
+    ) throws {
+        try self.init(text, json: false, Policy.Judging(on, classify, onRetry), engine)
     }
 
     /// Reads a document in JSON.
     ///
     /// - Throws: `PolicyError` as for TOML.
-    public init(json text: String, classify: Classify? = nil, engine: Engine = .shared) throws {
-        try self.init(text, json: true, classify, engine)
+    public init(
+        json text: String, on: [any Error.Type] = [], classify: Classify? = nil, onRetry: OnRetry? = nil,
+        engine: Engine = .shared
+    ) throws {
+        try self.init(text, json: true, Policy.Judging(on, classify, onRetry), engine)
     }
 
-    private init(_ text: String, json: Bool, _ classify: Classify?, _ engine: Engine) throws {
-        (self.engine, self.classify) = (engine, classify)
+    private init(_ text: String, json: Bool, _ judging: Policy.Judging, _ engine: Engine) throws {
+        (self.engine, self.judging) = (engine, judging)
         let document = try Self.read(text, json)
         let loaded = try checked(camelCase: false) { try document.load(engine: engine.native, now: engine.now()) }
         state = Locked(State(document: document))
@@ -50,8 +56,13 @@ public struct Policies: Sendable {
     private func take(_ loaded: Loaded, _ state: inout State) {
         let (old, pools) = (state.all, state.pools)
         state.all = loaded.policies.reduce(into: [:]) { all, policy in
-            old[policy.name]?.refresh()
-            all[policy.name] = old[policy.name] ?? Policy(policy.name, policy.number, classify, engine)
+            if let there = old[policy.name] {
+                engine.native.release(policy: policy.number, keep: true, now: engine.now()) // it has an owner already
+                there.shared.refresh(engine)
+                all[policy.name] = there
+            } else {
+                all[policy.name] = Policy(policy.name, engine.adopt(policy.name, policy.number), judging, engine)
+            }
         }
         state.pools = loaded.pools.reduce(into: [:]) { $0[$1.name] = pools[$1.name] ?? Pool($1, engine: engine) }
     }

@@ -23,6 +23,16 @@ public final class Engine: Sendable {
     let maxRoutes: UInt32
     /// Whether anything has been taken from the journal; nil if the engine records none.
     let journals: Locked<Bool>?
+    /// Records that the engine keeps about calls with trouble.
+    let history: Int
+    let owners = Locked(Owners())
+    /// Lines that made pools, by name.
+    let pools = Locked<[String: Place]>([:])
+    /// Judgements of nested calls, and whether there are any.
+    let marks = Locked(Marks())
+    let marked = Flag()
+    let failures = Locked(Failures())
+    private let heard = Flag()
     private let waiters = Locked<[UInt64: any Waiter]>([:])
     private let listeners = Locked(Listeners())
 
@@ -32,16 +42,21 @@ public final class Engine: Sendable {
     ///   - maxRoutes: Routes that the engine keeps state for, 1 to 524,288. A value outside is moved to the nearer end.
     ///   - journal: Whether to record all inputs, for `journal`, `replay`, and `explain` of calls that have ended. A journal grows by about
     ///     80 bytes an event until it is taken, up to 100,000 inputs.
+    ///   - history: Records to keep about calls that were retried, refused or have failed, 120 bytes each, so that reports and errors can
+    ///     explain themselves. 0 to 100,000; a value outside is moved to the nearer end. 0 keeps none.
     public convenience init(
-        seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000, journal: Bool = false
+        seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000, journal: Bool = false,
+        history: Int = 512
     ) {
         let time = clock.map { Self.timebase($0) } ?? .platform
-        self.init(seed ?? .random(in: 0 ... .max), time, isInjected: clock != nil, maxRoutes, journal)
+        self.init(seed ?? .random(in: 0 ... .max), time, isInjected: clock != nil, maxRoutes, journal, history)
     }
 
-    init(_ seed: UInt64, _ time: Timebase, isInjected: Bool, _ maxRoutes: Int, _ journal: Bool) {
+    init(_ seed: UInt64, _ time: Timebase, isInjected: Bool, _ maxRoutes: Int, _ journal: Bool, _ history: Int = 512) {
         let routes = UInt32(min(max(maxRoutes, 1), 524_288))
-        native = TidegateNative.Engine(seed: seed, maxRoutes: routes, journal: journal)
+        self.history = min(max(history, 0), 100_000)
+        native = TidegateNative.Engine(
+            seed: seed, maxRoutes: routes, journal: journal, history: UInt32(self.history))
         (self.seed, self.maxRoutes, self.isInjected) = (seed, routes, isInjected)
         journals = journal ? Locked(false) : nil
         handle = native.address()
@@ -81,15 +96,17 @@ public final class Engine: Sendable {
     @inline(__always)
     func begin(_ route: UInt64, _ request: Request) -> (call: UInt64, step: UInt64) {
         var call: UInt64 = 0
-        let step = tidegate_begin(
-            handle, route, request.flags, request.remaining, request.parent, request.target, now(), &call)
+        let step = withExtendedLifetime(self) {
+            tidegate_begin(
+                handle, route, request.flags, request.remaining, request.parent, request.target, now(), &call)
+        }
         return (call, step)
     }
 
     /// Reports an event to a call and returns its next step. The caller passes the step to `after`, under no lock.
     @inline(__always)
     func tell(_ call: UInt64, _ event: UInt64) -> UInt64 {
-        tidegate_on(handle, call, event, now())
+        withExtendedLifetime(self) { tidegate_on(handle, call, event, now()) }
     }
 
     /// Carries out the part of a step that concerns others: wakes and events.
@@ -163,13 +180,18 @@ public final class Engine: Sendable {
     }
 
     private func subscribe(_ listeners: Listeners) {
+        heard.set(!listeners.all.isEmpty)
         native.subscribe(types: listeners.all.values.reduce(into: Set()) { $0.formUnion($1.types) }.sorted())
     }
 
-    /// Publishes events in order.
+    /// Publishes events in order. Without a listener it takes no lock.
+    @inline(__always)
     func publish() {
+        if heard.isSet { publishAll() }
+    }
+
+    private func publishAll() {
         listeners.withLock { listeners in
-            if listeners.all.isEmpty { return }
             for event in native.takeEvents() {
                 let event = Event(event)
                 for listener in listeners.all.values where listener.types.contains(event.kind) {

@@ -32,6 +32,8 @@ public struct Details: Sendable, Hashable {
     public let policy: String
     /// Key of the route.
     public let route: String
+    /// Call that the error ended; nil in the engine without a history.
+    let origin: Origin
 }
 
 extension TidegateError {

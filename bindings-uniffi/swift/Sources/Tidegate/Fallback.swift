@@ -14,7 +14,7 @@ extension Policy {
         fallback: @Sendable (any Error) async throws -> T,
         _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async throws -> T {
-        try await ended(options, on: on, fallback: fallback, operation).result.get()
+        try await ended(options, on: on, fallback: fallback, operation).delivered(by: engine)
     }
 
     /// Runs an operation, and `fallback` if the call fails. Returns the report too; `replaced` keeps the error that the fallback replaced.
@@ -25,7 +25,7 @@ extension Policy {
     ) async -> Ended<T> {
         let ended = await ended(options, operation)
         guard case .failure(let error) = ended.result, !Task.isCancelled, ended.report.reason != .cancelled,
-            on?(error) ?? fallsBack(error)
+            on?(error) ?? fallsBack(error, ended.judged)
         else { return ended }
         let result: Result<T, any Error>
         do { result = .success(try await fallback(error)) } catch { result = .failure(error) }
@@ -36,12 +36,12 @@ extension Policy {
     }
 
     /// Whether a fallback replaces this error, if the caller has not selected the errors itself. Core decides.
-    private func fallsBack(_ error: any Error) -> Bool {
+    private func fallsBack(_ error: any Error, _ judged: Judged?) -> Bool {
         if let ours = error as? any TidegateError, !(error is AttemptTimeout) {
             return ours.reason.map { asked($0, failure: nil, judged: false) } ?? false
         }
-        let own = judged(.failure(error))
-        return asked(.attempts, failure: (own ?? outcome(of: error, under: self)) >> 11 & 31, judged: own != nil)
+        let judged = judged ?? judge(.failure(error))
+        return asked(.attempts, failure: judged.outcome >> 11 & 31, judged: judged.isOwn)
     }
 
     private func asked(_ verdict: Verdict, failure kind: UInt64?, judged: Bool) -> Bool {

@@ -12,14 +12,22 @@ public struct Report: Sendable, Hashable {
     public let retryIn: Duration?
     /// Moment from which another try makes sense.
     public let retryAt: Date?
+    /// Call that this is about; nil if the call just worked.
+    let origin: Origin
 
-    init(attempts: Int, reason: Verdict, note: String? = nil, retryIn: Duration? = nil) {
+    init(attempts: Int, reason: Verdict, note: String? = nil, retryIn: Duration? = nil, origin: Origin = .none) {
+        self.origin = origin
         self.attempts = attempts
         self.reason = reason
         self.note = note
         self.retryIn = retryIn
         retryAt = retryIn.map { Date().addingTimeInterval($0.microseconds / 1e6) }
     }
+}
+
+extension Report {
+    /// Report of a call that was refused because the arguments are wrong.
+    static let refused = Report(attempts: 0, reason: .notRetryable)
 }
 
 /// Formats a span: `120 s`, `0.25 s`.
@@ -52,7 +60,9 @@ extension Verdict {
     }
 
     /// Error of a call that has no result of its own.
-    func refusal(_ policy: Policy, route: String, retryIn: Duration?, last: (any Error)?) -> any Error {
+    func refusal(
+        _ policy: Policy, route: String, retryIn: Duration?, last: (any Error)?, origin: Origin
+    ) -> any Error {
         var text = "\(words) (policy \"\(policy.name)\", route \(quoted(route))"
         if cause == .bulkheadFull {
             let queue = policy.setting("bulkhead.max_queue").map { "\(Int($0))" } ?? "unbounded"
@@ -62,7 +72,8 @@ extension Verdict {
         }
         let details = Details(
             message: text + ")", reason: self, retryIn: retryIn,
-            retryAt: retryIn.map { Date().addingTimeInterval($0.microseconds / 1e6) }, policy: policy.name, route: route
+            retryAt: retryIn.map { Date().addingTimeInterval($0.microseconds / 1e6) }, policy: policy.name, route: route,
+            origin: origin
         )
         if let cause { return Rejected(cause: cause, details: details, lastError: last) }
         switch self {
@@ -111,10 +122,10 @@ extension Verdict {
 }
 
 extension AttemptTimeout {
-    init(policy: Policy, route: String, lastError: (any Error)?) {
+    init(policy: Policy, route: String, lastError: (any Error)?, origin: Origin) {
         let text = "the attempt ran out of attemptTimeout (policy \"\(policy.name)\", route \(quoted(route)))"
         details = Details(
-            message: text, reason: nil, retryIn: nil, retryAt: nil, policy: policy.name, route: route
+            message: text, reason: nil, retryIn: nil, retryAt: nil, policy: policy.name, route: route, origin: origin
         )
         self.lastError = lastError
     }

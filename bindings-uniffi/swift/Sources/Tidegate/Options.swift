@@ -1067,6 +1067,10 @@ public struct Settings: Sendable, Hashable {
 extension Policy {
     /// A policy with these settings.
     ///
+    /// - Parameters:
+    ///   - on: Types of errors to repeat, beside those that may pass: `on: [ShopError.self]`.
+    ///   - classify: Judges each attempt, before `on` and the rule for errors.
+    ///   - onRetry: Called before each wait for a further attempt.
     /// - Throws: `PolicyError` with every mistake there is: the key, the value and the rule.
     public convenience init(
         _ name: String? = nil,
@@ -1083,8 +1087,12 @@ extension Policy {
         breaker: Breaker? = nil,
         throttle: Throttle? = nil,
         hedge: Hedge? = nil,
+        on: [any Error.Type] = [],
         classify: Classify? = nil,
-        engine: Engine = .shared
+        onRetry: OnRetry? = nil,
+        engine: Engine = .shared,
+        fileID: StaticString = #fileID,
+        line: UInt = #line
     ) throws {
         let settings = Settings(
             preset: preset,
@@ -1101,7 +1109,10 @@ extension Policy {
             throttle: throttle,
             hedge: hedge
         )
-        try self.init(name, settings, classify: classify, engine: engine)
+        try self.init(
+            name, settings, on: on, classify: classify, onRetry: onRetry, engine: engine,
+            fileID: fileID, line: line
+        )
     }
 }
 

@@ -2,7 +2,7 @@ import Foundation
 internal import TidegateNative
 
 /// Options of a call.
-public struct CallOptions: Sendable, Hashable {
+public struct CallOptions: Sendable {
     /// Key under which limits and statistics are kept: an origin, an endpoint, a tenant. For requests, their origin.
     public var route: String?
     /// Time for the whole call, from its beginning. The policy's own deadline and the surrounding ones apply too.
@@ -15,10 +15,14 @@ public struct CallOptions: Sendable, Hashable {
     public var idempotent: Bool?
     /// Whether the call can be made a second time at all.
     public var replayable: Bool
+    /// Types of errors to repeat, beside those that the policy names.
+    public var on: [any Error.Type]
+    /// Called before each wait for a further attempt, after the policy's own callback.
+    public var onRetry: OnRetry?
 
     public init(
         route: String? = nil, deadline: Duration? = nil, criticality: Criticality? = nil, cost: UInt16 = 1,
-        idempotent: Bool? = nil, replayable: Bool = true
+        idempotent: Bool? = nil, replayable: Bool = true, on: [any Error.Type] = [], onRetry: OnRetry? = nil
     ) {
         self.route = route
         self.deadline = deadline
@@ -26,6 +30,8 @@ public struct CallOptions: Sendable, Hashable {
         self.cost = cost
         self.idempotent = idempotent
         self.replayable = replayable
+        self.on = on
+        self.onRetry = onRetry
     }
 }
 
@@ -48,11 +54,15 @@ public struct Ended<Value: Sendable>: Sendable {
     public let call: UInt64
     /// Whether the error is the policy's, and not the operation's.
     let isOurs: Bool
+    /// Judgement of the deciding attempt; nil if the result is the policy's.
+    let judged: Judged?
 
     init(
-        result: Result<Value, any Error>, report: Report, replaced: (any Error)? = nil, call: UInt64 = 0, isOurs: Bool = false
+        result: Result<Value, any Error>, report: Report, replaced: (any Error)? = nil, call: UInt64 = 0, isOurs: Bool = false,
+        judged: Judged? = nil
     ) {
-        (self.result, self.report, self.replaced, self.call, self.isOurs) = (result, report, replaced, call, isOurs)
+        (self.result, self.report, self.replaced, self.call) = (result, report, replaced, call)
+        (self.isOurs, self.judged) = (isOurs, judged)
     }
 }
 
@@ -62,56 +72,76 @@ public final class Policy: Sendable {
     public let name: String
     /// Engine that keeps the policy's state.
     public let engine: Engine
-    let number: UInt32
     let classify: Classify?
-    private let known: Locked<[Kind: UInt64]>
+    /// Types of errors to repeat.
+    let on: [any Error.Type]
+    let onRetry: OnRetry?
+    let shared: Shared
+    /// Whether the engine keeps the policy's counts under its name when nobody holds it any more.
+    private let keeps: Bool
     let complained = Locked(Set<Kind>())
+    /// Whether an `onRetry` has thrown.
+    let failed = Locked(false)
     private let routes = Locked<[String: UInt64]>([:])
     private static let fresh = Locked(0)
 
     /// Makes a policy with these settings.
     ///
+    /// Policies of one name and engine are one: they share their state. The same name with other settings is an error while somebody holds
+    /// the policy, unless the same line of the source makes it again: that retunes it, with a warning. A policy that nobody holds is freed.
+    /// The engine keeps the counts of the last 1,024 names, so that making a policy again refills no budget.
+    ///
+    /// - Parameters:
+    ///   - on: Types of errors to repeat, beside those that may pass: `on: [ShopError.self]`.
+    ///   - classify: Judges each attempt, before `on` and the rule for errors.
+    ///   - onRetry: Called before each wait for a further attempt.
     /// - Throws: `PolicyError` with all mistakes, each with its key, value and rule.
     public convenience init(
-        _ name: String?, _ settings: Settings, classify: Classify? = nil, engine: Engine = .shared
+        _ name: String?, _ settings: Settings, on: [any Error.Type] = [], classify: Classify? = nil, onRetry: OnRetry? = nil,
+        engine: Engine = .shared, fileID: StaticString = #fileID, line: UInt = #line
     ) throws {
         var pairs = Pairs(preset: settings.preset != nil)
         settings.write(&pairs)
-        try self.init(name, pairs: pairs.list, camelCase: true, classify, engine)
+        try self.init(name, pairs: pairs.list, camelCase: true, Judging(on, classify, onRetry), engine, Place(fileID, line))
     }
 
-    convenience init(_ name: String?, pairs: [Pair], camelCase: Bool, _ classify: Classify?, _ engine: Engine) throws {
-        let name = name ?? Self.fresh.withLock { count in
+    convenience init(
+        _ name: String?, pairs: [Pair], camelCase: Bool, _ judging: Judging = Judging(), _ engine: Engine, _ place: Place? = nil
+    ) throws {
+        let own = name ?? Self.fresh.withLock { count in
             count += 1
             return "policy-\(count)"
         }
         try pairs.noFleet(camelCase: camelCase)
-        let number = try checked(camelCase: camelCase) { try engine.native.policy(name: name, pairs: pairs) }
-        self.init(name, number, classify, engine)
+        let shared = try engine.take(own, pairs, place, camelCase: camelCase)
+        self.init(own, shared, judging, engine, keeps: name != nil)
     }
 
-    /// Makes a policy that the engine has already.
-    init(_ name: String, _ number: UInt32, _ classify: Classify?, _ engine: Engine) {
-        (self.name, self.engine, self.number, self.classify) = (name, engine, number, classify)
-        known = Locked(Self.kinds(engine, number))
+    /// Makes an owner of a policy that the engine has.
+    init(_ name: String, _ shared: Shared, _ judging: Judging, _ engine: Engine, keeps: Bool = true) {
+        (self.name, self.engine, self.shared, self.keeps) = (name, engine, shared, keeps)
+        (on, classify, onRetry) = (judging.on, judging.classify, judging.onRetry)
     }
+
+    deinit {
+        engine.release(name, number, keep: keeps)
+    }
+
+    /// Callbacks of a policy, and the errors that it names.
+    struct Judging: Sendable {
+        var on: [any Error.Type] = []
+        var classify: Classify?
+        var onRetry: OnRetry?
+
+        init(_ on: [any Error.Type] = [], _ classify: Classify? = nil, _ onRetry: OnRetry? = nil) {
+            (self.on, self.classify, self.onRetry) = (on, classify, onRetry)
+        }
+    }
+
+    var number: UInt32 { shared.number }
 
     /// Numbers of the kinds that `classify` may return.
-    var kinds: [Kind: UInt64] { known.withLock { $0 } }
-
-    private static func kinds(_ engine: Engine, _ number: UInt32) -> [Kind: UInt64] {
-        var kinds = Kind.numbers
-        for (place, kind) in engine.native.kinds(policy: number).enumerated() {
-            kinds[Kind(rawValue: kind.name)] = UInt64(place + 9)
-        }
-        return kinds
-    }
-
-    /// Reads settings from the engine again that have changed.
-    func refresh() {
-        let kinds = Self.kinds(engine, number)
-        known.withLock { $0 = kinds }
-    }
+    var kinds: [Kind: UInt64] { shared.kinds }
 
     /// Makes a call: as many attempts of `operation` as the policy allows and the call needs.
     ///
@@ -125,7 +155,7 @@ public final class Policy: Sendable {
     public func run<T: Sendable>(
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async throws -> T {
-        try await ended(options, operation).result.get()
+        try await ended(options, operation).delivered(by: engine)
     }
 
     /// Makes a call and returns its report too: how many attempts, and why there was no further one.
@@ -133,18 +163,21 @@ public final class Policy: Sendable {
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async -> Ended<T> {
         let flags = (options.replayable ? Wire.replayable : 0) | (options.idempotent == false ? 0 : Wire.idempotent)
-        var judge: Judge?
-        if classify != nil { judge = { self.judge($0) } }
-        return await make(options, flags: flags, operation: operation, judge: judge)
+        return await make(options, flags: flags, operation: operation)
     }
 
-    /// Judges the result of an attempt. If there is no judge, every value is good.
-    typealias Judge = @Sendable (Result<any Sendable, any Error>) -> UInt64
+    /// How an adapter judges the values of its attempts.
+    struct Values: Sendable {
+        /// Outcome of a value, at its bit position in a word; nil if it is not known.
+        var known: (@Sendable (any Sendable) -> UInt64?)?
+        /// Whether a good value is the head of a response, whose body follows.
+        var streams = false
+    }
 
     /// Makes a call with its own flags.
     func make<T: Sendable>(
-        _ options: CallOptions, flags: UInt64, path: String? = nil,
-        operation: @escaping @Sendable (Attempt) async throws -> T, judge: Judge?
+        _ options: CallOptions, flags: UInt64, path: String? = nil, values: Values = Values(),
+        operation: @escaping @Sendable (Attempt) async throws -> T
     ) async -> Ended<T> {
         if Task.isCancelled {
             return Ended(result: .failure(CancellationError()), report: Report(attempts: 0, reason: .cancelled), isOurs: true)
@@ -171,7 +204,7 @@ public final class Policy: Sendable {
             (call, step) = begin(route, path, &request)
         }
         engine.after(step)
-        let run = Run(self, key, around, operation, judge)
+        let run = Run(self, options, key, around, values, operation)
         guard step & ~Wire.wakes == Wire.first else { return await run.drive(call, step) }
         return await run.first(call)
     }
@@ -212,7 +245,7 @@ public final class Policy: Sendable {
         settings.write(&pairs)
         try pairs.list.noFleet()
         try checked { try engine.native.retune(policy: number, name: name, pairs: pairs.list, now: engine.now()) }
-        refresh()
+        shared.refresh(engine)
         engine.wake()
         engine.publish()
     }
@@ -231,6 +264,9 @@ public final class Policy: Sendable {
     public func explain() -> String {
         engine.native.explain(policy: number)
     }
+
+    /// Report of the last call under the policy's engine that has thrown this error; see `Engine.report(of:)`.
+    public func report(of error: any Error) -> Report? { engine.report(of: error) }
 
     /// Number in force for a key; spans are in microseconds.
     func setting(_ key: String) -> Double? {
@@ -258,14 +294,15 @@ public final class Pool: Sendable {
     /// Engine that keeps the state of the pool and of its policies.
     public let engine: Engine
 
-    /// - Throws: `PolicyError` with all mistakes, or if the name is taken with other settings.
-    public init(_ name: String, _ settings: PoolSettings, engine: Engine = .shared) throws {
+    /// - Throws: `PolicyError` with all mistakes, or if the name is taken with other settings. If the same line of the source makes the pool
+    ///   again with other settings, it is retuned, with a warning.
+    public init(
+        _ name: String, _ settings: PoolSettings, engine: Engine = .shared, fileID: StaticString = #fileID, line: UInt = #line
+    ) throws {
         (self.name, self.engine) = (name, engine)
         let (kind, table, pairs) = settings.parts
         try pairs.list.noFleet()
-        try checked {
-            try engine.native.pool(name: name, kind: kind, pairs: pairs.without(table), now: engine.now())
-        }
+        try engine.takePool(name, kind, pairs.without(table), Place(fileID, line))
     }
 
     /// Makes a pool that the engine has already.

@@ -15,13 +15,15 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private let route: String
     private let around: Scope?
     private let operation: Operation
-    private let judge: Policy.Judge?
+    private let values: Policy.Values
+    private let on: [any Error.Type]
+    private let onRetry: OnRetry?
 
     // Behind the lock.
     private let lock = NSLock()
     private var call: UInt64 = 0
     private var attempts = 0
-    private var conclusion: (result: Result<T, any Error>, report: Report, isOurs: Bool)?
+    private var conclusion: (result: Result<T, any Error>, report: Report, isOurs: Bool, judged: Judged?)?
     private var lanes = [Lane?](repeating: nil, count: 8)
     /// Number of attempts that have not ended.
     private var out = 0
@@ -34,6 +36,10 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private var streaming = false
     private var orders: [Lane] = []
     private var caller: CheckedContinuation<Lane?, Never>?
+    /// Judgement of the result, for the call around this one.
+    private var left: UInt64?
+    /// Number of the last attempt whose retry has been told to `onRetry`.
+    private var retried = 0
 
     /// One attempt. Unchecked: its variables are only used under the lock of its run.
     private final class Lane: @unchecked Sendable {
@@ -43,6 +49,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         var stopped = false
         var settled = false
         var result: Result<T, any Error>?
+        var judged: Judged?
 
         init(_ number: Int, _ us: UInt64?) {
             (self.number, self.us) = (number, us)
@@ -55,11 +62,16 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         var stop: [Task<Void, Never>] = []
         var resume: (CheckedContinuation<Lane?, Never>, Lane?)?
         var failed: (body: any Body, error: any Error)?
+        var retrying: Retrying?
     }
 
-    init(_ policy: Policy, _ route: String, _ around: Scope?, _ operation: @escaping Operation, _ judge: Policy.Judge?) {
+    init(
+        _ policy: Policy, _ options: CallOptions, _ route: String, _ around: Scope?, _ values: Policy.Values,
+        _ operation: @escaping Operation
+    ) {
         (self.policy, self.engine, self.route, self.around) = (policy, policy.engine, route, around)
-        (self.operation, self.judge) = (operation, judge)
+        (self.operation, self.values, onRetry) = (operation, values, options.onRetry)
+        on = options.on.isEmpty ? policy.on : policy.on + options.on
     }
 
     // MARK: The caller's task
@@ -79,21 +91,22 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         } catch {
             result = .failure(error)
         }
-        if case .success = result, judge == nil, !Task.isCancelled {
+        if case .success = result, values.known == nil, policy.classify == nil, !engine.marked.isSet, !Task.isCancelled {
             let step = engine.on(id, Wire.finished(1, 0))
             if step & 3 == Wire.done { return Ended(result: result, report: Report(attempts: 1, reason: .ok), call: id) }
         }
         if Task.isCancelled {
             _ = engine.on(id, Wire.finished(1, Wire.outcome(8)))
+            engine.forgetMarks(id)
             return Ended(result: result, report: Report(attempts: 1, reason: .cancelled), call: id)
         }
-        let outcome = judged(result)
+        let judged = judged(result)
         return await drive {
             let lane = Lane(1, nil)
-            (lane.settled, lane.result) = (true, result)
+            (lane.settled, lane.result, lane.judged) = (true, result, judged)
             self.lanes[0] = lane
             self.attempts = 1
-            self.carry(self.told(lane, outcome), &$0)
+            self.carry(self.told(lane, judged.outcome), &$0)
         }
     }
 
@@ -120,12 +133,14 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 self.giveUp(&effects)
             }
         }
-        let (result, report, isOurs) = lock.withLock {
+        let ((result, report, isOurs, judged), left) = lock.withLock {
             // A body that is still read keeps this object. This object must not keep the body, because releasing the body ends it.
             defer { if streaming { conclusion?.result = .failure(CancellationError()) } }
-            return conclusion!
+            return (conclusion!, self.left)
         }
-        return Ended(result: result, report: report, call: call, isOurs: isOurs)
+        engine.forgetMarks(call)
+        if let left, let around = around?.call, let of = Delivered(result) { around.engine.leave(of, left, for: around.id) }
+        return Ended(result: result, report: report, call: call, isOurs: isOurs, judged: judged)
     }
 
     private func giveUp(_ effects: inout Effects) {
@@ -168,10 +183,12 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    private func judged(_ result: Result<T, any Error>) -> UInt64 {
-        if let judge { return judge(result.map { $0 as any Sendable }) }
-        if case .failure(let error) = result { return outcome(of: error, under: policy) }
-        return 0
+    private func judged(_ result: Result<T, any Error>) -> Judged {
+        var known = engine.takeMark(result, call)
+        if known == nil, case .success(let value) = result { known = values.known?(value) }
+        var judged = policy.judge(result.map { $0 as any Sendable }, known: known, on: on)
+        if values.streams, judged.outcome == 0, case .success = result { judged.outcome = Wire.head }
+        return judged
     }
 
     // MARK: Events
@@ -192,7 +209,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
 
     /// Reports the end of an attempt, even of a stopped one: until then its permit may be out.
     private func settle(_ lane: Lane, _ result: Result<T, any Error>) {
-        let outcome = judged(result)
+        let judged = judged(result)
+        let outcome = judged.outcome
         event { effects in
             lane.settled = true
             lane.task = nil
@@ -203,7 +221,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             } else if lane.stopped, case .failure = result {
                 self.carry(self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(3))), &effects)
             } else {
-                lane.result = result
+                (lane.result, lane.judged) = (result, judged)
                 let step = self.told(lane, outcome)
                 self.carry(step, &effects)
                 // If the call has ended before this head was reported, its body is not read.
@@ -236,7 +254,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private func late(_ report: Report, _ result: Result<T, any Error>) {
         guard report.reason == .cancelled || report.reason == .deadline else { return }
         if case .failure = result, report.reason == .deadline { return }
-        conclusion = (result, report, false)
+        conclusion = (result, report, false, nil)
     }
 
     private func event(_ work: (inout Effects) -> Void) {
@@ -244,6 +262,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         lock.withLock { work(&effects) }
         for task in effects.stop { task.cancel() }
         engine.after(effects.step)
+        if let retrying = effects.retrying { policy.notify([policy.onRetry, onRetry].compactMap { $0 }, retrying) }
         if let (continuation, lane) = effects.resume { continuation.resume(returning: lane) }
         if let (body, error) = effects.failed { body.fail(error) }
     }
@@ -258,6 +277,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             effects.step |= step & Wire.wakes
             let stop = Wire.stop(step)
             if stop != 0 { self.stop(stop, step, &effects) }
+            if policy.onRetry != nil || onRetry != nil { noteRetry(step, &effects) }
             switch step & 3 {
             case Wire.done:
                 end(step, &effects)
@@ -295,6 +315,26 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
+    /// Notes for `onRetry` that the last attempt has failed and another one will follow.
+    private func noteRetry(_ step: UInt64, _ effects: inout Effects) {
+        let follows = step & 3 == Wire.attempt || step & 3 == Wire.wait && Wire.why(step) != Wire.body
+        guard follows, attempts > retried, !lanes.contains(where: { $0.map { !$0.settled && !$0.stopped } ?? false }),
+            let lane = lanes[(attempts - 1) & 7], policy.setting("retry.max_attempts") ?? 1 > 1
+        else { return }
+        retried = attempts
+        let waits = step & 3 == Wire.wait && Wire.why(step) == Wire.backoff
+        let kind = lane.judged.map { Wire.kind($0.outcome) }
+        var (error, value): ((any Error)?, (any Sendable)?)
+        switch lane.result {
+        case .failure(let failed): error = failed
+        case .success(let failed): value = failed
+        case nil: break
+        }
+        effects.retrying = Retrying(
+            error: error, value: value, attempt: attempts, wait: .microseconds(waits ? Wire.span(step) ?? 0 : 0),
+            reason: policy.kinds.first { $0.value == kind }?.key ?? .timeout, policy: policy.name, route: route, call: call)
+    }
+
     /// Stops attempts. A stopped attempt ends with `AttemptTimeout`, unless the call has succeeded or was cancelled.
     private func stop(_ stopped: UInt8, _ step: UInt64, _ effects: inout Effects) {
         let verdict = step & 3 == Wire.done ? Wire.verdict(step) : nil
@@ -302,7 +342,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             guard let lane, !lane.settled else { continue }
             lane.stopped = true
             if verdict != .ok, verdict != .cancelled {
-                lane.result = .failure(AttemptTimeout(policy: policy, route: route, lastError: failure(before: lane)))
+                lane.result = .failure(
+                    AttemptTimeout(policy: policy, route: route, lastError: failure(before: lane), origin: origin))
             }
             if let task = lane.task { effects.stop.append(task) }
         }
@@ -318,7 +359,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Gives the caller its response; the call continues until the body is read.
     private func headArrived(_ effects: inout Effects) {
         guard conclusion == nil, let result = lanes[(attempts - 1) & 7]?.result else { return }
-        conclusion = (result, Report(attempts: attempts, reason: .ok), false)
+        conclusion = (result, Report(attempts: attempts, reason: .ok), false, nil)
         lanes = [Lane?](repeating: nil, count: 8)
         if case .success(let value) = result, let answer = value as? any Streaming {
             streaming = true
@@ -352,32 +393,51 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         var lane = Wire.lane(step).flatMap { lanes[$0] }
         if lane?.result == nil, verdict == .stale || verdict == .lost { lane = latest }
         let decided = lane?.result
+        if let judged = lane?.judged, let opinion = Self.opinion(verdict) {
+            left = Wire.withOpinion(Wire.withKind(judged.outcome, policy.base(of: judged.outcome)), opinion.rawValue)
+        }
         let note = decided == nil ? nil : verdict.note(attempts: attempts, retryIn: retryIn) {
             policy.span("retry.max_retry_after")
         }
         let result = decided ?? .failure(refusal(verdict, retryIn, last))
-        let unnamed = note ?? unknown(verdict, decided)
+        let why = note ?? unlisted(verdict, lane)
         var isOurs = decided == nil
         if case .failure = result, lane?.stopped == true { isOurs = true }
-        conclusion = (result, Report(attempts: attempts, reason: verdict, note: unnamed, retryIn: retryIn), isOurs)
+        let report = Report(
+            attempts: attempts, reason: verdict, note: why, retryIn: retryIn, origin: verdict == .ok ? .none : origin)
+        conclusion = (result, report, isOurs, decided == nil ? nil : lane?.judged)
         lanes = [Lane?](repeating: nil, count: 8)
         if out == 0 { tell(nil, &effects) }
     }
 
-    /// Note of an error that is permanent because no rule knows it.
-    private func unknown(_ verdict: Verdict, _ decided: Result<T, any Error>?) -> String? {
-        guard verdict == .notRetryable, policy.classify == nil, policy.setting("retry.max_attempts") ?? 1 > 1,
-            case .failure(let error) = decided, known(error, policy) == nil
+    /// Opinion that a call which made no retry leaves for the call around it (1.6.2, 1.6.4); nil if it leaves none.
+    private static func opinion(_ verdict: Verdict) -> Outcome.Opinion? {
+        switch verdict {
+        case .nested: .retry
+        case .method, .oneShotBody, .opinion: .doNot
+        default: nil
+        }
+    }
+
+    /// Note of an error that is permanent because no rule lists it.
+    private func unlisted(_ verdict: Verdict, _ lane: Lane?) -> String? {
+        guard verdict == .notRetryable, lane?.judged?.isUnlisted == true, policy.setting("retry.max_attempts") ?? 1 > 1,
+            case .failure(let error) = lane?.result
         else { return nil }
         let type = "\(Swift.type(of: error))"
         return ErrorsGen.note.replacingOccurrences(of: "{error}", with: type)
-            .replacingOccurrences(of: "to repeat it: {on}, or classify", with: "to repeat it: classify")
+            .replacingOccurrences(of: "{on}", with: "on: [\(type).self]")
+    }
+
+    /// This call, for reports and errors.
+    private var origin: Origin {
+        engine.history > 0 || engine.journals != nil ? Origin(call: call, engine: engine) : .none
     }
 
     private func refusal(_ verdict: Verdict, _ retryIn: Duration?, _ last: Result<T, any Error>?) -> any Error {
         var failure: (any Error)?
         if case .failure(let error) = last { failure = error }
-        return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure)
+        return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure, origin: origin)
     }
 
     /// Passes the next attempt, or nil for the end, to the caller's task.

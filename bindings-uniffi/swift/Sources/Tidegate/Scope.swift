@@ -6,7 +6,7 @@ final class Scope: Sendable {
 
     /// Engine of the call that runs here.
     let engine: Engine?
-    let call: UInt64
+    let id: UInt64
     /// Deadline that applies here, on every clock.
     let ends: Ends?
     let criticality: Criticality?
@@ -14,7 +14,7 @@ final class Scope: Sendable {
 
     init(engine: Engine?, call: UInt64, ends: Ends? = nil, criticality: Criticality? = nil, around: Scope?) {
         self.engine = engine
-        self.call = call
+        id = call
         self.ends = ends
         self.criticality = criticality
         self.around = around
@@ -33,6 +33,9 @@ final class Scope: Sendable {
         }
     }
 
+    /// The call that runs here, the nearest one.
+    var call: (engine: Engine, id: UInt64)? { engine.map { ($0, id) } ?? around?.call }
+
     private var deepest: Ends? { ends ?? around?.deepest }
 
     /// Microseconds left on an engine's clock; nil where there is no deadline.
@@ -44,7 +47,7 @@ final class Scope: Sendable {
         var criticality: Criticality?
         var level: Scope? = self
         while let scope = level {
-            if parent == 0, scope.engine === engine { parent = scope.call }
+            if parent == 0, scope.engine === engine { parent = scope.id }
             criticality = criticality ?? scope.criticality
             level = scope.around
         }

@@ -169,7 +169,7 @@ extension URLSession {
     public func bytes(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (ResponseBytes, URLResponse) {
-        let answer = try await streamed(for: request, policy: policy, options: options).result.get()
+        let answer = try await streamed(for: request, policy: policy, options: options).delivered(by: policy.engine)
         return (answer.bytes, answer.response)
     }
 
@@ -184,13 +184,15 @@ extension URLSession {
     public func streamed(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<StreamedAnswer> {
+        if let refused = refusal(policy) { return Ended(result: .failure(refused), report: .refused, isOurs: true) }
         let plan = Plan(request, options, policy)
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
         let untilBody = policy.word("slot_until") != "headers"
         let transfers = Transfers()
         let ends = untilBody ? policy.ends(plan.call) : nil
         let ended = await policy.make(
-            plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0), path: path
+            plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0), path: path,
+            values: Policy.Values(known: { policy.classified($0) }, streams: untilBody)
         ) { attempt in
             transfers.release()
             let transfer = Transfer(self, plan.outgoing(attempt))
@@ -198,15 +200,11 @@ extension URLSession {
             let response = try await transfer.head()
             if let status = (response as? HTTPURLResponse)?.statusCode, status >= 400 { try await transfer.drain() }
             return StreamedAnswer(bytes: ResponseBytes(reader: BodyReader(transfer)), response: response)
-        } judge: { result in
-            let outcome = policy.judge(result, default: policy.classified(result))
-            guard untilBody, outcome == 0, case .success = result else { return outcome }
-            return Wire.head
         }
         let body = try? ended.result.get().body
         transfers.close(but: body?.transfer)
         if let body, let ends, body.transfer.isLeft {
-            let error = Verdict.deadline.refusal(policy, route: plan.call.route ?? "default", retryIn: nil, last: nil)
+            let error = Verdict.deadline.refusal(policy, route: plan.call.route ?? "default", retryIn: nil, last: nil, origin: ended.report.origin)
             let expiry = Expiry(policy.engine, body, error)
             body.follow(expiry)
             let now = policy.engine.now()

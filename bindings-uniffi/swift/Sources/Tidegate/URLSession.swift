@@ -25,7 +25,7 @@ extension URLSession {
     public func data(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
-        try await answer(for: request, policy: policy, options: options).pair()
+        try await answer(for: request, policy: policy, options: options).pair(policy)
     }
 
     /// Returns the response of a URL; see `data(for:policy:)`.
@@ -39,14 +39,14 @@ extension URLSession {
     public func upload(
         for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
-        try await answer(for: request, fromFile: file, policy: policy, options: options).pair()
+        try await answer(for: request, fromFile: file, policy: policy, options: options).pair(policy)
     }
 
     /// Uploads a body in memory; see `data(for:policy:)`.
     public func upload(
         for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (Data, URLResponse) {
-        try await answer(for: request, from: body, policy: policy, options: options).pair()
+        try await answer(for: request, from: body, policy: policy, options: options).pair(policy)
     }
 
     /// Does the same as `data(for:policy:)`, and returns the call's report too.
@@ -87,12 +87,13 @@ extension URLSession {
         for request: URLRequest, policy: Policy, options: RequestOptions,
         make: @escaping @Sendable (URLSession, URLRequest, @escaping Done) throws -> URLSessionTask
     ) async -> Ended<Answer> {
+        if let refused = refusal(policy) { return Ended(result: .failure(refused), report: .refused, isOurs: true) }
         let plan = Plan(request, options, policy)
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
-        return await policy.make(plan.call, flags: plan.flags, path: path) { attempt in
+        return await policy.make(
+            plan.call, flags: plan.flags, path: path, values: Policy.Values(known: { policy.classified($0) })
+        ) { attempt in
             try await self.send(plan.outgoing(attempt), make)
-        } judge: { result in
-            policy.judge(result, default: policy.classified(result))
         }
     }
 
@@ -137,18 +138,16 @@ extension URLSession {
 }
 
 extension Ended where Value == Answer {
-    func pair() throws -> (Data, URLResponse) {
-        let answer = try result.get()
+    func pair(_ policy: Policy) throws -> (Data, URLResponse) {
+        let answer = try delivered(by: policy.engine)
         return (answer.data, answer.response)
     }
 }
 
 extension Policy {
-    /// Outcome of a response by its status and fields, at its bit position in a word; nil if there is no such response.
-    func classified(_ result: Result<any Sendable, any Error>) -> UInt64? {
-        guard case .success(let value) = result, let response = (value as? any HTTPAnswer)?.response as? HTTPURLResponse else {
-            return nil
-        }
+    /// Outcome of a response by its status and fields, at its bit position in a word; nil if the value is no such response.
+    func classified(_ value: any Sendable) -> UInt64? {
+        guard let response = (value as? any HTTPAnswer)?.response as? HTTPURLResponse else { return nil }
         guard response.statusCode >= 400 else { return 0 }
         return classified(response.statusCode, response.allHeaderFields)
     }

@@ -17,6 +17,8 @@ enum Wire {
     static let cancel: UInt64 = 2
     static let headers: UInt64 = 3
     static let finished: UInt64 = 4
+    /// Reason of a wait before a retry.
+    static let backoff: UInt64 = 1
     /// Reason of a wait while the body of a response is read.
     static let body: UInt64 = 6
     /// In place of an outcome: the head of a good response has arrived, and its body follows.
@@ -54,6 +56,14 @@ enum Wire {
         }
         return word
     }
+
+    /// Classes of failures that may be retried, by number: transient to conflict.
+    static let retryable: ClosedRange<UInt64> = 1...5
+
+    /// Number of an outcome's kind.
+    static func kind(_ outcome: UInt64) -> UInt64 { outcome >> 11 & 31 }
+    static func withKind(_ outcome: UInt64, _ kind: UInt64) -> UInt64 { outcome & ~(31 << 11) | kind << 11 }
+    static func withOpinion(_ outcome: UInt64, _ opinion: UInt64) -> UInt64 { outcome & ~(3 << 16) | opinion << 16 }
 
     /// Time left of a deadline, in the encoding of a request.
     static func remaining(_ us: Double) -> UInt64 {

@@ -64,7 +64,7 @@ private enum ShopError: Error, Equatable {
     @Test func anErrorOfWhichNothingIsKnownSaysSo() async throws {
         let policy = try Policy("p", retry: Retry(), engine: engine)
         let note = await policy.ended { _ -> Int in throw Broken() }.report.note
-        #expect(note == "not retried: Broken is not listed as an error that may pass; to repeat it: classify")
+        #expect(note == "not retried: Broken is not listed as an error that may pass; to repeat it: on: [Broken.self], or classify")
         #expect(await policy.ended { _ -> Int in throw Refused(statusCode: 404) }.report.note == nil)
         let never = try Policy("never", deadline: .seconds(9), engine: engine)
         #expect(await never.ended { _ -> Int in throw Broken() }.report.note == nil)
@@ -132,7 +132,7 @@ private enum ShopError: Error, Equatable {
             do throws(CallError<AttemptTimeout>) {
                 try await outer.run(throwing: AttemptTimeout.self) { _ throws(AttemptTimeout) in
                     try? await Task.sleep(for: .seconds(3600))
-                    throw AttemptTimeout(policy: inner, route: "r", lastError: nil)
+                    throw AttemptTimeout(policy: inner, route: "r", lastError: nil, origin: .none)
                 }
             } catch { told.withLock { $0 = error } }
         }

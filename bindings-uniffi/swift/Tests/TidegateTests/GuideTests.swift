@@ -17,6 +17,7 @@ private struct Order: Sendable, Equatable {
 
 private struct Shop: Sendable {
     func order(id: Int, attempt: Int = 1, within: Duration? = nil) async throws -> Order { Order(id: id) }
+    func reserve(_ id: Int) async throws { throw Busy() }
     func buy(_ id: Int) async throws(ShopError) -> Order { throw ShopError.soldOut(id) }
 }
 
@@ -52,7 +53,7 @@ private let busyIsTransient: Classify = { result in
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 14)
+        #expect(blocks.count == 17)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -119,6 +120,26 @@ private let busyIsTransient: Classify = { result in
             if attempt.number == 1 { try await Task.sleep(for: .seconds(3600)) }
             return attempt.number
         } == 2)
+    }
+
+    @Test func errorsThatAreNamedAndReasons() async throws {
+        let stock = try Policy("stock", retry: Retry(maxAttempts: 3), on: [Busy.self])
+        do {
+            _ = try await stock.run { _ in try await shop.reserve(7) }
+        } catch {
+            print(stock.report(of: error)?.explain()?.text ?? "not an error of a call")
+        }
+        let ended = await stock.ended { _ in try await shop.reserve(7) }
+        #expect(ended.report.explain()?.reason == "attempts" || ended.report.reason == .budget)
+
+        let lines = Locked<[String]>([])
+        let log: @Sendable (String) -> Void = { line in lines.withLock { $0.append(line) } }
+        let logged = try Policy(
+            "logged", retry: Retry(maxAttempts: 3), on: [Busy.self],
+            onRetry: { log("attempt \($0.attempt) failed (\($0.reason.rawValue)), the next one in \($0.wait)") }
+        )
+        _ = await logged.ended { _ in try await shop.reserve(7) }
+        #expect(lines.withLock { $0.first }?.hasPrefix("attempt 1 failed (transient), the next one in ") == true)
     }
 
     @Test func typedThrowsAndFunctions() async throws {

@@ -80,7 +80,7 @@ private enum Tag {
         let once = await plain.ended { _ -> Int in throw Broken() }
         #expect(once.report == Report(
                 attempts: 1, reason: .notRetryable,
-                note: "not retried: Broken is not listed as an error that may pass; to repeat it: classify"))
+                note: "not retried: Broken is not listed as an error that may pass; to repeat it: on: [Broken.self], or classify"))
         try await nothingIsLeft()
     }
 

@@ -165,10 +165,10 @@ import FoundationNetworking
     ) async throws -> Int? {
         let url = try #require(URL(string: "http://service.example\(path)"))
         let plan = Plan(URLRequest(url: url), RequestOptions(), policy)
-        let ended: Ended<Answer> = await policy.make(plan.call, flags: plan.flags, path: plan.path) { _ in
+        let ended: Ended<Answer> = await policy.make(
+            plan.call, flags: plan.flags, path: plan.path, values: Policy.Values(known: { policy.classified($0) })
+        ) { _ in
             try await attempt().answer(url)
-        } judge: { result in
-            policy.judge(result, default: policy.classified(result))
         }
         return (try ended.result.get().response as? HTTPURLResponse)?.statusCode
     }

@@ -226,9 +226,11 @@ import FoundationNetworking
 
     @Test func routesAreOrigins() async throws {
         let url = try await origin.scripted(status(200))
-        _ = try await session.data(from: url, policy: try http())
-        _ = try await session.data(from: url, policy: try http(), options: RequestOptions(CallOptions(route: "mine")))
+        let policy = try http()
+        _ = try await session.data(from: url, policy: policy)
+        _ = try await session.data(from: url, policy: policy, options: RequestOptions(CallOptions(route: "mine")))
         let keys = Set(engine.snapshot().routes.map(\.key))
+        withExtendedLifetime(policy) {}
         #expect(keys == ["http://127.0.0.1:\(origin.url.port!)", "mine"])
     }
 }

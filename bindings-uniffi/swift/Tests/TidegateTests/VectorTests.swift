@@ -49,7 +49,7 @@ import TidegateNativeFFI
     }
 
     private func script(_ vector: [String: Any]) throws {
-        let engine = TidegateNative.Engine(seed: Self.number(vector["seed"]), maxRoutes: 10_000, journal: false)
+        let engine = TidegateNative.Engine(seed: Self.number(vector["seed"]), maxRoutes: 10_000, journal: false, history: 0)
         let handle = engine.address()
         for pool in vector["pools"] as? [[String: Any]] ?? [] {
             let kind = pool["kind"] as! String
@@ -95,7 +95,7 @@ import TidegateNativeFFI
     @Test func answersAreClassified() throws {
         var cases = 0
         for file in try Self.load("classify") {
-            let engine = TidegateNative.Engine(seed: 0, maxRoutes: 10, journal: false)
+            let engine = TidegateNative.Engine(seed: 0, maxRoutes: 10, journal: false, history: 0)
             let policies = try Self.take(engine, file["policies"])
             for each in file["cases"] as! [[String: Any]] {
                 let headers = (each["headers"] as! [[String]]).map { Header(name: $0[0], value: $0[1]) }
@@ -121,7 +121,7 @@ import TidegateNativeFFI
         var cases = 0
         for file in try Self.load("policy") {
             for each in file["cases"] as! [[String: Any]] {
-                let engine = TidegateNative.Engine(seed: 0, maxRoutes: 10, journal: false)
+                let engine = TidegateNative.Engine(seed: 0, maxRoutes: 10, journal: false, history: 0)
                 for pair in each["pairs"] as! [[Any]] {
                     guard let (kind, settings) = pools[pair[0] as! String], let name = pair[1] as? String, !name.isEmpty
                     else { continue }
@@ -166,7 +166,7 @@ import TidegateNativeFFI
             #expect(Wire.finished(Int(Self.number(event["attempt"])), outcome) == Self.number(each["word"]), "\(event)")
         }
         #expect(ends.count > 100)
-        #expect(tidegate_on(TidegateNative.Engine(seed: 1, maxRoutes: 1, journal: false).address(), 1, 7, 0) == Wire.none)
+        #expect(tidegate_on(TidegateNative.Engine(seed: 1, maxRoutes: 1, journal: false, history: 0).address(), 1, 7, 0) == Wire.none)
         #expect(Wire.remaining(-5) == 1 && Wire.remaining(1500) == 1501 && Wire.remaining(1e300) == 1 << 53 - 1)
     }
 

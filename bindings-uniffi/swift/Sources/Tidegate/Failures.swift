@@ -1,0 +1,108 @@
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#else
+import Foundation
+#endif
+
+/// Call that a report is about. It takes no part in comparisons.
+struct Origin: Sendable, Hashable, CustomReflectable, CustomStringConvertible {
+    static let none = Origin(call: 0, engine: nil)
+
+    let call: UInt64
+    weak var engine: Engine?
+
+    static func == (one: Origin, other: Origin) -> Bool { true }
+
+    func hash(into hasher: inout Hasher) {}
+
+    /// Without the engine, whose state would be printed with every report.
+    var customMirror: Mirror { Mirror(self, children: []) }
+
+    var description: String { "call \(call)" }
+}
+
+/// The last calls that have thrown an error or returned a failed response, so that these can be explained. Objects are kept weakly.
+struct Failures: Sendable {
+    private enum Kept: Sendable {
+        case value(any Error)
+        case object(Weak)
+    }
+
+    /// Unchecked: a reference to an error or a response, both of which are `Sendable`.
+    private struct Weak: @unchecked Sendable {
+        weak var object: AnyObject?
+    }
+
+    static let most = 64
+    private var all: [(of: Kept, report: Report)] = []
+    private var next = 0
+
+    mutating func add(_ of: Delivered, _ report: Report) {
+        let kept: Kept =
+            switch of {
+            case .response(let response): .object(Weak(object: response))
+            case .error(let error) where type(of: error) is AnyObject.Type: .object(Weak(object: error as AnyObject))
+            case .error(let error): .value(error)
+            }
+        if all.count < Self.most { all.append((kept, report)) } else { all[next] = (kept, report) }
+        next = (next + 1) % Self.most
+    }
+
+    /// Report of the last call that has delivered this.
+    func report(of: Delivered) -> Report? {
+        for step in 1...Self.most {
+            let place = (next - step + 2 * Self.most) % Self.most
+            guard place < all.count else { continue }
+            switch (all[place].of, of) {
+            case (.value(let error), .error(let other)) where Delivered.isSame(error, other): return all[place].report
+            case (.object(let kept), .error(let error)) where type(of: error) is AnyObject.Type:
+                if kept.object === error as AnyObject { return all[place].report }
+            case (.object(let kept), .response(let response)) where kept.object === response: return all[place].report
+            default: continue
+            }
+        }
+        return nil
+    }
+}
+
+extension Engine {
+    /// Report of the last call under this engine that has thrown this error; nil if there is none, or 64 later calls have failed.
+    ///
+    /// An error of Swift cannot carry a report. So the engine keeps the errors of its last 64 failed calls, objects among them weakly. With
+    /// `Engine(history: 0)` it keeps none.
+    public func report(of error: any Error) -> Report? {
+        failures.withLock { $0.report(of: .error(error)) }
+    }
+
+    /// Report of the call under this engine that has returned this failed response; nil as for an error.
+    public func report(of response: URLResponse) -> Report? {
+        failures.withLock { $0.report(of: .response(response)) }
+    }
+}
+
+extension Ended {
+    /// Result for a caller who gets no report. If the call has not just worked, the engine remembers the report for `Engine.report(of:)`.
+    func delivered(by engine: Engine) throws -> Value {
+        if report.reason != .ok, engine.history > 0, let of = Delivered(result) {
+            engine.failures.withLock { $0.add(of, report) }
+        }
+        return try result.get()
+    }
+}
+
+extension Report {
+    /// Explains why the call ended as it did: each retry with its wait, the decision, and the limits as they are now. It contains no path, no
+    /// query and no text of an error.
+    ///
+    /// - Returns: Nil for a call that just worked, if later calls have filled the engine's history, or if the engine keeps none.
+    public func explain() -> CallExplanation? {
+        origin.engine?.explain(call: origin.call)
+    }
+}
+
+extension TidegateError {
+    /// Explains why the call ended as it did; see `Report.explain`.
+    public func explain() -> CallExplanation? {
+        details.origin.engine?.explain(call: details.origin.call)
+    }
+}

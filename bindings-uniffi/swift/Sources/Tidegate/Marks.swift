@@ -1,0 +1,125 @@
+import Foundation
+internal import TidegateNativeFFI
+#if canImport(FoundationNetworking)
+import FoundationNetworking
+#endif
+
+/// A flag that is read without a lock.
+///
+/// Unchecked: the place is only read and written by C's atomic operations, and exists as long as the flag.
+final class Flag: @unchecked Sendable {
+    private let place = UnsafeMutablePointer<UInt32>.allocate(capacity: 1)
+
+    init() { place.initialize(to: 0) }
+
+    deinit { place.deallocate() }
+
+    var isSet: Bool { tidegate_load(place) != 0 }
+
+    func set(_ on: Bool) { tidegate_store(place, on ? 1 : 0) }
+}
+
+/// Identity of what a call has delivered: an error, or the response in an answer.
+///
+/// Errors of Swift are values. Two of them are the same if they are in the same box, which rethrowing keeps; if they are the same object; or
+/// if they are equal values of one type, because typed throws and `catch let error as …` make a new box. A value without equality is known by
+/// its box alone.
+enum Delivered: Sendable {
+    case error(any Error)
+    case response(URLResponse)
+
+    init?(_ result: Result<some Sendable, any Error>) {
+        switch result {
+        case .failure(let error): self = .error(error)
+        case .success(let value):
+            guard let response = Self.response(in: value) else { return nil }
+            self = .response(response)
+        }
+    }
+
+    /// Response that a value is or holds, as an answer, a tuple or a struct does.
+    private static func response(in value: Any) -> URLResponse? {
+        if let response = value as? URLResponse { return response }
+        if let answer = value as? any HTTPAnswer { return answer.response }
+        let mirror = Mirror(reflecting: value)
+        guard mirror.displayStyle == .tuple || mirror.displayStyle == .struct else { return nil }
+        return mirror.children.prefix(8).lazy.compactMap { $0.value as? URLResponse }.first
+    }
+
+    func isSame(as other: Delivered) -> Bool {
+        switch (self, other) {
+        case (.error(let one), .error(let other)): Self.isSame(one, other)
+        case (.response(let one), .response(let other)): one === other
+        default: false
+        }
+    }
+
+    static func isSame(_ one: any Error, _ other: any Error) -> Bool {
+        if let box = box(of: one), box == Self.box(of: other) { return true }
+        guard type(of: one) == type(of: other) else { return false }
+        if let one = one as? any TidegateError, let other = other as? any TidegateError {
+            return one.details == other.details && one.details.origin.call == other.details.origin.call
+        }
+        if type(of: one) is AnyObject.Type { return one as AnyObject === other as AnyObject }
+        guard let one = (one as Any) as? any Equatable else { return false }
+        return isEqual(one, other)
+    }
+
+    private static func isEqual<E: Equatable>(_ one: E, _ other: any Error) -> Bool { other as? E == one }
+
+    /// Address of the box that an error is in. An `any Error` is one pointer to it, on every platform.
+    private static func box(of error: any Error) -> UInt? {
+        guard MemoryLayout<any Error>.size == MemoryLayout<UInt>.size else { return nil }
+        return unsafeBitCast(error as any Error, to: UInt.self) // "as" keeps the compiler from opening the box
+    }
+}
+
+/// Judgements of calls that made no further attempt, for the calls around them (semantics 1.6).
+///
+/// Bounded: at most 256, and those of a call are dropped when it ends.
+struct Marks: Sendable {
+    private var all: [(call: UInt64, of: Delivered, outcome: UInt64)] = []
+    private static let most = 256
+
+    var isEmpty: Bool { all.isEmpty }
+
+    /// Leaves a judgement for the call around.
+    mutating func leave(_ of: Delivered, _ outcome: UInt64, for call: UInt64) {
+        if all.count == Self.most { all.removeFirst() }
+        all.append((call, of, outcome))
+    }
+
+    /// Takes the judgement of the result that an attempt has ended with.
+    mutating func take(_ of: Delivered, by call: UInt64) -> UInt64? {
+        guard let place = all.lastIndex(where: { $0.call == call && $0.of.isSame(as: of) }) else { return nil }
+        return all.remove(at: place).outcome
+    }
+
+    mutating func forget(_ call: UInt64) {
+        all.removeAll { $0.call == call }
+    }
+}
+
+extension Engine {
+    func leave(_ of: Delivered, _ outcome: UInt64, for call: UInt64) {
+        marks.withLock { marks in
+            marks.leave(of, outcome, for: call)
+            marked.set(true)
+        }
+    }
+
+    /// Judgement that a nested call has left for this result of a call's attempt.
+    func takeMark(_ result: Result<some Sendable, any Error>, _ call: UInt64) -> UInt64? {
+        guard marked.isSet, let of = Delivered(result) else { return nil }
+        return marks.withLock { $0.take(of, by: call) }
+    }
+
+    /// Drops the judgements that were left for a call that has ended.
+    func forgetMarks(_ call: UInt64) {
+        guard marked.isSet else { return }
+        marks.withLock { marks in
+            marks.forget(call)
+            if marks.isEmpty { marked.set(false) }
+        }
+    }
+}
