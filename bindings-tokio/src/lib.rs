@@ -33,6 +33,16 @@
 #[doc = include_str!("../../docs/rust.md")]
 mod guide {}
 
+/// Recipes for clients; they are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust/using-with.md")]
+mod using_with {}
+
+/// For users of tower and backon; its examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust/coming-from.md")]
+mod coming_from {}
+
 /// The tutorial; its program is a test.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/tutorial/rust.md")]
