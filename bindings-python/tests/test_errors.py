@@ -283,3 +283,21 @@ def test_a_failed_answer_of_an_inner_client_is_repeated_by_the_outer_policy(
     else:
         answer = asyncio.run(ask())
     assert (answer.status_code, statuses) == (200, [503, 503, 200])
+
+
+def test_classify_may_return_a_status_with_headers(engine: tidegate.Engine) -> None:
+    answers: list[Any] = [(503, {"Retry-After": "0"}), 429, (200, None), 404]
+    policy = tidegate.Policy(
+        "tuples",
+        preset="http",
+        retry={"max_attempts": 5, "backoff": {"base": 0.001}},
+        classify=lambda it: it,
+        engine=engine,
+    )
+    kinds: list[str | None] = []
+    with engine.on_event(lambda record: kinds.append(record.kind), types=["attempt_done"]):
+        assert policy.call(lambda: answers.pop(0)) == (200, None)
+        assert policy.call(lambda: answers.pop(0)) == 404
+    assert kinds == ["transient", "throttled", "ok", "permanent"]
+    with pytest.warns(RuntimeWarning, match=r"True is no status: a status is a whole number from 100 to 599"):
+        tidegate.Policy(deadline=5, classify=lambda _: True, engine=engine).call(int)

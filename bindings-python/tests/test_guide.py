@@ -26,6 +26,7 @@ grpc.aio.init_grpc_aio()  # its poller belongs to the process, not to the page t
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 TUTORIAL = DOCS / "tutorial/python.md"
 PAGES = [DOCS / "python.md", TUTORIAL, *sorted((DOCS / "python").glob("*.md"))]
+PAGES.remove(DOCS / "python/using-with.md")  # its recipes run in `test_using_with.py`
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the pages show __notes__ as 3.11 has them")

@@ -1,4 +1,4 @@
-"""Libraries that no adapter is for, with a policy around their methods: recipes of `docs/python/http.md`."""
+"""Libraries without an adapter, with a policy around their methods: `docs/python/using-with.md` in more cases."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class Fallback:
             )
         outcome, judged = outcomes.of_exception(error, policy), False
         if caller._classify is not None:
-            answer = outcomes.by(caller._classify, error, outcomes.STOPPED, policy._kinds)
+            answer = outcomes.by(caller._classify, error, outcomes.STOPPED, policy)
             if answer != outcomes.STOPPED:
                 outcome, judged = answer, True
         return native.falls_back(policy._number, _ATTEMPTS, kind_of(outcome), judged)

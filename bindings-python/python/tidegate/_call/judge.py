@@ -18,7 +18,7 @@ from tidegate._engine.wire import KINDS, kind_of, pack_outcome
 
 from . import errors_gen as table
 from .left import taken
-from .outcomes import UNLISTED
+from .outcomes import UNLISTED, _Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -255,6 +255,17 @@ def _judged(policy: Policy, status: int, headers: Any) -> int:
     wall = int(policy.engine.wall() * 1e6)
     outcome = policy.engine.native.classify(policy._number, status, _lines(headers), wall)
     return _SAID if outcome == PERMANENT else outcome
+
+
+def of_status(answer: Any, policy: Policy) -> int:
+    """Returns the outcome of what `classify` returned: a status, or a status and headers (semantics 1.4)."""
+    status, headers = answer if isinstance(answer, tuple) else (answer, None)
+    if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
+        raise _Unknown(f"{answer!r} is no status: a status is a whole number from 100 to 599")
+    if status < 400:
+        return 0
+    outcome = _judged(policy, status, headers)
+    return PERMANENT if outcome == _SAID else outcome
 
 
 def _lines(headers: Any) -> list[tuple[bytes, bytes]]:

@@ -55,8 +55,11 @@ class Outcome(Frozen):
         self.__dict__.update(kind=kind, opinion=opinion, retry_after=retry_after)
 
 
-Classify: TypeAlias = "Callable[[Any], str | Outcome | None]"
-"""Returns a class, the name of one of the policy's `kinds`, an `Outcome`, or None for the default."""
+Classify: TypeAlias = "Callable[[Any], str | int | tuple[int, Any] | Outcome | None]"
+"""Returns a class, the name of one of the policy's `kinds`, an `Outcome`, or None for the default.
+
+Or an HTTP status, alone or in a pair with the headers: it is judged like that of a response.
+"""
 
 
 def of_exception(error: BaseException, policy: Policy) -> int:
@@ -79,15 +82,17 @@ def of_type(kind: type[BaseException]) -> int:
     return ASK if outcome is None else outcome
 
 
-def by(classify: Classify, subject: Any, default: int, kinds: Mapping[str, int] = KINDS) -> int:
-    """Returns the outcome that the user's `classify` names; `default` if it returns None or raises.
-
-    `kinds` maps the names that it may return to their numbers.
-    """
+def by(classify: Classify, subject: Any, default: int, policy: Policy) -> int:
+    """Returns the outcome that the user's `classify` names; `default` if it returns None or raises."""
+    kinds = policy._kinds
     try:
         answer = classify(subject)
         if answer is None:
             return default
+        if isinstance(answer, (int, tuple)):
+            from .judge import of_status
+
+            return of_status(answer, policy)
         if isinstance(answer, str):
             return pack_outcome(_number(answer, kinds))
         return pack_outcome(_number(answer.kind, kinds), OPINIONS[answer.opinion], answer.retry_after)

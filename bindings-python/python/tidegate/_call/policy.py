@@ -86,7 +86,8 @@ class Policy(Caller):
             Their instances keep their failure class if it is retryable, else they are `transient`.
         classify: Called with the result or the exception of every attempt of a plain callable, and with the
             response or the exception of every attempt of an HTTP client. Returns the name of a class or of
-            one of `kinds`, an `Outcome`, or None for the default.
+            one of `kinds`, an HTTP status (or a status and headers) to be judged like a response, an
+            `Outcome`, or None for the default.
         fallback: What callers of `call`, `acall` and decorated functions get in place of an error: a value,
             or a callable (also async, for `acall`) that takes the final error. It runs outside all
             components. If it raises, its own error is raised from the original one.

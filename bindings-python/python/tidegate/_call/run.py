@@ -155,7 +155,7 @@ class Run:
         else:
             return outcomes.STOPPED
         if self.classify is not None:
-            outcome = outcomes.by(self.classify, value, outcome, self.policy._kinds)
+            outcome = outcomes.by(self.classify, value, outcome, self.policy)
         if not ok and outcome == outcomes.UNLISTED:
             self.unlisted = id(value)  # not the exception itself, whose traceback refers to this run
             outcome = outcomes.PERMANENT

@@ -166,7 +166,7 @@ class HttpRun(Run):
         if outcome != outcomes.STOPPED:
             told = outcome
             if self.classify is not None:
-                outcome = outcomes.by(self.classify, value, outcome, self.policy._kinds)
+                outcome = outcomes.by(self.classify, value, outcome, self.policy)
                 self.said = "classify" if outcome != told else None
             told = outcome
             if self.predicate is not None:
