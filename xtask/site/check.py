@@ -24,7 +24,7 @@ LOADED = {"script": "src", "img": "src", "source": "src", "iframe": "src", "vide
 # Text is transferred compressed.
 TEXT = {".html", ".css", ".js", ".svg", ".json", ".xml"}
 # Documentation of the APIs comes from other generators; only links into it are checked.
-FOREIGN = "api/"
+FOREIGN = ("api/javascript/", "api/kotlin/", "api/rust/")
 
 
 class Page(html.parser.HTMLParser):

@@ -8,15 +8,28 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import pathlib
 import posixpath
 import re
 import shutil
 from typing import Any
 
+from mkdocs.structure.files import File
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<info>[^\n]*)\n(?P<code>.*?)^ *(?P=ticks) *$", re.DOTALL | re.MULTILINE)
+# The folder of what `cargo xtask site --api` has generated.
+API = pathlib.Path(os.environ["TIDEGATE_SITE_API"]) if "TIDEGATE_SITE_API" in os.environ else None
+PAGES_OF_API = [("Python", "python/tidegate.md", "mkdocstrings"), ("Swift", "swift.md", "the compiler's symbol graph")]
+HTML_OF_API = [
+    ("JavaScript and TypeScript", "javascript/index.html", "TypeDoc"),
+    ("Kotlin", "kotlin/index.html", "Dokka"),
+    ("Rust", "rust/tidegate_tokio/index.html", "rustdoc"),
+    ("Rust, the engine", "rust/tidegate/index.html", "rustdoc"),
+]
+MODULES = ["tidegate", *(f"tidegate.{name}" for name in ["httpx", "requests", "urllib3", "aiohttp", "parts", "fleet", "testing", "events", "prometheus", "opentelemetry"])]
 LINK = re.compile(r"(\]\()((?!https?:|mailto:|#)[^)\s]+)(\))")
 
 
@@ -30,7 +43,31 @@ def on_config(config: Any) -> Any:
         chosen[pattern] = [page for page in left if _matches(page, pattern)]
         left = [page for page in left if page not in chosen[pattern]]
     config["nav"] = _filled(config["nav"], chosen)
+    if API is not None:
+        pages = [page for page, _ in _api(API)]
+        [reference] = [item["Reference"] for item in config["nav"] if "Reference" in item]
+        python = [page for page in pages if page.startswith("api/python/")]
+        others = [page for page in pages if page not in python]
+        reference.append({"API": [*others, {"Python": python}]})
     return config
+
+
+def on_files(files: Any, config: Any) -> Any:
+    for page, text in _api(API) if API is not None else []:
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def _api(folder: pathlib.Path) -> list[tuple[str, str]]:
+    """The pages of the languages' APIs. `folder` has Markdown, and folders of HTML that are copied beside the pages."""
+    rows = [f"| [{name}]({page}) | {maker} |" for name, page, maker in PAGES_OF_API if page == "python/tidegate.md" or (folder / page).exists()]
+    rows += [f'| <a href="{path}">{name}</a> | {maker} |' for name, path, maker in HTML_OF_API if (folder / path).exists()]
+    index = "# API\n\nEvery public name, from the sources.\n\n| Language | Made by |\n|---|---|\n" + "\n".join(rows) + "\n"
+    pages = [("api/index.md", index)]
+    pages += [(f"api/{path.name}", path.read_text("utf-8")) for path in sorted(folder.glob("*.md"))]
+    for module in MODULES:
+        pages.append((f"api/python/{module}.md", f"# {module}\n\n::: {module}\n"))
+    return pages
 
 
 def _named(nav: Any) -> list[str]:

@@ -91,6 +91,15 @@ fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report)
     look("Chromium", "e2e/browser.mjs", &|| chromium(shop));
 }
 
+/// `TypeDoc`, installed with a TypeScript of its own: it does not know the version that builds the package.
+pub fn typedoc(shop: &Shop) -> Result<PathBuf> {
+    wasm::node(shop)?;
+    let folder = shop.root.join("xtask/site");
+    may_fetch(shop, &folder)?;
+    packages(shop, &folder)?;
+    Ok(folder.join("node_modules/.bin/typedoc"))
+}
+
 /// Runs the script that looks at the documentation site in this folder in a browser.
 pub fn site(shop: &Shop, site: &Path) -> Verdict {
     let ready = wasm::node(shop)

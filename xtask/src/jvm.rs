@@ -107,7 +107,8 @@ fn missing() -> Option<&'static str> {
     programs.into_iter().find(|(program, argument)| !there(program, argument)).map(|(program, _)| program)
 }
 
-fn mvn(shop: &Shop, profile: &str) -> Cmd {
+/// Maven in the folder of the Kotlin library, with the native library of this profile.
+pub fn mvn(shop: &Shop, profile: &str) -> Cmd {
     let natives = format!("-Dnative.dir={}", shop.target.join(profile).display());
     let run = Cmd::new("mvn").args(["-B", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"]);
     run.args((!shop.install).then_some("-o")).arg(natives).cwd(&shop.root.join("bindings-uniffi/kotlin"))

@@ -3,6 +3,7 @@
 //! Uses std only, so that it compiles in a second on a new clone. Everything it needs beyond cargo (Python packages) it
 //! installs into `target/`, pinned, and only when missing.
 
+mod api;
 mod deep;
 mod demo;
 mod dist;
@@ -51,7 +52,8 @@ usage: cargo xtask <command> [--no-install] [arguments]
                       core, random traces through every language, the lab's tables, then Miri; on nightly. Of one part:
                       fuzz, long, search, mutants, traces, lab, site, miri
                       deep mutants [names]: the mutants whose names begin so
-  site                the documentation site, into target/site, with its links and sizes checked; TIDEGATE_SITE_URL is its address
+  site [--api]        the documentation site, into target/site, with its links and sizes checked; TIDEGATE_SITE_URL is its address;
+                      with --api the API documentation of each language below it, where its tests have built what that needs
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
                       be; with --host this machine's alone
 
@@ -122,7 +124,11 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             no_more(&args)?;
             return Ok(doctor::doctor(&shop));
         }
-        "site" => no_more(&args).and_then(|()| site::site(&shop))?,
+        "site" => {
+            let api = take_flag(&mut args, "--api").is_some();
+            no_more(&args)?;
+            return site::site(&shop, api);
+        }
         "dist" => {
             let host = take_flag(&mut args, "--host").is_some();
             no_more(&args)?;

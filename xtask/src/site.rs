@@ -1,10 +1,11 @@
 //! The documentation site: `cargo xtask site` builds it from `docs/` and `mkdocs.yml` and checks it.
 
-use crate::js;
 use crate::report::{Report, Verdict};
-use crate::run::{Cmd, Error, Result, step};
+use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, Venv, environment};
-use std::path::PathBuf;
+use crate::{api, js};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// The generator and its packages.
 pub const REQUIREMENTS: &str = "xtask/site/requirements.txt";
@@ -12,12 +13,28 @@ const SITE: &str = "Site";
 /// Prefixes of the names of steps that need the generator.
 const NEED_GENERATOR: &[&str] = &["site: "];
 
-/// `cargo xtask site`: builds the site into `target/site`, and checks its links and sizes.
-pub fn site(shop: &Shop) -> Result {
+/// `cargo xtask site [--api]`: builds the site into `target/site`, and checks its links and sizes. With `--api` the documentation of the
+/// languages' APIs is below it, as far as it can be generated here.
+pub fn site(shop: &Shop, with_api: bool) -> Result<ExitCode> {
     let venv = environment(shop, REQUIREMENTS)?;
-    step("site: build", || build(shop, &venv))?;
-    step("site: links and sizes", || check(shop, &venv))?;
+    let mut report = Report::default();
+    if with_api {
+        full(shop, &venv, &mut report)?;
+    } else {
+        report.step(SITE, "build, strictly", || Verdict::check(build(shop, &venv, None)));
+        report.step(SITE, "links, and bytes of a first visit", || Verdict::check(check(shop, &venv)));
+    }
     println!("the site: {}", folder(shop).join("index.html").display());
+    Ok(report.close())
+}
+
+/// The site with the documentation of the languages' APIs.
+fn full(shop: &Shop, venv: &Venv, report: &mut Report) -> Result {
+    let made = api::generate(shop, venv, report)?;
+    report.step(SITE, "build with the languages' APIs", || {
+        Verdict::check(build(shop, venv, Some(&made)).and_then(|()| api::install(&made, &folder(shop))))
+    });
+    report.step(SITE, "links, and bytes of a first visit", || Verdict::check(check(shop, venv)));
     Ok(())
 }
 
@@ -32,7 +49,7 @@ pub fn steps(shop: &Shop, report: &mut Report) {
         Err(Error(why)) => Verdict::NotRun(why),
     });
     let built = report.make(SITE, "build, strictly", NEED_GENERATOR, || match &venv {
-        Some(venv) => Verdict::check(build(shop, venv)),
+        Some(venv) => Verdict::check(build(shop, venv, None)),
         None => Verdict::NotRun("there is no generator".into()),
     });
     report.step(SITE, "links, and bytes of a first visit", || match &venv {
@@ -43,28 +60,32 @@ pub fn steps(shop: &Shop, report: &mut Report) {
 
 /// The site's steps of `cargo xtask deep`.
 pub fn deep(shop: &Shop, report: &mut Report) {
-    let ready = report.step(SITE, "build, strictly", || match environment(shop, REQUIREMENTS) {
-        Ok(venv) => Verdict::check(build(shop, &venv)),
-        Err(Error(why)) => Verdict::NotRun(why),
-    });
-    report.step(SITE, "in Chromium: two widths, both themes, the search", || {
-        if ready { js::site(shop, &folder(shop)) } else { Verdict::NotRun("the site is not built".into()) }
+    let ready = environment(shop, REQUIREMENTS).and_then(|venv| full(shop, &venv, report));
+    report.step(SITE, "in Chromium: two widths, both themes, the search", || match &ready {
+        Ok(()) => js::site(shop, &folder(shop)),
+        Err(Error(why)) => Verdict::NotRun(why.clone()),
     });
 }
 
 /// Where the site is built.
-pub fn folder(shop: &Shop) -> PathBuf {
+fn folder(shop: &Shop) -> PathBuf {
     shop.target.join("site")
 }
 
-/// Runs the generator; its warnings are errors.
-pub fn build(shop: &Shop, venv: &Venv) -> Result {
+/// Runs the generator; its warnings are errors, unless `api` is given. `api` is the folder of [`api::generate`].
+fn build(shop: &Shop, venv: &Venv, api: Option<&Path>) -> Result {
     // It advertises its successor otherwise.
     let mkdocs = Cmd::new(venv.bin("mkdocs")).env("NO_MKDOCS_2_WARNING", "1").cwd(&shop.root);
-    mkdocs.args(["build", "--strict", "--site-dir"]).arg(folder(shop)).quiet().map(drop)
+    let mkdocs = match api {
+        Some(folder) => mkdocs.env("TIDEGATE_SITE_API", folder).env("TIDEGATE_SITE_PYTHON", "true"),
+        None => mkdocs,
+    };
+    // Docstrings of the API show lists in examples, which look like references; the checks of links follow in any case.
+    let strict = if api.is_some() { "--no-strict" } else { "--strict" };
+    mkdocs.args(["build", strict, "--site-dir"]).arg(folder(shop)).quiet().map(drop)
 }
 
 /// Runs the checks of the built site.
-pub fn check(shop: &Shop, venv: &Venv) -> Result {
+fn check(shop: &Shop, venv: &Venv) -> Result {
     venv.script(&shop.root.join("xtask/site/check.py")).arg(folder(shop)).stream()?.ok().map(drop)
 }

@@ -106,6 +106,24 @@ pub fn bench(shop: &Shop) -> Result {
     inside(shop, &root, "bindings-uniffi/swift", run)?.stream()?.ok().map(drop)
 }
 
+/// Extracts the symbol graphs of the module `Tidegate` from the build of the tests.
+pub fn symbols(shop: &Shop) -> Result<Vec<PathBuf>> {
+    let root = Root::open(shop)?;
+    let scratch = shop.scratch("swift")?;
+    if !scratch.join("tests/debug/Modules/Tidegate.swiftmodule").is_file() {
+        return Err(Error("the module is not built: cargo xtask test --only swift".into()));
+    }
+    let extract = "mkdir -p /scratch/graph && swift symbolgraph-extract -module-name Tidegate -target x86_64-pc-linux-gnu \
+                   -I /scratch/tests/debug/Modules -I Sources/TidegateNativeFFI -output-dir /scratch/graph \
+                   -minimum-access-level public -skip-synthesized-members";
+    inside(shop, &root, "bindings-uniffi/swift", extract)?.quiet()?;
+    Ok(["Tidegate.symbols.json", "Tidegate@FoundationNetworking.symbols.json"]
+        .map(|name| scratch.join("graph").join(name))
+        .into_iter()
+        .filter(|path| path.is_file())
+        .collect())
+}
+
 /// Builds the library that Swift links, and puts it where `Package.swift` looks.
 fn library(shop: &Shop, profile: &str) -> Result {
     jvm::library(shop, profile)?;
