@@ -5,10 +5,12 @@ import { readFileSync } from "node:fs";
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors_server_gen.js";
+import { watchOnNode } from "./fetch/watched.js";
 import { teach } from "./judge.js";
 import { provideStorage } from "./run/follow.js";
 
 teach(table);
+watchOnNode();
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(new URL("./tidegate.wasm", import.meta.url)),

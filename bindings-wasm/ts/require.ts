@@ -6,10 +6,12 @@ import { join } from "node:path";
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors_server_gen.js";
+import { watchOnNode } from "./fetch/watched.js";
 import { teach } from "./judge.js";
 import { provideStorage } from "./run/follow.js";
 
 teach(table);
+watchOnNode();
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(join(__dirname, "../esm/tidegate.wasm")),

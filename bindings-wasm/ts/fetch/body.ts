@@ -167,8 +167,29 @@ const unread =
     ? undefined
     : new FinalizationRegistry<WeakRef<Guard>>((guard) => guard.deref()?.thrownAway());
 
+/** A watched body, as its call knows it. */
+export interface Watching {
+  /** Breaks the body off: its reader gets this error, and the connection is closed. */
+  fail(error: unknown): void;
+}
+
+/** Watches the body of a response: returns the response for the caller. */
+export type Watcher = (response: Response, told: Reader) => [given: Response, watching: Watching];
+
+let watcher: Watcher | undefined;
+
+/** Replaces the watcher; the entry for Node does so. */
+export function provideWatcher(by: Watcher): void {
+  watcher = by;
+}
+
+/** Watches the body of a response. Throws, and leaves the response as it is, if that is not possible. */
+export function watch(response: Response, told: Reader): [given: Response, watching: Watching] {
+  return (watcher ?? Guard.of)(response, told);
+}
+
 /** A watched body: reports the end of reading, and can be broken off. */
-export class Guard {
+export class Guard implements Watching {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   #told: Reader | undefined;
   #controller: ReadableByteStreamController | undefined;
@@ -180,8 +201,12 @@ export class Guard {
   }
 
   /** The same response with a watched body. Throws, and leaves the response as it is, if no `Response` can be built for it. */
-  static of(response: Response, told: Reader): [guarded: Response, guard: Guard] {
-    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  static of(
+    response: Response,
+    told: Reader,
+    body = response.body as ReadableStream<Uint8Array>,
+  ): [guarded: Response, guard: Guard] {
+    const reader = body.getReader();
     const guard = new Guard(reader, told);
     const stream = new ReadableStream({
       type: "bytes",
@@ -235,7 +260,6 @@ export class Guard {
     return told;
   }
 
-  /** Breaks the body off: its reader gets this error, and the connection is closed. */
   fail(error: unknown): void {
     if (this.#end() === undefined) return;
     try {

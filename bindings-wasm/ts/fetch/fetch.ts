@@ -8,7 +8,7 @@ import type { Lane } from "../run/lane.js";
 import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
 import type { OnRetry } from "../run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
-import { closeBody, drained, Guard, isReplayable, isWebStream } from "./body.js";
+import { closeBody, drained, isReplayable, isWebStream, type Watching, watch } from "./body.js";
 import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
 
 /** The type of the global `fetch`. */
@@ -143,7 +143,7 @@ class FetchAdapter implements Adapter<Response> {
   readonly #core: Core;
   readonly #plan: Plan;
   #releasing: Promise<void> | undefined;
-  #guard: Guard | undefined;
+  #guard: Watching | undefined;
   /** Responses whose bodies have been read or closed before the next attempt; they cannot be delivered. */
   readonly #spent = new WeakSet<object>();
   /** The replacement of each response that was drained: the same response with the bytes read. */
@@ -240,7 +240,7 @@ class FetchAdapter implements Adapter<Response> {
   }
 
   watch(response: Response, ends: BodyEnds, tell: (what: unknown) => void): Response {
-    const [guarded, guard] = Guard.of(response, ends);
+    const [guarded, guard] = watch(response, ends);
     this.#guard = guard;
     tell(guarded);
     return guarded;
@@ -265,7 +265,7 @@ class FetchAdapter implements Adapter<Response> {
       if (place >= 0) ticker.drop(place);
       place = -1;
     };
-    const [given, guard] = web ? Guard.of(response, { read: end, failed: end }) : [response];
+    const [given, guard] = web ? watch(response, { read: end, failed: end }) : [response];
     const tick = () => {
       end();
       const error = ending.late();

@@ -328,7 +328,10 @@ export class Run<A, T = A> implements Timed, Waiter {
 
   /** Delivers an answer with a watched body. If the body cannot be watched, the call ends here. */
   #body(): void {
-    const answer = this.#held()?.value as A;
+    const lane = this.#held() as Lane;
+    const answer = lane.value as A;
+    // Only the caller holds the answer from now on: its garbage collection may be the only sign that the caller dropped it.
+    [lane.held, lane.value] = [false, undefined];
     const ends: BodyEnds = {
       read: () => this.#finish(0),
       failed: (error) => this.#finish(ofError(error) === 0 ? CANCELLED : ofError(error)),
@@ -488,7 +491,7 @@ export class Run<A, T = A> implements Timed, Waiter {
   #answer(value: T): void {
     this.#answered = true;
     this.#resolve(value);
-    // The promise functions would keep the answer alive. Its garbage collection may be the only sign that the caller dropped it.
+    // The promise functions would keep the answer alive.
     this.#resolve = this.#reject = () => undefined;
   }
 
