@@ -162,7 +162,7 @@ impl Wheel {
                 report.step(RUN, &format!("{} on CPython {minor}", self.tags), || {
                     let found = if self.python == STABLE { find_minor(minor) } else { find_named(minor) };
                     match found {
-                        Some(python) => Verdict::check(published(shop, &python, path, None, None)),
+                        Some(python) => Verdict::check(published(shop, &python, path, None)),
                         None => Verdict::NotRun(format!("python{minor} is not on this machine")),
                     }
                 });

@@ -3,13 +3,14 @@
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Shop, install_debian};
-use crate::{redis, traces, wasm};
+use crate::{install, redis, registry, traces, wasm};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const JS: &str = "JavaScript";
 /// Prefixes of the names of steps that need the package.
-const NEED_PACKAGE: &[&str] = &["javascript: ", "fleet: its bench", "fleet: eight"];
+const NEED_PACKAGE: &[&str] =
+    &["javascript: ", "install: npm", "registries: npm", "fleet: its bench", "fleet: eight"];
 /// Prefixes of the names of steps that check the package from outside.
 const OUTSIDE: &[&str] = &["javascript: publint", "javascript: node, deno", "javascript: chromium"];
 
@@ -54,6 +55,8 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<
     report.step(JS, "the tarball in a new folder", || {
         with_build(&|| Verdict::tests(node(shop, "scripts/package.mjs").stream(), Counts::from_cargo))
     });
+    registry::npm(shop, built, report);
+    install::npm(shop, built, report);
     outside(shop, origin, built, report);
     built.then(|| folder(shop))
 }

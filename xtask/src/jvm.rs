@@ -3,7 +3,7 @@
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, fnv1a};
-use crate::{cargo, redis, traces};
+use crate::{cargo, install, redis, registry, traces};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ pub const TESTED: &str = "checked";
 const FRUGAL: &str = "-DargLine=-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 
 /// The same options for Maven itself and its Kotlin compiler, together with those that the user has set.
-fn frugal() -> String {
+pub fn frugal() -> String {
     let own = std::env::var("MAVEN_OPTS").unwrap_or_default();
     format!("-XX:+UseSerialGC -XX:TieredStopAtLevel=1 {own}")
 }
@@ -35,10 +35,12 @@ fn bindgen(shop: &Shop, folder: &str, mode: Option<&str>) -> Result {
 
 /// Runs all steps.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
-    let built =
-        report.make(KOTLIN, "build the native library (optimised, with checks)", &["kotlin: "], || {
-            Verdict::check(library(shop, TESTED))
-        });
+    let built = report.make(
+        KOTLIN,
+        "build the native library (optimised, with checks)",
+        &["kotlin: ", "install: maven", "registries: maven"],
+        || Verdict::check(library(shop, TESTED)),
+    );
     report.make(KOTLIN, "tests and the example", &["kotlin: 10,000"], || {
         if !built {
             return Verdict::NotRun("there is no native library".into());
@@ -55,6 +57,8 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         }
         Verdict::check(traces::answered(shop, traces::DEBUG, traces::SOME))
     });
+    let there = install::maven(shop, built, report);
+    registry::central(shop, there, report);
 }
 
 /// Replays many traces without Maven's other tests.
@@ -99,7 +103,7 @@ pub fn bench(shop: &Shop) -> Result {
 }
 
 /// The first required program that is missing.
-fn missing() -> Option<&'static str> {
+pub fn missing() -> Option<&'static str> {
     let programs = [("java", "-version"), ("mvn", "--version")];
     let there = |program: &str, argument: &str| {
         Cmd::new(program).arg(argument).capture().is_ok_and(|ran| ran.status.success())

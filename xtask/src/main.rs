@@ -12,12 +12,13 @@ mod emulate;
 mod fleet;
 mod gate;
 mod generate;
+mod install;
 mod js;
 mod jvm;
 mod mutants;
-#[cfg(test)]
 mod packages;
 mod redis;
+mod registry;
 mod report;
 mod run;
 mod setup;
@@ -42,6 +43,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
                       counts; with --quick the engine alone, in about 5 minutes on a new machine of two cores
        test --only <words>...
                       the steps with one of these in their names (python, kotlin: tests), and what these need
+  install-check       the first minute of a new user in each language, in an empty folder, with the packages as released
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
                       demo fleet: eight processes in three languages on one Redis that dies and comes back
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
@@ -124,6 +126,10 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             no_more(&args)?;
             return Ok(doctor::doctor(&shop));
         }
+        "install-check" => {
+            no_more(&args)?;
+            return test::test(&shop, &[install::NAME.into()]);
+        }
         "site" => {
             let api = take_flag(&mut args, "--api").is_some();
             no_more(&args)?;
@@ -186,9 +192,19 @@ mod tests {
 
     #[test]
     fn every_command_stands_in_the_usage() {
-        for command in
-            ["setup", "doctor", "test", "demo", "generate", "bench", "gate", "deep", "site", "dist"]
-        {
+        for command in [
+            "setup",
+            "doctor",
+            "test",
+            "install-check",
+            "demo",
+            "generate",
+            "bench",
+            "gate",
+            "deep",
+            "site",
+            "dist",
+        ] {
             assert!(USAGE.contains(&format!("\n  {command}")), "{command}");
         }
     }

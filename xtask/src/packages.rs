@@ -39,6 +39,7 @@ pub fn version(root: &Path) -> Result<String> {
 }
 
 /// Writes another version into every place.
+#[cfg(test)]
 pub fn bump(root: &Path, to: &str) -> Result {
     let from = version(root)?;
     for (file, before, after, times) in PLACES {
@@ -55,6 +56,7 @@ pub fn bump(root: &Path, to: &str) -> Result {
 }
 
 /// An address of `[workspace.package]`: `repository` or `homepage`.
+#[cfg(test)]
 pub fn address(root: &Path, name: &str) -> Result<String> {
     let text = read(root, MANIFEST)?;
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} = \"")));

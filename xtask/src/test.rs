@@ -7,9 +7,9 @@ use crate::gate;
 use crate::generate::check_stub;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
-use crate::setup::{Python, Shop, Venv, create, find_minor, find_python, python_environment};
+use crate::setup::{Python, Shop, Venv, find_minor, find_python, python_environment};
 use crate::times::Times;
-use crate::{fleet, js, jvm, redis, site, swift, traces, wasm, wheel};
+use crate::{fleet, install, js, jvm, redis, registry, site, swift, traces, wasm, wheel};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -57,8 +57,10 @@ const ENGINE_ANEW: &str = "About 5 minutes on a new machine of two idle cores.";
 /// Prefixes of the names of steps that use the origin.
 const NEED_ORIGIN: &[&str] = &["python: ", "javascript: ", "kotlin: tests", "swift: "];
 /// Prefixes of those that need the wheel, or an environment to build it in.
-const NEED_WHEEL: &[&str] = &["python: ", "fleet: its bench", "fleet: eight"];
-const NEED_VENV: &[&str] = &["python: ", "model: ", "fleet: its bench", "fleet: eight"];
+const NEED_WHEEL: &[&str] =
+    &["python: ", "install: python", "registries: pypi", "fleet: its bench", "fleet: eight"];
+const NEED_VENV: &[&str] =
+    &["python: ", "install: python", "registries: pypi", "model: ", "fleet: its bench", "fleet: eight"];
 const TYPED: &str = "bindings-python/tests/typed.py";
 /// The first minute of a user.
 pub const SMOKE: &str = "bindings-python/tests/smoke_wheel.py";
@@ -129,6 +131,8 @@ fn everything(shop: &Shop, report: &mut Report) {
         (Some(venv), Some(package)) => Verdict::check(short_fleet(shop, venv, package)),
         _ => Verdict::NotRun("one of the packages is not built, so there are not three".into()),
     });
+    registry::crates(shop, report);
+    install::rust(shop, report);
     jvm::steps(shop, origin.as_deref(), report);
     swift::steps(shop, origin.as_deref(), report);
     site::steps(shop, report);
@@ -245,21 +249,17 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Ven
     report.step(MODEL, "mypy --strict", || with_venv(&|venv| Verdict::check(model_types(shop, venv))));
 
     let main = find_python().ok();
-    let ours = built.as_ref().zip(main.as_ref());
-    report.step(PYTHON, "published wheel with httpx, in a new environment", || match ours {
-        None => Verdict::NotRun("there is no wheel".into()),
-        Some(_) if !shop.install => Verdict::NotRun("--no-install: httpx would have to be fetched".into()),
-        Some((built, main)) => Verdict::check(published(shop, main, built, Some("httpx"), origin)),
-    });
     for minor in MINORS.into_iter().filter(|minor| main.as_ref().is_none_or(|main| *minor != main.minor())) {
         report.step(PYTHON, &format!("the same wheel on CPython {minor}"), || {
             match (&built, find_minor(minor)) {
                 (None, _) => Verdict::NotRun("there is no wheel".into()),
                 (_, None) => Verdict::NotRun(format!("python{minor} is not on this machine")),
-                (Some(built), Some(other)) => Verdict::check(published(shop, &other, built, None, origin)),
+                (Some(built), Some(other)) => Verdict::check(published(shop, &other, built, origin)),
             }
         });
     }
+    registry::pypi(venv.as_ref(), built.as_deref(), report);
+    install::python(shop, built.as_deref(), main.as_ref(), report);
     venv.filter(|_| installed)
 }
 
@@ -390,28 +390,14 @@ fn model_types(shop: &Shop, venv: &Venv) -> Result {
     mypy.cwd(&shop.scratch("outside")?).stream()?.ok().map(drop)
 }
 
-/// Installs what a user gets, the wheel and an extra's packages, in a new environment outside the tree, and runs the
-/// smoke script.
-pub fn published(
-    shop: &Shop,
-    python: &Python,
-    built: &Path,
-    extra: Option<&str>,
-    origin: Option<&Path>,
-) -> Result {
+/// Installs the wheel in a new environment outside the tree, and runs the smoke script.
+pub fn published(shop: &Shop, python: &Python, built: &Path, origin: Option<&Path>) -> Result {
     let outside = TempDir::new()?;
     let venv = Venv { dir: outside.0.join("venv") };
-    if let Some(extra) = extra {
-        create(shop, python, &venv)?;
-        let wanted = format!("{}[{extra}]", built.display());
-        let pip = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
-        pip.arg(wanted).quiet()?;
-    } else {
-        // Installing a pip into the environment takes most of the time, and installing a wheel does not need one.
-        Cmd::new(&python.exe).args(["-m", "venv", "--without-pip"]).arg(&venv.dir).quiet()?;
-        let pip = python_environment(shop)?.pip().arg("--python").arg(venv.bin("python"));
-        pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(built).quiet()?;
-    }
+    // Installing a pip into the environment takes most of the time, and installing a wheel does not need one.
+    Cmd::new(&python.exe).args(["-m", "venv", "--without-pip"]).arg(&venv.dir).quiet()?;
+    let pip = python_environment(shop)?.pip().arg("--python").arg(venv.bin("python"));
+    pip.args(["install", "--quiet", "--no-index", "--no-deps"]).arg(built).quiet()?;
     let smoke = venv.python().arg(shop.root.join(SMOKE)).cwd(&outside.0);
     with_origin(smoke, origin).stream()?.ok().map(drop)
 }

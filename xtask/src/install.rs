@@ -1,0 +1,327 @@
+//! The first minutes of a new user, one for each language: an empty folder outside the repository, the package as a
+//! release would publish it, and the program of `docs/install.md`. `cargo xtask install-check` runs these steps and
+//! those that build what they need.
+
+use crate::cargo;
+use crate::jvm;
+use crate::packages::{read, version};
+use crate::report::{Report, Verdict};
+use crate::run::{Cmd, Error, Result, seconds};
+use crate::setup::{Python, Shop, Venv, create};
+use crate::test::SMOKE;
+use crate::times::cpu_time;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, fs, process, thread};
+
+/// The group of the steps, and the beginning of their names.
+const INSTALL: &str = "Install";
+pub const NAME: &str = "install: ";
+/// The page with the programs.
+const PAGE: &str = "docs/install.md";
+/// The address in the programs, which stands for that of the faulty server.
+const ADDRESS: &str = "https://api.example";
+/// What every program prints: the first request gets a 503.
+const ANSWER: &str = "200 after 2 attempts";
+/// CPU time that one install may take, with the language's toolchain and third-party packages there.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The wheel with an extra, in a new environment.
+pub fn python(shop: &Shop, wheel: Option<&Path>, python: Option<&Python>, report: &mut Report) {
+    report.step(INSTALL, "Python, the wheel with httpx in a new environment", || match (wheel, python) {
+        (Some(_), Some(_)) if !shop.install => {
+            Verdict::NotRun("--no-install: httpx would have to be fetched".into())
+        }
+        (Some(wheel), Some(python)) => minute(shop, "## Python", "python", |folder, program| {
+            let venv = Venv { dir: folder.join("venv") };
+            create(shop, python, &venv)?;
+            let wanted = format!("{}[httpx]", wheel.display());
+            let install = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
+            install.arg(wanted).quiet()?;
+            venv.python().arg(shop.root.join(SMOKE)).cwd(folder).stream()?.ok()?;
+            write(&folder.join("main.py"), program)?;
+            venv.python().arg("main.py").cwd(folder).capture()?.ok().map(|ran| ran.text)
+        }),
+        _ => Verdict::NotRun("there is no wheel".into()),
+    });
+}
+
+/// The tarball in a new project, compiled with the library's types checked too.
+pub fn npm(shop: &Shop, built: bool, report: &mut Report) {
+    report.step(INSTALL, "npm, the tarball in a new TypeScript project", || {
+        if !built {
+            return Verdict::NotRun("the package is not built".into());
+        }
+        let package = shop.root.join("bindings-wasm");
+        minute(shop, "## JavaScript and TypeScript", "ts", |folder, program| {
+            for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+                fs::copy(shop.root.join(licence), package.join(licence))
+                    .map_err(Error::at("copy", &package.join(licence)))?;
+            }
+            let pack = Cmd::new("npm").args(["pack", "--silent", "--pack-destination"]).arg(folder);
+            let packed = pack.cwd(&package).capture()?.ok()?.text;
+            let tarball = packed.lines().last().unwrap_or_default().trim().to_owned();
+            write(&folder.join("package.json"), "{ \"type\": \"module\", \"private\": true }\n")?;
+            let install = Cmd::new("npm").args(["install", "--no-audit", "--no-fund", "--silent"]);
+            install.arg(format!("./{tarball}")).cwd(folder).quiet()?;
+            write(&folder.join("main.ts"), program)?;
+            let options =
+                ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
+            let options = [&options[..], &["--types", "", "main.ts"]].concat();
+            Cmd::new(package.join("node_modules/.bin/tsc")).args(options).cwd(folder).quiet()?;
+            Cmd::new("node").arg("main.js").cwd(folder).capture()?.ok().map(|ran| ran.text)
+        })
+    });
+}
+
+/// The crates as `cargo package` packs them, in a new project with the versions of our lock file.
+pub fn rust(shop: &Shop, report: &mut Report) {
+    report.step(INSTALL, "Rust, the packed crates in a new project", || {
+        minute(shop, "## Rust", "rust,no_run", |folder, program| {
+            let version = version(&shop.root)?;
+            let pack = ["package", "--quiet", "--no-verify", "--allow-dirty"];
+            cargo(shop).args(pack).args(["-p", "tidegate", "-p", "tidegate-tokio"]).quiet()?;
+            for name in ["tidegate", "tidegate-tokio"] {
+                let packed = shop.target.join(format!("package/{name}-{version}.crate"));
+                Cmd::new("tar").arg("-xzf").arg(packed).cwd(folder).quiet()?;
+            }
+            let manifest = format!(
+                "[package]\nname = \"first\"\nedition = \"2024\"\n\n[dependencies]\n\
+                 reqwest = {{ version = \"0.13\", default-features = false }}\n\
+                 tidegate-tokio = {{ version = \"{version}\", features = [\"reqwest\"] }}\n\
+                 tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n\n\
+                 [patch.crates-io]\n\
+                 tidegate = {{ path = \"tidegate-{version}\" }}\n\
+                 tidegate-tokio = {{ path = \"tidegate-tokio-{version}\" }}\n\n[workspace]\n"
+            );
+            write(&folder.join("Cargo.toml"), &manifest)?;
+            fs::create_dir_all(folder.join("src")).map_err(Error::at("make", folder))?;
+            write(&folder.join("src/main.rs"), program)?;
+            let (lock, ours) = (folder.join("Cargo.lock"), shop.root.join("Cargo.lock"));
+            fs::copy(&ours, &lock).map_err(Error::at("copy", &ours))?;
+            let run = Cmd::new("cargo").args(["run", "--quiet"]).cwd(folder);
+            let run = run.env("CARGO_TARGET_DIR", shop.scratch("install/rust")?);
+            // The compiler of the repository, and no other that this machine may have as its own.
+            fs::copy(shop.root.join("rust-toolchain.toml"), folder.join("rust-toolchain.toml"))
+                .map_err(Error::at("copy to", folder))?;
+            run.capture()?.ok().map(|ran| ran.text)
+        })
+    });
+}
+
+/// Jars from a repository in a folder, in a new Maven project.
+pub fn maven(shop: &Shop, built: bool, report: &mut Report) -> bool {
+    let title = "Maven, a new Kotlin project with the jars of a repository";
+    report.make(INSTALL, title, &["registries: maven"], || {
+        if !built {
+            return Verdict::NotRun("there is no native library".into());
+        }
+        if let Some(missing) = jvm::missing() {
+            return Verdict::NotRun(format!("{missing} is not on this machine"));
+        }
+        let repository = match deployed(shop) {
+            Ok(repository) => repository,
+            Err(Error(why)) => return Verdict::check::<()>(Err(Error(why))),
+        };
+        minute(shop, "## Kotlin and Java", "kotlin", |folder, program| {
+            let page = read(&shop.root, PAGE)?;
+            let dependency = block(&page, "## Kotlin and Java", "xml")?;
+            write(&folder.join("pom.xml"), &project(shop, &repository, &dependency)?)?;
+            let sources = folder.join("src/main/kotlin");
+            fs::create_dir_all(&sources).map_err(Error::at("make", &sources))?;
+            write(&sources.join("Main.kt"), program)?;
+            let run = ["-B", "-q", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"];
+            let run = Cmd::new("mvn").args(run).args((!shop.install).then_some("-o"));
+            let run = run.args(["compile", "exec:java", "-Dexec.mainClass=MainKt"]).cwd(folder);
+            run.env("MAVEN_OPTS", jvm::frugal()).capture()?.ok().map(|ran| ran.text)
+        })
+    })
+}
+
+/// The repository in a folder.
+pub fn repository(shop: &Shop) -> Result<PathBuf> {
+    Ok(shop.scratch("install")?.join("maven"))
+}
+
+/// Puts the jars and their POMs into a repository in a folder, with checksums, and removes what an earlier run left in
+/// the user's own repository: Maven never asks again for a version that it has.
+fn deployed(shop: &Shop) -> Result<PathBuf> {
+    let repository = repository(shop)?;
+    drop(fs::remove_dir_all(&repository));
+    let to = format!("-DaltDeploymentRepository=rehearsal::default::file://{}", repository.display());
+    let deploy = jvm::mvn(shop, jvm::TESTED).env("MAVEN_OPTS", jvm::frugal());
+    let deploy = deploy.args(["-q", "-DskipTests", "-Dkotlin.compiler.incremental=true"]).arg(to);
+    deploy.args(["-pl", ":tidegate-parent,:tidegate-native,:tidegate", "deploy"]).quiet()?;
+    let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
+    for artefact in ["tidegate", "tidegate-native", "tidegate-parent"] {
+        drop(fs::remove_dir_all(home.join(".m2/repository/dev/tidegate").join(artefact)));
+    }
+    Ok(repository)
+}
+
+/// The `pom.xml` of a user.
+fn project(shop: &Shop, repository: &Path, dependency: &str) -> Result<String> {
+    let ours = read(&shop.root, "bindings-uniffi/kotlin/pom.xml")?;
+    let property = |name: &str| {
+        let found = ours.split_once(&format!("<{name}>")).and_then(|(_, rest)| rest.split_once('<'));
+        found.map(|(value, _)| value.to_owned()).ok_or_else(|| Error(format!("pom.xml has no <{name}>")))
+    };
+    let (kotlin, okhttp) = (property("kotlin.version")?, property("okhttp.version")?);
+    let url = repository.display();
+    Ok(format!(
+        "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>first</groupId><artifactId>first</artifactId><version>1</version>
+  <properties><project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties>
+  <repositories><repository><id>rehearsal</id><url>file://{url}</url></repository></repositories>
+  <dependencies>
+{dependency}
+<dependency><groupId>com.squareup.okhttp3</groupId><artifactId>okhttp-jvm</artifactId><version>{okhttp}</version></dependency>
+  </dependencies>
+  <build>
+    <sourceDirectory>src/main/kotlin</sourceDirectory>
+    <plugins>
+      <plugin>
+        <groupId>org.jetbrains.kotlin</groupId><artifactId>kotlin-maven-plugin</artifactId><version>{kotlin}</version>
+        <executions><execution><goals><goal>compile</goal></goals></execution></executions>
+      </plugin>
+      <plugin><groupId>org.codehaus.mojo</groupId><artifactId>exec-maven-plugin</artifactId><version>3.5.1</version></plugin>
+    </plugins>
+  </build>
+</project>
+"
+    ))
+}
+
+/// Plays one install: an empty folder, a new server, the program of the page. Checks what the program prints, and the
+/// CPU time; the time on the clock depends on what else the machine does, and is only printed.
+fn minute(
+    shop: &Shop,
+    heading: &str,
+    language: &str,
+    play: impl FnOnce(&Path, &str) -> Result<String>,
+) -> Verdict {
+    let run = || {
+        let room = Room::new()?;
+        let program = block(&read(&shop.root, PAGE)?, heading, language)?.replace(ADDRESS, &flaky()?);
+        let (started, cpu) = (Instant::now(), cpu_time());
+        let printed = play(&room.0, &program)?;
+        let (clock, cpu) = (started.elapsed(), cpu_time().saturating_sub(cpu));
+        if !printed.lines().any(|line| line.trim_end().ends_with(ANSWER)) {
+            return Err(Error(format!(
+                "the program of {PAGE} must print `{ANSWER}`; it printed:\n{printed}"
+            )));
+        }
+        println!("   {ANSWER}: {} on the clock, {} of CPU time", seconds(clock), seconds(cpu));
+        if cpu > LIMIT {
+            return Err(Error(format!("it took {} of CPU time; {} at most", seconds(cpu), seconds(LIMIT))));
+        }
+        Ok(())
+    };
+    Verdict::check(run())
+}
+
+/// The first block of this language below a heading of the page.
+fn block(page: &str, heading: &str, language: &str) -> Result<String> {
+    let section = page.split_once(&format!("\n{heading}\n")).map(|(_, rest)| rest);
+    let section = section.and_then(|rest| rest.split("\n## ").next());
+    let code = section.and_then(|section| section.split_once(&format!("```{language}\n")));
+    let code = code.and_then(|(_, rest)| rest.split_once("```"));
+    code.map(|(code, _)| code.to_owned())
+        .ok_or_else(|| Error(format!("{PAGE} has no block ```{language} below {heading}")))
+}
+
+/// A server on loopback that answers 503 and 200 in turns, until this program ends. Returns its address.
+fn flaky() -> Result<String> {
+    let broken = |error: std::io::Error| Error(format!("no server on loopback: {error}"));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(broken)?;
+    let address = listener.local_addr().map_err(broken)?;
+    thread::spawn(move || {
+        for (place, connection) in listener.incoming().flatten().enumerate() {
+            drop(answer(connection, if place % 2 == 0 { "503 Service Unavailable" } else { "200 OK" }));
+        }
+    });
+    Ok(format!("http://{address}"))
+}
+
+/// Reads the head of a request, and answers it.
+fn answer(connection: TcpStream, status: &str) -> std::io::Result<()> {
+    let mut reader = BufReader::new(connection);
+    let mut line = String::new();
+    while reader.read_line(&mut line)? > 0 && line.trim_end() != "" {
+        line.clear();
+    }
+    let head = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok");
+    reader.into_inner().write_all(head.as_bytes())
+}
+
+fn write(path: &Path, text: &str) -> Result {
+    fs::write(path, text).map_err(Error::at("write", path))
+}
+
+/// An empty folder outside the repository, removed when the value is dropped.
+struct Room(PathBuf);
+
+impl Room {
+    fn new() -> Result<Self> {
+        let dir = env::temp_dir().join(format!("tidegate-install-{}", process::id()));
+        drop(fs::remove_dir_all(&dir));
+        fs::create_dir_all(&dir).map_err(Error::at("make", &dir))?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn a_block_is_found_below_its_heading_and_a_missing_one_is_named() {
+        let page = "# I\n\n## A\n\n```ts\na\n```\n\n## B\n\n```ts\nb\n```\n";
+        assert_eq!(block(page, "## B", "ts").as_deref(), Ok("b\n"));
+        assert_eq!(block(page, "## A", "ts").as_deref(), Ok("a\n"));
+        assert!(block(page, "## A", "rust").is_err_and(|error| error.0.contains("```rust below ## A")));
+    }
+
+    #[test]
+    fn every_language_has_a_program_that_calls_the_server() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let page = read(&shop.root, PAGE).expect("it is there");
+        let sections = [
+            ("## Python", "python"),
+            ("## JavaScript and TypeScript", "ts"),
+            ("## Kotlin and Java", "kotlin"),
+            ("## Swift", "swift"),
+            ("## Rust", "rust,no_run"),
+        ];
+        for (heading, language) in sections {
+            let code = block(&page, heading, language).expect("it is there");
+            assert!(code.contains(ADDRESS) && code.lines().count() <= 15, "{heading}");
+        }
+        let version = version(&shop.root).expect("there is one");
+        assert_eq!(page.matches(&version).count(), 4, "{PAGE} must name version {version} in four places");
+    }
+
+    #[test]
+    fn the_server_fails_once_and_then_answers() {
+        let address = flaky().expect("a server");
+        let ask = || {
+            let mut connection =
+                TcpStream::connect(address.trim_start_matches("http://")).expect("it listens");
+            connection.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+            let mut text = String::new();
+            connection.read_to_string(&mut text).expect("it answers");
+            text
+        };
+        assert!(ask().starts_with("HTTP/1.1 503 ") && ask().starts_with("HTTP/1.1 200 "));
+    }
+}
