@@ -1,0 +1,80 @@
+/** The recipes of docs/javascript/using-with.md: each runs against a server whose first answer is a 503. */
+
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const PAGE = readFileSync(new URL("../../docs/javascript/using-with.md", import.meta.url), "utf8");
+const { devDependencies } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as {
+  devDependencies: Record<string, string>;
+};
+
+/** The page's sections with a block: anchor, block. */
+const RECIPES = PAGE.split("\n## ").flatMap((section): [string, string][] => {
+  const block = /```ts\n(.*?)```/s.exec(section)?.[1];
+  const title = (section.split("\n")[0] ?? "").toLowerCase().replaceAll(" ", "-");
+  return block === undefined ? [] : [[title, block]];
+});
+
+/** One answer that satisfies every client. */
+const ANSWER = {
+  "/chat/completions": { choices: [{ index: 0, message: { role: "assistant", content: "hi" } }] },
+  "/v1/messages": { type: "message", content: [{ type: "text", text: "hi" }] },
+};
+
+/** A server that is busy at first; `seen` are the requests, with their keys. */
+async function busyServer() {
+  const seen: { method: string; again: unknown; key: unknown }[] = [];
+  const server = createServer((request, answer) => {
+    request.resume();
+    const { method = "", headers, url = "" } = request;
+    seen.push({ method, again: headers["retry-attempt"], key: headers["idempotency-key"] });
+    answer.setHeader("content-type", "application/json");
+    if (seen.length === 1) {
+      answer.writeHead(503, { "retry-after": "0" }).end('{"error":{"message":"busy"}}');
+      return;
+    }
+    answer.end(JSON.stringify(ANSWER[url as keyof typeof ANSWER] ?? { id: "1" }));
+  });
+  await new Promise<void>((there) => server.listen(0, "127.0.0.1", there));
+  const end = async () => {
+    server.closeAllConnections();
+    await new Promise((closed) => server.close(closed));
+  };
+  return { seen, end, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
+
+test.each(RECIPES)("%s: the policy repeats the request, once", async (title, block) => {
+  const { seen, end, url } = await busyServer();
+  const file = fileURLToPath(new URL(`./using_${title}_gen.ts`, import.meta.url));
+  const body = block
+    .replaceAll('from "tidegate"', 'from "../ts/node.js"')
+    .replace(/from "tidegate\/(\w+)"/g, 'from "../ts/$1.js"');
+  writeFileSync(
+    file,
+    `import assert from "node:assert/strict";\nconst ORIGIN = ${JSON.stringify(url)};\n${body}\nexport const done = true;\n`,
+  );
+  try {
+    expect(await import(/* @vite-ignore */ file)).toMatchObject({ done: true });
+  } finally {
+    rmSync(file);
+    await end();
+  }
+  const [first, second] = seen;
+  expect(seen.length).toBe(2);
+  expect(second?.key).toBe(first?.key);
+  if (first?.method === "POST") expect(first.key).toBeTypeOf("string");
+  if (title !== "got") expect([first?.again, second?.again]).toEqual([undefined, "1"]);
+});
+
+test("the table has a row for each recipe, and no other; each client is installed here", () => {
+  const rows = [...PAGE.matchAll(/^\| \[([^\]]+)\]\(#([\w-]+)\)/gm)].map(([, name, anchor]) => [
+    name,
+    anchor,
+  ]);
+  expect(rows.map(([, anchor]) => anchor).sort()).toEqual(RECIPES.map(([title]) => title).sort());
+  expect(rows.length).toBeGreaterThanOrEqual(8);
+  for (const [name] of rows) expect(devDependencies).toHaveProperty([name as string]);
+});
