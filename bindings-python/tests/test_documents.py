@@ -82,3 +82,55 @@ def test_a_policy_of_a_document_pickles(engine: tidegate.Engine) -> None:
 def test_only_the_two_forms_are_read() -> None:
     with pytest.raises(ValueError, match="form = 'yaml': must be one of toml, json"):
         tidegate.loads("", form="yaml")
+
+
+class Busy(Exception):
+    """The warehouse asks for patience."""
+
+
+class Late(Exception):
+    """So does the carrier."""
+
+
+def tries(policy: tidegate.Policy, error: type[Exception]) -> int:
+    made: list[int] = []
+
+    def work() -> None:
+        made.append(1)
+        raise error
+
+    with pytest.raises(error):
+        policy.call(work)
+    return len(made)
+
+
+RETRYING = """
+[policy.warehouse]
+retry = { max_attempts = 2, backoff = { base = "1ms" } }
+[policy.carrier]
+retry = { max_attempts = 3, backoff = { base = "1ms" } }
+"""
+
+
+def test_code_says_which_exceptions_the_policies_of_a_document_retry(
+    engine: tidegate.Engine, tmp_path: pathlib.Path
+) -> None:
+    both = tidegate.loads(RETRYING, on=(Busy, Late), engine=engine)
+    assert (tries(both["warehouse"], Busy), tries(both["carrier"], Late)) == (2, 3)
+    both.reload(RETRYING + "[policy.new]\nretry = { max_attempts = 2, backoff = { base = '1ms' } }")
+    assert tries(both["new"], Busy) == 2, "a policy of a newer version too"
+
+    path = tmp_path / "policies.toml"
+    path.write_text(RETRYING, encoding="utf-8")
+    one = tidegate.load(path, on={"warehouse": Busy}, engine=tidegate.Engine(seed=2))
+    assert (tries(one["warehouse"], Busy), tries(one["carrier"], Busy)) == (2, 1)
+    assert tries(one["warehouse"], Late) == 1
+    assert tries(one["carrier"].replace("copy", on=Late), Late) == 3
+
+
+def test_mistakes_in_what_a_document_retries_are_told_at_once() -> None:
+    with pytest.raises(tidegate.PolicyError) as raised:
+        tidegate.loads(RETRYING, on={"warehose": Busy, "carrier": "Late"})  # type: ignore[dict-item]
+    keys = [key for key, _, _ in raised.value.mistakes]
+    assert keys == ["on['warehose']", "on"]
+    assert "the document has no such policy; it has carrier, warehouse" in str(raised.value)

@@ -1,4 +1,4 @@
-"""Libraries without an adapter, with a policy around their methods: `docs/python/using-with.md` in more cases."""
+"""Libraries without an adapter, with a policy around their methods, beyond `docs/python/using-with.md`."""
 
 from __future__ import annotations
 

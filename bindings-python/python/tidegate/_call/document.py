@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tidegate._engine.engine import default_engine
+from tidegate._engine.errors import PolicyError
 from tidegate._engine.frozen import Frozen
 from tidegate._engine.options import POOLS, TABLE
 from tidegate._engine.pool import Pool
 from tidegate._native import Document
 
-from .policy import Policy
+from .policy import Policy, _on
 
 if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
 
     from .outcomes import Classify
+
+    Retried: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 
 
 class UnknownPolicy(KeyError):
@@ -67,9 +70,16 @@ class Policies(Mapping[str, Policy]):
         UnknownPolicy: From `policies[name]`, for a name that the document does not have.
     """
 
-    def __init__(self, document: Document, classify: Classify | None, engine: Engine | None) -> None:
+    def __init__(
+        self,
+        document: Document,
+        classify: Classify | None,
+        engine: Engine | None,
+        on: Retried | Mapping[str, Retried] | None = None,
+    ) -> None:
         self._document = document
         self._classify = classify
+        self._on = _checked(on, document.names())
         self._engine = engine
         self._made: dict[str, Policy] = {}
         self.pools: dict[str, Pool] = {}
@@ -147,7 +157,8 @@ class Policies(Mapping[str, Policy]):
                 config = nested(self._document.pairs(name))
             except KeyError as error:
                 raise UnknownPolicy(*error.args) from None
-            policy = Policy._of_document(self._document, name, config, self._classify, self._its_engine())
+            on = self._on.get(name) or self._on.get(None)
+            policy = Policy._of_document(self._document, name, config, self._classify, self._its_engine(), on)
             policy = self._made.setdefault(name, policy)
         return policy
 
@@ -159,33 +170,52 @@ class Policies(Mapping[str, Policy]):
 
 
 def loads(
-    text: str, *, form: str = "toml", classify: Classify | None = None, engine: Engine | None = None
+    text: str,
+    *,
+    form: str = "toml",
+    on: Retried | Mapping[str, Retried] | None = None,
+    classify: Classify | None = None,
+    engine: Engine | None = None,
 ) -> Policies:
     """Reads a policy document.
 
     Args:
         text: The document.
         form: `"toml"` (default) or `"json"`.
+        on: Exceptions to retry, which a document cannot name: a class, a tuple of them, or a dict of these by
+            policy; see `Policy`.
         classify: Passed to every policy of the document; see `Policy`.
         engine: The engine that keeps their state; the default engine of the process if left out.
 
     Raises:
         PolicyError: With all mistakes of all policies: for each the key, the value, the rule and the line.
+            Also if `on` names no exceptions, or a policy that the document does not have.
         ValueError: If `form` is neither.
     """
-    return Policies(_read(text, form), classify, engine)
+    return Policies(_read(text, form), classify, engine, on)
 
 
 def load(
-    path: str | os.PathLike[str], *, classify: Classify | None = None, engine: Engine | None = None
+    path: str | os.PathLike[str],
+    *,
+    on: Retried | Mapping[str, Retried] | None = None,
+    classify: Classify | None = None,
+    engine: Engine | None = None,
 ) -> Policies:
     """Reads a policy document from a file: JSON if its name ends in `.json`, else TOML.
+
+    Args:
+        path: The file.
+        on: Exceptions to retry, which a document cannot name: a class, a tuple of them, or a dict of these by
+            policy; see `Policy`.
+        classify: Passed to every policy of the document; see `Policy`.
+        engine: The engine that keeps their state; the default engine of the process if left out.
 
     Raises:
         PolicyError: With all mistakes of all policies: for each the key, the value, the rule and the line.
         OSError: If the file cannot be read.
     """
-    return Policies(_read_file(path), classify, engine)
+    return Policies(_read_file(path), classify, engine, on)
 
 
 def _read(text: str, form: str | None) -> Document:
@@ -200,6 +230,25 @@ def _read_file(path: str | os.PathLike[str], form: str | None = None) -> Documen
     with open(path, encoding="utf-8") as file:
         text = file.read()
     return _read(text, form or ("json" if os.fspath(path).endswith(".json") else "toml"))
+
+
+def _checked(given: Any, names: list[str]) -> dict[str | None, tuple[type[Exception], ...]]:
+    """Returns the exceptions to retry by the policy's name, under None those of all policies."""
+    by_name = given if isinstance(given, Mapping) else {None: given}
+    mistakes = []
+    checked: dict[str | None, tuple[type[Exception], ...]] = {}
+    for name, kinds in by_name.items():
+        if name is not None and name not in names:
+            rule = f"the document has no such policy; it has {', '.join(names)}"
+            mistakes.append((f"on[{name!r}]", repr(kinds), rule))
+            continue
+        try:
+            checked[name] = _on(kinds) or ()
+        except PolicyError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise PolicyError(mistakes)
+    return checked
 
 
 def _said(document: Document) -> dict[str, Any]:

@@ -165,12 +165,18 @@ class Policy(Caller):
 
     @classmethod
     def _of_document(
-        cls, document: Document, name: str, config: dict[str, Any], classify: Classify | None, engine: Engine
+        cls,
+        document: Document,
+        name: str,
+        config: dict[str, Any],
+        classify: Classify | None,
+        engine: Engine,
+        on: tuple[type[Exception], ...] | None = None,
     ) -> Policy:
         """Makes the policy of this name from a document, which core has already validated."""
         policy = cls.__new__(cls)
         policy._fallback_by = policy._on_retry = None
-        policy._on = None
+        policy._on = on or None
         policy._named = True
         policy._taken(engine, name, document.take(engine.native, name), config, classify)
         return policy
