@@ -6,11 +6,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 
+import httpx
+import httpx2
 from typing_extensions import assert_type
 
 import tidegate
 import tidegate.fleet
+import tidegate.httpx
 from tidegate.testing import MemoryStore
 
 policy = tidegate.Policy("p", retry=tidegate.Retry(max_attempts=3), deadline=1.5)
@@ -104,3 +108,23 @@ async def main() -> None:
     async for attempt in policy.attempts():
         with attempt:
             assert_type(attempt.num, int)
+
+
+class Busy(Exception):
+    """The warehouse asks for patience."""
+
+
+httpx.Client(transport=tidegate.httpx.Transport(httpx.HTTPTransport(), policy))
+httpx2.Client(transport=tidegate.httpx.Transport(httpx2.HTTPTransport(), policy))
+httpx.AsyncClient(transport=tidegate.httpx.AsyncTransport(policy=policy, module=httpx))
+httpx2.AsyncClient(transport=tidegate.httpx.AsyncTransport(policy=policy, module=httpx2))
+told = tidegate.report(httpx2.get("http://o/"))
+assert_type(told["attempts"], int)
+assert_type(told["retry_at"], datetime | None)
+told["atempts"]  # type: ignore[typeddict-item]
+tidegate.loads("", on=(Busy,))
+tidegate.load("policies.toml", on={"charges": Busy})
+tidegate.load("policies.toml", on="Busy")  # type: ignore[arg-type]
+tidegate.Policy(
+    classify=lambda it: it.status_code if isinstance(it, httpx.Response) else (503, {"Retry-After": "1"})
+)

@@ -123,24 +123,37 @@ class _Async:
     def __init__(self, guard: Guard) -> None:
         self._guard = guard
 
-    async def _unary(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        return await drive_async(*self._guard.begin(continuation, details, request, AsyncRun))
-
-    async def _streaming(self, continuation: Callable[..., Any], details: Any, request: Any) -> Any:
-        return await drive_async(*self._guard.begin(continuation, details, request, AsyncStreaming))
-
 
 class _AsyncUnaryUnary(_Async, grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc,unused-ignore]
-    intercept_unary_unary = _Async._unary
+    async def intercept_unary_unary(
+        self, continuation: Callable[..., Any], client_call_details: Any, request: Any
+    ) -> Any:
+        """Makes a unary call, with repeats."""
+        return await drive_async(*self._guard.begin(continuation, client_call_details, request, AsyncRun))
 
 
 class _AsyncUnaryStream(_Async, grpc.aio.UnaryStreamClientInterceptor):  # type: ignore[misc,unused-ignore]
-    intercept_unary_stream = _Async._streaming
+    async def intercept_unary_stream(
+        self, continuation: Callable[..., Any], client_call_details: Any, request: Any
+    ) -> Any:
+        """Starts a call whose answers stream."""
+        begun = self._guard.begin(continuation, client_call_details, request, AsyncStreaming)
+        return await drive_async(*begun)
 
 
 class _AsyncStreamUnary(_Async, grpc.aio.StreamUnaryClientInterceptor):  # type: ignore[misc,unused-ignore]
-    intercept_stream_unary = _Async._streaming
+    async def intercept_stream_unary(
+        self, continuation: Callable[..., Any], client_call_details: Any, request_iterator: Any
+    ) -> Any:
+        """Starts a call whose requests stream."""
+        begun = self._guard.begin(continuation, client_call_details, request_iterator, AsyncStreaming)
+        return await drive_async(*begun)
 
 
 class _AsyncStreams(_Async, grpc.aio.StreamStreamClientInterceptor):  # type: ignore[misc,unused-ignore]
-    intercept_stream_stream = _Async._streaming
+    async def intercept_stream_stream(
+        self, continuation: Callable[..., Any], client_call_details: Any, request_iterator: Any
+    ) -> Any:
+        """Starts a call with streams in both directions."""
+        begun = self._guard.begin(continuation, client_call_details, request_iterator, AsyncStreaming)
+        return await drive_async(*begun)

@@ -45,8 +45,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import ModuleType
 
-    from httpx import AsyncBaseTransport as _AsyncBase
-    from httpx import BaseTransport as _SyncBase
+    import httpx
+    import httpx2
+
+    # Which of the two a transport is for is known when it is made; either may be missing, and is `Any` then.
+    class _SyncBase(httpx.BaseTransport, httpx2.BaseTransport):
+        def handle_request(self, request: Any) -> Any: ...
+
+    class _AsyncBase(httpx.AsyncBaseTransport, httpx2.AsyncBaseTransport):
+        async def handle_async_request(self, request: Any) -> Any: ...
 
 else:
     _SyncBase = _AsyncBase = object
