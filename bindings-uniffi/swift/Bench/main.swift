@@ -1,4 +1,4 @@
-// What a call costs, beside a bare one: `swift run -c release TidegateBench`. Medians of 15 rounds.
+// What a call costs, beside a bare one: `swift run -c release TidegateBench [name]`. Medians of 15 rounds. `name` chooses rows that contain it.
 import Foundation
 import Tidegate
 import TidegateNative
@@ -10,7 +10,10 @@ struct Down: Error {}
 
 @inline(never) func fail(_ number: Int) async throws -> Int { throw Down() }
 
+func isChosen(_ name: String) -> Bool { CommandLine.arguments.count < 2 || name.contains(CommandLine.arguments[1]) }
+
 func median(_ name: String, _ calls: Int = 50_000, _ body: (Int) async throws -> Void) async rethrows {
+    guard isChosen(name) else { return }
     try await body(calls / 10)
     var rounds: [Double] = []
     for _ in 0..<15 {
@@ -23,6 +26,30 @@ func median(_ name: String, _ calls: Int = 50_000, _ body: (Int) async throws ->
     print(padded, String(format: "%8.0f ns", rounds.sorted()[7]))
 }
 
+/// Prints what `one` costs beside `other`: the median ratio of CPU times of short rounds in turn, so that other programs disturb both alike.
+func paired(_ name: String, _ one: (Int) async throws -> Void, _ other: (Int) async throws -> Void) async rethrows {
+    guard isChosen(name) else { return }
+    func cpu(_ body: (Int) async throws -> Void) async rethrows -> Double {
+        var (from, to) = (timespec(), timespec())
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from)
+        try await body(2_000)
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &to)
+        return Double(to.tv_sec - from.tv_sec) * 1e9 + Double(to.tv_nsec - from.tv_nsec)
+    }
+    var ratios: [Double] = []
+    for round in 0..<301 {
+        // Each goes first in turn.
+        if round % 2 == 0 {
+            let first = try await cpu(one)
+            ratios.append(first / (try await cpu(other)))
+        } else {
+            let first = try await cpu(other)
+            ratios.append(try await cpu(one) / first)
+        }
+    }
+    print(name.padding(toLength: 58, withPad: " ", startingAt: 0), String(format: "%8.3f times", ratios.sorted()[150]))
+}
+
 // Not on the main actor, which everything else would have to be hopped to and from.
 func all() async throws {
     let engine = Tidegate.Engine(seed: 1)
@@ -33,7 +60,9 @@ func all() async throws {
     try await median("a bare call") { for number in 0..<$0 { _ = try await work(number) } }
     try await median("policy.run: retry") { for number in 0..<$0 { _ = try await plain.run { _ in try await work(number) } } }
     let forgetful = try Policy("forgetful", retry: Retry(), engine: Tidegate.Engine(seed: 1, history: 0))
-    try await median("policy.run: retry, without a history") {
+    try await paired("policy.run: retry, beside one without a history") {
+        for number in 0..<$0 { _ = try await plain.run { _ in try await work(number) } }
+    } _: {
         for number in 0..<$0 { _ = try await forgetful.run { _ in try await work(number) } }
     }
     try await median("policy.run: retry, bulkhead, breaker") {

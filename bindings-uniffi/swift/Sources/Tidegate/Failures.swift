@@ -80,6 +80,14 @@ extension Engine {
     }
 }
 
+extension Policy {
+    /// Report of the last call under the policy's engine that has thrown this error; see `Engine.report(of:)`.
+    public func report(of error: any Error) -> Report? { engine.report(of: error) }
+
+    /// Report of the call under the policy's engine that has returned this failed response; see `Engine.report(of:)`.
+    public func report(of response: URLResponse) -> Report? { engine.report(of: response) }
+}
+
 extension Ended {
     /// Result for a caller who gets no report. If the call has not just worked, the engine remembers the report for `Engine.report(of:)`.
     func delivered(by engine: Engine) throws -> Value {

@@ -265,9 +265,6 @@ public final class Policy: Sendable {
         engine.native.explain(policy: number)
     }
 
-    /// Report of the last call under the policy's engine that has thrown this error; see `Engine.report(of:)`.
-    public func report(of error: any Error) -> Report? { engine.report(of: error) }
-
     /// Number in force for a key; spans are in microseconds.
     func setting(_ key: String) -> Double? {
         guard case .number(let value) = engine.native.setting(policy: number, key: key) else { return nil }
