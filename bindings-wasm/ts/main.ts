@@ -26,7 +26,7 @@ export { Pool, type PoolOptions } from "./run/pool.js";
 export type { OnRetry, Retrying } from "./run/retrying.js";
 export { type Bounds, within } from "./run/scope.js";
 export type { Methods, WrapOptions } from "./run/wrap.js";
-export type { EventType, Listener, Subscription, TidegateEvent } from "./telemetry/events.js";
+export type { EventOf, EventType, Listener, Subscription, TidegateEvent } from "./telemetry/events.js";
 export {
   type CallExplanation,
   type Component,

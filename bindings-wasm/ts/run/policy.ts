@@ -18,7 +18,7 @@ import { wrong } from "../errors.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
 import { type ErrorClass, isLeft } from "../judge.js";
 import type { Settings } from "../options_gen.js";
-import type { EventType, Listener, Subscription } from "../telemetry/events.js";
+import type { EventOf, EventType, Listener, Subscription, TidegateEvent } from "../telemetry/events.js";
 import type { PolicyExplanation } from "../telemetry/explain.js";
 import type { PolicyCounts, RouteSnapshot } from "../telemetry/snapshot.js";
 import { flagsOf, limitOf } from "./call.js";
@@ -409,9 +409,12 @@ export class Policy<F = never> extends Caller<F> {
   }
 
   /** Subscribes to events of this policy: one type, or all (`"*"`). */
-  on(type: EventType | "*", listener: Listener): Subscription {
+  on<T extends EventType | "*">(
+    type: T,
+    listener: (event: T extends EventType ? EventOf<T> : TidegateEvent) => void,
+  ): Subscription {
     return this.engine.listen((event) => {
-      if (event.policy === this.name && (type === "*" || event.type === type)) listener(event);
+      if (event.policy === this.name && (type === "*" || event.type === type)) (listener as Listener)(event);
     });
   }
 }
