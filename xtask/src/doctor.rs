@@ -123,6 +123,9 @@ fn look(shop: &Shop) -> Vec<Finding> {
         },
     );
 
+    let get = "Go 1.24 or newer (https://go.dev/dl): builds actionlint, which reads the workflows";
+    tell("Workflows", "go", either(version(shop, "go", "version"), Found::Optional(get.into())));
+
     let named = env::var_os(redis::PROGRAM).map(PathBuf::from);
     let programs =
         named.map_or_else(|| ["redis-server", "valkey-server"].map(PathBuf::from).to_vec(), |it| vec![it]);

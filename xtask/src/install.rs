@@ -121,7 +121,7 @@ pub fn maven(shop: &Shop, built: bool, report: &mut Report) -> bool {
         if let Some(missing) = jvm::missing() {
             return Verdict::NotRun(format!("{missing} is not on this machine"));
         }
-        let repository = match deployed(shop) {
+        let repository = match deployed(shop, jvm::TESTED) {
             Ok(repository) => repository,
             Err(Error(why)) => return Verdict::check::<()>(Err(Error(why))),
         };
@@ -147,11 +147,11 @@ pub fn repository(shop: &Shop) -> Result<PathBuf> {
 
 /// Puts the jars and their POMs into a repository in a folder, with checksums, and removes what an earlier run left in
 /// the user's own repository: Maven never asks again for a version that it has.
-fn deployed(shop: &Shop) -> Result<PathBuf> {
+pub fn deployed(shop: &Shop, profile: &str) -> Result<PathBuf> {
     let repository = repository(shop)?;
     drop(fs::remove_dir_all(&repository));
     let to = format!("-DaltDeploymentRepository=rehearsal::default::file://{}", repository.display());
-    let deploy = jvm::mvn(shop, jvm::TESTED).env("MAVEN_OPTS", jvm::frugal());
+    let deploy = jvm::mvn(shop, profile).env("MAVEN_OPTS", jvm::frugal());
     let deploy = deploy.args(["-q", "-DskipTests", "-Dkotlin.compiler.incremental=true"]).arg(to);
     deploy.args(["-pl", ":tidegate-parent,:tidegate-native,:tidegate", "deploy"]).quiet()?;
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();

@@ -19,6 +19,7 @@ mod mutants;
 mod packages;
 mod redis;
 mod registry;
+mod release;
 mod report;
 mod run;
 mod setup;
@@ -29,6 +30,7 @@ mod times;
 mod traces;
 mod wasm;
 mod wheel;
+mod workflows;
 
 use run::{Cmd, Error, Result};
 use setup::Shop;
@@ -58,6 +60,11 @@ usage: cargo xtask <command> [--no-install] [arguments]
                       with --api the API documentation of each language below it, where its tests have built what that needs
   dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
                       be; with --host this machine's alone
+
+  release --dry-run <version>
+                      rehearses a release in a clone: version, date, packages, lists of parts, checksums; uploads nothing
+       release --check <tag>   whether a tag, the packages and the changelog have one version
+       release --build npm     what the release workflow uploads to npm
 
   --no-install        install nothing from the network; what is missing is named and stops the command
 
@@ -135,6 +142,12 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             no_more(&args)?;
             return site::site(&shop, api);
         }
+        "release" => match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+            ["--dry-run", version] => return release::rehearse(&shop, version),
+            ["--check", tag] => release::check(&shop, tag)?,
+            ["--build", what] => release::build(&shop, what)?,
+            _ => return Err(Error("release takes --dry-run <version>, --check <tag> or --build npm".into())),
+        },
         "dist" => {
             let host = take_flag(&mut args, "--host").is_some();
             no_more(&args)?;

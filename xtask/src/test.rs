@@ -9,7 +9,7 @@ use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Python, Shop, Venv, find_minor, find_python, python_environment};
 use crate::times::Times;
-use crate::{fleet, install, js, jvm, redis, registry, site, swift, traces, wasm, wheel};
+use crate::{fleet, install, js, jvm, redis, registry, site, swift, traces, wasm, wheel, workflows};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, process};
@@ -136,6 +136,7 @@ fn everything(shop: &Shop, report: &mut Report) {
     jvm::steps(shop, origin.as_deref(), report);
     swift::steps(shop, origin.as_deref(), report);
     site::steps(shop, report);
+    workflows::steps(shop, report);
 }
 
 /// Runs `cargo test` with these arguments; a failure does not stop the other test programs.
