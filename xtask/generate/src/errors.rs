@@ -296,11 +296,11 @@ An error that is not here is permanent. It carries a note that says so. To repea
 
 1. An end of an inner policy, a throttling code of AWS, and a status on the error ([where](#statuses)) come first.
 2. Then a SQLSTATE, or an error number of MySQL or SQLite; then the name of its type, or of a base class of it; then an error number of the operating system.
-3. An error of which none of this says anything is judged by its cause, and so on, at most 8 deep.
+3. If none of these knows the error, its cause is judged in the same way, at most 8 causes deep.
 
-In a page JavaScript knows the families of the web platform, axios, openai, anthropic and stripe, and numbers of the system; on servers and workers it knows all.
+In a browser, JavaScript knows the errors of the web platform, axios, openai, anthropic and stripe, and numbers of the operating system; on servers and workers it knows all.
 
-A row whose class is in brackets is a wrapper: a cause that is known decides, else that class.
+A class in brackets marks an error that wraps another one: if its cause is known, the cause decides; otherwise the class in brackets holds.
 
 ",
     );
