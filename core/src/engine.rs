@@ -219,6 +219,7 @@ impl Engine {
             Err(rule) => return clash(policy, rule),
         };
         self.by_name.insert(policy.name().to_owned(), number);
+        self.pools.note_named(shared_pools);
         let again = route::stage::asked_again(&policy);
         self.desk.policies.put(Entry::new(policy, number, again, shared_pools));
         Ok(self.desk.policies.id_of(number))

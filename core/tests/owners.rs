@@ -3,7 +3,8 @@
 use Value::Number;
 use proptest::prelude::*;
 use tidegate::{
-    Action, CallId, Class, Engine, Event, Options, Outcome, Policy, PolicyId, Request, Time, Value, Verdict,
+    Action, CallId, Class, Engine, Event, Options, Outcome, Policy, PolicyId, Pool, PoolKind, Request, Time,
+    Value, Verdict,
 };
 
 fn at(micros: u64) -> Time {
@@ -149,4 +150,50 @@ proptest! {
         again.replay(inputs);
         prop_assert_eq!(again.snapshot(at(0)), engine.snapshot(at(0)));
     }
+}
+
+fn pool_named(name: &str) -> Pool {
+    let pairs = [("permits", Number(1.0)), ("per", Number(3.6e9))];
+    Pool::from_pairs(name, PoolKind::RateLimit, &pairs).unwrap()
+}
+
+fn pooled(name: &str, pool: &str) -> Policy {
+    Policy::from_pairs(name, &[("rate_limit.pool", Value::Text(pool))]).unwrap()
+}
+
+/// Semantics 0.9.11 and 0.9.12.
+#[test]
+fn pools_that_no_policy_names_any_more_are_bounded() {
+    let mut engine = Engine::new(1, Options::default());
+    engine.pool(pool_named("waiting"), at(0)).unwrap();
+    engine.pool(pool_named("held"), at(0)).unwrap();
+    let held = engine.policy(pooled("held", "held")).unwrap();
+    let (call, _) = begin(&mut engine, held, "r");
+    finish(&mut engine, call);
+    for n in 0..3_000 {
+        let name = format!("pool {n}");
+        engine.pool(pool_named(&name), at(0)).unwrap();
+        let id = engine.policy(pooled("p", &name)).unwrap();
+        let (call, started) = begin(&mut engine, id, "r");
+        assert!(started, "pool {n} owes what another one owed");
+        finish(&mut engine, call);
+        engine.release_policy(id, false, at(0));
+    }
+    // The last one was added beside 1,024 others.
+    let view = engine.snapshot(at(0));
+    assert_eq!(view.pools.len(), 2 + 1_025);
+    assert!(engine.pool_of("waiting").is_some() && engine.pool_of("held").is_some());
+    assert!(engine.pool_of("pool 1974").is_none() && engine.pool_of("pool 1975").is_some());
+
+    // What is kept keeps its debt, and what is held goes on.
+    engine.pool(pool_named("pool 2999"), at(0)).unwrap();
+    let again = engine.policy(pooled("p", "pool 2999")).unwrap();
+    assert!(!begin(&mut engine, again, "r").1, "the token of the pool was spent");
+    assert!(!begin(&mut engine, held, "r").1);
+    // A pool that is gone is named as such, and can be added anew.
+    let clash = engine.policy(pooled("q", "pool 0")).unwrap_err();
+    assert!(clash.rule.contains("take the pool in first"), "{clash}");
+    engine.pool(pool_named("pool 0"), at(0)).unwrap();
+    engine.policy(pooled("q", "pool 0")).unwrap();
+    engine.check().unwrap();
 }

@@ -4,14 +4,18 @@ use super::chores::{Chore, LOOKED_AT};
 use super::desk::Desk;
 use super::fleet::rule_against;
 use super::place::{PoolAt, RouteAt};
+use super::policies::{Entry, Policies};
 use super::record::RecordType;
-use super::route::SharedPools;
+use super::route::{Routes, SharedPools};
 use super::{Clash, Engine, Input};
 use crate::action::{Flags, PolicyId};
 use crate::full::{FULL, Full};
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
-use std::collections::BTreeMap as Map;
+use std::collections::{BTreeMap as Map, BTreeSet};
+
+/// The most pools that are kept after the last policy that named them was removed.
+const MOST_KEPT: usize = 1_024;
 
 /// A pool added to the engine.
 #[derive(Debug)]
@@ -19,27 +23,35 @@ pub(super) struct Shared {
     pub pool: Pool,
     /// Route in which it is stored.
     pub at: PoolAt,
+    /// Number of pools that were added before it.
+    order: u64,
+    /// Whether a policy has named it.
+    named: bool,
     #[allow(dead_code)] // its presence proves that the engine is a full one
     full: Full,
 }
 
 /// The pools added to the engine, by name.
 #[derive(Debug, Default)]
-pub(super) struct Pools(Map<String, Shared>);
+pub(super) struct Pools {
+    by_name: Map<String, Shared>,
+    /// Number of pools ever added.
+    added: u64,
+}
 
 impl core::ops::Deref for Pools {
     type Target = Map<String, Shared>;
 
     #[inline]
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.by_name
     }
 }
 
 impl core::ops::DerefMut for Pools {
     #[inline]
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.by_name
     }
 }
 
@@ -80,8 +92,14 @@ impl Engine {
         let Some(full) = Full::here() else {
             return Err(Clash { name, rule: "a small engine has no pools" });
         };
+        // A step that has left work may have left work for a pool.
+        if self.desk.chores.is_empty() {
+            self.pools.remove_unused(&self.desk.policies, &mut self.desk.routes);
+        }
         let at = self.desk.routes.pool(pool.policy(), now);
-        self.pools.insert(name, Shared { pool, at, full });
+        let order = self.pools.added;
+        self.pools.added += 1;
+        self.pools.insert(name, Shared { pool, at, order, named: false, full });
         Ok(())
     }
 
@@ -154,7 +172,42 @@ impl Engine {
     }
 }
 
+/// Numbers of the slots of the pools that a policy names.
+fn places(entry: &Entry) -> impl Iterator<Item = u32> + use<> {
+    let SharedPools { pool, rate, budget } = entry.shared_pools;
+    [pool, rate, budget].into_iter().filter(|at| *at != PoolAt::NONE).map(|at| at.route().number())
+}
+
 impl Pools {
+    /// Removes pools that no policy names any more, the first ones added first, until [`MOST_KEPT`] of them are left.
+    fn remove_unused(&mut self, policies: &Policies, routes: &mut Routes) {
+        if self.len() <= MOST_KEPT {
+            return;
+        }
+        let used: BTreeSet<u32> = policies.iter().filter(|entry| !entry.vacant).flat_map(places).collect();
+        let is_unused = |shared: &Shared| shared.named && !used.contains(&shared.at.route().number());
+        let unused = self.iter().filter(|(_, shared)| is_unused(shared));
+        let mut unused: Vec<_> = unused.map(|(name, shared)| (shared.order, name.clone())).collect();
+        unused.sort_unstable();
+        let most = unused.len().saturating_sub(MOST_KEPT);
+        for (_, name) in unused.into_iter().take(most) {
+            if let Some(shared) = self.remove(&name) {
+                routes.remove_pool(shared.at);
+            }
+        }
+    }
+
+    /// Notes that a policy names the pools at these places.
+    pub(super) fn note_named(&mut self, shared_pools: SharedPools) {
+        if shared_pools == SharedPools::OWN {
+            return;
+        }
+        let SharedPools { pool, rate, budget } = shared_pools;
+        for shared in self.by_name.values_mut() {
+            shared.named |= [pool, rate, budget].contains(&shared.at);
+        }
+    }
+
     /// Places of the pools that a policy names.
     pub(super) fn shared_pools_of(&self, policy: &Policy) -> Result<SharedPools, &'static str> {
         if !FULL {

@@ -4,7 +4,7 @@ use super::debts::{Owed, Owner};
 use super::{OVERFLOW, Operated, Route, Routes, SharedPools};
 use crate::action::RouteId;
 use crate::debt::{Debt, Unit};
-use crate::engine::place::RouteAt;
+use crate::engine::place::{PoolAt, RouteAt};
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
@@ -204,9 +204,14 @@ impl Routes {
     /// Frees the slot of a route without calls; returns its key, which is still in the index.
     fn free(&mut self, slot: RouteAt) -> Box<str> {
         self.unlink(slot);
+        self.kept -= u32::from(!self.slots[slot.index()].overflow);
+        self.retire(slot)
+    }
+
+    /// Makes the slot vacant, and all ids of it stale. Returns its key.
+    fn retire(&mut self, slot: RouteAt) -> Box<str> {
         let route = &mut self.slots[slot.index()];
         let key = core::mem::take(&mut route.key);
-        self.kept -= u32::from(!route.overflow);
         route.free = true;
         route.life = route.life.wrapping_add(1);
         if route.generation < RouteId::GENERATIONS {
@@ -228,6 +233,11 @@ impl Routes {
         let number = self.slots[slot.index()].policy;
         let key = self.free(slot);
         self.by_key.remove(&(number, key));
+    }
+
+    /// Frees the slot of a pool that no policy names. It is in no index and on no list.
+    pub(in crate::engine) fn remove_pool(&mut self, home: PoolAt) {
+        self.retire(home.route());
     }
 
     #[cfg_attr(not(test), allow(clippy::unused_self))]
