@@ -2,6 +2,8 @@
 
     cargo metadata --format-version 1 --locked > metadata.json
     python xtask/release/sbom.py tidegate-tokio metadata.json tidegate-tokio.cdx.json
+
+It lists what is built into the crate, and leaves out what only its tests need.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@
 use crate::cargo;
 use crate::gate;
 use crate::mutants;
+use crate::packages::read;
 use crate::redis;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
@@ -112,6 +113,10 @@ fn long(shop: &Shop, report: &mut Report) {
             ["test", "--profile", "checked", "-p", "tidegate", "--lib", "--test", "suite", "--test", "rules"];
         Verdict::tests(cargo(shop).args(run).env("PROPTEST_CASES", "2000").stream(), Counts::from_cargo)
     });
+    report.step(LONG, "the oldest Rust compiles the published crates", || match oldest(shop) {
+        Ok(compile) => Verdict::check(compile.quiet()),
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
     report.step(LONG, "a call costs the same beside 100,000", || gate::growth(shop, gate::MOST));
     report.step(LONG, "a million keys of a full route map (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "suite"];
@@ -131,6 +136,26 @@ fn long(shop: &Shop, report: &mut Report) {
             Err(Error(why)) => Verdict::NotRun(why),
         },
     );
+}
+
+/// Compiles the published crates, with all features, with the oldest compiler that the workspace's manifest promises.
+fn oldest(shop: &Shop) -> Result<Cmd> {
+    let manifest = read(&shop.root, "Cargo.toml")?;
+    let promised = manifest.split_once("rust-version = \"").and_then(|(_, rest)| rest.split_once('"'));
+    let Some((oldest, _)) = promised else { return Err(Error("Cargo.toml has no rust-version".into())) };
+    let toolchain = format!("+{oldest}.0");
+    let there =
+        Cmd::new("rustc").args([&toolchain, "--version"]).cwd(&shop.root).capture().and_then(Output::ok);
+    if there.is_err() {
+        if !shop.install {
+            return Err(Error(format!("--no-install: rustup toolchain install {oldest}.0")));
+        }
+        let install = ["toolchain", "install", &toolchain[1..], "--profile", "minimal"];
+        Cmd::new("rustup").args(install).quiet()?;
+    }
+    let check = ["check", "--quiet", "--locked", "--all-features", "-p", "tidegate", "-p", "tidegate-tokio"];
+    let compile = Cmd::new("cargo").arg(toolchain).args(check).cwd(&shop.root);
+    Ok(compile.env("CARGO_TARGET_DIR", shop.scratch("oldest")?))
 }
 
 fn searches(shop: &Shop, minutes: u32, report: &mut Report) {
