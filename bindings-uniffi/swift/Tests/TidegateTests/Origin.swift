@@ -12,6 +12,7 @@ final class Origin: Sendable {
     static let streaming = Result { try Origin() }
     static let matrix = Result { try Origin() }
     static let threads = Result { try Origin() }
+    static let recipes = Result { try Origin() }
 
     let url: URL
     private let control: URL

@@ -183,7 +183,7 @@ private func send(_ url: URL, _ method: String, _ client: any HTTPClient, _ poli
     }
 
     @Test func codable() async throws {
-        let origin = try Origin.shared.get()
+        let origin = try Origin.recipes.get()
         let url = try await origin.scripted(status(503), status(200, "\"body\": \"{\\\"name\\\": \\\"tea\\\"}\""))
         let catalog = Catalog(base: url.deletingLastPathComponent(), session: session, policy: try http())
         #expect(try await catalog.item(url.lastPathComponent) == Item(name: "tea"))
@@ -197,7 +197,7 @@ private func send(_ url: URL, _ method: String, _ client: any HTTPClient, _ poli
     }
 
     @Test func downloads() async throws {
-        let origin = try Origin.shared.get()
+        let origin = try Origin.recipes.get()
         let url = try await origin.scripted(status(503), status(200, "\"body_bytes\": 100000"))
         let file = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
         defer { try? FileManager.default.removeItem(at: file) }
@@ -206,7 +206,7 @@ private func send(_ url: URL, _ method: String, _ client: any HTTPClient, _ poli
     }
 
     @Test func uploads() async throws {
-        let url = try await Origin.shared.get().scripted(status(503), status(200))
+        let url = try await Origin.recipes.get().scripted(status(503), status(200))
         let policy = try http()
         var order = URLRequest(url: url)
         order.httpMethod = "POST"
@@ -216,7 +216,7 @@ private func send(_ url: URL, _ method: String, _ client: any HTTPClient, _ poli
     }
 
     @Test func anSDK() async throws {
-        let policy = try Policy("shop", deadline: .seconds(10), retry: Retry(maxAttempts: 3), on: [ShopSDK.Busy.self])
+        let policy = try Policy("prices", deadline: .seconds(10), retry: Retry(maxAttempts: 3), on: [ShopSDK.Busy.self])
         #expect(try await GuardedShop(ShopSDK(), policy).price("tea") == 3)
         let sdk = ShopSDK()
         await #expect(throws: ShopSDK.Busy.self) { try await GuardedShop(sdk, policy).buy("tea") }
