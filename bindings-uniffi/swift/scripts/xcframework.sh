@@ -3,9 +3,9 @@
 #
 #   scripts/xcframework.sh [folder]         build/ by default
 #
-# A static library for each platform, with the headers and the module map that Linux uses too. The release's Package.swift names the
-# result as a .binaryTarget in the place of the system library and the linker settings; its checksum is known only when it lies
-# where it can be fetched, so the tag comes after the upload.
+# A static library for each platform, with the headers and the module map that Linux uses too. They are in a folder of their own, because
+# Xcode copies the headers of all frameworks into one folder, where two module maps would collide. The package's manifest at the root of
+# the repository names the result; its checksum is known only when it can be fetched, so the tag comes after the upload.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out="${1:-build}"
@@ -16,9 +16,9 @@ simulator="aarch64-apple-ios-sim x86_64-apple-ios"
 mac="aarch64-apple-darwin x86_64-apple-darwin"
 
 rm -rf "$out"
-mkdir -p "$out/headers" "$out/ios" "$out/simulator" "$out/mac"
+mkdir -p "$out/headers/TidegateNativeFFI" "$out/ios" "$out/simulator" "$out/mac"
 (cd "$root" && cargo build -p tidegate-uniffi && cargo run -p tidegate-bindgen -- "$target/debug/libtidegate_uniffi.a")
-cp Sources/TidegateNativeFFI/*.h Sources/TidegateNativeFFI/module.modulemap "$out/headers/"
+cp Sources/TidegateNativeFFI/*.h Sources/TidegateNativeFFI/module.modulemap "$out/headers/TidegateNativeFFI/"
 
 for triple in $ios $simulator $mac; do
     rustup target add "$triple"

@@ -15,6 +15,21 @@ import Testing
         ("ActiveKeyboards", "activeInputModes"),
     ]
 
+    /// The package that users get has the products, platforms and targets of the one that is tested here, and nothing that a dependency
+    /// may not have.
+    @Test func usersGetThePackageThatIsTested() throws {
+        let repository = Self.root.deletingLastPathComponent().deletingLastPathComponent()
+        let users = try String(contentsOf: repository.appendingPathComponent("Package.swift"), encoding: .utf8)
+        let ours = try String(contentsOf: Self.root.appendingPathComponent("Package.swift"), encoding: .utf8)
+        #expect(!users.contains("unsafeFlags") && users.contains("pkgConfig: \"tidegate\""))
+        for line in ours.split(separator: "\n") where line.contains("platforms:") || line.contains(".library(") {
+            #expect(users.contains(line), "\(line)")
+        }
+        for target in ["TidegateNativeFFI", "TidegateNative", "Tidegate", "TidegateTesting"] {
+            #expect(users.contains("name: \"\(target)\""), "\(target)")
+        }
+    }
+
     private struct Manifest: Decodable {
         struct API: Decodable {
             let NSPrivacyAccessedAPIType: String
