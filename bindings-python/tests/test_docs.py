@@ -56,5 +56,15 @@ def test_the_architecture_names_every_module_of_core_and_every_folder() -> None:
     assert not gone
 
 
+def test_each_line_of_the_start_page_is_in_a_tutorial() -> None:
+    """The blocks of tutorials are tests."""
+    tutorials = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs/tutorial").glob("*.md"))
+    page = (ROOT / "docs/index.md").read_text("utf-8")
+    blocks = re.findall(r"^    ```\w+\n(.*?)^    ```", page, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 5
+    lines = [line.strip().rpartition(" = try await ")[2] for block in blocks for line in block.splitlines()]
+    assert [line for line in lines if line not in tutorials] == []
+
+
 def test_the_drawings_are_what_their_script_draws() -> None:
     subprocess.run([sys.executable, ROOT / "docs/drawings/draw.py", "--check"], check=True)
