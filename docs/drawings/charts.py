@@ -15,8 +15,11 @@ LEFT, RIGHT, TOP, BOTTOM = 60, 500, 44, 280
 class Canvas(Protocol):
     """What a chart needs of a drawing."""
 
-    def text(self, x: int, y: int, words: str, kind: str = "ink", anchor: str = "start") -> None: ...
-    def line(self, path: str, kind: str = "line", ends: bool = True) -> None: ...
+    def text(self, x: int, y: int, words: str, kind: str = "ink", anchor: str = "start") -> None:
+        """One line of text."""
+
+    def line(self, path: str, kind: str = "line", ends: bool = True) -> None:
+        """A line along an SVG path."""
 
 
 def table(section: str, first: str) -> tuple[list[str], list[list[str]]]:
@@ -44,17 +47,21 @@ class Axes:
         it.text((LEFT + RIGHT) // 2, BOTTOM + 42, below, "grey small", "middle")
 
     def x(self, value: float) -> int:
+        """The place of a value, in pixels from the left."""
         return round(LEFT + (value - self.low) / (self.high - self.low) * (RIGHT - LEFT))
 
     def y(self, value: float) -> int:
+        """The place of a value, in pixels from the top."""
         return round(BOTTOM - value / self.top * (BOTTOM - TOP))
 
     def grid(self, *values: tuple[float, str]) -> None:
+        """Lines at these values, with their labels."""
         for value, words in values:
             self.it.line(f"M{LEFT} {self.y(value)}H{RIGHT}", "thin dash" if value else "thin", ends=False)
             self.it.text(LEFT - 8, self.y(value) + 4, words, "grey small", "end")
 
     def curve(self, points: list[tuple[float, float]], label: str, place: int, kind: str) -> None:
+        """A curve with its label at the right."""
         path = "L".join(f"{self.x(x)} {self.y(y)}" for x, y in points)
         self.it.line(f"M{path}", kind, ends=False)
         self.it.text(RIGHT + 12, place, label, "ink small")
