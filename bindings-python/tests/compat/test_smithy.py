@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+import types
 from typing import Any
 
 import pytest
@@ -417,3 +419,19 @@ def test_a_token_of_somebody_else_is_a_type_error() -> None:
     made_up = smithy.StandardRetryToken(retry_count=0, retry_delay=0.0)
     with pytest.raises(TypeError, match="that it made"):
         StandardRetryStrategy().record_success(token=made_up)
+
+
+def test_an_end_is_also_the_error_that_smithy_core_s_clients_catch(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TheirError(Exception):
+        pass
+
+    module = types.ModuleType("smithy_core.exceptions")
+    module.RetryError = type("RetryError", (TheirError,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "smithy_core.exceptions", module)
+    strategy = StandardRetryStrategy()
+    token = strategy.acquire_initial_retry_token()
+    with pytest.raises(TheirError) as caught:
+        strategy.refresh_retry_token_for_retry(token_to_renew=token, error=ValueError("a bug"))
+    assert isinstance(caught.value, RetryError) and isinstance(caught.value.__cause__, ValueError)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, TheirError) and str(again) == "Error is not retryable: a bug"

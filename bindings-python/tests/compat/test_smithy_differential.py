@@ -133,3 +133,10 @@ def test_their_resolver_takes_our_strategies() -> None:
     ours = smithy.aio.StandardRetryStrategy()
     found = asyncio.run(theirs.RetryStrategyResolver().resolve_retry_strategy(retry_strategy=ours))
     assert found is ours
+
+
+def test_their_clients_catch_our_end_of_retries() -> None:
+    strategy = smithy.StandardRetryStrategy()
+    token = strategy.acquire_initial_retry_token()
+    with pytest.raises(their_exceptions.RetryError):
+        strategy.refresh_retry_token_for_retry(token_to_renew=token, error=ValueError("a bug"))

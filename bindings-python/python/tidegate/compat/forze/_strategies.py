@@ -121,6 +121,11 @@ class RateLimitStrategy:
         rule(self.per > _ZERO, "Rate limit per must be positive", self.per)
         rule(self.burst is None or self.burst >= 1, "Rate limit burst must be >= 1", self.burst)
 
+    @property
+    def capacity(self) -> int:
+        """Calls that may start at once after an idle period."""
+        return self.permits if self.burst is None else self.burst
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Queued:
@@ -423,6 +428,17 @@ class ResiliencePolicy:
             " RateLimit -> Bulkhead -> CircuitBreaker -> Retry -> Timeout",
             names,
         )
+
+    @property
+    def rate_limit(self) -> RateLimitStrategy | None:
+        """Its rate limit."""
+        found = (strategy for strategy in self.strategies if isinstance(strategy, RateLimitStrategy))
+        return next(found, None)
+
+    @property
+    def bulkhead(self) -> Strategy | None:
+        """Its bulkhead, of any kind."""
+        return next((strategy for strategy in self.strategies if type(strategy) in BULKHEADS), None)
 
     @property
     def has_fallback(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 Fault: TypeAlias = "Literal['client', 'server'] | None"
@@ -115,11 +116,25 @@ class RetryError(SmithyError):
     """
 
     def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
-        super().__init__(message)
+        Exception.__init__(self, message)
         self.retry_after = retry_after
 
     def __reduce__(self) -> tuple[object, ...]:
-        return type(self), self.args, self.__dict__
+        return retry_error, (*self.args, self.retry_after)
+
+
+_joint: dict[type, type[RetryError]] = {}
+
+
+def retry_error(message: str = "", retry_after: float | None = None) -> RetryError:
+    """Makes a `RetryError`. Where smithy-core is loaded it is also smithy-core's, which its clients catch."""
+    theirs = getattr(sys.modules.get("smithy_core.exceptions"), "RetryError", None)
+    if theirs is None:
+        return RetryError(message, retry_after=retry_after)
+    if theirs not in _joint:
+        body = {"__module__": RetryError.__module__, "__doc__": RetryError.__doc__}
+        _joint[theirs] = type("RetryError", (RetryError, theirs), body)
+    return _joint[theirs](message, retry_after=retry_after)
 
 
 class CallError(SmithyError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
 from tidegate import parts
 
 from ._backoff import ExponentialBackoffJitterType, ExponentialRetryBackoffStrategy, is_count
-from ._interfaces import RetryError
+from ._interfaces import retry_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,7 +153,7 @@ class Deciding:
                 if refused.reason == "attempts"
                 else f"Error is not retryable: {error}"
             )
-            raise RetryError(why) from error
+            raise retry_error(why) from error
         return call, max(self._delay(call.retry_count, info), call.retry_delay), info
 
     def _delay(self, retry: int, info: parts.ErrorInfo | None) -> float:
@@ -217,7 +217,7 @@ class Standard(Deciding):
         try:
             charge = self.retry_quota._ledger.refresh_retry_token_for_retry(charge, info)
         except parts.RetryError:
-            raise RetryError("Retry quota exceeded", retry_after=delay) from error
+            raise retry_error("Retry quota exceeded", delay) from error
         return self.token(retry_count=call.retry_count, retry_delay=delay, _call=call, _charge=charge)
 
     def _success(self, token: RetryToken) -> None:
@@ -245,9 +245,7 @@ class Adaptive(Standard):
         now = self._now()
         wait = self._rate.acquire(now)
         if wait and now + wait > until:
-            raise RetryError(
-                f"No send within {PATIENCE:g} s at the rate that throttles leave", retry_after=wait
-            )
+            raise retry_error(f"No send within {PATIENCE:g} s at the rate that throttles leave", wait)
         return wait
 
 
