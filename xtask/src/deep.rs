@@ -117,6 +117,7 @@ fn long(shop: &Shop, report: &mut Report) {
         Ok(compile) => Verdict::check(compile.quiet()),
         Err(Error(why)) => Verdict::NotRun(why),
     });
+    report.step(LONG, "instructions per call of the Rust host", || gate::check_host(shop));
     report.step(LONG, "a call costs the same beside 100,000", || gate::growth(shop, gate::MOST));
     report.step(LONG, "a million keys of a full route map (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "suite"];

@@ -1,6 +1,6 @@
 //! The instruction-count gate: wall-clock figures vary with the machine, instruction counts do not.
 //!
-//! `bench/core/instructions.txt` holds the cost of a call in each scenario. A change that adds more than 5 % fails
+//! `bench/core/instructions.txt` holds the cost of a call in each scenario, and `bench/core/host.txt` the cost in the Rust host. A change that adds more than 5 % fails
 //! `cargo xtask test`. An intended increase is accepted with `cargo xtask gate --accept`, and the new figures are
 //! committed.
 //!
@@ -12,7 +12,6 @@ use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, install_debian};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
 
 /// The ratio above which an increase counts as a regression.
 const TOLERANCE: f64 = 1.05;
@@ -29,30 +28,62 @@ const CROWDS: [&str; 5] = ["calls", "routes", "queue", "prioritized", "paced"];
 /// Calls of the two runs whose difference is measured, so that start-up and set-up cancel out.
 const RUNS: [u64; 2] = [1_000, 11_000];
 
-/// `cargo xtask gate [--accept]`: prints the figures; with `--accept` writes them to the file.
-pub fn gate(shop: &Shop, accept: bool) -> Result {
-    let known = read(shop)?;
-    let mut text = String::new();
-    for (scenario, was) in &known {
-        let is = measure(shop, &["instructions", scenario])?;
-        println!("   {scenario}: {is} instructions per call, {was} accepted");
-        let _ = writeln!(text, "{scenario} {}", if accept { is } else { *was });
-    }
-    fs::write(file(shop), text).map_err(Error::at("write", &file(shop)))
+/// A program whose instructions are counted, and the file of its accepted figures.
+struct Counted {
+    file: &'static str,
+    program: &'static str,
+    build: &'static [&'static str],
 }
 
-/// Runs the gate as a step of the tests: one test per scenario.
+const CORE: Counted = Counted {
+    file: "bench/core/instructions.txt",
+    program: "tidegate-bench-core",
+    build: &["-p", "tidegate-bench-core"],
+};
+
+const HOST: Counted = Counted {
+    file: "bench/core/host.txt",
+    program: "tidegate-bench-host",
+    build: &["-p", "tidegate-bench-core", "--features", "host", "--bin", "tidegate-bench-host"],
+};
+
+/// `cargo xtask gate [--accept]`: prints the figures; with `--accept` writes them to the files.
+pub fn gate(shop: &Shop, accept: bool) -> Result {
+    for of in [&CORE, &HOST] {
+        let known = read(shop, of)?;
+        let mut text = String::new();
+        for (scenario, was) in &known {
+            let is = measure(shop, of, &["instructions", scenario])?;
+            println!("   {scenario}: {is} instructions per call, {was} accepted");
+            let _ = writeln!(text, "{scenario} {}", if accept { is } else { *was });
+        }
+        let file = shop.root.join(of.file);
+        fs::write(&file, text).map_err(Error::at("write", &file))?;
+    }
+    Ok(())
+}
+
+/// Runs core's gate as a step of the tests: one test per scenario.
 pub fn check(shop: &Shop) -> Verdict {
+    check_of(shop, &CORE)
+}
+
+/// Runs the gate of the Rust host, which takes a minute to compile, as a step of the long tests.
+pub fn check_host(shop: &Shop) -> Verdict {
+    check_of(shop, &HOST)
+}
+
+fn check_of(shop: &Shop, of: &Counted) -> Verdict {
     if let Err(why) = valgrind(shop) {
         return Verdict::NotRun(why.0);
     }
-    let known = match read(shop) {
+    let known = match read(shop, of) {
         Ok(known) => known,
         Err(why) => return Verdict::Failed(Counts::default(), why.0),
     };
     let (mut counts, mut slow) = (Counts::default(), Vec::new());
     for (scenario, was) in known {
-        match measure(shop, &["instructions", &scenario]) {
+        match measure(shop, of, &["instructions", &scenario]) {
             Ok(is) if within(is, was) => {
                 println!("   {scenario}: {is} instructions per call, {was} accepted");
                 counts.passed += 1;
@@ -72,8 +103,8 @@ pub fn growth(shop: &Shop, many_others: &str) -> Verdict {
     }
     let (mut counts, mut grown) = (Counts::default(), Vec::new());
     for crowd in CROWDS {
-        let both = measure(shop, &["growth", crowd, FEW])
-            .and_then(|few| Ok((few, measure(shop, &["growth", crowd, many_others])?)));
+        let both = measure(shop, &CORE, &["growth", crowd, FEW])
+            .and_then(|few| Ok((few, measure(shop, &CORE, &["growth", crowd, many_others])?)));
         match both {
             Ok((few, many)) => {
                 println!("   {crowd}: {few} instructions per call beside {FEW}, {many} beside {many_others}");
@@ -101,26 +132,22 @@ fn within(is: u64, was: u64) -> bool {
     is as f64 <= was as f64 * TOLERANCE
 }
 
-fn file(shop: &Shop) -> PathBuf {
-    shop.root.join("bench/core/instructions.txt")
-}
-
-fn read(shop: &Shop) -> Result<Vec<(String, u64)>> {
-    let text = fs::read_to_string(file(shop)).map_err(Error::at("read", &file(shop)))?;
+fn read(shop: &Shop, of: &Counted) -> Result<Vec<(String, u64)>> {
+    let file = shop.root.join(of.file);
+    let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;
     text.lines().map(parse).collect()
 }
 
 /// Parses a line of the file: a scenario and its count.
 fn parse(line: &str) -> Result<(String, u64)> {
     let parsed = line.split_once(' ').and_then(|(name, count)| Some((name.to_owned(), count.parse().ok()?)));
-    parsed
-        .ok_or_else(|| Error(format!("bench/core/instructions.txt: `{line}` is not a scenario and a count")))
+    parsed.ok_or_else(|| Error(format!("accepted instructions: `{line}` is not a scenario and a count")))
 }
 
 /// Instructions per call, or per round of a scenario of several.
-fn measure(shop: &Shop, what: &[&str]) -> Result<u64> {
-    cargo(shop).args(["build", "-q", "--release", "-p", "tidegate-bench-core"]).quiet()?;
-    let program = shop.target.join("release/tidegate-bench-core");
+fn measure(shop: &Shop, of: &Counted, what: &[&str]) -> Result<u64> {
+    cargo(shop).args(["build", "-q", "--release"]).args(of.build).quiet()?;
+    let program = shop.target.join("release").join(of.program);
     let mut totals = [0; 2];
     for (calls, total) in RUNS.iter().zip(&mut totals) {
         let scratch = shop.scratch("outside")?.join("callgrind.out");
