@@ -2,7 +2,7 @@
 
 import { expect, test, vi } from "vitest";
 import type { Which } from "../ts/engine/module.js";
-import type { TidegateError } from "../ts/errors.js";
+import type { TidegateError } from "../ts/errors/errors.js";
 import { until } from "./support/server.js";
 import { wasm } from "./support/wasm.js";
 

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { KIND_UNIT, KINDS, RETRY_AFTER_UNIT } from "../ts/engine/wire.js";
-import { judge, UNLISTED } from "../ts/judge.js";
+import { judge, UNLISTED } from "../ts/errors/judge.js";
 import { Engine, type PolicyOptions, policy, reportOf } from "../ts/node.js";
 import { Here, ROWS } from "./errors.table.js";
 

@@ -3,7 +3,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { KIND_UNIT, KINDS } from "../ts/engine/wire.js";
-import { judge, UNLISTED } from "../ts/judge.js";
+import { judge, UNLISTED } from "../ts/errors/judge.js";
 import * as tidegate from "../ts/node.js";
 
 const FOLDER = new URL("../../tests/vectors/errors/", import.meta.url);

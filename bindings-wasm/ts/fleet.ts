@@ -16,7 +16,7 @@ import { defaultEngine } from "./engine/default_engine.js";
 import type { Engine } from "./engine/engine.js";
 import { said, say, sayBytes } from "./engine/native.js";
 import { randomSeed } from "./engine/platform.js";
-import { TidegateError } from "./errors.js";
+import { TidegateError } from "./errors/errors.js";
 import type { Timed } from "./time/ticker.js";
 
 /** A reply of a store: a bulk string, an integer, or nothing. */

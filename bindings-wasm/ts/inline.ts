@@ -2,9 +2,9 @@
 
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
-import * as table from "./errors_server_gen.js";
+import * as table from "./errors/errors_server_gen.js";
+import { teach } from "./errors/judge.js";
 import { MODULE } from "./full_gen.js";
-import { teach } from "./judge.js";
 
 teach(table);
 provide({ now: () => bytesOf(MODULE) });

@@ -1,15 +1,15 @@
 /** All exports of the package. The entries add the source of the WebAssembly module. */
 
-export type { Classify, Outcome, Predicate } from "./classify.js";
 export { defaultEngine } from "./engine/default_engine.js";
 export { type DocumentOptions, load, Policies, type Reloaded } from "./engine/document.js";
 export { Engine } from "./engine/engine.js";
 export type { EngineOptions, Restored, SavedState } from "./engine/engine_types.js";
 export { type ReadyOptions, ready } from "./engine/module.js";
 export type { Class, Criticality, Verdict } from "./engine/wire.js";
-export * from "./errors.js";
+export type { Classify, Outcome, Predicate } from "./errors/classify.js";
+export * from "./errors/errors.js";
+export type { ErrorClass } from "./errors/judge.js";
 export type { Fetch, FetchOptions } from "./fetch/fetch.js";
-export type { ErrorClass } from "./judge.js";
 export type * from "./options_gen.js";
 export type { Attempt } from "./run/lane.js";
 export { type Report, reportOf } from "./run/notes.js";

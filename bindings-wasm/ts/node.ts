@@ -4,9 +4,9 @@ import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
-import * as table from "./errors_server_gen.js";
+import * as table from "./errors/errors_server_gen.js";
+import { teach } from "./errors/judge.js";
 import { watchOnNode } from "./fetch/watched.js";
-import { teach } from "./judge.js";
 import { provideStorage } from "./run/follow.js";
 
 teach(table);

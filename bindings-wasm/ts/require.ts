@@ -5,9 +5,9 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
-import * as table from "./errors_server_gen.js";
+import * as table from "./errors/errors_server_gen.js";
+import { teach } from "./errors/judge.js";
 import { watchOnNode } from "./fetch/watched.js";
-import { teach } from "./judge.js";
 import { provideStorage } from "./run/follow.js";
 
 teach(table);

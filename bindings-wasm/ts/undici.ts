@@ -11,7 +11,7 @@
  */
 
 import type { Dispatcher } from "undici";
-import type { Predicate } from "./classify.js";
+import type { Predicate } from "./errors/classify.js";
 import { type Answer, Attempt, DRAIN_MS, type Front } from "./fetch/answer.js";
 import { isReplayable } from "./fetch/body.js";
 import type { FetchOptions } from "./fetch/fetch.js";

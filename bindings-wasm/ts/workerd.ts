@@ -2,8 +2,8 @@
 
 import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";
-import * as table from "./errors_server_gen.js";
-import { teach } from "./judge.js";
+import * as table from "./errors/errors_server_gen.js";
+import { teach } from "./errors/judge.js";
 // @ts-expect-error the bundler makes a module of it
 import module from "./tidegate.wasm";
 import { Timers } from "./time/timers.js";

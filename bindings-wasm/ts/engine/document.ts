@@ -1,6 +1,6 @@
 /** Policies defined in a document, with the keys and units of every language. Core reads and checks the document. */
 
-import { PolicyError, wrong } from "../errors.js";
+import { PolicyError, wrong } from "../errors/errors.js";
 import { Policy, type PolicyOptions } from "../run/policy.js";
 import { tester } from "../testing/tested.js";
 import { defaultEngine } from "./default_engine.js";

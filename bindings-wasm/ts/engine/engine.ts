@@ -1,7 +1,7 @@
 /** An engine with the state that the JavaScript half keeps for it: waiting calls, how to wake them, and listeners. */
 
-import { complain, reported } from "../classify.js";
-import { checkWhole, NotReady, PolicyError, TidegateError } from "../errors.js";
+import { complain, reported } from "../errors/classify.js";
+import { checkWhole, NotReady, PolicyError, TidegateError } from "../errors/errors.js";
 import { POOLS } from "../options_gen.js";
 import type { Core } from "../run/core.js";
 import { scopes, surroundings } from "../run/follow.js";

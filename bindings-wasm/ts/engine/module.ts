@@ -5,7 +5,7 @@
  * module unless a policy needs more. When the full module is loaded, it takes over (`takeover.ts`) and the small one is dropped.
  */
 
-import { ModuleUnavailable, NotReady } from "../errors.js";
+import { ModuleUnavailable, NotReady } from "../errors/errors.js";
 import { engines } from "../testing/tested.js";
 import type { Native } from "./native.js";
 import { isBrowser } from "./platform.js";

@@ -5,7 +5,7 @@
  * absent options.
  */
 
-import { type Mistake, snake, wrong } from "../errors.js";
+import { type Mistake, snake, wrong } from "../errors/errors.js";
 import type { Settings } from "../options_gen.js";
 import { POOLS, PRESENCE } from "../options_gen.js";
 import { about, type Pair } from "./native.js";

@@ -1,7 +1,7 @@
 /** `fetch` under a policy: which requests can be repeated, what each attempt sends, and how a response is judged. */
 
-import type { Predicate } from "../classify.js";
 import { isBrowser } from "../engine/platform.js";
+import type { Predicate } from "../errors/classify.js";
 import type { Core } from "../run/core.js";
 import { StandIn } from "../run/fallback.js";
 import type { Lane } from "../run/lane.js";

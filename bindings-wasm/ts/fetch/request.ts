@@ -1,7 +1,7 @@
 /** What a request asks of its policy, for `fetch` and undici alike: whether it may be repeated, its deadline and its route. */
 
 import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "../engine/wire.js";
-import { outOfRange } from "../errors.js";
+import { outOfRange } from "../errors/errors.js";
 import { flagsOf, limitOf } from "../run/call.js";
 import type { Core } from "../run/core.js";
 import type { PolicyOptions } from "../run/policy.js";

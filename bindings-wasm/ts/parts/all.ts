@@ -1,6 +1,6 @@
 /** All parts. */
 
-export { PolicyError } from "../errors.js";
+export { PolicyError } from "../errors/errors.js";
 export * from "./breaker.js";
 export * from "./budgets.js";
 export * from "./delay.js";

@@ -2,7 +2,7 @@
 
 import type { Code } from "../engine/module.js";
 import type { Pair } from "../engine/native.js";
-import { ModuleUnavailable, NotReady } from "../errors.js";
+import { ModuleUnavailable, NotReady } from "../errors/errors.js";
 import type { Exports } from "./exports.js";
 
 /** The exports of the module: numbers in and out, 64-bit words as `bigint`. */

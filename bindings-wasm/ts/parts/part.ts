@@ -2,7 +2,7 @@
 
 import { type Form, mistakesOf, OPTIONS, pairsOf } from "../engine/options.js";
 import { randomSeed } from "../engine/platform.js";
-import { PolicyError } from "../errors.js";
+import { PolicyError } from "../errors/errors.js";
 import { about, load, said, stage } from "./native.js";
 
 /** A seed for reproducible randomness: a whole number from 0 to 2^53 − 1, or 64 bits as a `bigint`. */

@@ -9,7 +9,7 @@ import {
   REPLAYABLE,
   SOLO,
 } from "../engine/wire.js";
-import { checkWhole, outOfRange } from "../errors.js";
+import { checkWhole, outOfRange } from "../errors/errors.js";
 import type { CallOptions } from "./policy.js";
 
 /** The flags of a call with these options. */

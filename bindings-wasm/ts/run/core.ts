@@ -1,10 +1,10 @@
 /** State that the callers of a policy share: its number in the engine, and its settings in force. */
 
-import type { Classify } from "../classify.js";
 import { type Declared, waited } from "../engine/declared.js";
 import type { Engine } from "../engine/engine.js";
-import type { Limits } from "../errors.js";
-import type { ErrorClass } from "../judge.js";
+import type { Classify } from "../errors/classify.js";
+import type { Limits } from "../errors/errors.js";
+import type { ErrorClass } from "../errors/judge.js";
 import { type Refused, refusal } from "./notes.js";
 import type { PolicyOptions } from "./policy.js";
 import type { OnRetry } from "./retrying.js";

@@ -1,8 +1,8 @@
 /** Fallbacks: a value instead of an error, applied last and outside all components (semantics 7.4). */
 
-import { by, ofError, warn } from "../classify.js";
 import { VERDICTS, type Verdict } from "../engine/wire.js";
-import { AttemptTimeout, PolicyError, TidegateError } from "../errors.js";
+import { by, ofError, warn } from "../errors/classify.js";
+import { AttemptTimeout, PolicyError, TidegateError } from "../errors/errors.js";
 import type { Core } from "./core.js";
 
 /** Makes a value instead of the result, from the final error. */

@@ -1,7 +1,7 @@
 /** Texts for verdicts: the error of each refusal, and the note that says why no further attempt was made. */
 
 import type { Verdict } from "../engine/wire.js";
-import * as errors from "../errors.js";
+import * as errors from "../errors/errors.js";
 
 type Kind = new (message: string, told: errors.Told & { limits?: errors.Limits }) => errors.TidegateError;
 

@@ -1,6 +1,5 @@
 /** Policies, and the calls that run under them. */
 
-import type { Classify } from "../classify.js";
 import { defaultEngine } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
 import { asWritten, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
@@ -14,9 +13,10 @@ import {
   MAY_PARK,
   OK_1,
 } from "../engine/wire.js";
-import { wrong } from "../errors.js";
+import type { Classify } from "../errors/classify.js";
+import { wrong } from "../errors/errors.js";
+import { type ErrorClass, isLeft } from "../errors/judge.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
-import { type ErrorClass, isLeft } from "../judge.js";
 import type { Settings } from "../options_gen.js";
 import type { EventOf, EventType, Listener, Subscription, TidegateEvent } from "../telemetry/events.js";
 import type { PolicyExplanation } from "../telemetry/explain.js";

@@ -1,7 +1,7 @@
 /** `onRetry`: a callback before each wait for a further attempt. */
 
-import { warn } from "../classify.js";
 import type { Class } from "../engine/wire.js";
+import { warn } from "../errors/classify.js";
 
 /** The argument of `onRetry`: the attempt that failed, and the wait that begins. */
 export interface Retrying {

@@ -5,16 +5,6 @@
  * to the engine and executes the step that the engine returns.
  */
 
-import {
-  by,
-  CANCELLED,
-  complain,
-  ofError,
-  opinionOf,
-  PERMANENT,
-  type Predicate,
-  TIMEOUT,
-} from "../classify.js";
 import type { Engine } from "../engine/engine.js";
 import type { Waiter } from "../engine/engine_types.js";
 import {
@@ -33,9 +23,19 @@ import {
   WAIT_BODY,
   WAIT_MASK,
 } from "../engine/wire.js";
-import { AttemptTimeout, type TidegateError } from "../errors.js";
+import {
+  by,
+  CANCELLED,
+  complain,
+  ofError,
+  opinionOf,
+  PERMANENT,
+  type Predicate,
+  TIMEOUT,
+} from "../errors/classify.js";
+import { AttemptTimeout, type TidegateError } from "../errors/errors.js";
+import { judge, kindOf, leave, noteOfUnlisted, taken, UNLISTED } from "../errors/judge.js";
 import { closeBody } from "../fetch/body.js";
-import { judge, kindOf, leave, noteOfUnlisted, taken, UNLISTED } from "../judge.js";
 import type { Timed } from "../time/ticker.js";
 import type { Core } from "./core.js";
 import { Lane } from "./lane.js";

@@ -2,7 +2,7 @@
 
 import type { Engine } from "../engine/engine.js";
 import { type Criticality, packRemaining } from "../engine/wire.js";
-import { TidegateError } from "../errors.js";
+import { TidegateError } from "../errors/errors.js";
 import type { Clock } from "../time/clock.js";
 import { checkDeadline, criticalityOf, least } from "./call.js";
 import { scopes } from "./follow.js";

@@ -1,7 +1,7 @@
 /** One timer for all calls of an engine: a heap of moments, and one `setTimeout`. */
 
-import { complain } from "../classify.js";
 import { isBrowser } from "../engine/platform.js";
+import { complain } from "../errors/classify.js";
 import type { Clock, Due } from "./clock.js";
 
 /** The owner of a moment. */

@@ -15,8 +15,8 @@ pub fn files() -> [(&'static str, String); 6] {
     [
         ("docs/errors.md", page()),
         ("bindings-python/python/tidegate/_call/errors_gen.py", python()),
-        ("bindings-wasm/ts/errors_gen.ts", typescript()),
-        ("bindings-wasm/ts/errors_server_gen.ts", typescript_server()),
+        ("bindings-wasm/ts/errors/errors_gen.ts", typescript()),
+        ("bindings-wasm/ts/errors/errors_server_gen.ts", typescript_server()),
         ("bindings-uniffi/kotlin/tidegate/src/main/kotlin/dev/tidegate/internal/ErrorsGen.kt", kotlin()),
         ("bindings-uniffi/swift/Sources/Tidegate/ErrorsGen.swift", swift()),
     ]

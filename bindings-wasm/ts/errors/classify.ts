@@ -1,9 +1,9 @@
 /** Classification of attempts: errors and results become outcomes (semantics 1.4). */
 
-import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "./engine/wire.js";
+import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "../engine/wire.js";
+import type { Core } from "../run/core.js";
 import { outOfRange } from "./errors.js";
 import { judge, UNLISTED } from "./judge.js";
-import type { Core } from "./run/core.js";
 
 // Numbers of the classes (`KINDS`), shifted to their place in an outcome.
 export const TRANSIENT = 1 << 11;

@@ -1,6 +1,6 @@
 /** Judgement of errors of plain functions (semantics 1.5): core's table, built on the first failure. */
 
-import { isWorker } from "./engine/platform.js";
+import { isWorker } from "../engine/platform.js";
 import {
   KIND_UNIT,
   KINDS,
@@ -8,10 +8,10 @@ import {
   packOutcome,
   RETRY_AFTER_UNIT,
   type Verdict,
-} from "./engine/wire.js";
+} from "../engine/wire.js";
+import type { Core } from "../run/core.js";
 import { Rejected, TidegateError } from "./errors.js";
 import { DEEPEST, HEADER_PATHS, NAMES, NOTE, STATUS_PATHS, WRAPS } from "./errors_gen.js";
-import type { Core } from "./run/core.js";
 
 /** A class of errors, for `on`. */
 export type ErrorClass = abstract new (...args: never[]) => unknown;

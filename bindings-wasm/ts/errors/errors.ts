@@ -1,6 +1,6 @@
 /** The errors of this library. */
 
-import { type CallExplanation, explain } from "./telemetry/explain.js";
+import { type CallExplanation, explain } from "../telemetry/explain.js";
 
 /** Details that every error of this library can carry. */
 export interface Told {
