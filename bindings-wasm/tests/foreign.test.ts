@@ -64,7 +64,9 @@ test("a fetch that has read its answer may still hand it on", async () => {
 
 test("errors of the CommonJS copy are instances of the classes of this one (J9)", async () => {
   vi.resetModules();
-  const other = (await import("../ts/errors/errors.js?copy" as string)) as typeof import("../ts/errors/errors.js");
+  const other = (await import(
+    "../ts/errors/errors.js?copy" as string
+  )) as typeof import("../ts/errors/errors.js");
   expect(other.RateLimited).not.toBe(RateLimited);
   const error = new other.RateLimited("no tokens");
   expect(error instanceof RateLimited && error instanceof Rejected && error instanceof TidegateError).toBe(

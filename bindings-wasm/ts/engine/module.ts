@@ -137,9 +137,10 @@ async function fetched(which: Which): Promise<void> {
   });
   try {
     if (source.later === undefined) throw new Error("no entry of the package has been imported");
-    await use(await Promise.race([source.later(which), late]), which);
+    // A source that could give the full module at once has no other.
+    await use(await Promise.race([source.later(which), late]), source.now === undefined ? which : "full");
   } catch (cause) {
-    throw unavailable(which, cause);
+    throw cause instanceof ModuleUnavailable ? cause : unavailable(which, cause);
   } finally {
     clearTimeout(timer);
   }
@@ -185,7 +186,7 @@ function install(instance: WebAssembly.Instance, which: Which): void {
 function checkPlatform(): void {
   if (typeof WebAssembly === "undefined") {
     throw new ModuleUnavailable(
-      "this platform has no WebAssembly, which the engine needs (React Native has none)",
+      "this platform has no WebAssembly, which the engine needs; React Native has none: let your server make the calls",
     );
   }
 }
