@@ -79,7 +79,7 @@ private func own(_ error: any Error, _ policy: Policy?) -> Judged? {
         let limited = error.cause == .rateLimited || error.cause == .throttled
         return Judged(outcome: limited ? classOutcome(.throttled, error.retryIn) : classOutcome(.conflict))
     case let error as any TidegateError:
-        return Judged(outcome: classOutcome(error.httpStatus == 504 ? .transient : .permanent))
+        return Judged(outcome: classOutcome(error.httpStatus == 504 ? .timeout : .permanent))
     case is CancellationError: return Judged(outcome: classOutcome(.ignored))
     case let error as URLError: return listed(ErrorsGen.urlErrors[error.code.rawValue])
     case let error as POSIXError: return listed(ErrorsGen.errnos[error.code.rawValue])

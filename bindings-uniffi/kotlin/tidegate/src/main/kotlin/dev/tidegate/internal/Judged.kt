@@ -37,7 +37,7 @@ internal object Judged {
     private fun ended(error: Throwable): Long? = when (error) {
         is RateLimited, is Throttled -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
         is Rejected -> Wire.CONFLICT // no evidence about the server
-        is TidegateException -> if (error.httpStatus == 504) Wire.TRANSIENT else Wire.PERMANENT
+        is TidegateException -> if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
         else -> Marks.take(error)
     }
 
