@@ -3,7 +3,7 @@
  * body. A second stream and a second response would take 40 µs of a request.
  *
  * Only for Node, where everything reads a response through these methods. Other platforms read the body of a response that a server
- * returns by themselves, so they get a response around a watched stream (`body.ts`).
+ * returns by themselves, so they get a response around a watched stream (`body.ts`; docs/adr/0036-watching-a-response.md).
  */
 
 import { Guard, provideWatcher, type Reader, rebuilt, type Watching } from "./body.js";
