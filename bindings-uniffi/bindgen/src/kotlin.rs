@@ -364,11 +364,16 @@ impl Writer<'_> {
         }
         let names: Vec<_> = record.fields().iter().map(|it| camel(it.name())).collect();
         let shown: Vec<_> = names.iter().map(|it| format!("{it}=${it}")).collect();
+        // A record with a text for people shows that.
+        let shown = if names.iter().any(|it| it == "text") {
+            "$text".to_owned()
+        } else {
+            format!("{name}({})", shown.join(", "))
+        };
         let _ = write!(
             text,
-            ") {{\n    private fun all(): List<Any?> = listOf({})\n\n    override fun equals(other: Any?): Boolean = other is {name} && all() == other.all()\n\n    override fun hashCode(): Int = all().hashCode()\n\n    override fun toString(): String = \"{name}({})\"\n}}\n",
-            names.join(", "),
-            shown.join(", ")
+            ") {{\n    private fun all(): List<Any?> = listOf({})\n\n    override fun equals(other: Any?): Boolean = other is {name} && all() == other.all()\n\n    override fun hashCode(): Int = all().hashCode()\n\n    override fun toString(): String = \"{shown}\"\n}}\n",
+            names.join(", ")
         );
         Ok(format!("\n{}", text.trim_start()))
     }

@@ -7,7 +7,11 @@ import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
 
 /** A policy as the engine knows it, for shells and adapters. It reads each setting from the engine once, and again after a change. */
-internal class Core(val engine: Engine, val name: String, val number: UInt, val classify: Classify?, val on: List<Class<out Throwable>> = emptyList()) {
+internal class Core(val engine: Engine, val name: String, val number: UInt, code: PolicyCode, val isNamed: Boolean = true) {
+    val classify = code.classifier
+    val onRetry = code.listener
+    val on: List<Class<out Throwable>> = code.on.toList()
+
     private class Known(val tunings: Int) {
         val settings = ConcurrentHashMap<String, Any>()
         val methods = ConcurrentHashMap<String, Boolean>()
@@ -46,6 +50,9 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, val 
             known.kinds ?: (Outcome.classes + engine.native.engine.kinds(number).map { it.name })
                 .withIndex().associate { it.value to it.index }.also { known.kinds = it }
         }
+
+    /** Name of a class, or of a kind that the policy declares. */
+    fun kindName(kind: Int): String = kinds.entries.firstOrNull { it.value == kind }?.key ?: ""
 
     /** Whether the policy may make another attempt although an earlier one may have been carried out. */
     fun mayDoTwice(): Boolean = engine.native.engine.mayDoTwice(number)

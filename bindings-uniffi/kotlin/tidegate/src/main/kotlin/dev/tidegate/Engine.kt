@@ -2,12 +2,15 @@ package dev.tidegate
 
 import dev.tidegate.ffi.Document
 import dev.tidegate.ffi.DocumentChanges
+import dev.tidegate.ffi.Invalid
 import dev.tidegate.ffi.Loaded
 import dev.tidegate.ffi.StoreReply
 import dev.tidegate.fleet.Store
 import dev.tidegate.internal.Carrier
 import dev.tidegate.internal.Library
 import dev.tidegate.internal.Native
+import dev.tidegate.internal.Owners
+import dev.tidegate.internal.Place
 import dev.tidegate.internal.Waiter
 import dev.tidegate.internal.Wire
 import dev.tidegate.internal.camel
@@ -57,6 +60,8 @@ public class SavedState(
  * device sleeps), `testTimeSource` in `runTest`, a [FakeTime] in blocking tests.
  * @param maxRoutes Routes that the engine keeps state for, 1 to 524,288.
  * @param journal Whether to record a journal, for [takeJournal]. It grows with every call until it is taken, up to 100,000 inputs.
+ * @param history Number of records to keep about calls that were retried, refused or failed, for [explain] and [Report.explain]; each
+ * takes 120 bytes. 0 keeps none.
  */
 public class Engine
 @JvmOverloads
@@ -65,6 +70,7 @@ constructor(
     timeSource: TimeSource? = null,
     maxRoutes: Int = 10_000,
     journal: Boolean = false,
+    history: Int = 512,
 ) : AutoCloseable {
     internal val timeSource: TimeSource = timeSource ?: PlatformTime
     internal val native: Native
@@ -91,7 +97,8 @@ constructor(
     private val timings = Timings(this)
 
     @Volatile private var carrier: Carrier? = null
-    private val names = ConcurrentHashMap<Long, String>()
+    private val owners = Owners(::release)
+    private val pools = ConcurrentHashMap<String, Place>()
     private val flows = CopyOnWriteArrayList<SendChannel<*>>()
 
     /** Whether the engine is closed. A closed engine refuses every call. */
@@ -101,9 +108,10 @@ constructor(
 
     init {
         require(maxRoutes in 1..524_288) { "maxRoutes = $maxRoutes: must be from 1 to 524288" }
+        require(history in 0..MOST_HISTORY) { "history = $history: must be from 0 to $MOST_HISTORY" }
         known[id] = WeakReference(this)
         known.values.removeIf { it.get() == null }
-        native = Native.make(seed ?: ThreadLocalRandom.current().nextLong(), maxRoutes, journal)
+        native = Native.make(seed ?: ThreadLocalRandom.current().nextLong(), maxRoutes, journal, history)
         ticks = shareClock()
     }
 
@@ -214,27 +222,48 @@ constructor(
         } while (count == ids.size)
     }
 
-    /** Adds a policy and returns its number. */
-    internal fun take(name: String, pairs: List<Setting>): UInt = synchronized(policies) {
+    /** Adds a policy, or an owner of it, and returns its number. A definition that replaces an older one retunes it. */
+    internal fun take(name: String, pairs: List<Setting>, place: Place?): UInt = synchronized(policies) {
         open()
-        checked(::camel) { native.engine.policy(name, pairs) }.also { names[it.toLong()] = name }
+        owners.collect()
+        checked(::camel) {
+            val make = { native.engine.policy(name, pairs) }
+            orElse(make, owners.replaced(name, place)) { older ->
+                native.engine.retune(older, name, pairs, now().toULong())
+                changed()
+                Place.replaced("policy \"$name\"", place!!)
+                make()
+            }
+        }
     }
+
+    /** Runs [make]. If it clashes with an [older] definition that this one replaces, runs [replace] instead. */
+    private inline fun <O : Any, T> orElse(make: () -> T, older: O?, replace: (O) -> T): T = try {
+        make()
+    } catch (clash: Invalid.Settings) {
+        val isClash = clash.mistakes.singleOrNull()?.key in setOf("policy", "pool")
+        replace(older?.takeIf { isClash } ?: throw clash)
+    }
+
+    /** Adds the owner of a policy that [take], [load] or [reload] has returned. */
+    internal fun owned(core: Core, place: Place?): Core = core.also { owners.add(it, place) }
+
+    /** Removes an owner of a policy. */
+    internal fun release(policy: UInt, keep: Boolean): Unit = native.engine.release(policy, keep, now().toULong())
 
     /** Adds the policies and pools of a document. */
     internal fun load(document: Document): Loaded = synchronized(policies) {
         open()
-        document.load(native.engine, now().toULong()).also(::named)
+        owners.collect()
+        document.load(native.engine, now().toULong())
     }.also { changed() }
 
     /** Changes from one version of a document to another. */
     internal fun reload(from: Document, to: Document): DocumentChanges = synchronized(policies) {
         open()
-        from.reload(native.engine, to, now().toULong()).also { named(it.loaded) }
+        owners.collect()
+        from.reload(native.engine, to, now().toULong())
     }.also { changed() }
-
-    private fun named(loaded: Loaded) {
-        for (policy in loaded.policies) names[policy.number.toLong()] = policy.name
-    }
 
     private fun open() = check(!isClosed) { "this engine is closed: make another" }
 
@@ -249,7 +278,7 @@ constructor(
         synchronized(policies) {
             if (isClosed) return
             isClosed = true
-            for (policy in names.keys) native.engine.forceOpen(policy.toUInt(), null, true, now().toULong())
+            for (policy in owners.policies) native.engine.forceOpen(policy, null, true, now().toULong())
         }
         changed()
         synchronized(listeners) {
@@ -267,12 +296,23 @@ constructor(
         changed()
     }
 
-    internal fun pool(name: String, kind: String, pairs: List<Setting>, again: Boolean) {
+    /** Adds a pool. A definition that replaces an older one retunes it. */
+    internal fun pool(name: String, kind: String, pairs: List<Setting>, place: Place?) {
         open()
+        val older = place?.takeIf { it.replaces(pools[name]) }
         checked(::camel) {
-            if (again) native.engine.retunePool(name, kind, pairs, now().toULong())
-            else native.engine.pool(name, kind, pairs, now().toULong())
+            orElse({ native.engine.pool(name, kind, pairs, now().toULong()) }, older) {
+                native.engine.retunePool(name, kind, pairs, now().toULong())
+                Place.replaced("pool \"$name\"", it)
+            }
         }
+        if (place != null) pools[name] = place
+        changed()
+    }
+
+    internal fun retunePool(name: String, kind: String, pairs: List<Setting>) {
+        open()
+        checked(::camel) { native.engine.retunePool(name, kind, pairs, now().toULong()) }
         changed()
     }
 
@@ -289,7 +329,7 @@ constructor(
         if (watched) tell()
     }
 
-    internal fun nameOf(policy: Long): String = names[policy] ?: ""
+    internal fun nameOf(policy: Long): String = owners.name(policy.toUInt()) ?: ""
 
     /** Passes single durations on to [sink], for the histograms of another library. */
     internal fun time(sink: Timed): AutoCloseable {
@@ -338,13 +378,17 @@ constructor(
     }
 
     /**
-     * Explains why a call waits, or how it ended; null if the engine does not know the call. A call that has ended is known from the
-     * journal, as long as nothing has been taken from the journal. [call] is the number in the call's events.
+     * Explains why a call waits, or how it ended; null if the engine does not know the call. A call that has ended and was retried, refused
+     * or failed is known until newer records of the `history` have replaced its own. With a journal every call is known, as long as nothing
+     * has been taken from the journal. [call] is the number in the call's events and in its [Report].
      */
     public fun explain(call: Long): CallExplanation? = native.engine.explainCall(call.toULong())
 
     /** Current state of policies, routes, pools and calls. */
-    public fun snapshot(): Snapshot = native.engine.snapshot(now().toULong())
+    public fun snapshot(): Snapshot {
+        owners.collect()
+        return native.engine.snapshot(now().toULong())
+    }
 
     /** Learned state (budgets, limits, breakers, throttles), for [restore]. */
     public fun save(): SavedState = SavedState(System.currentTimeMillis(), native.engine.save(now().toULong()))
@@ -420,6 +464,7 @@ constructor(
     }
 
     public companion object {
+        private const val MOST_HISTORY = 1_000_000
         private val ids = AtomicInteger()
         private val known = ConcurrentHashMap<Int, WeakReference<Engine>>()
 

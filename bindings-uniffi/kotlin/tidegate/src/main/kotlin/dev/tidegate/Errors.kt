@@ -25,6 +25,9 @@ public open class TidegateException internal constructor(
     public val policy: String?,
     public val route: String?,
 ) : IOException(message, cause) {
+    /** Report of the call that was refused or stopped. */
+    @Transient internal var made: Report? = null
+
     /** Moment from which another try makes sense. */
     public val retryAt: Instant? = retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) }
 

@@ -23,7 +23,7 @@ public class Reloaded internal constructor(
 }
 
 /** Policies of a document, by name: a map that [reload] changes. Thread-safe. Made by [Policy.load]. */
-public class Policies internal constructor(text: String, json: Boolean, private val engine: Engine, private val classify: Classify?) :
+public class Policies internal constructor(text: String, json: Boolean, private val engine: Engine, private val code: ConfigureCode?) :
     AbstractMap<String, Policy>() {
     private class State(val document: Document, val policies: Map<String, Policy>, val pools: Map<String, Pool>)
 
@@ -63,17 +63,23 @@ public class Policies internal constructor(text: String, json: Boolean, private 
             val before = state
             val changes = checked(SAME) { engine.reload(before.document, to) }
             state = taken(to, changes.loaded, before)
+            // The engine counts one owner more for each; those that were there before have theirs already.
+            for (policy in changes.loaded.policies) if (policy.name in before.policies) engine.release(policy.number, true)
             Reloaded(to.digest(), changes.added, changes.changed, changes.removed)
         }
     }
 
     /** State of a loaded document. Policies and pools that exist already remain the same objects. */
     private fun taken(document: Document, loaded: Loaded, before: State?): State {
-        val policies = loaded.policies.associate {
-            it.name to (before?.policies?.get(it.name) ?: Policy(Core(engine, it.name, it.number, classify)))
-        }
+        val policies = loaded.policies.associate { it.name to (before?.policies?.get(it.name) ?: made(it.name, it.number)) }
         val pools = loaded.pools.associate { it.name to (before?.pools?.get(it.name) ?: Pool.taken(it.name, it.kind, engine)) }
         return State(document, policies, pools)
+    }
+
+    private fun made(name: String, number: UInt): Policy {
+        val own = PolicyCode()
+        code?.apply { own.configure(name) }
+        return Policy(engine.owned(Core(engine, name, number, own), null))
     }
 
     private companion object {

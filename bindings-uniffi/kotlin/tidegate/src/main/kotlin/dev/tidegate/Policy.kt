@@ -3,6 +3,7 @@ package dev.tidegate
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.Inheriting
 import dev.tidegate.internal.Marks
+import dev.tidegate.internal.Place
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Table
 import dev.tidegate.internal.Wire
@@ -23,21 +24,19 @@ import kotlin.time.toKotlinDuration
 /** Settings of a policy, with its classifier and the errors to repeat. */
 @TidegateDsl
 public class PolicyOptions internal constructor(settings: Table) : PolicySettings(settings) {
-    internal var classifier: Classify? = null
-    internal val on = mutableListOf<Class<out Throwable>>()
+    internal val code = PolicyCode()
 
     /** Repeats errors of type [E], whatever the rule for errors (`docs/errors.md`) says about them. */
     public inline fun <reified E : Throwable> retryOn(): Unit = retryOn(E::class.java)
 
     /** Repeats errors of this [type], for Java. */
-    public fun retryOn(type: Class<out Throwable>) {
-        on += type
-    }
+    public fun retryOn(type: Class<out Throwable>): Unit = code.retryOn(type)
 
     /** Sets the classifier, which judges the result or the error of every attempt. */
-    public fun classify(classify: Classify) {
-        classifier = classify
-    }
+    public fun classify(classify: Classify): Unit = code.classify(classify)
+
+    /** Sets the function that is called before the wait for each retry. */
+    public fun onRetry(listener: RetryListener): Unit = code.onRetry(listener)
 }
 
 /**
@@ -49,6 +48,7 @@ public class PolicyOptions internal constructor(settings: Table) : PolicySetting
  * @property criticality Importance to a queue. If null, the surrounding criticality, else normal.
  * @property deadline Time for the whole call. The earliest of this, the policy's and the surrounding deadlines wins.
  * @property cost Tokens that the call takes from a rate limit, 0 to 65,535.
+ * @property onRetry Function that is called before the wait for each retry, after that of the policy.
  */
 public class CallOptions @JvmOverloads constructor(
     public val route: String = "default",
@@ -57,6 +57,7 @@ public class CallOptions @JvmOverloads constructor(
     public val criticality: Criticality? = null,
     public val deadline: Duration? = null,
     public val cost: Int = 1,
+    public val onRetry: RetryListener? = null,
 ) {
     init {
         require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
@@ -64,10 +65,14 @@ public class CallOptions @JvmOverloads constructor(
 
     /** Copy with a [deadline], for Java. */
     public fun withDeadline(deadline: java.time.Duration): CallOptions =
-        CallOptions(route, idempotent, replayable, criticality, deadline.toKotlinDuration(), cost)
+        CallOptions(route, idempotent, replayable, criticality, deadline.toKotlinDuration(), cost, onRetry)
 
     /** Copy with a [cost], for Java. */
-    public fun withCost(cost: Int): CallOptions = CallOptions(route, idempotent, replayable, criticality, deadline, cost)
+    public fun withCost(cost: Int): CallOptions = CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry)
+
+    /** Copy with an [onRetry], for Java. */
+    public fun withOnRetry(onRetry: RetryListener): CallOptions =
+        CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry)
 
     internal val flags: Long =
         (criticality ?: Criticality.NORMAL).ordinal.toLong() or (cost.toLong() shl Wire.COST_SHIFT) or
@@ -239,12 +244,12 @@ public open class Caller internal constructor(internal val core: Core, internal 
     }
 
     private class Running<T>(caller: Caller, around: Scope?, private val block: suspend (Attempt) -> T) :
-        SuspendingRun<T>(caller.core, caller.options.route, around) {
+        SuspendingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry) {
         override suspend fun start(lane: Attempt): Any? = block(lane)
     }
 
     private class Calling<T>(caller: Caller, around: Scope?, private val work: Work<T>) :
-        BlockingRun<T>(caller.core, caller.options.route, around) {
+        BlockingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry) {
         override fun start(lane: Attempt): Any? = work.attempt(lane)
     }
 }
@@ -326,6 +331,11 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
         /**
          * Makes a policy. Without a [name] it gets a generated one.
          *
+         * While another policy of this name is in use, the settings must be the same: both are one policy then. If a class is loaded again
+         * (by a reloading server, or as a notebook's cell), its definition retunes the older one, and a warning is logged. A policy that
+         * nothing refers to any more is removed; if it has a name, the engine keeps its budgets, limits and breakers for later policies
+         * of that name (the last 1,024 such policies).
+         *
          * @param engine Engine that keeps its state; by default the engine of the process.
          * @throws PolicyException with all mistakes, each with its key, value and rule.
          */
@@ -335,18 +345,21 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
             val options = PolicyOptions(Table())
             with(configure) { options.configure() }
             val called = name ?: "policy-${fresh.incrementAndGet()}"
-            return Policy(Core(engine, called, engine.take(called, options.settings.pairs()), options.classifier, options.on.toList()))
+            val place = if (name == null) null else Place.here()
+            val number = engine.take(called, options.settings.pairs(), place)
+            return Policy(engine.owned(Core(engine, called, number, options.code, isNamed = name != null), place))
         }
 
         /**
          * Loads the policies of a document, in TOML, or in JSON if [json] is set (`docs/reference.md`).
          *
+         * @param code Adds to each policy what a document cannot contain: `{ name -> retryOn<MyError>() }`.
          * @throws PolicyException with all mistakes of all policies, each with its line.
          */
         @JvmStatic
         @JvmOverloads
-        public fun load(document: String, json: Boolean = false, engine: Engine = Engine.default, classify: Classify? = null): Policies =
-            Policies(document, json, engine, classify)
+        public fun load(document: String, json: Boolean = false, engine: Engine = Engine.default, code: ConfigureCode? = null): Policies =
+            Policies(document, json, engine, code)
     }
 }
 

@@ -1,5 +1,6 @@
 package dev.tidegate
 
+import dev.tidegate.internal.Place
 import dev.tidegate.internal.Table
 import dev.tidegate.ffi.Pair as Setting
 
@@ -29,7 +30,8 @@ public class Pool private constructor(
 
     private fun set(table: Table, again: Boolean) {
         val prefix = Facts.pools.getValue(kind) + "."
-        engine.pool(name, kind, table.pairs().map { Setting(it.key.removePrefix(prefix), it.value) }, again)
+        val pairs = table.pairs().map { Setting(it.key.removePrefix(prefix), it.value) }
+        if (again) engine.retunePool(name, kind, pairs) else engine.pool(name, kind, pairs, Place.here())
     }
 
     public companion object {

@@ -75,7 +75,7 @@ class ReloadTest {
     @Test
     fun `a kind that only the newer document has can be answered`() {
         val own = engine
-        val policies = Policy.load("policy.p.deadline = '9s'", engine = own) { _, error -> error?.let { Outcome("busy") } }
+        val policies = Policy.load("policy.p.deadline = '9s'", engine = own) { classify { _, error -> error?.let { Outcome("busy") } } }
         val policy = policies.getValue("p")
         policies.reload("[policy.p]\nkinds = { busy = 'transient' }\nretry = { max_attempts = 2, backoff = { base = '0s', max = '0s' } }")
         assertEquals(2, attempts(policy))

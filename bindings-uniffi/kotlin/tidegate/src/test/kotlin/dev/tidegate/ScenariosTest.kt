@@ -55,8 +55,8 @@ class ScenariosTest {
             engine
         }
         val fleet = engines.map { engine ->
-            Policy.load(scenario["document"].toString(), json = true, engine = engine) { _, error ->
-                (error as? Failed)?.let { Outcome(it.kind, retryAfter = it.after) }
+            Policy.load(scenario["document"].toString(), json = true, engine = engine) {
+                classify { _, error -> (error as? Failed)?.let { Outcome(it.kind, retryAfter = it.after) } }
             }
         }
         val found = scenario["calls"].map { given -> async { call(given, fleet[given["process"]?.asInt() ?: 0]) } }.awaitAll()

@@ -30,7 +30,7 @@ class VectorsTest {
         return files.map(json::readTree)
     }
 
-    private fun fresh(seed: JsonNode?): Native = Native.make(seed?.bigIntegerValue()?.toLong() ?: 0L, 10_000, false)
+    private fun fresh(seed: JsonNode?): Native = Native.make(seed?.bigIntegerValue()?.toLong() ?: 0L, 10_000, false, 0)
 
     private fun settings(pairs: JsonNode, prefix: String = "") = pairs.map { (key, value) ->
         val plain = if (value.isNumber) Value.Number(value.asDouble()) else Value.Word(value.asText())

@@ -2,6 +2,7 @@ package dev.tidegate.internal
 
 import dev.tidegate.Attempt
 import dev.tidegate.Core
+import dev.tidegate.RetryListener
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
 import java.io.InterruptedIOException
@@ -24,7 +25,8 @@ private const val SKEW_US = 100_000L
  * Blocking shell: carries out the steps of one call on the thread that makes it. Attempts cannot be stopped from outside, so none runs
  * beside another.
  */
-internal abstract class BlockingRun<T>(core: Core, route: String, private val around: Scope?) : Run<T>(core, route) {
+internal abstract class BlockingRun<T>(core: Core, route: String, private val around: Scope?, onRetry: RetryListener? = null) :
+    Run<T>(core, route, onRetry) {
     private val thread = Thread.currentThread()
 
     @Volatile private var woken = false
@@ -100,6 +102,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
         var polls = 0
         while (true) {
             val us = Wire.span(step)
+            if (hears) announce(step)
             when (Wire.action(step)) {
                 Wire.DONE -> {
                     ended = true
@@ -143,7 +146,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
         if (error != null && (lane.stopped || late())) {
             val step = timedOut(lane)
             if (Wire.action(step) == Wire.DONE) return step // the deadline has passed; the attempt's end is reported with the rest
-            if (late()) throw core.refusal(Verdict.DEADLINE, route, null, error)
+            if (late()) throw refusal(Verdict.DEADLINE, null, error)
         }
         val step = tell(finished(lane))
         if (lane.ok && lane.told && Wire.action(step) != Wire.DONE) release(lane)

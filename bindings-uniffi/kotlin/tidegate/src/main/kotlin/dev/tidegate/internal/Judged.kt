@@ -9,13 +9,17 @@ import dev.tidegate.TidegateException
 import java.lang.ref.ReferenceQueue
 import java.lang.ref.WeakReference
 import java.net.SocketTimeoutException
+import java.util.concurrent.CopyOnWriteArrayList
 
 /** Meaning of an error of a plain function (semantics 1.5), by core's table. Outcomes are at their bit positions in a word. */
 internal object Judged {
-    /** No rule knows the error: it is permanent, and its report says so. */
+    /** No rule knows the error: it is permanent, and its report says how to repeat such errors. */
     const val UNKNOWN = -2L
 
-    /** Outcome of [error], or [UNKNOWN]. A property of the error that throws counts as absent. */
+    /** The error is permanent by its type or its number, and its report says how to repeat such errors. */
+    private const val LISTED = -3L
+
+    /** Outcome of [error]; negative if it is permanent and its report says how to repeat it. A property that throws counts as absent. */
     fun of(error: Throwable, core: Core): Long = chain(error, core, 1)
 
     private fun chain(error: Throwable, core: Core, depth: Int): Long {
@@ -23,11 +27,10 @@ internal object Judged {
         if (own != null) return own
         val sql = SQL in generateSequence<Class<*>>(error.javaClass) { it.superclass }.map { it.name }
         val state = if (sql) (error.ask("getSQLState") as? String)?.takeIf { it.isNotEmpty() } else null
-        if (state != null && sqlState(state) == null) return Wire.PERMANENT
+        if (state != null) return sqlState(state)?.let(::word) ?: LISTED
+        if (sql && isMysql(error)) ErrorsGen.mysql[error.ask("getErrorCode") as? Int]?.let { return word(it) }
         val listed = generateSequence<Class<*>>(error.javaClass) { it.superclass }.map { it.name }.firstOrNull(ErrorsGen.types::containsKey)
         if (listed != null && listed !in ErrorsGen.wraps) return typed(error, listed)
-        if (listed == null && state != null) return word(sqlState(state)!!)
-        if (listed == null && sql && isMysql(error)) ErrorsGen.mysql[error.ask("getErrorCode") as? Int]?.let { return word(it) }
         val cause = error.cause
         val inner = if (cause == null || depth >= ErrorsGen.DEEPEST) UNKNOWN else chain(cause, core, depth + 1)
         return if (inner == UNKNOWN && listed != null) word(ErrorsGen.types.getValue(listed)) else inner
@@ -38,8 +41,10 @@ internal object Judged {
         is RateLimited, is Throttled -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
         is Rejected -> Wire.CONFLICT // no evidence about the server
         is TidegateException -> if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
-        else -> Marks.take(error)
+        else -> Marks.take(error) ?: (error.cause as? TidegateException)?.takeIf { isGrpc(error) }?.let(::ended)
     }
+
+    private fun isGrpc(error: Throwable) = error.javaClass.name.startsWith("io.grpc.Status")
 
     private fun typed(error: Throwable, listed: String): Long {
         val connecting = error is SocketTimeoutException && listed == "java.net.SocketTimeoutException" &&
@@ -51,25 +56,31 @@ internal object Judged {
 
     private fun sqlState(state: String): String? = ErrorsGen.sqlStates[state] ?: ErrorsGen.sqlStates[state.take(2)]
 
-    private fun word(name: String): Long = Wire.outcome(Outcome.classes.indexOf(name), 0, null)
+    private fun word(name: String): Long = if (name == Outcome.PERMANENT) LISTED else Wire.outcome(Outcome.classes.indexOf(name), 0, null)
 
     /** Outcome of the response that an error carries: an AWS throttling code, an HTTP status, or a gRPC code. */
     private fun answered(error: Throwable, core: Core): Long? {
         val name = error.javaClass.name
         if (name.startsWith("java.") || name.startsWith("javax.") || name.startsWith("kotlin.")) return null // they carry no response
-        error.ask("awsErrorDetails")?.ask("errorCode")?.let { if (it in ErrorsGen.throttling) return core.classify(429, emptyList()) }
-        if (name.startsWith("io.grpc.Status")) {
-            return when (val of = (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let(ErrorsGen.grpc::getOrNull)) {
-                is Int -> core.classify(of, emptyList())
-                is String -> word(of)
-                else -> null
-            }
-        }
+        val isThrottled = error.ask("awsErrorDetails")?.ask("errorCode") in ErrorsGen.throttling
+        if (isGrpc(error)) return (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let { grpc(it, emptyList(), error, core) }
         val response = error.ask("getResponse") ?: error.ask("response")
         val status = STATUSES.firstNotNullOfOrNull { number(error.ask(it)) } ?: number(response?.ask("getStatus")) ?: number(response?.ask("code"))
-        if (status == null) return null
+        if (status == null) return if (isThrottled) core.classify(429, emptyList()) else null
         val headers = HEADERS.firstNotNullOfOrNull { error.ask(it) ?: response?.ask(it) }
-        return core.classify(status, pairs(headers))
+        return core.classify(if (isThrottled) 429 else status, pairs(headers))
+    }
+
+    /** Outcome of a status of gRPC. A refused connection has a status too, but nothing was sent then. */
+    fun grpc(code: Int, headers: List<Pair<String, String>>, error: Throwable, core: Core): Long? {
+        if (error.cause?.let { chain(it, core, 2) } == Wire.NEVER_SENT) return Wire.NEVER_SENT
+        return when (val of = ErrorsGen.grpc.getOrNull(code)) {
+            is Int -> core.classify(of, headers)
+            // A concurrent change may be repeated, and the server may say when.
+            Outcome.PERMANENT -> Wire.PERMANENT
+            is String -> if (headers.isEmpty()) word(of) else Wire.withKind(core.classify(503, headers), Wire.kind(word(of)))
+            else -> null
+        }
     }
 
     /** Status of a failure: a number, or an object with a number as its `value`. */
@@ -93,7 +104,7 @@ internal object Judged {
     private val HEADERS = listOf("getResponseHeaders", "responseHeaders", "getHeaders", "headers")
 
     /** Result of a public method without arguments; null if there is none, or it throws. Not cached: a cache would keep class loaders. */
-    private fun Any.ask(method: String): Any? = try {
+    fun Any.ask(method: String): Any? = try {
         val open = generateSequence<Class<*>>(javaClass) { it.superclass }.flatMap { sequenceOf(it, *it.interfaces) }
             .filter { java.lang.reflect.Modifier.isPublic(it.modifiers) }
         open.firstNotNullOfOrNull { of -> of.methods.firstOrNull { it.name == method && it.parameterCount == 0 } }?.invoke(this)
@@ -121,13 +132,26 @@ internal object Marks {
     /** Whether there has been a judgement. Until then nothing is looked up. */
     @Volatile private var some = false
 
+    /** By the adapters: functions that return the part of an answer that all its forms share, or null for another client's object. */
+    private val shared = CopyOnWriteArrayList<(Any) -> Any?>()
+
+    /** Adds an adapter's function. */
+    fun share(part: (Any) -> Any?) {
+        shared.addIfAbsent(part)
+    }
+
+    /** Whether an adapter's client has made this object. */
+    fun isAnswer(of: Any): Boolean = shared.any { it(of) != null }
+
+    private fun shared(of: Any): Any = shared.firstNotNullOfOrNull { it(of) } ?: of
+
     fun put(of: Any, outcome: Long): Unit = synchronized(all) {
         some = true
         while (true) all.remove(gone.poll() ?: break)
-        all[Key(of, gone)] = outcome
+        all[Key(shared(of), gone)] = outcome
     }
 
-    fun has(of: Any?): Boolean = some && of != null && synchronized(all) { Key(of, null) in all }
+    fun has(of: Any?): Boolean = some && of != null && synchronized(all) { Key(shared(of), null) in all }
 
-    fun take(of: Any?): Long? = if (!some || of == null) null else synchronized(all) { all.remove(Key(of, null)) }
+    fun take(of: Any?): Long? = if (!some || of == null) null else synchronized(all) { all.remove(Key(shared(of), null)) }
 }

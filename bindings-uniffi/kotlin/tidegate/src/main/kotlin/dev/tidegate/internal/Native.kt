@@ -50,8 +50,8 @@ internal class Native(val engine: Engine) {
         const val NOW = -1L
 
         /** Loads the library and makes an engine. Not in a class initialiser: once one has failed, Java reports later only that it has. */
-        fun make(seed: Long, maxRoutes: Int, journal: Boolean): Native =
-            Library.loaded { Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal, 0u)) }
+        fun make(seed: Long, maxRoutes: Int, journal: Boolean, history: Int): Native =
+            Library.loaded { Native(Engine(seed.toULong(), maxRoutes.toUInt(), journal, history.toUInt())) }
     }
 }
 

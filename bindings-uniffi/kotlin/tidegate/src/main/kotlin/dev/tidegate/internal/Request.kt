@@ -2,6 +2,7 @@ package dev.tidegate.internal
 
 import dev.tidegate.CallOptions
 import dev.tidegate.Core
+import dev.tidegate.Outcomes
 import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import java.util.UUID
@@ -40,6 +41,12 @@ internal class Request(
 
     /** Time left until the earliest deadline; null if there is none. */
     fun left(around: Scope?): Duration? = listOfNotNull(core.span("deadline"), options.deadline, around?.left()).minOrNull()
+
+    /** Outcome of a response, by its status and then by the policy's classifier. */
+    fun judge(response: Any, status: Int, headers: () -> Iterable<Pair<String, String>>): Long {
+        val known = if (status >= 400) core.classify(status, headers()) else Wire.OK
+        return core.classify?.let { Outcomes.by(it, core, response, null, known) } ?: known
+    }
 
     fun inheriting(more: Long): Inheriting {
         val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost)

@@ -8,9 +8,14 @@ import dev.tidegate.Ended
 import dev.tidegate.Opinion
 import dev.tidegate.Outcomes
 import dev.tidegate.Report
+import dev.tidegate.RetryListener
+import dev.tidegate.Retrying
+import dev.tidegate.TidegateException
 import dev.tidegate.Verdict
+import dev.tidegate.guarded
 import java.time.Instant
 import kotlin.time.Duration
+import kotlin.time.Duration.Companion.microseconds
 import kotlin.time.Duration.Companion.milliseconds
 
 /** Something that waits and can be woken. */
@@ -19,8 +24,14 @@ internal interface Waiter {
 }
 
 /** Common part of both shells: the attempts of one call, and the result for its caller. It decides nothing. */
-internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
+internal abstract class Run<T>(val core: Core, val route: String, private val onRetry: RetryListener? = null) : Waiter {
     val engine = core.engine
+
+    /** Whether somebody listens to retries. */
+    protected val hears = onRetry != null || core.onRetry != null
+
+    /** Number of the last failed attempt whose retry was announced. */
+    private var announced = 0
     var call = 0L
     var attempts = 0
 
@@ -37,8 +48,8 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
     /** Outcome of an attempt, at its bit position in a word, or [head]. */
     protected open fun judge(lane: Attempt): Long {
         val error = lane.error()
-        var outcome = if (error == null) Marks.take(lane.value) ?: Wire.OK else Judged.of(error, core)
-        val unknown = outcome == Judged.UNKNOWN
+        var outcome = if (error == null) Marks.take(lane.value) ?: Wire.OK else known(error)
+        val unknown = outcome < 0
         if (unknown) outcome = Wire.PERMANENT
         val known = if (error == null) outcome else Outcomes.on(core, error, outcome)
         val classify = core.classify ?: return known.also { lane.unknown = unknown && it == outcome }
@@ -48,8 +59,26 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         }
     }
 
-    /** Releases the resources of a result that the caller does not receive. */
-    protected open fun discard(value: Any?) = Unit
+    /** Tells the listeners of a retry, once, before its wait begins. A hedge is no retry: it starts beside a running attempt. */
+    protected fun announce(step: Long) {
+        val why = if (Wire.action(step) == Wire.ATTEMPT) -1 else Wire.why(step)
+        if (Wire.action(step) == Wire.DONE || why == Wire.WAIT_RUNNING || why == Wire.WAIT_BODY) return
+        if (announced == attempts || lanes.any { it != null && !it.told && !it.stopped }) return
+        val lane = lanes[(attempts - 1) and 7] ?: return
+        announced = attempts
+        val wait = if (why == Wire.WAIT_BACKOFF) Wire.span(step).coerceAtLeast(0).microseconds else Duration.ZERO
+        val outcome = if (lane.stopped && !lane.ok) Wire.TIMEOUT else lane.outcome
+        val told = Retrying(lane.error(), lane.result(), attempts, wait, core.kindName(Wire.kind(outcome)), core.name, route, call)
+        for (listener in listOfNotNull(core.onRetry, onRetry)) guarded { listener.on(told) }
+    }
+
+    /** Outcome of an error by the rule for errors, or [Judged.UNKNOWN]. */
+    protected open fun known(error: Throwable): Long = Judged.of(error, core)
+
+    /** Releases the resources of a result that the caller does not receive: an answer of a guarded client inside this call. */
+    protected open fun discard(value: Any?) {
+        if (value is AutoCloseable && Marks.isAnswer(value)) guarded { value.close() }
+    }
 
     /** Whether this earlier result can still be delivered. */
     protected open fun intact(value: Any?): Boolean = true
@@ -129,7 +158,7 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
             val failure = last?.error()
             val cause = if (verdict == Verdict.DEADLINE && failure is AttemptTimeout) failure.cause else failure
             drop(null)
-            throw core.refusal(verdict, route, retryIn, cause)
+            throw refusal(verdict, retryIn, cause)
         }
         drop(decided)
         val report = { report(verdict, retryIn, decided) }
@@ -140,6 +169,13 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         throw error
     }
 
+    /** Error of a call that has no result of its own, with its report. */
+    protected fun refusal(verdict: Verdict, retryIn: Duration?, cause: Throwable?): TidegateException =
+        core.refusal(verdict, route, retryIn, cause).also { it.made = report(verdict, retryIn, null) }
+
+    /** Report of a call that has ended well, or whose answer has begun well. */
+    protected fun success(): Report = report(Verdict.OK, null, null)
+
     /** Leaves this judgement for the surrounding call, which decides about the next attempt. */
     private fun mark(delivered: Any?, lane: Attempt) {
         if (delivered == null) return
@@ -147,10 +183,10 @@ internal abstract class Run<T>(val core: Core, val route: String) : Waiter {
         Marks.put(delivered, Wire.withOpinion(outcome, Opinion.RETRY.ordinal))
     }
 
-    private fun report(verdict: Verdict, retryIn: Duration?, decided: Attempt): Report {
-        val unknown = verdict == Verdict.NOT_RETRYABLE && decided.unknown && (core.count("retry.max_attempts") ?: 1) > 1
-        val type = decided.error()?.javaClass?.simpleName
+    private fun report(verdict: Verdict, retryIn: Duration?, decided: Attempt?): Report {
+        val unknown = verdict == Verdict.NOT_RETRYABLE && decided?.unknown == true && (core.count("retry.max_attempts") ?: 1) > 1
+        val type = decided?.error()?.javaClass?.simpleName
         val note = if (unknown) ErrorsGen.NOTE.replace("{error}", "$type").replace("{on}", "retryOn<$type>()") else verdict.note(Ended(attempts, retryIn) { core.span("retry.max_retry_after") })
-        return Report(attempts, verdict, note, retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) })
+        return Report(attempts, verdict, note, retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) }, call, engine)
     }
 }

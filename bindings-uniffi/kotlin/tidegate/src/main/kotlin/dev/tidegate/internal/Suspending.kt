@@ -2,6 +2,7 @@ package dev.tidegate.internal
 
 import dev.tidegate.Attempt
 import dev.tidegate.Core
+import dev.tidegate.RetryListener
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
 import kotlinx.coroutines.CancellationException
@@ -30,7 +31,8 @@ internal class Stopped(message: String) : CancellationException(message)
  * Suspending shell: carries out the steps of one call. Attempts are children of the caller's coroutine, so nothing outlives the call. All
  * events come through one inbox, and the call waits in one place.
  */
-internal abstract class SuspendingRun<T>(core: Core, route: String, private val around: Scope?) : Run<T>(core, route) {
+internal abstract class SuspendingRun<T>(core: Core, route: String, private val around: Scope?, onRetry: RetryListener? = null) :
+    Run<T>(core, route, onRetry) {
     private val inbox = Channel<Attempt?>(Channel.UNLIMITED)
 
     /** Makes an attempt. */
@@ -107,6 +109,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
             val stops = Wire.stops(step)
             if (stops != 0) stop(stops, step)
             val us = Wire.span(step)
+            if (hears) announce(step)
             when (Wire.action(step)) {
                 Wire.DONE -> {
                     ended = true

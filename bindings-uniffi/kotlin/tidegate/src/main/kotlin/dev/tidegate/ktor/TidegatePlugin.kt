@@ -8,6 +8,7 @@ import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.TidegateDsl
 import dev.tidegate.Verdict
+import dev.tidegate.internal.Marks
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Wire
@@ -26,7 +27,7 @@ import io.ktor.http.HttpStatusCode
 import io.ktor.http.content.ByteArrayContent
 import io.ktor.http.content.OutgoingContent
 import io.ktor.util.AttributeKey
-import io.ktor.util.flattenForEach
+import io.ktor.util.flattenEntries
 import io.ktor.utils.io.ByteReadChannel
 import io.ktor.utils.io.InternalAPI
 import kotlinx.coroutines.CancellationException
@@ -64,7 +65,7 @@ public fun HttpRequestBuilder.tidegate(options: RequestOptions.() -> RequestOpti
     attributes.put(optionsKey, (attributes.getOrNull(optionsKey) ?: RequestOptions()).options())
 }
 
-/** Report of the call that ended with this response; null if its first attempt answered and nothing was held back. */
+/** Report of the call that ended with this response; null if its first attempt succeeded. */
 public val HttpResponse.report: Report? get() = call.attributes.getOrNull(reportKey)
 
 /**
@@ -125,6 +126,13 @@ private fun content(made: Any, of: OutgoingContent?): OutgoingContent = when (ma
     )
 }
 
+/** Attributes of a call. Ktor saves a call into another object, and keeps these. */
+private fun sharedPart(answer: Any): Any? = when (answer) {
+    is HttpClientCall -> answer.attributes
+    is HttpResponse -> answer.call.attributes
+    else -> null
+}
+
 /** One request. */
 private class KtorRun(
     private val said: Request,
@@ -139,6 +147,7 @@ private class KtorRun(
     private var until = Long.MAX_VALUE
 
     suspend fun send(): HttpClientCall {
+        Marks.share(::sharedPart)
         val (id, step) = said.inheriting(0).begin(around)
         said.left(around)?.let { until = engine.now() + it.inWholeMicroseconds }
         return begin(id, step)
@@ -169,13 +178,7 @@ private class KtorRun(
 
     override fun judge(lane: Attempt): Long {
         val response = (lane.result() as HttpClientCall? ?: return super.judge(lane)).response
-        var outcome = Wire.OK
-        if (response.status.value >= 400) {
-            val headers = mutableListOf<Pair<String, String>>()
-            response.headers.flattenForEach { name, value -> headers += name to value }
-            outcome = core.classify(response.status.value, headers)
-        }
-        core.classify?.let { outcome = Outcomes.by(it, core, response, null, outcome) }
+        val outcome = said.judge(response, response.status.value) { response.headers.flattenEntries() }
         return if (outcome == Wire.OK && said.untilBody && isOpen(response)) head else outcome
     }
 
@@ -211,7 +214,7 @@ private class KtorRun(
     override fun deliver(value: Any?, report: () -> Report): HttpClientCall {
         val call = value as HttpClientCall
         val told = report()
-        if (attempts > 1 || told.note != null) call.attributes.put(reportKey, told)
+        if (attempts > 1 || told.reason != Verdict.OK) call.attributes.put(reportKey, told)
         if (until < Long.MAX_VALUE && said.untilBody && isOpen(call.response)) watch(call, maxOf(until - engine.now(), 0)) { }
         return call
     }
@@ -219,7 +222,7 @@ private class KtorRun(
     /** Delivers a good response whose body is read under the call: slot and deadline last until its job has ended. */
     override fun body(lane: Attempt, us: Long): HttpClientCall {
         val call = lane.value as HttpClientCall
-        if (attempts > 1) call.attributes.put(reportKey, Report(attempts, Verdict.OK, null, null))
+        if (attempts > 1) call.attributes.put(reportKey, success())
         watch(call, us) { outcome -> tell(Wire.finished(lane.number, outcome)) }
         return call
     }
@@ -233,7 +236,7 @@ private class KtorRun(
             delay((us + 999) / 1000)
             if (open.compareAndSet(true, false)) {
                 end(Wire.TIMEOUT)
-                val error = core.refusal(Verdict.DEADLINE, route, null, null)
+                val error = refusal(Verdict.DEADLINE, null, null)
                 call.cancel(CancellationException(error.message, error))
             }
         }

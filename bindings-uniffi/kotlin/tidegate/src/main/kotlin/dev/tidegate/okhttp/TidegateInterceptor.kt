@@ -4,13 +4,15 @@ package dev.tidegate.okhttp
 
 import dev.tidegate.Attempt
 import dev.tidegate.Core
-import dev.tidegate.Outcomes
 import dev.tidegate.Policy
 import dev.tidegate.Report
 import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
 import dev.tidegate.internal.BlockingRun
+import dev.tidegate.internal.BodyEnd
+import dev.tidegate.internal.Judged
+import dev.tidegate.internal.Marks
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.Wire
 import okhttp3.Call
@@ -109,7 +111,7 @@ private object Around : EventListener() {
     }
 }
 
-/** Report of the call that ended with this response; null if its first attempt answered and nothing was held back. */
+/** Report of the call that ended with this response; null if its first attempt succeeded. */
 public val Response.report: Report? get() = request.tag(Report::class.java)
 
 /** One request. */
@@ -126,6 +128,8 @@ private class OkHttpRun(
     private val chain = newer { chain.withRetryOnConnectionFailure(false) } ?: chain
     private val closed: MutableSet<Any> = Collections.newSetFromMap(IdentityHashMap())
     private val watchdog = Watchdog(http)
+    private val began = System.nanoTime()
+    private val callNanos = http.timeout().timeoutNanos()
     private var listening = false
 
     /** Whether a body is being read that must end by the deadline. */
@@ -135,6 +139,7 @@ private class OkHttpRun(
     override var lookUs = Long.MAX_VALUE
 
     fun send(): Response {
+        Marks.share(::sharedPart)
         try {
             val (id, step) = said.inheriting(Wire.SOLO).begin(around)
             val left = said.left(around)
@@ -186,7 +191,13 @@ private class OkHttpRun(
     }
 
     override fun isCancellation(error: Throwable): Boolean =
-        super.isCancellation(error) || (http.isCanceled() && !watchdog.fired)
+        super.isCancellation(error) || (http.isCanceled() && !watchdog.fired && !ranOut())
+
+    /**
+     * Whether OkHttp's `callTimeout` has ended the call. It cancels the call, as its owner would, and only the time tells the two apart: that
+     * of this interceptor, which is a little shorter than the whole call.
+     */
+    private fun ranOut(): Boolean = callNanos > 0 && System.nanoTime() - began >= callNanos - callNanos / 10
 
     override fun late(): Boolean = watchdog.fired
 
@@ -199,12 +210,9 @@ private class OkHttpRun(
     }
 
     override fun judge(lane: Attempt): Long {
-        val response = lane.result() as Response? ?: return super.judge(lane)
-        var outcome = Wire.OK
-        if (response.code >= 400) {
-            outcome = core.classify(response.code, response.headers)
-        }
-        core.classify?.let { outcome = Outcomes.by(it, core, response, null, outcome) }
+        val response = lane.result() as Response?
+        if (response == null) return if (http.isCanceled() && ranOut()) Wire.TIMEOUT else super.judge(lane)
+        val outcome = said.judge(response, response.code) { response.headers }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
 
@@ -244,18 +252,19 @@ private class OkHttpRun(
     override fun deliver(value: Any?, report: () -> Report): Response {
         val response = value as Response
         val told = report()
-        val delivered = if (attempts <= 1 && told.note == null) response else response.with(told)
+        val delivered = if (attempts <= 1 && told.reason == Verdict.OK) response else response.with(told)
         return if (said.untilBody && hasBody(response) && watchdog.watches) delivered.guarded { } else delivered
     }
 
     /** Copy of the response whose body must be read by the deadline. Calls [end] with the outcome. */
     private fun Response.guarded(end: (outcome: Long) -> Unit): Response {
         streaming = true
-        val guarded = GuardedSource(body.source(), watchdog::fired, { Outcomes.of(it, core) }, { core.refusal(Verdict.DEADLINE, route, null, it) }) { outcome ->
+        val bodyEnd = BodyEnd(watchdog::fired, core, { refusal(Verdict.DEADLINE, null, it) }) { outcome ->
             watchdog.stop()
             end(outcome)
         }
-        watchdog.afterwards(guarded::late)
+        watchdog.afterwards { bodyEnd.late(null) }
+        val guarded = GuardedSource(body.source(), bodyEnd)
         return newBuilder().body(guarded.asBody(body.contentType(), body.contentLength())).build()
     }
 
@@ -270,10 +279,20 @@ private class OkHttpRun(
             ended = true
             tell(Wire.finished(attempts, outcome))
         }
-        return if (attempts <= 1) made else made.with(Report(attempts, Verdict.OK, null, null))
+        return if (attempts <= 1) made else made.with(success())
     }
 
     private fun least(set: Int, ms: Int): Int = if (set == 0) ms else minOf(set, ms)
+}
+
+/**
+ * Request of a response. A client that is built on OkHttp copies responses, and keeps the request, of which each response with a report has
+ * one of its own.
+ */
+private fun sharedPart(answer: Any): Any? = when {
+    answer is Response -> answer.request
+    answer.javaClass.name == "retrofit2.Response" -> with(Judged) { (answer.ask("raw") as? Response)?.request }
+    else -> null
 }
 
 /** Interval for asking an older OkHttp whether its call has been cancelled, in microseconds. */

@@ -20,6 +20,7 @@ import io.ktor.client.request.header
 import io.ktor.client.request.prepareGet
 import io.ktor.client.request.request
 import io.ktor.client.request.setBody
+import io.ktor.client.statement.HttpResponse
 import io.ktor.client.statement.bodyAsText
 import io.ktor.http.HttpMethod
 import io.ktor.http.HttpStatusCode
@@ -149,6 +150,10 @@ private class Ktor(of: Policy, header: Boolean, key: Boolean) : Client {
             val response = client.request { say(method, path, body, headers, options) }
             Answer(response.status.value, response.bodyAsText().trim(), response.report)
         }
+
+    override fun raw(): Any = runBlocking(current()) { client.request(Origin.url + "/x") }
+
+    override fun status(raw: Any): Int = (raw as HttpResponse).status.value
 
     /** What is around a blocking call is around this one too. */
     private fun current() = dev.tidegate.Scope.current() ?: kotlin.coroutines.EmptyCoroutineContext

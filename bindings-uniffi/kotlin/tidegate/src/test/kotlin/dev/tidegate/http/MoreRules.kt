@@ -113,6 +113,17 @@ abstract class MoreRules : Rules() {
     }
 
     @Test
+    open fun `rule 9, a policy around a raw answer repeats what this one would have repeated`() {
+        Origin.sequence(503, 200, 500, 200)
+        val own = engine
+        val around = policy("around", own) { retry { maxAttempts = 2; backoff { base = 1.milliseconds; jitter = BackoffJitter.NONE } } }
+        val client = using(http())
+        assertEquals(200, client.status(around.call { client.raw() }))
+        assertEquals(2, attempts().size)
+        assertEquals(500, client.status(around.call { client.raw() }), "the inner policy would not have repeated it")
+    }
+
+    @Test
     fun `rule 9, what is around a slot is not around the next call`() {
         Origin.sequence(503, 200, 503, 200)
         val own = engine

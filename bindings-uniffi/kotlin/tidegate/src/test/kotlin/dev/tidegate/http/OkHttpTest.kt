@@ -1,6 +1,7 @@
 package dev.tidegate.http
 
 import dev.tidegate.BackoffJitter
+import dev.tidegate.BreakerOpen
 import dev.tidegate.DeadlineExceeded
 import dev.tidegate.Engine
 import dev.tidegate.Outcome
@@ -89,6 +90,37 @@ class OkHttpTest : MoreRules() {
     interface Api {
         @GET("/x")
         suspend fun x(): ResponseBody
+
+        @GET("/x")
+        suspend fun raw(): retrofit2.Response<ResponseBody>
+    }
+
+    @Test
+    fun `a policy around Retrofit's raw answers repeats what the inner one would have repeated`() {
+        Origin.sequence(503, 200)
+        val own = Engine(seed = 7)
+        val inner = policy("inner", own) { preset = Preset.HTTP }
+        val outer = policy("outer", own) { retry { maxAttempts = 2; backoff { base = 1.milliseconds } } }
+        val client = OkHttpClient.Builder().tidegate(inner).build()
+        val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
+        assertEquals(200, runBlocking { outer.run { api.raw() } }.code())
+        assertEquals(2, Origin.log().size)
+        client.connectionPool.evictAll()
+        leftNothing(own)
+    }
+
+    @Test
+    fun `a call timeout of OkHttp's own is a timeout for the breaker, and no cancelling by its caller`() {
+        Origin.sequence(mapOf("fault" to "hang"))
+        val own = Engine(seed = 7)
+        val policy = policy("slow", own) { retry { maxAttempts = 1 }; breaker { consecutive = 1; breakDuration = 60.seconds } }
+        val client = OkHttpClient.Builder().tidegate(policy).callTimeout(300, TimeUnit.MILLISECONDS).build()
+        val request = Request.Builder().url(Origin.url + "/x").build()
+        val error = failure { client.newCall(request).execute() }
+        assertEquals("java.io.InterruptedIOException: timeout", "$error")
+        assertTrue(failure { client.newCall(request).execute() } is BreakerOpen)
+        client.connectionPool.evictAll()
+        leftNothing(own)
     }
 
     @Test
@@ -209,6 +241,10 @@ private class OkHttp(interceptor: TidegateInterceptor) : Client {
         client.newCall(request(method, path, body, headers, options)).execute().use {
             Answer(it.code, it.body.string().trim(), it.report)
         }
+
+    override fun raw(): Any = client.newCall(request("GET", "/x", Body.NONE, emptyMap(), null)).execute()
+
+    override fun status(raw: Any): Int = (raw as okhttp3.Response).use { it.code }
 
     override fun open(path: String): Pair<() -> String, () -> Unit> {
         val response = client.newCall(request("GET", path, Body.NONE, emptyMap(), null)).execute()

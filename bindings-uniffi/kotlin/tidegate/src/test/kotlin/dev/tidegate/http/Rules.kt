@@ -50,6 +50,12 @@ interface Client : AutoCloseable {
     /** Begins a request, and reads nothing of its body: reads on, and closes. */
     fun open(path: String = "/x"): Pair<() -> String, () -> Unit>
 
+    /** Sends a request, and returns the client's own answer. */
+    fun raw(): Any
+
+    /** Status of such an answer, which is then closed. */
+    fun status(raw: Any): Int
+
     /** A body that can be read once, for a factory. */
     fun body(text: String): Any
 
@@ -71,6 +77,9 @@ abstract class Rules {
 
     /** Sends a request whose answer's body fails on its way: how reading it ended. */
     protected abstract fun cut(policy: Policy): Throwable
+
+    /** Is it the client's error for a connection that is lost? */
+    protected open fun isLost(error: Throwable) = error is IOException
 
     /** Does the client keep connections? */
     protected open val keepsConnections: Boolean get() = true
@@ -160,7 +169,7 @@ abstract class Rules {
     fun `rule 3, the last exception is the caller's`() {
         Origin.sequence(mapOf("fault" to "reset"))
         val error = failure { using(http { retry { maxAttempts = 2 } }).send() }
-        assertTrue(error is IOException && error !is dev.tidegate.TidegateException, "$error")
+        assertTrue(isLost(error) && error !is dev.tidegate.TidegateException, "$error")
         assertEquals(Verdict.ATTEMPTS, error.report?.reason)
         assertEquals(2, attempts().size)
     }
@@ -277,8 +286,11 @@ abstract class Rules {
         val client = using(http())
         val answer = client.send()
         assertEquals(listOf(404, 1), listOf(answer.status, attempts().size))
-        assertNull(answer.report)
+        assertEquals(Verdict.NOT_RETRYABLE to null, answer.report?.reason to answer.report?.note)
+        assertEquals("not_retryable", answer.report!!.explain()!!.reason)
+        Origin.sequence(500, 200)
         assertEquals(500, client.send().status)
+        assertNull(client.send().report)
     }
 
     @Test

@@ -1,0 +1,102 @@
+package dev.tidegate.internal
+
+import dev.tidegate.Core
+import java.lang.ref.PhantomReference
+import java.lang.ref.ReferenceQueue
+import java.lang.ref.WeakReference
+import java.util.concurrent.ConcurrentHashMap
+import java.util.logging.Logger
+
+/**
+ * Owners of an engine's policies (docs/adr/0037-owners-on-the-jvm.md). An owner is a [Core], which a policy, its callers and its calls
+ * share. It is released after it has become unreachable. No thread does that, because a thread would keep its class loader: [collect] runs
+ * whenever a policy or a snapshot is made.
+ */
+internal class Owners(private val release: (policy: UInt, keep: Boolean) -> Unit) {
+    private class Grave(owner: Core, queue: ReferenceQueue<Core>, val policy: UInt, val keep: Boolean) : PhantomReference<Core>(owner, queue)
+
+    private class Held(val name: String, var owners: Int, var place: Place?)
+
+    private val queue = ReferenceQueue<Core>()
+    private val graves: MutableSet<Grave> = ConcurrentHashMap.newKeySet()
+    private val held = ConcurrentHashMap<UInt, Held>()
+
+    /** Policies that have an owner. */
+    val policies: Set<UInt> get() = held.keys
+
+    fun name(policy: UInt): String? = held[policy]?.name
+
+    /** Adds an owner. The engine keeps a policy without owners only if it has a name by which it can be made again. */
+    fun add(owner: Core, place: Place?): Unit = synchronized(held) {
+        held.getOrPut(owner.number) { Held(owner.name, 0, place) }.let {
+            it.owners += 1
+            it.place = place ?: it.place
+        }
+        graves += Grave(owner, queue, owner.number, owner.isNamed)
+    }
+
+    /** Policy of this name whose definition the one at [place] replaces, because its class was loaded again; null if there is none. */
+    fun replaced(name: String, place: Place?): UInt? {
+        if (place == null) return null
+        return held.entries.firstOrNull { it.value.name == name && place.replaces(it.value.place) }?.key
+    }
+
+    /** Releases the owners that have become unreachable. */
+    fun collect(): Unit = synchronized(held) {
+        while (true) {
+            val grave = queue.poll() as Grave? ?: return
+            graves -= grave
+            held[grave.policy]?.let { if (--it.owners == 0) held -= grave.policy }
+            release(grave.policy, grave.keep)
+        }
+    }
+}
+
+/**
+ * Class that defines a policy or a pool. If it is loaded again (a reloading server, a notebook's cell that runs again), its definitions
+ * replace the older ones.
+ */
+internal class Place(type: Class<*>) {
+    private val name = name(type)
+    private val type = WeakReference(type)
+
+    /** Whether this class is another version of the class at the other place. */
+    fun replaces(other: Place?): Boolean = other != null && name == other.name && type.get() !== other.type.get()
+
+    override fun toString(): String = name
+
+    companion object {
+        /** Classes of cells in Kotlin's notebooks and in JShell are numbered. */
+        private val cells = Regex("""^(Line_|REPL\.\${'$'}JShell\${'$'})\d+""")
+
+        fun name(type: Class<*>): String = cells.replace(type.name) { it.groupValues[1] }
+
+        /** Place of the code that calls Tidegate; null where the platform cannot tell. */
+        fun here(): Place? = try {
+            Caller.type()?.let(::Place)
+        } catch (_: LinkageError) {
+            null // Android before version 14
+        }
+
+        /** Logs that a definition has replaced an older one. */
+        fun replaced(what: String, place: Place) {
+            val text = "$what is defined again in $place, with other settings, and has been retuned; if these are two, give one another name"
+            try {
+                Logger.getLogger("dev.tidegate").warning(text)
+            } catch (_: LinkageError) {
+                System.err.println("tidegate: $text") // a runtime without the module java.logging
+            }
+        }
+    }
+
+    private object Caller {
+        private val walker = StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE)
+
+        /** Classes between the code that calls Tidegate and this one. */
+        private val ours = listOf("Engine", "Policy", "PolicyKt", "Pool", "internal.Place", "internal.Owners").map { "dev.tidegate.$it" }.toSet()
+
+        fun type(): Class<*>? = walker.walk { frames ->
+            frames.map { it.declaringClass }.filter { it.name.substringBefore('$') !in ours }.findFirst().orElse(null)
+        }
+    }
+}
