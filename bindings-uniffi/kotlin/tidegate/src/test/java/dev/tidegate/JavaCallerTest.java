@@ -205,6 +205,32 @@ class JavaCallerTest {
     }
 
     @Test
+    void springUnderAPolicy() {
+        Policy payments = policy("payments", it -> it.setPreset(Preset.HTTP));
+        assertNotNull(dev.tidegate.spring.TidegateSpring.restInterceptor(payments));
+        assertNotNull(new dev.tidegate.spring.TidegateFilter(payments, true, true));
+        assertNotNull(dev.tidegate.grpc.TidegateGrpc.grpcInterceptor(payments.at("eu")));
+    }
+
+    @Test
+    void errorsToRepeatAndListenersOfRepeats() throws Exception {
+        Policy stock = Policy.of("stock", it -> {
+            it.retry(retry -> retry.setMaxAttempts(3));
+            it.retryOn(IllegalStateException.class);
+            it.onRetry(retrying -> System.out.println(retrying.getError() + ", next attempt in " + retrying.getWait()));
+        });
+        int attempts = stock.call(attempt -> {
+            if (attempt.getNumber() == 1) throw new IllegalStateException("busy");
+            return attempt.getNumber();
+        });
+        assertEquals(2, attempts);
+        Policies document = Policy.load("policy.x.retry.max_attempts = 2", false, Engine.getDefault(), (code, name) -> code.retryOn(IllegalStateException.class));
+        IllegalStateException error = assertThrows(IllegalStateException.class,
+            () -> document.get("x").call(attempt -> { throw new IllegalStateException("busy"); }));
+        assertEquals("attempts", Report.of(error).explain().getReason());
+    }
+
+    @Test
     void aFallbackStandsIn() throws Exception {
         Policy policy = policy("p", it -> it.retry(retry -> retry.setMaxAttempts(1)));
         assertEquals("cached", policy.<String>call(error -> "cached", attempt -> { throw new IOException("no"); }));

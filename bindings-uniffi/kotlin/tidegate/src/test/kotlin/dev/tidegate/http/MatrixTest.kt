@@ -7,7 +7,10 @@ import org.junit.jupiter.params.ParameterizedTest
 
 /** Rules × adapters (`hosts.md`): every cell has a test that runs, or a reason why it cannot. */
 class MatrixTest {
-    private val adapters = mapOf("OkHttp" to OkHttpTest::class.java, "Ktor" to KtorTest::class.java, "blocking" to BlockingTest::class.java)
+    private val adapters = mapOf(
+        "OkHttp" to OkHttpTest::class.java, "Ktor" to KtorTest::class.java,
+        "RestClient" to RestClientTest::class.java, "WebClient" to WebClientTest::class.java, "blocking" to BlockingTest::class.java,
+    )
     private val notApplicable = mapOf(
         (4 to "blocking") to "a function's result holds nothing that the policy could release",
         (11 to "blocking") to "a function has no headers; it is told the attempt's number",
@@ -31,7 +34,7 @@ class MatrixTest {
     }
 
     @Test
-    fun `both clients have the same tests`() {
+    fun `all clients have the same tests`() {
         assertEquals(rules(OkHttpTest::class.java).sorted(), rules(KtorTest::class.java).sorted())
         assertTrue(rules(OkHttpTest::class.java).size > 25)
     }

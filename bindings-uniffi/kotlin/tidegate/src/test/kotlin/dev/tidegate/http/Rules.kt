@@ -81,6 +81,9 @@ abstract class Rules {
     /** Is it the client's error for a connection that is lost? */
     protected open fun isLost(error: Throwable) = error is IOException
 
+    /** Does the client send a request again by itself if its connection is lost before the answer begins? */
+    protected open val resendsLost: Boolean get() = false
+
     /** Does the client keep connections? */
     protected open val keepsConnections: Boolean get() = true
 
@@ -118,8 +121,9 @@ abstract class Rules {
         Origin.sequence(503, mapOf("fault" to "reset"), 200)
         val answer = using(http()).send()
         assertEquals(200 to "OK", answer.status to answer.text)
-        assertEquals(listOf(null, "1", "2"), attempts().map { Origin.header(it, "retry-attempt") })
-        assertEquals(3 to Verdict.OK, answer.report?.attempts to answer.report?.reason)
+        val last = if (resendsLost) 2 else 3
+        assertEquals(listOf(null, "1", "${last - 1}"), attempts().map { Origin.header(it, "retry-attempt") })
+        assertEquals(last to Verdict.OK, answer.report?.attempts to answer.report?.reason)
     }
 
     @Test
@@ -171,7 +175,7 @@ abstract class Rules {
         val error = failure { using(http { retry { maxAttempts = 2 } }).send() }
         assertTrue(isLost(error) && error !is dev.tidegate.TidegateException, "$error")
         assertEquals(Verdict.ATTEMPTS, error.report?.reason)
-        assertEquals(2, attempts().size)
+        assertEquals(if (resendsLost) 4 else 2, attempts().size)
     }
 
     @Test
@@ -236,12 +240,12 @@ abstract class Rules {
     }
 
     @Test
-    fun `rule 7, the deadline ends an attempt, and the reading of a body`() {
+    open fun `rule 7, the deadline ends an attempt, and the reading of a body`() {
         Origin.sequence(mapOf("fault" to "hang"))
         val error = failure { using(http { deadline = 300.milliseconds }).send() }
         assertTrue(error is DeadlineExceeded, "$error")
         Origin.script("default" to mapOf("body_bytes" to 100_000, "fault" to "slow_body"))
-        val took = measureTime { assertNotNull(failure { using(http("read") { deadline = 500.milliseconds }).open("/slow").first() }) }
+        val took = measureTime { assertNotNull(failure { using(http("read") { deadline = 1500.milliseconds }).open("/slow").first() }) }
         assertTrue(took < 60.seconds, "$took") // and not the ten minutes that it takes
     }
 

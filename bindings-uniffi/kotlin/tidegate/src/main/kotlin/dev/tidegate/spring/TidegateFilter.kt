@@ -1,0 +1,237 @@
+package dev.tidegate.spring
+
+import dev.tidegate.Attempt
+import dev.tidegate.Opinion
+import dev.tidegate.Policy
+import dev.tidegate.Report
+import dev.tidegate.RequestOptions
+import dev.tidegate.Scope
+import dev.tidegate.Verdict
+import dev.tidegate.internal.BodyEnd
+import dev.tidegate.internal.Marks
+import dev.tidegate.internal.Request
+import dev.tidegate.internal.SuspendingRun
+import dev.tidegate.internal.Wire
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.Job
+import kotlinx.coroutines.isActive
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.suspendCancellableCoroutine
+import kotlinx.coroutines.withTimeoutOrNull
+import org.reactivestreams.Publisher
+import org.springframework.core.io.buffer.DataBuffer
+import org.springframework.core.io.buffer.DataBufferUtils
+import org.springframework.core.io.buffer.DefaultDataBufferFactory
+import org.springframework.http.HttpMethod
+import org.springframework.http.client.reactive.ClientHttpRequest
+import org.springframework.http.client.reactive.ClientHttpRequestDecorator
+import org.springframework.web.reactive.function.BodyInserter
+import org.springframework.web.reactive.function.BodyInserters
+import org.springframework.web.reactive.function.client.ClientRequest
+import org.springframework.web.reactive.function.client.ClientResponse
+import org.springframework.web.reactive.function.client.ExchangeFilterFunction
+import org.springframework.web.reactive.function.client.ExchangeFunction
+import org.springframework.web.reactive.function.client.WebClientResponseException
+import reactor.core.publisher.Flux
+import reactor.core.publisher.Mono
+import java.io.IOException
+import java.util.concurrent.ConcurrentHashMap
+import java.util.concurrent.atomic.AtomicReference
+import kotlin.coroutines.CoroutineContext
+import kotlin.coroutines.resumeWithException
+import kotlin.time.Duration.Companion.microseconds
+import kotlin.time.toJavaDuration
+
+/**
+ * Filter that puts the requests of Spring's `WebClient` under a policy. Add it last, so that the others see one request.
+ *
+ * Cancelling the subscription cancels the call, and an attempt can be stopped or hedged. A body that is a stream (a `Flux`) is sent once,
+ * unless the request's [RequestOptions] say that it is `replayable`, or have a `bodyFactory`.
+ *
+ * ```kotlin
+ * val client = WebClient.builder().filter(payments.webFilter()).build()
+ * ```
+ *
+ * @param policy Policy of the requests; a request may name another by [RequestOptions], as its attribute [OPTIONS].
+ * @param retryHeader Whether repeats carry `Retry-Attempt: n`.
+ * @param idempotencyKey Whether every request that needs a key gets a generated `Idempotency-Key`, the same on each attempt.
+ * @param context Where the calls run that the filter makes; in tests a test dispatcher.
+ */
+public class TidegateFilter @JvmOverloads constructor(
+    private val policy: Policy,
+    private val retryHeader: Boolean = true,
+    private val idempotencyKey: Boolean = false,
+    private val context: CoroutineContext = Dispatchers.Unconfined,
+) : ExchangeFilterFunction {
+    override fun filter(request: ClientRequest, next: ExchangeFunction): Mono<ClientResponse> = Mono.create { sink ->
+        Marks.share(::holder)
+        val around = Scope.current()
+        val options = request.attribute(OPTIONS).orElse(null) as RequestOptions? ?: RequestOptions()
+        val said = springRequest(options, policy, request.method(), request.url(), request.headers(), idempotencyKey)
+        val run = WebRun(said, around, WebExchange(request, next, options), options.retryHeader ?: retryHeader)
+        val job = CoroutineScope(around?.let { context + it } ?: context).launch {
+            try {
+                val response = run.send()
+                if (isActive) sink.success(response) else run.discard(response)
+            } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+                if (isActive) sink.error(error) // nobody waits for it otherwise
+            }
+        }
+        sink.onCancel { job.cancel() }
+    }
+}
+
+/** Filter with this policy; see [TidegateFilter]. */
+public fun Policy.webFilter(): TidegateFilter = TidegateFilter(this)
+
+/** Report of the call that ended with this response; null if its first attempt succeeded. */
+public val ClientResponse.report: Report? get() = request().report
+
+/** Holder of a call's report, which all forms of its answer share. */
+private fun holder(answer: Any): Any? = when (answer) {
+    is ClientResponse -> answer.request().attributes[REPORT]
+    is WebClientResponseException -> answer.request?.attributes?.get(REPORT)
+    else -> null
+}
+
+private class WebExchange(val request: ClientRequest, val next: ExchangeFunction, val options: RequestOptions) {
+    /** Whether the request's user has not said if its body can be sent again. */
+    val isUnsaid = options.replayable == null && options.bodyFactory == null
+}
+
+/** One request. */
+private class WebRun(
+    private val said: Request,
+    private val around: Scope?,
+    private val exchange: WebExchange,
+    private val retryHeader: Boolean,
+) : SuspendingRun<ClientResponse>(said.core, said.route, around) {
+    private val told = AtomicReference<Report>()
+    private val closed: MutableSet<Any> = ConcurrentHashMap.newKeySet()
+
+    @Volatile private var releasing: Job? = null
+
+    /** Whether the request's body was read from a stream, which may not have it a second time. */
+    @Volatile private var streamed = false
+
+    /** Deadline, in microseconds on the engine's clock. */
+    private var until = Long.MAX_VALUE
+
+    suspend fun send(): ClientResponse {
+        val (id, step) = said.inheriting(0).begin(around)
+        said.left(around)?.let { until = engine.now() + it.inWholeMicroseconds }
+        return begin(id, step)
+    }
+
+    override suspend fun start(lane: Attempt): Any {
+        releasing?.join()
+        return exchange.next.exchange(outgoing(lane)).awaited(::discard)
+    }
+
+    private fun outgoing(lane: Attempt): ClientRequest {
+        val made = ClientRequest.from(exchange.request).attribute(REPORT, told)
+        val again = if (lane.number > 1) said.body() else null
+        val body = inserter(again ?: exchange.request.body())
+        made.body { message, context -> body.insert(Watched(message), context) }
+        said.key?.let { key -> made.headers { it.set(Request.KEY_HEADER, key) } }
+        if (lane.number > 1 && retryHeader) made.headers { it.set(Request.RETRY_HEADER, (lane.number - 1).toString()) }
+        return made.build()
+    }
+
+    @Suppress("UNCHECKED_CAST") // what a WebClient sends takes any request of its own
+    private fun inserter(made: Any): BodyInserter<*, ClientHttpRequest> {
+        require(made is ByteArray || made is String || made is BodyInserter<*, *>) {
+            "bodyFactory = ${made.javaClass.name}: must make a BodyInserter, bytes or a text"
+        }
+        return (made as? BodyInserter<*, *> ?: BodyInserters.fromValue(made)) as BodyInserter<*, ClientHttpRequest>
+    }
+
+    /** Notices whether a body is a value, which comes as a `Mono`, or a stream. */
+    private inner class Watched(of: ClientHttpRequest) : ClientHttpRequestDecorator(of) {
+        override fun writeWith(body: Publisher<out DataBuffer>): Mono<Void> {
+            streamed = streamed || body !is Mono<*>
+            return super.writeWith(body)
+        }
+
+        override fun writeAndFlushWith(body: Publisher<out Publisher<out DataBuffer>>): Mono<Void> {
+            streamed = true
+            return super.writeAndFlushWith(body)
+        }
+    }
+
+    override fun judge(lane: Attempt): Long {
+        val response = lane.result() as ClientResponse?
+        val outcome = if (response == null) super.judge(lane)
+        else said.judge(response, response.statusCode().value()) { pairs(response.headers().asHttpHeaders()) }
+        if (outcome == Wire.OK) return if (said.untilBody && hasBody(response!!)) head else outcome
+        return if (streamed && exchange.isUnsaid) Wire.withOpinion(outcome, Opinion.DO_NOT.ordinal) else outcome
+    }
+
+    private fun hasBody(response: ClientResponse): Boolean =
+        exchange.request.method() != HttpMethod.HEAD && response.headers().contentLength().orElse(-1) != 0L &&
+            response.statusCode().value() !in setOf(101, 204, 304)
+
+    /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
+    override fun release(scope: CoroutineScope, lane: Attempt) {
+        val response = lane.value as ClientResponse
+        closed += response
+        releasing = scope.launch {
+            val length = response.headers().contentLength().orElse(0)
+            if (length > Request.DRAIN_BYTES) {
+                discard(response)
+                return@launch
+            }
+            val bytes = try {
+                withTimeoutOrNull(Request.DRAIN_MS) { response.bodyToMono(ByteArray::class.java).defaultIfEmpty(ByteArray(0)).awaited { } }
+            } catch (_: Exception) {
+                null // the response has failed already; the next attempt shows whether that lasts
+            }
+            if (bytes != null) lane.value = response.mutate().body { Flux.defer { Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(bytes)) } }.build()
+        }
+    }
+
+    /** Closes a response: a body that is cancelled closes its connection, where reading it could take without end. */
+    public override fun discard(value: Any?) {
+        (value as? ClientResponse)?.bodyToFlux(DataBuffer::class.java)?.subscribe(DataBufferUtils::release) { }?.dispose()
+    }
+
+    override fun intact(value: Any?): Boolean = value !in closed
+
+    override fun deliver(value: Any?, report: () -> Report): ClientResponse {
+        val response = value as ClientResponse
+        val own = report()
+        if (attempts > 1 || own.reason != Verdict.OK) told.set(own)
+        return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response, maxOf(until - engine.now(), 0)) { } else response
+    }
+
+    /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
+    override fun body(lane: Attempt, us: Long): ClientResponse {
+        if (attempts > 1) told.set(success())
+        return guarded(lane.value as ClientResponse, us) { outcome -> tell(Wire.finished(lane.number, outcome)) }
+    }
+
+    /** Limits the reading of the body to [us] microseconds (no limit if negative). Calls [end] once, with the outcome. */
+    private fun guarded(response: ClientResponse, us: Long, end: (outcome: Long) -> Unit): ClientResponse {
+        val bodyEnd = BodyEnd({ us >= 0 && engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end)
+        if (us >= 0) bodyEnd.at(us.microseconds)
+        return response.mutate().body { body ->
+            val timed = if (us < 0) body else body.takeUntilOther(Mono.delay(us.microseconds.toJavaDuration()).flatMap { Mono.error<Any>(bodyEnd.late(null)) })
+            timed.doOnComplete(bodyEnd::closed).doOnCancel(bodyEnd::closed)
+                .onErrorMap { error -> if (error is IOException) bodyEnd.failed(error) else error.also { bodyEnd.failed(IOException(it)) } }
+        }.build()
+    }
+}
+
+/** Waits for the value of a publisher. Calls [drop] with a value that comes after the caller was cancelled. */
+@OptIn(ExperimentalCoroutinesApi::class)
+private suspend fun <T : Any> Mono<T>.awaited(drop: (T) -> Unit): T = suspendCancellableCoroutine { caller ->
+    val subscription = subscribe(
+        { value -> caller.resume(value) { _, late, _ -> drop(late) } },
+        { error -> if (caller.isActive) caller.resumeWithException(error) },
+        { if (caller.isActive) caller.resumeWithException(CancellationException("the exchange has ended without a response")) },
+    )
+    caller.invokeOnCancellation { subscription.dispose() }
+}

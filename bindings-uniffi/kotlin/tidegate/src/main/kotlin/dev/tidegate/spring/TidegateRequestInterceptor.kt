@@ -1,0 +1,268 @@
+@file:JvmName("TidegateSpring")
+
+package dev.tidegate.spring
+
+import dev.tidegate.Attempt
+import dev.tidegate.Policy
+import dev.tidegate.Report
+import dev.tidegate.RequestOptions
+import dev.tidegate.Scope
+import dev.tidegate.Verdict
+import dev.tidegate.internal.BlockingRun
+import dev.tidegate.internal.BodyEnd
+import dev.tidegate.internal.Interrupter
+import dev.tidegate.internal.Request
+import dev.tidegate.internal.Wire
+import org.springframework.http.HttpHeaders
+import org.springframework.http.HttpMethod
+import org.springframework.http.HttpRequest
+import org.springframework.http.HttpStatusCode
+import org.springframework.http.client.ClientHttpRequestExecution
+import org.springframework.http.client.ClientHttpRequestInterceptor
+import org.springframework.http.client.ClientHttpResponse
+import org.springframework.http.client.support.HttpRequestWrapper
+import java.io.ByteArrayInputStream
+import java.io.FilterInputStream
+import java.io.IOException
+import java.io.InputStream
+import java.io.InterruptedIOException
+import java.net.URI
+import java.util.concurrent.atomic.AtomicReference
+import kotlin.time.Duration.Companion.microseconds
+
+/**
+ * Interceptor that puts the requests of Spring's `RestClient` or `RestTemplate` under a policy. Add it last, because Spring runs the
+ * interceptors after it for the first attempt only.
+ *
+ * It runs on the thread of the call, so attempts follow each other and there are no hedges. An attempt whose time is up is interrupted. The
+ * JDK's client (`JdkClientHttpRequestFactory`) ends at once then; clients that ignore an interrupt end by their own timeouts, which
+ * should be set. Spring reads the request's body into memory, so it can be sent again.
+ *
+ * ```kotlin
+ * val client = RestClient.builder().requestInterceptor(payments.restInterceptor()).build()
+ * ```
+ *
+ * @param policy Policy of the requests; a request may name another by [RequestOptions], as its attribute [OPTIONS].
+ * @param retryHeader Whether repeats carry `Retry-Attempt: n`.
+ * @param idempotencyKey Whether every request that needs a key gets a generated `Idempotency-Key`, the same on each attempt.
+ */
+public class TidegateRequestInterceptor @JvmOverloads constructor(
+    private val policy: Policy,
+    private val retryHeader: Boolean = true,
+    private val idempotencyKey: Boolean = false,
+) : ClientHttpRequestInterceptor {
+    override fun intercept(request: HttpRequest, body: ByteArray, execution: ClientHttpRequestExecution): ClientHttpResponse {
+        val options = request.attributes[OPTIONS] as RequestOptions? ?: RequestOptions()
+        val said = springRequest(options, policy, request.method, request.uri, request.headers, idempotencyKey)
+        return RestRun(said, Scope.current(), Exchange(request, body, execution), options.retryHeader ?: retryHeader).send()
+    }
+}
+
+/** Interceptor with this policy; see [TidegateRequestInterceptor]. */
+public fun Policy.restInterceptor(): TidegateRequestInterceptor = TidegateRequestInterceptor(this)
+
+/** Attribute of a request that holds its [RequestOptions]: `client.get().attribute(OPTIONS, RequestOptions(route = "orders"))`. */
+public const val OPTIONS: String = "dev.tidegate.options"
+
+/** Attribute that holds the report of a request's call. The attributes of a sent request cannot be changed, so it is in a holder. */
+internal const val REPORT = "dev.tidegate.report"
+
+/**
+ * Report of the call that ended with this request's response; null if its first attempt succeeded. A `WebClientResponseException` has its
+ * request, and handlers of statuses get it.
+ */
+public val HttpRequest.report: Report? get() = (attributes[REPORT] as AtomicReference<*>?)?.get() as Report?
+
+/** Options of a request of either of Spring's clients. */
+internal fun springRequest(
+    options: RequestOptions,
+    policy: Policy,
+    method: HttpMethod,
+    uri: URI,
+    headers: HttpHeaders,
+    idempotencyKey: Boolean,
+): Request = Request(
+    (options.policy ?: policy).core,
+    options,
+    method.name(),
+    hasKey = headers.getFirst(Request.KEY_HEADER) != null,
+    makeKey = idempotencyKey,
+    replayable = true,
+    origin = origin(uri),
+    path = { uri.rawPath + (uri.rawQuery?.let { "?$it" } ?: "") },
+)
+
+private fun origin(uri: URI): String {
+    val port = if (uri.port >= 0) uri.port else if (uri.scheme.equals("https", ignoreCase = true)) 443 else 80
+    return "${uri.scheme}://${uri.host}:$port"
+}
+
+/** Headers as pairs. Spring 7 and the versions before it share no other way to read them. */
+internal fun pairs(headers: HttpHeaders): List<Pair<String, String>> {
+    val pairs = mutableListOf<Pair<String, String>>()
+    headers.forEach { name, values -> for (value in values) pairs += name to value }
+    return pairs
+}
+
+private class Exchange(val request: HttpRequest, val body: ByteArray, val execution: ClientHttpRequestExecution)
+
+/** One request. */
+private class RestRun(
+    private val said: Request,
+    private val around: Scope?,
+    private val exchange: Exchange,
+    private val retryHeader: Boolean,
+) : BlockingRun<ClientHttpResponse>(said.core, said.route, around) {
+    private val closed = mutableSetOf<Any>()
+
+    /** Deadline, in microseconds on the engine's clock. */
+    private var until = Long.MAX_VALUE
+
+    fun send(): ClientHttpResponse {
+        try {
+            val (id, step) = said.inheriting(Wire.SOLO).begin(around)
+            said.left(around)?.let { until = engine.now() + it.inWholeMicroseconds }
+            return begin(id, step)
+        } catch (interrupted: InterruptedException) {
+            Thread.currentThread().interrupt()
+            throw InterruptedIOException("interrupted").initCause(interrupted)
+        }
+    }
+
+    override fun start(lane: Attempt): Any {
+        val timer = lane.time?.let { Interrupter(it) }
+        try {
+            return exchange.execution.execute(outgoing(lane), bytes(lane))
+        } catch (error: IOException) {
+            if (timer?.stop() == true) lane.stop(core.attemptTimeout(route, error))
+            throw error
+        } finally {
+            timer?.stop()
+        }
+    }
+
+    private fun bytes(lane: Attempt): ByteArray = when (val made = if (lane.number > 1) said.body() else null) {
+        null -> exchange.body
+        is ByteArray -> made
+        is String -> made.encodeToByteArray()
+        else -> throw IllegalArgumentException("bodyFactory = ${made.javaClass.name}: must make bytes or a text")
+    }
+
+    /** Request of an attempt: equal to the first but for the retry header and a generated key. */
+    private fun outgoing(lane: Attempt): HttpRequest {
+        val repeat = lane.number > 1 && retryHeader
+        if (said.key == null && !repeat) return exchange.request
+        val made = HttpHeaders()
+        for ((name, value) in pairs(exchange.request.headers)) made.add(name, value)
+        said.key?.let { made.set(Request.KEY_HEADER, it) }
+        if (repeat) made.set(Request.RETRY_HEADER, (lane.number - 1).toString())
+        return object : HttpRequestWrapper(exchange.request) {
+            override fun getHeaders() = made
+        }
+    }
+
+    /** Spring's clients report an interrupt as a plain [IOException]. */
+    override fun isCancellation(error: Throwable): Boolean = super.isCancellation(error) || Thread.currentThread().isInterrupted
+
+    override fun judge(lane: Attempt): Long {
+        val response = lane.result() as ClientHttpResponse? ?: return super.judge(lane)
+        val outcome = said.judge(response, response.statusCode.value()) { pairs(response.headers) }
+        return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
+    }
+
+    private fun hasBody(response: ClientHttpResponse): Boolean =
+        exchange.request.method != HttpMethod.HEAD && response.headers.contentLength != 0L && response.statusCode.value() !in setOf(101, 204, 304)
+
+    /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
+    override fun release(lane: Attempt) {
+        val response = lane.value as ClientHttpResponse
+        try {
+            val whole = if (response.headers.contentLength > Request.DRAIN_BYTES) null else response.body.readNBytes(Request.DRAIN_BYTES.toInt() + 1)
+            if (whole == null || whole.size > Request.DRAIN_BYTES) closed += response.also(::cut)
+            else lane.value = ReadResponse(response, ByteArrayInputStream(whole))
+        } catch (_: IOException) {
+            closed += response.also(::cut) // the response has failed already; the next attempt shows whether that lasts
+        }
+        response.close()
+    }
+
+    override fun discard(value: Any?) {
+        cut(value as? ClientHttpResponse ?: return)
+        value.close()
+    }
+
+    /** Closes the connection of a response. Spring's own `close` reads the body to its end before, which can take without end. */
+    private fun cut(response: ClientHttpResponse) {
+        try {
+            response.body.close()
+        } catch (_: IOException) {
+            // it was closed already
+        }
+    }
+
+    override fun intact(value: Any?): Boolean = value !in closed
+
+    override fun deliver(value: Any?, report: () -> Report): ClientHttpResponse {
+        val response = value as ClientHttpResponse
+        val told = report()
+        if (attempts > 1 || told.reason != Verdict.OK) exchange.request.attributes[REPORT] = AtomicReference(told)
+        return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response) { } else response
+    }
+
+    /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
+    override fun body(): ClientHttpResponse {
+        if (attempts > 1) exchange.request.attributes[REPORT] = AtomicReference(success())
+        return guarded(held()!!.value as ClientHttpResponse) { outcome ->
+            ended = true
+            tell(Wire.finished(attempts, outcome))
+        }
+    }
+
+    /** Response whose body must be read by the deadline. Calls [end] with the outcome. */
+    private fun guarded(response: ClientHttpResponse, end: (outcome: Long) -> Unit): ClientHttpResponse {
+        val bodyEnd = BodyEnd({ engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end)
+        if (until < Long.MAX_VALUE) bodyEnd.at((until - engine.now()).microseconds)
+        return ReadResponse(response, GuardedStream(response.body, bodyEnd)) {
+            if (engine.now() >= until) cut(response)
+            bodyEnd.closed()
+        }
+    }
+}
+
+/** A response with another body. */
+private class ReadResponse(
+    private val of: ClientHttpResponse,
+    private val stream: InputStream,
+    private val closed: () -> Unit = { },
+) : ClientHttpResponse {
+    override fun getStatusCode(): HttpStatusCode = of.statusCode
+
+    override fun getStatusText(): String = of.statusText
+
+    override fun getHeaders(): HttpHeaders = of.headers
+
+    override fun getBody(): InputStream = stream
+
+    override fun close() {
+        try {
+            closed()
+        } finally {
+            of.close()
+        }
+    }
+}
+
+/** Body that reports its end to the call. */
+private class GuardedStream(of: InputStream, private val end: BodyEnd) : FilterInputStream(of) {
+    override fun read(): Int = end.reading { super.read().toLong() }.toInt()
+
+    override fun read(into: ByteArray, offset: Int, length: Int): Int = end.reading { super.read(into, offset, length).toLong() }.toInt()
+
+    override fun close() {
+        try {
+            super.close()
+        } finally {
+            end.closed()
+        }
+    }
+}

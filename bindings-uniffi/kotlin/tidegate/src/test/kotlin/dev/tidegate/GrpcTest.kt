@@ -1,0 +1,206 @@
+package dev.tidegate
+
+import dev.tidegate.grpc.CALLER
+import dev.tidegate.grpc.grpcInterceptor
+import io.grpc.CallOptions as GrpcOptions
+import io.grpc.Channel
+import io.grpc.Metadata
+import io.grpc.MethodDescriptor
+import io.grpc.MethodDescriptor.MethodType
+import io.grpc.ServerCall
+import io.grpc.ServerCallHandler
+import io.grpc.ServerInterceptor
+import io.grpc.ServerServiceDefinition
+import io.grpc.Status
+import io.grpc.StatusRuntimeException
+import io.grpc.inprocess.InProcessChannelBuilder
+import io.grpc.inprocess.InProcessServerBuilder
+import io.grpc.stub.ClientCalls
+import io.grpc.stub.ServerCalls
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.Timeout
+import org.junit.jupiter.api.assertThrows
+import java.io.ByteArrayInputStream
+import java.io.InputStream
+import java.util.concurrent.CopyOnWriteArrayList
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.ExecutionException
+import java.util.concurrent.TimeUnit
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+/** Unary calls of gRPC against a server of gRPC's own, in the same process. */
+@Timeout(120)
+class GrpcTest {
+    private object Text : MethodDescriptor.Marshaller<String> {
+        override fun stream(value: String): InputStream = ByteArrayInputStream(value.toByteArray())
+
+        override fun parse(stream: InputStream): String = stream.readAllBytes().decodeToString()
+    }
+
+    private val get = MethodDescriptor.create(MethodType.UNARY, "shop.Orders/Get", Text, Text)
+    private val list = MethodDescriptor.create(MethodType.SERVER_STREAMING, "shop.Orders/List", Text, Text)
+    private val engine = Engine(seed = 7)
+    private val script = CopyOnWriteArrayList<Pair<Status, Metadata?>>()
+    private val before = CopyOnWriteArrayList<String?>()
+    private val hanging = CountDownLatch(1)
+    private val attemptsBefore = Metadata.Key.of("grpc-previous-rpc-attempts", Metadata.ASCII_STRING_MARSHALLER)
+    private val pushback = Metadata.Key.of("grpc-retry-pushback-ms", Metadata.ASCII_STRING_MARSHALLER)
+
+    private val heads = object : ServerInterceptor {
+        override fun <Q : Any?, A : Any?> interceptCall(call: ServerCall<Q, A>, headers: Metadata, next: ServerCallHandler<Q, A>): ServerCall.Listener<Q> {
+            before += headers.get(attemptsBefore)
+            return next.startCall(call, headers)
+        }
+    }
+    private val name = InProcessServerBuilder.generateName()
+    private val server = InProcessServerBuilder.forName(name).intercept(heads).addService(
+        ServerServiceDefinition.builder("shop.Orders")
+            .addMethod(get, ServerCalls.asyncUnaryCall { question, answer ->
+                val (status, trailers) = script.removeFirstOrNull() ?: (Status.OK to null)
+                if (status.description == "hang") return@asyncUnaryCall
+                if (status.isOk) {
+                    answer.onNext("$question!")
+                    answer.onCompleted()
+                } else {
+                    answer.onError(StatusRuntimeException(status, trailers))
+                }
+            })
+            .addMethod(list, ServerCalls.asyncServerStreamingCall { question, answer ->
+                answer.onNext("$question 1")
+                answer.onError(Status.UNAVAILABLE.asRuntimeException())
+            })
+            .build(),
+    ).build().start()
+    private val plain = InProcessChannelBuilder.forName(name).build()
+
+    @AfterEach
+    fun close() {
+        hanging.countDown()
+        plain.shutdownNow()
+        server.shutdownNow()
+        leftNothing(engine)
+    }
+
+    private fun policy(name: String, configure: Configure<PolicyOptions> = Configure { }) = policy(name, engine) {
+        preset = Preset.GRPC
+        retry { maxAttempts = 3; backoff { base = 1.milliseconds; max = 60.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }
+        with(configure) { configure() }
+    }
+
+    private fun through(caller: Caller): Channel = io.grpc.ClientInterceptors.intercept(plain, caller.grpcInterceptor())
+
+    private fun says(vararg statuses: Status) = statuses.forEach { script += it to null }
+
+    private fun ask(channel: Channel, options: GrpcOptions = GrpcOptions.DEFAULT) = ClientCalls.blockingUnaryCall(channel, get, options, "hello")
+
+    @Test
+    fun `a status that may pass is repeated, and repeats say so`() {
+        says(Status.UNAVAILABLE, Status.UNAVAILABLE)
+        assertEquals("hello!", ask(through(policy("p"))))
+        assertEquals(listOf(null, "1", "2"), before)
+        says(Status.INVALID_ARGUMENT)
+        val error = assertThrows<StatusRuntimeException> { ask(through(policy("p"))) }
+        assertEquals(Status.Code.INVALID_ARGUMENT, error.status.code)
+        assertEquals(Verdict.NOT_RETRYABLE to 1, error.report?.reason to error.report?.attempts)
+    }
+
+    @Test
+    fun `the last status is the caller's, with its trailers, and explains itself`() {
+        val trailers = Metadata().apply { put(Metadata.Key.of("why", Metadata.ASCII_STRING_MARSHALLER), "full") }
+        repeat(3) { script += Status.UNAVAILABLE.withDescription("no. $it") to trailers }
+        val error = assertThrows<StatusRuntimeException> { ask(through(policy("p"))) }
+        assertEquals("UNAVAILABLE: no. 2", error.message)
+        assertEquals("full", error.trailers?.get(Metadata.Key.of("why", Metadata.ASCII_STRING_MARSHALLER)))
+        assertEquals("gave up after 3 attempts" to "attempts", error.report?.note to error.report?.explain()?.reason)
+    }
+
+    @Test
+    fun `the server says when to come back, or not to`() {
+        script += Status.UNAVAILABLE to Metadata().apply { put(pushback, "50") }
+        val from = System.nanoTime()
+        assertEquals("hello!", ask(through(policy("p"))))
+        assertTrue(System.nanoTime() - from >= 50_000_000)
+        script += Status.UNAVAILABLE to Metadata().apply { put(pushback, "-1") }
+        assertEquals(Verdict.OPINION, assertThrows<StatusRuntimeException> { ask(through(policy("p"))) }.report?.reason)
+    }
+
+    @Test
+    fun `what must not happen twice is sent once`() {
+        says(Status.UNAVAILABLE)
+        val once = policy("p").at(CallOptions(route = "writes", idempotent = false))
+        assertEquals(Verdict.METHOD, assertThrows<StatusRuntimeException> { ask(through(once)) }.report?.reason)
+        says(Status.UNAVAILABLE)
+        val single = assertThrows<StatusRuntimeException> { ask(through(policy("p")), GrpcOptions.DEFAULT.withOption(CALLER, once)) }
+        assertEquals(Verdict.METHOD, single.report?.reason)
+        assertTrue(engine.snapshot().routes.any { it.key == "writes" })
+    }
+
+    @Test
+    fun `an attempt that hangs is stopped and repeated, and the deadline ends the call`() {
+        says(Status.OK.withDescription("hang"))
+        assertEquals("hello!", ask(through(policy("p") { attemptTimeout = 500.milliseconds })))
+        says(Status.OK.withDescription("hang"), Status.OK.withDescription("hang"))
+        val late = assertThrows<StatusRuntimeException> { ask(through(policy("late") { deadline = 300.milliseconds })) }
+        assertEquals(Status.Code.DEADLINE_EXCEEDED, late.status.code)
+        val own = assertThrows<StatusRuntimeException> { ask(through(policy("own")), GrpcOptions.DEFAULT.withDeadlineAfter(300, TimeUnit.MILLISECONDS)) }
+        assertEquals(Status.Code.DEADLINE_EXCEEDED, own.status.code)
+    }
+
+    @Test
+    fun `a refusal has the code that gRPC expects, and its cause`() {
+        val limited = through(policy("limited") { rateLimit { permits = 1; per = 1000.seconds } })
+        ask(limited)
+        val refused = assertThrows<StatusRuntimeException> { ask(limited) }
+        assertEquals(Status.Code.RESOURCE_EXHAUSTED, refused.status.code)
+        assertTrue(refused.cause is RateLimited)
+        val forced = policy("forced").also { it.forceOpen() }
+        assertEquals(Status.Code.UNAVAILABLE, assertThrows<StatusRuntimeException> { ask(through(forced)) }.status.code)
+    }
+
+    @Test
+    fun `a future is cancelled with its attempt`() {
+        says(Status.OK.withDescription("hang"))
+        val future = ClientCalls.futureUnaryCall(through(policy("p")).newCall(get, GrpcOptions.DEFAULT), "hello")
+        until { before.size == 1 }
+        future.cancel(true)
+        until { engine.snapshot().live == 0 }
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends["cancelled"])
+        says(Status.UNAVAILABLE)
+        assertEquals("hello!", ClientCalls.futureUnaryCall(through(policy("p")).newCall(get, GrpcOptions.DEFAULT), "hello").get(60, TimeUnit.SECONDS))
+        says(Status.NOT_FOUND)
+        val error = assertThrows<ExecutionException> { ClientCalls.futureUnaryCall(through(policy("p")).newCall(get, GrpcOptions.DEFAULT), "hello").get(60, TimeUnit.SECONDS) }
+        assertEquals(Verdict.NOT_RETRYABLE, error.report?.reason)
+    }
+
+    @Test
+    fun `a policy around repeats what the interceptor would have repeated, once`() {
+        says(Status.UNAVAILABLE)
+        val own = engine
+        val around = policy("around", own) { retry { maxAttempts = 2; backoff { base = 1.milliseconds }; budget { kind = BudgetKind.NONE } } }
+        val channel = through(policy("p") { classify { _, error -> if ((error as? StatusRuntimeException)?.status?.code == Status.Code.NOT_FOUND) Outcome(Outcome.TRANSIENT) else null } })
+        assertEquals("hello!", around.call { ask(channel) })
+        assertEquals(2, before.size)
+        says(Status.NOT_FOUND)
+        assertEquals("hello!", around.call { ask(channel) }, "the inner policy knows more of it")
+        assertEquals(4, before.size)
+    }
+
+    @Test
+    fun `a stream passes through`() {
+        val answers = ClientCalls.blockingServerStreamingCall(through(policy("p")), list, GrpcOptions.DEFAULT, "hello")
+        assertEquals("hello 1", answers.next())
+        assertNull(assertThrows<StatusRuntimeException> { answers.next() }.report)
+        assertEquals(1, before.size)
+    }
+
+    private fun until(condition: () -> Boolean) {
+        val end = System.nanoTime() + 60_000_000_000
+        while (!condition() && System.nanoTime() < end) Thread.sleep(1)
+        assertTrue(condition())
+    }
+}

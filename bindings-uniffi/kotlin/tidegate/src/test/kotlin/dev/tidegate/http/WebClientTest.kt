@@ -1,0 +1,164 @@
+package dev.tidegate.http
+
+import dev.tidegate.DeadlineExceeded
+import dev.tidegate.Engine
+import dev.tidegate.Policy
+import dev.tidegate.RequestOptions
+import dev.tidegate.Verdict
+import dev.tidegate.report
+import dev.tidegate.spring.OPTIONS
+import dev.tidegate.spring.TidegateFilter
+import dev.tidegate.spring.report
+import dev.tidegate.spring.webFilter
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.future.await
+import kotlinx.coroutines.test.StandardTestDispatcher
+import kotlinx.coroutines.test.currentTime
+import kotlinx.coroutines.test.runTest
+import kotlinx.coroutines.test.testTimeSource
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.Test
+import org.springframework.core.io.buffer.DataBuffer
+import org.springframework.core.io.buffer.DataBufferUtils
+import org.springframework.http.HttpMethod
+import org.springframework.http.HttpStatus
+import org.springframework.http.client.reactive.JdkClientHttpConnector
+import org.springframework.web.reactive.function.client.ClientResponse
+import org.springframework.web.reactive.function.client.ExchangeFilterFunction
+import org.springframework.web.reactive.function.client.WebClient
+import org.springframework.web.reactive.function.client.WebClientRequestException
+import org.springframework.web.reactive.function.client.WebClientResponseException
+import reactor.core.Exceptions
+import reactor.core.publisher.Flux
+import reactor.core.publisher.Mono
+import java.io.IOException
+import java.net.URI
+import java.util.concurrent.TimeUnit
+import kotlin.time.Duration
+import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
+
+@OptIn(ExperimentalCoroutinesApi::class)
+class WebClientTest : MoreRules() {
+    init {
+        jdk.version() // its thread is there before a test is
+    }
+
+    override fun client(policy: Policy, retryHeader: Boolean, idempotencyKey: Boolean): Client = Web(TidegateFilter(policy, retryHeader, idempotencyKey))
+
+    override fun cut(policy: Policy): Throwable {
+        Origin.script("default" to mapOf("body_bytes" to 200_000, "fault" to "truncate"))
+        val error = failure { client(policy).use { it.open("/cut").first() } }
+        return if (error is WebClientResponseException || error is WebClientRequestException) error.cause!! else error
+    }
+
+    override val keepsConnections get() = false
+
+    override val resendsLost get() = true
+
+    override fun isLost(error: Throwable) = error is WebClientRequestException && error.cause is IOException
+
+    override fun trials(count: Int, make: (Engine) -> Policy): List<Duration> {
+        val at = mutableListOf<Duration>()
+        runTest(timeout = 60.seconds) {
+            val policy = make(Engine(seed = 7, timeSource = testTimeSource))
+            val filter = TidegateFilter(policy, context = StandardTestDispatcher(testScheduler))
+            val timed = ExchangeFilterFunction { request, next -> at += currentTime.milliseconds; next.exchange(request) }
+            val client = WebClient.builder().clientConnector(JdkClientHttpConnector(jdk)).filter(filter).filter(timed).build()
+            repeat(count) { assertEquals(200, client.get().uri(URI(Origin.url + "/x")).retrieve().toBodilessEntity().toFuture().await().statusCode.value()) }
+        }
+        return at
+    }
+
+    /** Without a server: the JDK's client leaves a connection open whose request is cancelled while it is being sent. */
+    @Test
+    override fun `rule 7, the deadline ends an attempt, and the reading of a body`() {
+        val never = WebClient.builder().exchangeFunction { Mono.never() }.filter(http { deadline = 300.milliseconds }.webFilter()).build()
+        val error = failure { never.get().uri("http://localhost/x").retrieve().toBodilessEntity().block() }
+        assertTrue(Exceptions.unwrap(error) is DeadlineExceeded, "$error")
+        val answer = { ClientResponse.create(HttpStatus.OK).body(Flux.never<DataBuffer>()).build() }
+        val endless = WebClient.builder().exchangeFunction { Mono.just(answer()) }.filter(http("read") { deadline = 500.milliseconds }.webFilter()).build()
+        val late = failure { endless.get().uri("http://localhost/x").retrieve().bodyToMono(String::class.java).block() }
+        assertTrue(generateSequence(late) { it.cause }.any { it is DeadlineExceeded }, "$late")
+    }
+
+    @Test
+    fun `a stream is sent once, unless its user says that it can be read again`() {
+        Origin.sequence(503, 200, 503, 200, mapOf("fault" to "reset"), 200)
+        val client = WebClient.builder().clientConnector(JdkClientHttpConnector(jdk)).filter(http().webFilter()).build()
+        val put = { options: RequestOptions? ->
+            val request = client.put().uri(URI(Origin.url + "/x"))
+            if (options != null) request.attribute(OPTIONS, options)
+            request.body(Flux.just("hel", "lo"), String::class.java).exchangeToMono { response -> response.releaseBody().thenReturn(response) }.block()!!
+        }
+        val once = put(null)
+        assertEquals(listOf(503, 1, Verdict.OPINION), listOf(once.statusCode().value(), attempts().size, once.report?.reason))
+        assertEquals(200, put(null).statusCode().value(), "the next answer of the sequence")
+        assertEquals(200, put(RequestOptions(replayable = true)).statusCode().value())
+        assertEquals(List(4) { "hello" }, attempts().map { it["body"].asText() })
+    }
+
+    @Test
+    fun `an error of a status has its report at its request`() {
+        Origin.sequence(503, 503)
+        val client = WebClient.builder().clientConnector(JdkClientHttpConnector(jdk)).filter(http { retry { maxAttempts = 2 } }.webFilter()).build()
+        val error = failure { client.get().uri(URI(Origin.url + "/x")).retrieve().bodyToMono(String::class.java).block() } as WebClientResponseException
+        assertEquals(503 to "gave up after 2 attempts", error.statusCode.value() to error.request?.report?.note)
+        assertTrue("attempts" in error.request!!.report!!.explain()!!.text)
+    }
+}
+
+private class Web(filter: TidegateFilter) : Client {
+    private val client = WebClient.builder().defaultHeader("Connection", "close").clientConnector(JdkClientHttpConnector(jdk)).filter(filter).build()
+
+    override fun body(text: String): Any = text
+
+    private fun request(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?): WebClient.RequestHeadersSpec<*> {
+        val made = client.method(HttpMethod.valueOf(method)).uri(URI(Origin.url + path))
+        for ((name, value) in headers) made.header(name, value)
+        // What is a stream shows only while it is sent; who knows it says so.
+        val said = options ?: if (body == Body.ONE_SHOT) RequestOptions(replayable = false) else null
+        if (said != null) made.attribute(OPTIONS, said)
+        return when (body) {
+            Body.NONE -> made
+            Body.BYTES -> made.bodyValue("hello")
+            Body.ONE_SHOT -> made.body(Flux.just("hello"), String::class.java)
+        }
+    }
+
+    private fun <T : Any> blocked(mono: Mono<T>): T = try {
+        mono.block()!!
+    } catch (error: RuntimeException) {
+        throw Exceptions.unwrap(error)
+    }
+
+    override fun send(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?): Answer =
+        blocked(
+            request(method, path, body, headers, options).exchangeToMono { response ->
+                response.bodyToMono(String::class.java).defaultIfEmpty("").map { Answer(response.statusCode().value(), it.trim(), response.report) }
+            },
+        )
+
+    @Suppress("DEPRECATION") // the other ways read the body, or release it
+    private fun opened(path: String): ClientResponse = blocked(request("GET", path, Body.NONE, emptyMap(), null).exchange())
+
+    override fun open(path: String): Pair<() -> String, () -> Unit> {
+        val response = opened(path)
+        return Pair(
+            { blocked(response.bodyToMono(String::class.java)) },
+            { response.bodyToFlux(DataBuffer::class.java).subscribe(DataBufferUtils::release) { }.dispose() },
+        )
+    }
+
+    override fun raw(): Any = blocked(opened("/x").let { response -> response.releaseBody().thenReturn(response) })
+
+    override fun status(raw: Any): Int = (raw as ClientResponse).statusCode().value()
+
+    override fun start(path: String): Pair<() -> Unit, () -> Throwable?> {
+        val future = request("GET", path, Body.NONE, emptyMap(), null).exchangeToMono { it.bodyToMono(String::class.java) }.toFuture()
+        return Pair({ future.cancel(true) }, { runCatching { future.get(60, TimeUnit.SECONDS) }.exceptionOrNull() })
+    }
+
+    override fun close() = Unit
+}
