@@ -3,10 +3,15 @@ package dev.tidegate
 import dev.tidegate.fleet.MemoryStore
 import dev.tidegate.fleet.RedisStore
 import dev.tidegate.fleet.Store
+import dev.tidegate.grpc.grpcInterceptor
 import dev.tidegate.ktor.Tidegate
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.okhttp.tidegate
 import dev.tidegate.parts.TokenBucket
+import dev.tidegate.spring.restInterceptor
+import dev.tidegate.spring.webFilter
+import io.grpc.ClientInterceptors
+import io.grpc.inprocess.InProcessChannelBuilder
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
 import io.lettuce.core.RedisClient
@@ -19,6 +24,8 @@ import okhttp3.OkHttpClient
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
+import org.springframework.web.client.RestClient
+import org.springframework.web.reactive.function.client.WebClient
 import java.io.File
 import java.io.IOException
 import kotlin.time.Duration
@@ -59,6 +66,12 @@ class GuideTest {
         }
         val shop = orders.wrap<Shop>(client, methods = listOf("find"), route = "shop")
         assertEquals("no. 7", shop.find(7))
+        try {
+            orders.run { throw IOException("reset") }
+        } catch (error: IOException) {
+            println(error.report) // tidegate: gave up after 3 attempts
+            println(error.report?.explain()) // each retry with its wait, the budget, the breaker
+        }
         val bucket = TokenBucket(now = Duration.ZERO) { permits = 3; per = 1.seconds; burst = 2 }
         val wait = bucket.acquire(now = Duration.ZERO, cost = 2)
         assertEquals(Duration.ZERO, wait)
@@ -82,7 +95,16 @@ class GuideTest {
             install(Tidegate) { policy = payments }
         }
         ktor.close()
+        val rest = RestClient.builder().requestInterceptor(payments.restInterceptor()).build()
+        val web = WebClient.builder().filter(payments.webFilter()).build()
+        assertEquals(2, listOf(rest, web).size)
+        val channel = InProcessChannelBuilder.forName("nobody").build()
+        val stubs = ClientInterceptors.intercept(channel, payments.grpcInterceptor())
+        assertEquals(channel.authority(), stubs.authority())
+        channel.shutdownNow()
     }
+
+    private class StockException : Exception()
 
     /** Compiled, and not run: there is no such server. `FleetTest` has one. */
     @Suppress("unused")
@@ -142,6 +164,11 @@ class GuideTest {
         val done = policies.reload("[policy.charges]\ndeadline = '5s'\nretry.max_attempts = 3")
         check(done.changed == listOf("policy.charges") && done.digest == policies.digest)
         assertEquals("paid", charges.call { "paid" })
+        val listed = Policy.load("[policy.refunds]\nretry.max_attempts = 3") { name ->
+            retryOn<StockException>()
+            onRetry { println("$name: attempt ${it.attempt} failed, the next one follows in ${it.wait}") }
+        }
+        assertEquals(2, listed.getValue("refunds").call { if (it.number == 1) throw StockException() else it.number })
     }
 
     @Test
@@ -160,10 +187,7 @@ class GuideTest {
     fun `every block of the guide stands in this file`() {
         val root = File(System.getProperty("tidegate.vectors")).resolve("../..")
         val plain = { text: String -> text.lines().joinToString("\n") { it.trim() } }
-        val here = plain(File("src/test/kotlin/dev/tidegate/GuideTest.kt").readText())
-        val blocks = Regex("```kotlin\n(.*?)```", RegexOption.DOT_MATCHES_ALL).findAll(root.resolve("docs/kotlin.md").readText()).toList()
-        assertTrue(blocks.size >= 8, "${blocks.size}")
-        for (block in blocks) assertTrue(plain(block.groupValues[1]).trim() in here, block.groupValues[1])
+        pageIsIn("docs/kotlin.md", "GuideTest.kt", 8)
         val java = plain(File("src/test/java/dev/tidegate/JavaCallerTest.java").readText())
         val written = Regex("```java\n(.*?)```", RegexOption.DOT_MATCHES_ALL).findAll(root.resolve("docs/kotlin.md").readText()).toList()
         assertTrue(written.size >= 2, "${written.size}")
