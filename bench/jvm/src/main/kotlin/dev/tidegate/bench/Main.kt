@@ -4,6 +4,7 @@ import dev.tidegate.BackoffJitter
 import dev.tidegate.BudgetKind
 import dev.tidegate.Configure
 import dev.tidegate.Engine
+import dev.tidegate.Metrics
 import dev.tidegate.Policy
 import dev.tidegate.PolicyOptions
 import dev.tidegate.ktor.Tidegate
@@ -69,7 +70,8 @@ private fun measure(title: String, vararg benches: Bench, clock: () -> Long = { 
 
 private fun Engine.named(name: String, configure: Configure<PolicyOptions>): Policy = policy(name, this, configure)
 
-private fun stack(engine: Engine, name: String, wait: Duration = 0.seconds) = engine.named(name) {
+private fun stack(engine: Engine, name: String, wait: Duration = 0.seconds, more: Configure<PolicyOptions> = Configure { }) = engine.named(name) {
+    with(more) { configure() }
     retry { maxAttempts = 3; backoff { base = wait; max = 1.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }
     bulkhead { maxConcurrency = 25 }
     breaker { failureRatio = 0.99; window = 10.seconds; breakDuration = 1.seconds; minThroughput = 100 }
@@ -96,12 +98,18 @@ private fun client(status: (Int) -> HttpStatusCode, install: io.ktor.client.Http
 fun main() {
     val engine = Engine(seed = 7)
     val happy = stack(engine, "happy")
+    val silent = stack(Engine(seed = 7, history = 0), "silent")
+    val heard = stack(engine, "heard", more = Configure { onRetry { } })
+    val counted = Engine(seed = 7).let { own -> Metrics(own).read(); stack(own, "counted") }
     val peer = resilience4j { 42 }
     val light = engine.named("light") { bulkhead { maxConcurrency = 25 } }
     measure(
         "Happy path, blocking: retry + bulkhead + breaker + rate limit",
         Bench("bare call", 2_000_000) { times -> var sum = 0; repeat(times) { sum += it }; check(sum != 1) },
         Bench("tidegate policy.call", 200_000) { times -> repeat(times) { happy.call { 42 } } },
+        Bench("the same, without a history of failed calls", 200_000) { times -> repeat(times) { silent.call { 42 } } },
+        Bench("the same, with a listener of retries", 200_000) { times -> repeat(times) { heard.call { 42 } } },
+        Bench("the same, with metrics", 200_000) { times -> repeat(times) { counted.call { 42 } } },
         Bench("resilience4j decorated callable", 200_000) { times -> repeat(times) { peer.call() } },
         Bench("tidegate policy.call, bulkhead alone", 200_000) { times -> repeat(times) { light.call { 42 } } },
     )
