@@ -37,13 +37,3 @@ extension URLSession {
         fatalError("unavailable")
     }
 }
-
-extension Policy {
-    /// Not available: a `URLSessionTask` goes on after the closure has returned it, so the policy would see a success.
-    @available(*, unavailable, message: "use try await session.data(for:policy:); a URLSessionTask goes on after this closure returns it")
-    public func run<T: URLSessionTask>(
-        _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
-    ) async throws -> T {
-        fatalError("unavailable")
-    }
-}
