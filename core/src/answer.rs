@@ -6,8 +6,10 @@ mod body;
 mod json;
 mod moment;
 mod quotas;
+mod sse;
 mod words;
 
 pub use body::{Failure, Meaning, READ_AT_MOST};
 pub use moment::{parse_go_duration, parse_rfc3339};
 pub use quotas::{Measure, Quota, Quotas};
+pub use sse::{EventStream, Piece, UNCOUNTED};

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use tidegate::answer::{Failure, Measure, Quota, Quotas, parse_go_duration, parse_rfc3339};
+use tidegate::answer::{EventStream, Failure, Measure, Quota, Quotas, parse_go_duration, parse_rfc3339};
 use tidegate::{Duration, WallTime};
 
 fn file() -> Json {
@@ -81,6 +81,24 @@ fn a_body_that_is_cut_still_means_a_failure() {
         for end in 0..body.len() {
             let failure = Failure::read(status, &headers(case), &body[..end]);
             assert!(status < 400 || failure.is_some(), "{case} cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn streams_are_read_as_the_model_reads_them() {
+    let file = file();
+    let cases = file["streams"].as_array().unwrap();
+    assert!(cases.len() >= 20);
+    for case in cases {
+        let names: Vec<_> =
+            case["uncounted"].as_array().unwrap().iter().map(|name| name.as_str().unwrap()).collect();
+        let mut stream = EventStream::new(&names);
+        for (place, piece) in case["pieces"].as_array().unwrap().iter().enumerate() {
+            let found = stream.read(piece["bytes"].as_str().unwrap().as_bytes());
+            assert_eq!(Some(found.counts), piece["counts"].as_bool(), "piece {place} of {case}");
+            let meaning = found.failure.map(|failure| failure.meaning.name());
+            assert_eq!(meaning, piece["meaning"].as_str(), "piece {place} of {case}");
         }
     }
 }

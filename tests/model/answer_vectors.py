@@ -9,6 +9,7 @@ import json
 from typing import Any
 
 import answers
+import streams
 
 Case = dict[str, Any]
 WALL = 1_795_426_200_000_000  # 2026-11-23T09:30:00Z
@@ -535,10 +536,11 @@ def cases() -> Case:
         entry: Case = {"headers": [list(pair) for pair in headers], "quotas": found_quotas}
         quotas.append({**entry, "wait_us": answers.wait(found_quotas)})
     return {
-        "spec": ["15.1", "15.2", "15.3"],
+        "spec": ["15.1", "15.2", "15.3", "15.4"],
         "wall_us": WALL,
         "go_durations": [{"value": text, "us": answers.go_duration(text)} for text in DURATIONS],
         "moments": [{"value": text, "unix_us": answers.moment(text)} for text in MOMENTS],
         "quotas": quotas,
         "failures": failures,
+        "streams": streams.cases(),
     }

@@ -107,6 +107,9 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// A failure of which nothing is known; it may pass.
+    pub(super) const UNKNOWN: Self = Self { meaning: Meaning::Transient, retry_after: None };
+
     /// Reads a failed answer of a service of language models: OpenAI, Anthropic, Google, Amazon Bedrock, Mistral, and
     /// services that speak like one of them.
     ///
@@ -194,7 +197,7 @@ impl Reading {
 }
 
 impl Visitor for Reading {
-    fn enters(&self, key: &[u8]) -> bool {
+    fn enters(&mut self, key: &[u8]) -> bool {
         [&b"error"[..], b"response", b"errors", b"details", b"violations", b"innererror", b"metadata"]
             .contains(&key)
     }

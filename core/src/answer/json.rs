@@ -15,8 +15,8 @@ pub(super) enum Scalar<'a> {
 
 /// What is done with the members of a text.
 pub(super) trait Visitor {
-    /// Whether the object or array under this key is looked into.
-    fn enters(&self, key: &[u8]) -> bool;
+    /// Whether the object or array under this key is looked into; asked once for each.
+    fn enters(&mut self, key: &[u8]) -> bool;
 
     /// A member with a scalar value, in the order of the text. An element of an array has the key of the array.
     fn scalar(&mut self, key: &[u8], value: Scalar<'_>);
@@ -60,7 +60,8 @@ impl<'a> Reader<'a> {
                 self.list(b'}', |reader| {
                     let key = reader.string()?;
                     reader.take(b':')?;
-                    reader.value(key, visitor.enters(key), depth + 1, visitor)
+                    let entered = matches!(reader.next()?, b'{' | b'[') && visitor.enters(key);
+                    reader.value(key, entered, depth + 1, visitor)
                 })
             }
             b'[' => {
@@ -157,7 +158,7 @@ mod tests {
     struct All(Vec<(String, String)>);
 
     impl Visitor for All {
-        fn enters(&self, key: &[u8]) -> bool {
+        fn enters(&mut self, key: &[u8]) -> bool {
             key != b"closed"
         }
 
@@ -215,7 +216,9 @@ mod tests {
             }
             Value::Number(number) => found.push((key.to_owned(), number.to_string())),
             Value::Array(values) if depth < MAX_DEPTH => {
-                values.iter().for_each(|value| expected(key, value, depth + 1, found));
+                for value in values {
+                    expected(key, value, depth + 1, found);
+                }
             }
             Value::Object(members) if depth < MAX_DEPTH => {
                 for (key, value) in members

@@ -1,6 +1,8 @@
 //! What answers of metered services say: any status, headers and body (semantics 15).
 
-use tidegate::answer::{Failure, Measure, Quotas, READ_AT_MOST, parse_go_duration, parse_rfc3339};
+use tidegate::answer::{
+    EventStream, Failure, Measure, Quotas, READ_AT_MOST, UNCOUNTED, parse_go_duration, parse_rfc3339,
+};
 use tidegate::{Duration, WallTime};
 
 use crate::input::Input;
@@ -46,7 +48,9 @@ pub fn answer(data: &[u8]) {
         })
         .collect();
     quotas_are_spans_and_numbers_or_nothing(&headers, wall);
-    a_failure_is_read_from_any_body(status, &headers, input.rest());
+    let body = input.rest();
+    a_failure_is_read_from_any_body(status, &headers, body);
+    a_stream_says_the_same_however_it_is_cut(body, usize::from(status % 7) + 1);
 }
 
 fn quotas_are_spans_and_numbers_or_nothing(headers: &[(&[u8], &[u8])], wall: WallTime) {
@@ -79,4 +83,12 @@ fn a_failure_is_read_from_any_body(status: u16, headers: &[(&[u8], &[u8])], body
         long.extend_from_slice(b"{\"code\": \"insufficient_quota\"}");
         assert_eq!(Failure::read(status, headers, &long), Some(failure));
     }
+}
+
+fn a_stream_says_the_same_however_it_is_cut(body: &[u8], size: usize) {
+    let whole = EventStream::new(UNCOUNTED).read(body);
+    let mut stream = EventStream::new(UNCOUNTED);
+    let pieces: Vec<_> = body.chunks(size).map(|piece| stream.read(piece)).collect();
+    assert_eq!(pieces.iter().any(|piece| piece.counts), whole.counts);
+    assert_eq!(pieces.iter().rev().find_map(|piece| piece.failure), whole.failure);
 }

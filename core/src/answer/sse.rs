@@ -1,0 +1,393 @@
+//! A stream of server-sent events, read as its bytes come: does this piece count as life, and does it say that the
+//! answer has failed (semantics 15.4)?
+
+use super::body::{Failure, READ_AT_MOST};
+use super::json::{self, Scalar, Visitor};
+
+/// Events whose data say only that the connection lives, or that work has begun: Anthropic's `ping` and `message_start`,
+/// `OpenAI`'s `response.created` and `response.in_progress`.
+pub const UNCOUNTED: &[&str] = &["ping", "message_start", "response.created", "response.in_progress"];
+
+/// Longest name of an event that is told apart; a longer one counts.
+const LONGEST_NAME: usize = 64;
+
+/// What one piece of a stream says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Piece {
+    /// It has at least one byte of the data of an event that counts.
+    pub counts: bool,
+    /// The last event that ended in it and says that the answer has failed.
+    pub failure: Option<Failure>,
+}
+
+/// A reader of a stream of server-sent events (`text/event-stream`), however its bytes are cut into pieces.
+///
+/// A stream that stalls still sends comments and pings, and an error may come in a stream that began with 200. The reader
+/// keeps the last 64 kB of the event that has not ended, and nothing else. Source: WHATWG HTML, 9.2.6.
+///
+/// ```
+/// use tidegate::answer::{EventStream, Meaning, UNCOUNTED};
+/// let mut stream = EventStream::new(UNCOUNTED);
+/// assert!(!stream.read(b": keep-alive\n\nevent: ping\ndata: {}\n\n").counts);
+/// assert!(stream.read(b"data: {\"delta\": \"He").counts);
+/// let piece = stream.read(b"llo\"}\n\nevent: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\"}}\n\n");
+/// assert_eq!(piece.failure.unwrap().meaning, Meaning::Overloaded);
+/// ```
+#[derive(Clone, Debug)]
+pub struct EventStream {
+    uncounted: Vec<Box<str>>,
+    at: At,
+    /// The name of the field whose name is being read, as far as it may be one of those that matter.
+    field: Word,
+    /// The name of the event that has not ended.
+    event: Word,
+    /// Its data, up to [`READ_AT_MOST`].
+    data: Vec<u8>,
+    /// Whether it has a line of data already; the next one is put behind a line break.
+    lines: bool,
+}
+
+/// Where in the stream the next byte is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum At {
+    /// At the beginning of all, so many bytes of a byte order mark behind.
+    Mark(u8),
+    /// At the beginning of a line.
+    Line,
+    /// There, behind a CR: a LF belongs to it.
+    Break,
+    /// In the name of a field.
+    Name,
+    /// Behind the colon of a field.
+    Colon(Field),
+    /// In the value of a field.
+    Value(Field),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Field {
+    Data,
+    Event,
+    Other,
+}
+
+/// A short word that grows byte by byte; a long one is only known to be long.
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    bytes: [u8; LONGEST_NAME],
+    length: u8,
+}
+
+impl Word {
+    const EMPTY: Self = Self { bytes: [0; LONGEST_NAME], length: 0 };
+
+    fn push(&mut self, byte: u8) {
+        if let Some(place) = self.bytes.get_mut(usize::from(self.length)) {
+            *place = byte;
+        }
+        self.length = self.length.saturating_add(1);
+    }
+
+    /// Nothing is equal to a word that was too long.
+    fn is(&self, word: &[u8]) -> bool {
+        self.bytes.get(..usize::from(self.length)) == Some(word)
+    }
+}
+
+impl EventStream {
+    /// A reader at the beginning of a stream. The data of events with the names `uncounted` do not count.
+    pub fn new(uncounted: &[&str]) -> Self {
+        Self {
+            uncounted: uncounted.iter().map(|name| (*name).into()).collect(),
+            at: At::Mark(0),
+            field: Word::EMPTY,
+            event: Word::EMPTY,
+            data: Vec::new(),
+            lines: false,
+        }
+    }
+
+    /// Reads the next piece.
+    pub fn read(&mut self, piece: &[u8]) -> Piece {
+        let mut says = Piece::default();
+        let mut rest = piece;
+        while let Some(byte) = rest.first() {
+            if let At::Value(field) = self.at {
+                let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(rest.len());
+                let (value, after) = rest.split_at(end);
+                self.value(field, value, &mut says);
+                rest = after;
+                if let Some((end, after)) = rest.split_first() {
+                    self.at = if *end == b'\r' { At::Break } else { At::Line };
+                    rest = after;
+                }
+            } else {
+                self.byte(*byte, &mut says);
+                rest = &rest[1..];
+            }
+        }
+        says
+    }
+
+    /// A byte outside a value.
+    fn byte(&mut self, byte: u8, says: &mut Piece) {
+        match (self.at, byte) {
+            (At::Mark(0), 0xef) | (At::Mark(1), 0xbb) => {
+                let At::Mark(read) = self.at else { return };
+                self.at = At::Mark(read + 1);
+            }
+            // The end of the byte order mark, and the LF of a CRLF.
+            (At::Mark(2), 0xbf) | (At::Break, b'\n') => self.at = At::Line,
+            (At::Mark(read), _) => {
+                // No mark: what looked like one begins a field.
+                self.at = if read == 0 { At::Line } else { At::Name };
+                self.field = Word::EMPTY;
+                for _ in 0..read {
+                    self.field.push(0xef);
+                }
+                self.byte(byte, says);
+            }
+            (At::Line | At::Break, b'\n' | b'\r') => {
+                self.at = if byte == b'\r' { At::Break } else { At::Line };
+                self.end_of_event(says);
+            }
+            (At::Line | At::Break, _) => {
+                self.field = Word::EMPTY;
+                self.at = At::Name;
+                self.byte(byte, says);
+            }
+            (At::Name, b':') => self.at = At::Colon(self.known_field()),
+            (At::Name | At::Colon(_), b'\n' | b'\r') => {
+                // A field without a colon, or with nothing behind it, has an empty value.
+                let field = if let At::Colon(field) = self.at { field } else { self.known_field() };
+                self.begin_value(field);
+                self.at = if byte == b'\r' { At::Break } else { At::Line };
+            }
+            (At::Name, _) => self.field.push(byte),
+            (At::Colon(field), _) => {
+                self.begin_value(field);
+                self.at = At::Value(field);
+                if byte != b' ' {
+                    self.value(field, &[byte], says);
+                }
+            }
+            (At::Value(_), _) => {}
+        }
+    }
+
+    fn known_field(&self) -> Field {
+        if self.field.is(b"data") {
+            Field::Data
+        } else if self.field.is(b"event") {
+            Field::Event
+        } else {
+            Field::Other
+        }
+    }
+
+    fn begin_value(&mut self, field: Field) {
+        match field {
+            Field::Data => {
+                if self.lines {
+                    self.keep(b"\n");
+                }
+                self.lines = true;
+            }
+            Field::Event => self.event = Word::EMPTY,
+            Field::Other => {}
+        }
+    }
+
+    fn value(&mut self, field: Field, value: &[u8], says: &mut Piece) {
+        match field {
+            Field::Data => {
+                says.counts |=
+                    !value.is_empty() && !self.uncounted.iter().any(|name| self.event.is(name.as_bytes()));
+                self.keep(value);
+            }
+            Field::Event => {
+                for byte in value {
+                    self.event.push(*byte);
+                }
+            }
+            Field::Other => {}
+        }
+    }
+
+    fn keep(&mut self, data: &[u8]) {
+        let room = READ_AT_MOST - self.data.len();
+        self.data.extend_from_slice(&data[..data.len().min(room)]);
+    }
+
+    /// A blank line.
+    fn end_of_event(&mut self, says: &mut Piece) {
+        let named = [&b"error"[..], b"response.failed"].iter().any(|name| self.event.is(name));
+        if self.lines && (named || says_error(&self.data)) {
+            let failure = Failure::read(200, &[], &self.data);
+            // An error without a word that is known may pass.
+            says.failure = Some(failure.unwrap_or(Failure::UNKNOWN));
+        }
+        self.event = Word::EMPTY;
+        self.data.clear();
+        self.lines = false;
+    }
+}
+
+/// Whether data of an event without a telling name are an error: they have an `error` that is not null, or the `type` of one.
+fn says_error(data: &[u8]) -> bool {
+    /// Looks at the top members alone.
+    #[derive(Default)]
+    struct Top(bool);
+
+    impl Visitor for Top {
+        fn enters(&mut self, key: &[u8]) -> bool {
+            self.0 |= key == b"error";
+            false
+        }
+
+        fn scalar(&mut self, key: &[u8], value: Scalar<'_>) {
+            self.0 |= match value {
+                Scalar::Text(text) => {
+                    key == b"error" || key == b"type" && matches!(text, b"error" | b"response.failed")
+                }
+                Scalar::Number(_) => false,
+            };
+        }
+    }
+
+    let has = |word: &[u8]| data.windows(word.len()).any(|window| window == word);
+    let object = data.trim_ascii_start().starts_with(b"{");
+    if !object || !has(b"error") && !has(b"response.failed") {
+        return false;
+    }
+    let mut top = Top::default();
+    json::read(data, &mut top);
+    top.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::answer::Meaning;
+    use proptest::prelude::*;
+
+    /// All pieces of a stream that is cut after every `size` bytes: which of them count, and the failures.
+    fn read(text: &[u8], size: usize) -> (bool, Vec<Meaning>) {
+        let mut stream = EventStream::new(UNCOUNTED);
+        let pieces: Vec<_> = text.chunks(size).map(|piece| stream.read(piece)).collect();
+        let failures =
+            pieces.iter().filter_map(|piece| piece.failure).map(|failure| failure.meaning).collect();
+        (pieces.iter().any(|piece| piece.counts), failures)
+    }
+
+    #[test]
+    fn data_count_and_what_only_keeps_the_connection_alive_does_not() {
+        for (text, counts) in [
+            ("", false),
+            (": comment\n\n:\n", false),
+            ("event: ping\ndata: {\"type\": \"ping\"}\n\n", false),
+            ("event:ping\r\ndata:{}\r\n\r\n", false),
+            ("event: message_start\rdata: {}\r\r", false),
+            ("id: 7\nretry: 10\n\n", false),
+            ("data\n\ndata:\n\ndata: \n\n", false),
+            ("dat: a\n\ndatas: a\n\n data: a\n\n", false),
+            ("data: a", true),
+            ("data:a", true),
+            ("data:  ", true),
+            ("\u{feff}data: a\n\n", true),
+            ("event: pings\ndata: a\n\n", true),
+            ("event: ping\n\ndata: a\n\n", true),
+            ("event: ping\nevent: delta\ndata: a\n\n", true),
+            ("data: [DONE]\n\n", true),
+        ] {
+            for size in [1, 2, 3, 1_000] {
+                assert_eq!(read(text.as_bytes(), size).0, counts, "{text:?} in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_in_a_stream_is_a_failure_of_its_words_meaning() {
+        for (text, meaning) in [
+            (
+                "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n",
+                Meaning::Overloaded,
+            ),
+            ("data: {\"error\":{\"code\":\"rate_limit_exceeded\"}}\n\n", Meaning::Throttled),
+            (
+                "data: {\"id\":\"1\",\"error\":{\"code\":502,\"message\":\"\"},\"choices\":[]}\n\n",
+                Meaning::Transient,
+            ),
+            (
+                "event: response.failed\ndata: {\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n",
+                Meaning::Transient,
+            ),
+            (
+                "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"insufficient_quota\"}}}\n\n",
+                Meaning::QuotaSpent,
+            ),
+            ("event: error\ndata: it broke\n\n", Meaning::Transient),
+            ("data: {\"error\":\"it broke\"}\n\n", Meaning::Transient),
+            ("data: {\"error\":\ndata: {\"type\":\"api_error\"}}\n\n", Meaning::Transient),
+        ] {
+            for size in [1, 7, 1_000] {
+                assert_eq!(read(text.as_bytes(), size).1, [meaning], "{text:?} in pieces of {size}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_only_speaks_of_errors_is_none() {
+        for text in [
+            "data: {\"error\":null,\"delta\":\"an error\"}\n\n",
+            "data: {\"delta\":{\"text\":\"{\\\"error\\\": {}}\"}}\n\n",
+            "data: {\"choices\":[{\"error\":{\"code\":500}}]}\n\n",
+            "data: {\"error\":{\"code\":500}}",
+            "data: [{\"error\":{\"code\":500}}]\n\n",
+            "event: error\n\n",
+        ] {
+            assert_eq!(read(text.as_bytes(), 5).1, [], "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_end_takes_no_more_than_its_room() {
+        let mut stream = EventStream::new(&[]);
+        stream.read(b"data: ");
+        for _ in 0..100 {
+            stream.read(&[b'a'; 10_000]);
+        }
+        assert!(stream.data.len() == READ_AT_MOST && stream.data.capacity() <= 2 * READ_AT_MOST);
+    }
+
+    proptest! {
+        /// However a stream is cut, it says the same.
+        #[test]
+        fn cuts_change_nothing(
+            lines in prop::collection::vec(prop_oneof![
+                Just("event: ping"), Just("event: error"), Just("data: {\"error\": 1}"), Just("data: {\"error\": \"x\"}"),
+                Just("data: a"), Just("data:"), Just("data"), Just(": c"), Just(""), Just("event"), Just("x: \u{feff}"),
+            ], 0..12),
+            ends in prop::collection::vec(prop_oneof![Just("\n"), Just("\r"), Just("\r\n")], 12),
+            mark: bool, size in 1_usize..9,
+        ) {
+            let mut text = String::from(if mark { "\u{feff}" } else { "" });
+            for (line, end) in lines.iter().zip(&ends) {
+                text += line;
+                text += end;
+            }
+            let whole = {
+                let mut stream = EventStream::new(UNCOUNTED);
+                stream.read(text.as_bytes())
+            };
+            let (counts, failures) = read(text.as_bytes(), size);
+            prop_assert_eq!(counts, whole.counts);
+            prop_assert_eq!(failures.last().copied(), whole.failure.map(|failure| failure.meaning));
+        }
+
+        #[test]
+        fn any_bytes(text in prop::collection::vec(any::<u8>(), 0..300), size in 1_usize..50) {
+            let _ = read(&text, size);
+        }
+    }
+}
