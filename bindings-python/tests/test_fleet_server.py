@@ -135,7 +135,7 @@ def test_killed_and_started_again_it_is_found_again(redis_server: RedisServer) -
 @pytest.mark.parametrize("on_loss", ["open", "closed"])
 def test_on_loss_says_what_holds(redis_server: RedisServer, on_loss: str) -> None:
     engine = tidegate.Engine(seed=1, store=RedisStore(redis.Redis(port=redis_server.port)))
-    policy = limited(engine, 20, on_loss=on_loss)
+    policy = limited(engine, 20, PATIENT, on_loss=on_loss)
     assert policy.call(int) == 0
     redis_server.kill()
     ends: list[str] = []
