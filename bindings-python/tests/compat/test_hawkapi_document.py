@@ -320,6 +320,27 @@ def test_a_name_has_one_limit() -> None:
         Bulkhead("the process's own", limit=2)
 
 
+def test_a_backend_hands_out_slots_itself(apart: LocalBulkheadBackend) -> None:
+    async def main() -> None:
+        for _ in range(2):
+            assert await apart.acquire("direct", limit=2, max_wait=0.0) is None
+        with pytest.raises(BulkheadFullError) as full:
+            await apart.acquire("direct", limit=2, max_wait=0.0)
+        assert (full.value.name, full.value.limit) == ("direct", 2)
+        with pytest.raises(BulkheadFullError):
+            Bulkhead("direct", limit=2, backend=apart).__enter__()
+        await apart.release("direct", None)
+        async with Bulkhead("direct", limit=2, backend=apart):
+            pass
+        await apart.release("direct")
+        with pytest.raises(RuntimeError, match="no slot of it is held"):
+            await apart.release("direct")
+        with pytest.raises(ValueError, match="already registered with limit=2"):
+            await apart.acquire("direct", limit=3, max_wait=0.0)
+
+    asyncio.run(main())
+
+
 @says(19)
 def test_waiters_are_served_in_order(apart: LocalBulkheadBackend) -> None:
     pool = Bulkhead("queue", limit=1, max_wait=60, backend=apart)

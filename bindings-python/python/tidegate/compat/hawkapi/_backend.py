@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tidegate._call.policy import Policy
 from tidegate._engine.engine import Engine, default_engine
@@ -12,6 +12,9 @@ from tidegate._engine.store import ask
 from tidegate.compat._call import Start
 from tidegate.compat._checks import named, number, whole
 from tidegate.fleet import RedisStore, attach
+
+if TYPE_CHECKING:
+    from ._bulkhead import Bulkhead
 
 _LONGEST: Final = 90
 
@@ -31,12 +34,13 @@ class LocalBulkheadBackend:
         2
     """
 
-    __slots__ = ("_engine", "_limits", "_lock", "_starts")
+    __slots__ = ("_engine", "_entered", "_limits", "_lock", "_starts")
 
     def __init__(self, engine: Engine | None = None) -> None:
         self._engine = engine
         self._limits: dict[str, int] = {}
         self._starts: dict[tuple[str, float], Start] = {}
+        self._entered: dict[str, list[Bulkhead]] = {}
         self._lock = threading.Lock()
 
     def register(self, name: str, limit: int, max_wait: float) -> Start:
@@ -58,6 +62,36 @@ class LocalBulkheadBackend:
                 start = self._starts[name, max_wait] = self._made(name, limit, max_wait)
                 self._limits[name] = limit
         return start
+
+    async def acquire(self, name: str, limit: int, max_wait: float) -> None:
+        """Takes a slot, as entering a `Bulkhead` of this backend does, and leaves it to `release`.
+
+        Args:
+            name: The name of a bulkhead; 1 to 90 bytes.
+            limit: Its slots; 1 or more.
+            max_wait: Seconds to wait for a slot; 0 fails fast.
+
+        Raises:
+            BulkheadFullError: If no slot came free.
+            ValueError: If an argument is out of range, or the name is already registered with another limit.
+        """
+        from ._bulkhead import Bulkhead
+
+        slots = Bulkhead(name, limit, max_wait, backend=self)
+        await slots.__aenter__()
+        self._entered.setdefault(name, []).append(slots)
+
+    async def release(self, name: str, token: object = None) -> None:
+        """Gives back a slot that `acquire` took. Slots of a name are interchangeable, so no token is needed.
+
+        Raises:
+            RuntimeError: If no slot of the name is held.
+        """
+        try:
+            slots = self._entered[name].pop()
+        except (KeyError, IndexError):
+            raise RuntimeError(f"unpaired release of bulkhead {name!r}: no slot of it is held") from None
+        await slots.__aexit__(None, None, None)
 
     def _slots(self) -> dict[str, Any]:
         """Returns further options of its pools, besides their limit."""
