@@ -60,7 +60,7 @@ fn system_error(name: &str) -> io::Error {
 
 /// An inner policy's end with this code.
 async fn ended(code: &str) -> BoxError {
-    let hour = Duration::from_hours(1);
+    let hour = Duration::from_secs(3_600);
     let moment = Duration::from_millis(1);
     let inner = Policy::builder("inner").engine(&Engine::new(1));
     let inner = match code {

@@ -92,7 +92,7 @@ impl Meaning {
 /// ```
 /// use tidegate::Duration;
 /// use tidegate::answer::{Failure, Meaning};
-/// let body = br#"{"error": {"message": "Rate limit reached … Please try again in 1.5s.",
+/// let body = br#"{"error": {"message": "Rate limit reached. Please try again in 1.5s.",
 ///                           "type": "tokens", "code": "rate_limit_exceeded"}}"#;
 /// let failure = Failure::read(429, &[], body).unwrap();
 /// assert_eq!(failure.meaning, Meaning::Throttled);
