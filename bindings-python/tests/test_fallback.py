@@ -103,7 +103,9 @@ def test_what_classify_calls_a_failure(engine: tidegate.Engine) -> None:
 
 
 @pytest.mark.parametrize(
-    "on", [KeyError, (KeyError, IndexError), lambda error: isinstance(error, KeyError)], ids=str
+    "on",
+    [KeyError, (KeyError, IndexError), lambda error: isinstance(error, KeyError)],
+    ids=["type", "types", "predicate"],
 )
 def test_fallback_on_says_which(engine: tidegate.Engine, on: Any) -> None:
     policy = quick(engine, fallback="cached", fallback_on=on)

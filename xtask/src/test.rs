@@ -320,7 +320,8 @@ fn typed(shop: &Shop, venv: &Venv, args: &[&str]) -> Verdict {
     Verdict::check(run())
 }
 
-/// Runs pytest in a folder from which the package's source cannot be imported.
+/// Runs pytest in a folder from which the package's source cannot be imported. Four workers share the tests, most of
+/// whose time is waiting.
 fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verdict {
     let run = || {
         let pytest = venv
@@ -328,6 +329,8 @@ fn pytest(shop: &Shop, venv: &Venv, origin: Option<&Path>, folder: &str) -> Verd
             .args([
                 "-m",
                 "pytest",
+                "-n",
+                "4",
                 "-p",
                 "no:cacheprovider",
                 "--durations=15",
