@@ -128,10 +128,10 @@ def chains() -> list[Node]:
     add(PLAIN, PLAIN, cycle=0)
     add(PLAIN, PLAIN, PLAIN, cycle=1)
     add({"type": "wraps_transient"}, PLAIN, cycle=0)
-    for code in ("Throttling", "SlowDown", "RequestLimitExceeded", "ValidationException", "AccessDenied"):
+    for word in ("Throttling", "SlowDown", "RequestLimitExceeded", "ValidationException", "AccessDenied"):
         for status in (400, 503):
-            add({"aws": code, "status": status})
-        add({"aws": code, "status": 400, "retry_after": 4})
+            add({"aws": word, "status": status})
+        add({"aws": word, "status": 400, "retry_after": 4})
     for code in range(1, len(errors.GRPC)):
         add({"grpc": code})
         add(PLAIN, {"grpc": code})
