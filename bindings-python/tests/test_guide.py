@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import pathlib
 import re
+import subprocess
 import sys
 from typing import Any
 
-import grpc
 import pytest
 
 import tidegate
+import tidegate.fleet  # so that its thread is there before the first page
 from conftest import Origin
 from redis_server import redis_server
 from tidegate._engine.engine import use
 
 __all__ = ["redis_server"]
-
-grpc.aio.init_grpc_aio()  # its poller belongs to the process, not to the page that makes the first channel
 
 DOCS = pathlib.Path(__file__).parents[2] / "docs"
 TUTORIAL = DOCS / "tutorial/python.md"
@@ -40,6 +39,13 @@ def test_every_block_of_a_page_runs(
     text = page.read_text(encoding="utf-8")
     blocks = [(match.start(), match[1]) for match in re.finditer(r"```python\n(.*?)```", text, re.DOTALL)]
     assert len(blocks) >= (9 if page.stem == "python" else 1)
+    if page.stem == "grpc":
+        # On a busy machine grpc.aio may hear of a closed connection after the page's loop has ended; it
+        # loses that event, and keeps its poller for good.
+        code = "\n".join(block for _, block in blocks)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        return
     origin.sequence(503, 200)
     names: dict[str, Any] = {"URL": origin.url + "/x"}
     if page.stem == "fleet":
