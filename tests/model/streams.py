@@ -56,7 +56,7 @@ def state(text: bytes, uncounted: list[str]) -> tuple[int, list[str]]:
     return counted, failures
 
 
-def told(pieces: list[str], uncounted: list[str]) -> Case:
+def case_of(pieces: list[str], uncounted: list[str]) -> Case:
     """A case: what each piece says."""
     text, before, said = b"", (0, 0), []
     for piece in pieces:
@@ -96,7 +96,7 @@ RESPONSES = (
 def cases() -> list[Case]:
     """Streams of services in several cuts, and what is odd."""
     whole = [(text, size) for text in (ANTHROPIC, OPENAI, RESPONSES) for size in (1_000, 60, 7)]
-    found = [told(cut(text, size), UNCOUNTED) for text, size in whole]
+    found = [case_of(cut(text, size), UNCOUNTED) for text, size in whole]
     odd = [
         ["\ufeffdata: a\n\n"],
         ["data:", " ", " ", "\n\n"],
@@ -113,5 +113,5 @@ def cases() -> list[Case]:
             'data: {"error":[]}\n\n',
         ],
     ]
-    found += [told(pieces, UNCOUNTED) for pieces in odd]
-    return [*found, told(["event: ping\ndata: a\n\n", "event: mine\ndata: a\n\n"], ["mine"])]
+    found += [case_of(pieces, UNCOUNTED) for pieces in odd]
+    return [*found, case_of(["event: ping\ndata: a\n\n", "event: mine\ndata: a\n\n"], ["mine"])]

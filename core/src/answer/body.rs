@@ -130,7 +130,7 @@ impl Failure {
         if meaning.is_none_or(|meaning| meaning == Meaning::Permanent) {
             meaning = by_status.or(reading.number).or(meaning);
         }
-        Some(Self { meaning: meaning?, retry_after: reading.retry_info.or(reading.told) })
+        Some(Self { meaning: meaning?, retry_after: reading.retry_info.or(reading.message_wait) })
     }
 }
 
@@ -141,21 +141,21 @@ struct Reading {
     word: Option<Meaning>,
     /// A status in the body (`"code": 429`).
     number: Option<Meaning>,
-    /// A quota of a day is named.
+    /// A message names a daily quota.
     per_day: bool,
-    /// A quota of a day is named by its identifier, where waits in the same answer are for another quota.
+    /// An identifier names a daily quota; waits in the same answer then belong to other quotas.
     daily_quota: bool,
     /// `retryDelay` or `retry_after`.
     retry_info: Option<Duration>,
-    /// The wait that a message tells.
-    told: Option<Duration>,
+    /// The wait in a message.
+    message_wait: Option<Duration>,
 }
 
 impl Reading {
-    /// What all of it says.
+    /// The meaning of all that has been read.
     fn meaning(&self) -> Option<Meaning> {
-        // A day's quota that tells when it grants the next call rolls on, so that a call may wait for it.
-        if self.daily_quota || self.per_day && self.told.is_none() {
+        // A daily quota with a wait in its message is a rolling window: a call can wait for it.
+        if self.daily_quota || self.per_day && self.message_wait.is_none() {
             return Some(Meaning::QuotaSpent);
         }
         self.word
@@ -165,7 +165,7 @@ impl Reading {
         self.word = Some(self.word.map_or(meaning, |had| had.min(meaning)));
     }
 
-    /// A word of an error: `ThrottlingException:http://…` and `com.amazon…#ThrottlingException` are one.
+    /// Notes a word of an error: `ThrottlingException:http://…` and `com.amazon…#ThrottlingException` are one.
     fn word(&mut self, text: &[u8]) {
         let text = text.trim_ascii();
         let text = text.split(|byte| *byte == b':').next().unwrap_or(text);
@@ -176,7 +176,7 @@ impl Reading {
         }
     }
 
-    /// A message: phrases for what has no word, and a wait.
+    /// Notes the phrases and the wait in a message.
     fn message(&mut self, text: &[u8]) {
         for (phrase, meaning) in PHRASES {
             if position(text, phrase).is_some() {
@@ -191,7 +191,7 @@ impl Reading {
                 let (span, after) = leading_seconds(rest)?;
                 starts_with(after, " second").then_some(span)
             });
-            self.told = self.told.max(span);
+            self.message_wait = self.message_wait.max(span);
         }
     }
 }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_border_says_nothing() {
+    fn bytes_beyond_the_limit_are_ignored() {
         let body = |blanks: usize| format!("{}{{\"code\": \"insufficient_quota\"}}", " ".repeat(blanks));
         let meaning = |body: String| Failure::read(429, &[], body.as_bytes()).unwrap().meaning;
         assert_eq!(meaning(body(READ_AT_MOST - 30)), Meaning::QuotaSpent);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caller_sent_and_gets_back_says_nothing() {
+    fn an_echoed_request_is_ignored() {
         let body =
             br#"{"message": "{\"code\": \"insufficient_quota\"}", "input": {"code": "insufficient_quota"}}"#;
         assert_eq!(Failure::read(429, &[], body).unwrap().meaning, Meaning::Throttled);

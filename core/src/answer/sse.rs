@@ -1,10 +1,10 @@
-//! A stream of server-sent events, read as its bytes come: does this piece count as life, and does it say that the
-//! answer has failed (semantics 15.4)?
+//! Incremental reader of server-sent events: whether a piece counts against the stream's timeouts, and whether it
+//! reports a failure (semantics 15.4).
 
 use super::body::{Failure, READ_AT_MOST};
 use super::json::{self, Scalar, Visitor};
 
-/// Events whose data say only that the connection lives, or that work has begun: Anthropic's `ping` and `message_start`,
+/// Events that only keep the connection alive or announce the start of work: Anthropic's `ping` and `message_start`,
 /// `OpenAI`'s `response.created` and `response.in_progress`.
 pub const UNCOUNTED: &[&str] = &["ping", "message_start", "response.created", "response.in_progress"];
 
@@ -14,9 +14,9 @@ const LONGEST_NAME: usize = 64;
 /// What one piece of a stream says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Piece {
-    /// It has at least one byte of the data of an event that counts.
+    /// The piece has at least one byte of data of a counted event.
     pub counts: bool,
-    /// The last event that ended in it and says that the answer has failed.
+    /// The failure that the last failed event of the piece reports.
     pub failure: Option<Failure>,
 }
 
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn data_count_and_what_only_keeps_the_connection_alive_does_not() {
+    fn only_data_of_counted_events_count() {
         for (text, counts) in [
             ("", false),
             (": comment\n\n:\n", false),
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_speaks_of_errors_is_none() {
+    fn data_that_mention_errors_are_no_failure() {
         for text in [
             "data: {\"error\":null,\"delta\":\"an error\"}\n\n",
             "data: {\"delta\":{\"text\":\"{\\\"error\\\": {}}\"}}\n\n",
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_takes_no_more_than_its_room() {
+    fn an_endless_event_is_kept_up_to_its_limit() {
         let mut stream = EventStream::new(&[]);
         stream.read(b"data: ");
         for _ in 0..100 {
@@ -361,9 +361,9 @@ mod tests {
     }
 
     proptest! {
-        /// However a stream is cut, it says the same.
+        /// The result is the same for each cut into pieces.
         #[test]
-        fn cuts_change_nothing(
+        fn the_cut_into_pieces_does_not_matter(
             lines in prop::collection::vec(prop_oneof![
                 Just("event: ping"), Just("event: error"), Just("data: {\"error\": 1}"), Just("data: {\"error\": \"x\"}"),
                 Just("data: a"), Just("data:"), Just("data"), Just(": c"), Just(""), Just("event"), Just("x: \u{feff}"),
