@@ -11,9 +11,9 @@ pub struct CallId(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RouteId(u64);
 
-/// Id of a path within a route, for `hold`; [`TargetId::NONE`] for no path.
+/// Id of a path within a route, for `hold`; [`PathId::NONE`] for no path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct TargetId(u64);
+pub struct PathId(u64);
 
 /// Id of a policy within its engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -53,7 +53,7 @@ macro_rules! word {
 word!(CallId, 24, 29);
 word!(RouteId, 20, 33);
 
-impl TargetId {
+impl PathId {
     /// No target.
     pub const NONE: Self = Self(0);
 
@@ -102,7 +102,7 @@ pub struct Request {
     /// The enclosing call: the new call shares its slot, and does not multiply its retries.
     pub parent: Option<CallId>,
     /// Path of the request, if the policy holds by path.
-    pub target: TargetId,
+    pub path: PathId,
     /// Importance of the call.
     pub criticality: Criticality,
     /// Whether its body can be sent again.
@@ -118,6 +118,8 @@ pub struct Request {
     /// Whether its attempts must never run at the same time. Such a call is retried but not hedged: its host makes
     /// attempts in one place (a loop of the user's), or sends the body again by rewinding it.
     pub solo: bool,
+    /// Whether its answer is a stream, so that `first_byte_timeout` applies (semantics 7.7).
+    pub stream: bool,
     /// Its cost in tokens of a rate limit.
     pub cost: u16,
 }
@@ -128,7 +130,7 @@ impl Default for Request {
         Self {
             remaining: None,
             parent: None,
-            target: TargetId::NONE,
+            path: PathId::NONE,
             criticality: Criticality::Normal,
             replayable: true,
             idempotent: true,
@@ -136,6 +138,7 @@ impl Default for Request {
             may_park: true,
             slot_until_body: false,
             solo: false,
+            stream: false,
             cost: 1,
         }
     }
@@ -150,7 +153,8 @@ pub enum Event {
     Poll,
     /// Its caller gave up.
     Cancel,
-    /// The head of an answer of class `ok` has arrived: the attempt wins, and its body may follow.
+    /// An answer of class `ok` is delivered (semantics 7.7): its head has arrived, or the first piece of its stream. The
+    /// attempt wins, and its body may follow.
     Headers {
         /// Number of the attempt.
         attempt: u8,
@@ -161,6 +165,14 @@ pub enum Event {
         attempt: u8,
         /// Outcome of the attempt.
         outcome: Outcome,
+    },
+    /// The timer of a call with `idle_timeout` fired: how long ago the last piece of this attempt's body came, for as
+    /// long as somebody reads.
+    Progress {
+        /// Number of the attempt.
+        attempt: u8,
+        /// Time without a piece that counts.
+        age: Duration,
     },
 }
 
@@ -185,6 +197,8 @@ pub struct Flags {
     pub wakes: bool,
     /// Commands for a store are waiting.
     pub commands: bool,
+    /// The attempt that starts goes to a target: see `Engine::target_of`.
+    pub target: bool,
 }
 
 /// Action for the host.
@@ -213,6 +227,33 @@ pub enum Action {
     },
 }
 
+/// The device's link to its networks, as the host knows it ([`crate::Engine::set_link`]). The order is the wire's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub enum Link {
+    /// Nothing stands against retries and hedges.
+    #[default]
+    Ok = 0,
+    /// Traffic costs money: no hedges start.
+    Metered,
+    /// There is no network: retries and hedges wait.
+    Offline,
+}
+
+impl Link {
+    /// All states in wire order.
+    pub const ALL: [Self; 3] = [Self::Ok, Self::Metered, Self::Offline];
+
+    /// The name in journals and hosts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Metered => "metered",
+            Self::Offline => "offline",
+        }
+    }
+}
+
 /// Reason of a wait. The order is the wire's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -225,12 +266,21 @@ pub enum Wait {
     Queue,
     Store,
     Body,
+    Cooldown,
 }
 
 impl Wait {
     /// All reasons in wire order.
-    pub const ALL: [Self; 7] =
-        [Self::Running, Self::Backoff, Self::Hold, Self::Rate, Self::Queue, Self::Store, Self::Body];
+    pub const ALL: [Self; 8] = [
+        Self::Running,
+        Self::Backoff,
+        Self::Hold,
+        Self::Rate,
+        Self::Queue,
+        Self::Store,
+        Self::Body,
+        Self::Cooldown,
+    ];
 
     /// The name in telemetry.
     pub const fn name(self) -> &'static str {
@@ -242,6 +292,7 @@ impl Wait {
             Self::Queue => "queue",
             Self::Store => "store",
             Self::Body => "body",
+            Self::Cooldown => "cooldown",
         }
     }
 }
@@ -322,12 +373,16 @@ verdicts! {
     Lost = "lost", "The host had not reported for so long that the call was given up.";
     Stale = "stale", "The call has ended before; deliver the outcome at hand.";
     StaleRoute = "stale_route", "The route has been evicted; ask for it again.";
+    StreamStalled = "stream_stalled", "No piece of the body came for `idle_timeout`.";
+    NoTarget = "no_target", "No target of its group admits it.";
+    Offline = "offline", "The device was offline for longer than a retry may wait.";
+    Cooldown = "cooldown", "An answer has said that there are too many requests, and no attempt starts until the time that it named.";
 }
 
 impl Step {
     /// A step without timer, stops or flags.
     pub(crate) const fn plain(action: Action) -> Self {
-        Self { stop: 0, action, next: None, flags: Flags { wakes: false, commands: false } }
+        Self { stop: 0, action, next: None, flags: Flags { wakes: false, commands: false, target: false } }
     }
 
     /// A call's end without a result.

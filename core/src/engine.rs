@@ -25,6 +25,7 @@ mod call;
 mod call_extra;
 mod changes;
 mod chores;
+mod cooldown;
 mod decide;
 mod desk;
 mod end;
@@ -38,6 +39,8 @@ mod journal;
 mod lease;
 mod ledger;
 mod limiter;
+mod limits;
+mod link;
 mod owners;
 mod pages;
 mod permit;
@@ -47,6 +50,7 @@ mod pools;
 mod queue;
 mod race;
 mod rate_queue;
+mod recheck;
 mod record;
 #[cfg(feature = "documents")]
 mod reload;
@@ -54,15 +58,20 @@ mod replay;
 mod resume;
 mod retune;
 mod route;
+mod sheets;
 mod snapshot;
 mod stage;
 mod state;
 mod stop;
+mod stream;
+mod targets;
 mod telemetry;
 mod timer;
 mod token;
 mod view;
 mod waiting;
+mod weigh;
+mod weights;
 
 use policies::Entry;
 use route::Operated;
@@ -77,9 +86,10 @@ pub use pages::{SavePages, SavedPart, SnapshotPages};
 pub use record::{Record, RecordType};
 pub use state::{RestoreError, Restored};
 pub use view::{
-    BreakerView, FleetRateView, HedgeView, HoldView, LimitKind, PoolView, RateView, RouteView, SendView,
-    SharedView, Snapshot, StoreView, ThrottleView,
+    BreakerView, CooldownView, FleetRateView, HedgeView, HoldView, LimitKind, LimitView, PoolView, RateView,
+    RouteView, SendView, SharedView, Snapshot, StoreView, TargetView, ThrottleView,
 };
+pub use weights::{WeightError, Weights};
 
 use crate::action::{CallId, Flags, PolicyId, RouteId, Verdict};
 use crate::classify::{HttpFailure, classify};
@@ -99,12 +109,23 @@ pub struct Options {
     pub journal_limit: u32,
     /// The most records to keep about calls with trouble, for `Engine::explain_call`; 0 keeps none.
     pub history: u32,
+    /// Whether the host serves the timeouts of streams; if not, policies with them are refused.
+    pub streams: bool,
+    /// Whether the host passes the weights of calls; if not, rate limits with weights are refused.
+    pub weights: bool,
 }
 
 impl Default for Options {
-    /// 10,000 routes; no journal, with a limit of 100,000 inputs; no history.
+    /// 10,000 routes; no journal, with a limit of 100,000 inputs; no history; timeouts of streams; no weights.
     fn default() -> Self {
-        Self { max_routes: 10_000, journal: false, journal_limit: 100_000, history: 0 }
+        Self {
+            max_routes: 10_000,
+            journal: false,
+            journal_limit: 100_000,
+            history: 0,
+            streams: true,
+            weights: false,
+        }
     }
 }
 
@@ -125,6 +146,18 @@ impl Options {
     #[must_use]
     pub const fn history(self, history: u32) -> Self {
         Self { history, ..self }
+    }
+
+    /// Says whether the host serves the timeouts of streams.
+    #[must_use]
+    pub const fn streams(self, streams: bool) -> Self {
+        Self { streams, ..self }
+    }
+
+    /// Says that the host passes the weights of calls ([`Engine::begin_weighted`]).
+    #[must_use]
+    pub const fn weights(self, weights: bool) -> Self {
+        Self { weights, ..self }
     }
 
     /// Sets the bound on the inputs of a journal.
@@ -171,6 +204,8 @@ pub struct Engine {
     /// Permits to release once this event has been processed.
     pending_release: call_extra::PendingRelease,
     journal: journal::Journal,
+    /// Whether the host serves the timeouts of streams.
+    streams: bool,
 }
 
 impl Engine {
@@ -185,6 +220,7 @@ impl Engine {
             store: fleet::FleetStore::default(),
             pending_release: call_extra::PendingRelease::default(),
             journal: journal::Journal::new(seed, options),
+            streams: options.streams,
         }
     }
 
@@ -211,13 +247,17 @@ impl Engine {
         let Some(number) = self.desk.policies.next_number() else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
-        if let Some(rule) = fleet::rule_against(self.store.fleet.as_deref(), &policy) {
+        if let Some(rule) = stream::rule_against(self.streams, self.store.fleet.as_deref(), &policy) {
             return clash(policy, rule);
         }
         let shared_pools = match self.pools.shared_pools_of(&policy) {
             Ok(shared_pools) => shared_pools,
             Err(rule) => return clash(policy, rule),
         };
+        let rule = self.desk.rule_against_limits(None, &policy);
+        if let Some(rule) = rule.or_else(|| self.pools.rule_against_unit(&policy)) {
+            return clash(policy, rule);
+        }
         self.by_name.insert(policy.name().to_owned(), number);
         self.pools.note_named(shared_pools);
         let again = route::stage::asked_again(&policy);
@@ -287,8 +327,20 @@ impl Engine {
 
     /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates.
     pub fn classify(&self, policy: PolicyId, failure: &HttpFailure<'_>, wall: WallTime) -> Outcome {
+        self.classify_read(policy, failure, b"", wall)
+    }
+
+    /// The outcome of an HTTP answer of whose body a host has read the beginning (semantics 15.5). Where the policy
+    /// does not [read errors](Policy::reads_errors), the body changes nothing.
+    pub fn classify_read(
+        &self,
+        policy: PolicyId,
+        failure: &HttpFailure<'_>,
+        body: &[u8],
+        wall: WallTime,
+    ) -> Outcome {
         match self.policy_of(policy) {
-            Some(policy) => classify(policy, failure, wall),
+            Some(policy) => classify(policy, failure, body, wall),
             None => Outcome::of(Class::Permanent),
         }
     }
@@ -304,7 +356,7 @@ impl Engine {
         if !self.desk.chores.is_empty() {
             self.fleet_desk().catch_up_all(now);
         }
-        self.desk.targets.forget_calls();
+        self.desk.paths.forget_calls();
         self.desk.wakes.clear();
         self.desk.chores.clear();
         self.desk.notes.forget_calls();

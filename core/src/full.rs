@@ -31,7 +31,7 @@ mod here {
     }
 
     /// A part that only the full engine has.
-    #[derive(Clone, Copy, PartialEq, Debug)]
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Rare<T>(T);
 
     impl<T> Rare<T> {
@@ -127,7 +127,7 @@ mod not_here {
         }
     }
 
-    #[derive(Clone, Copy, PartialEq, Debug)]
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) struct Rare<T>(Full, PhantomData<T>);
 
     #[derive(Clone, Debug)]

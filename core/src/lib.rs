@@ -47,6 +47,7 @@ pub mod answer;
 mod breaker;
 mod classify;
 mod codel;
+mod cooldown;
 mod debt;
 mod engine;
 pub mod errors;
@@ -69,16 +70,18 @@ mod window;
 pub mod wire;
 
 pub use action::{
-    Action, AttemptSlot, CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId, Verdict, Wait,
+    Action, AttemptSlot, CallId, Event, Flags, Link, PathId, PolicyId, Request, RouteId, Step, Verdict, Wait,
 };
 pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticket};
 pub use classify::{HttpFailure, METHODS, class_of_status};
 pub use codel::{CoDel, CodelLaw, CodelSettings};
+pub use cooldown::{Cooldown, CooldownSettings, CooldownState, Place};
 pub use engine::{
-    Answer, BreakerView, CallExplanation, Clash, Component, Counts, EDGES, Engine, FleetRateView, HedgeView,
-    HoldView, Input, InputError, LimitKind, Load, Options, PolicyExplanation, PoolView, RateView, Record,
-    RecordType, RestoreError, Restored, RouteView, SavePages, SavedPart, SendView, SharedView, Snapshot,
-    SnapshotPages, StoreView, ThrottleView,
+    Answer, BreakerView, CallExplanation, Clash, Component, CooldownView, Counts, EDGES, Engine,
+    FleetRateView, HedgeView, HoldView, Input, InputError, LimitKind, LimitView, Load, Options,
+    PolicyExplanation, PoolView, RateView, Record, RecordType, RestoreError, Restored, RouteView, SavePages,
+    SavedPart, SendView, SharedView, Snapshot, SnapshotPages, StoreView, TargetView, ThrottleView,
+    WeightError, Weights,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,

@@ -5,13 +5,16 @@
 mod aimd;
 mod gcra;
 mod gradient2;
+
 mod rate;
+mod weighted;
 
 pub(crate) use aimd::Outside;
 pub use aimd::{Aimd, AimdSettings};
 pub use gcra::Gcra;
 pub use gradient2::{Gradient2, Gradient2Settings, Gradient2Variant};
 pub use rate::{RateSettings, TokenBucket};
+pub(crate) use weighted::{MOST, WeightedBucket, WeightedSettings};
 
 /// The range of a concurrency limit, normalized: at least one call, and never a minimum above the maximum.
 #[derive(Clone, Copy, PartialEq, Debug)]

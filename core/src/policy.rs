@@ -17,19 +17,21 @@ mod pool;
 mod presets;
 mod span;
 mod suggest;
+mod targets;
 mod words;
 mod written;
 
 pub use check::{PolicyError, Value};
 pub(crate) use components::{
-    Breaker, Bulkhead, FleetBreaker, FleetRate, FleetSlots, Hedge, HedgeBudget, LimitSettings, RateLimit,
-    Retry, Throttle,
+    Breaker, Bulkhead, CooldownPart, FleetBreaker, FleetRate, FleetSlots, Hedge, HedgeBudget, LimitSet,
+    LimitSettings, MOST_LIMITS, NamedLimit, RateLimit, Retry, Stream, Throttle,
 };
 pub use components::{TABLE, TABLES};
 #[cfg(feature = "documents")]
 pub use document::{Changes, Document, UnknownPolicy};
 pub use keys::{Domain, Key};
 pub use pool::{Pool, PoolKind};
+pub(crate) use targets::{Group, Member, Pick};
 
 use crate::action::Verdict;
 use crate::full::{Name, Rare};
@@ -45,17 +47,21 @@ pub struct Policy {
     pub(crate) deadline: Duration,
     pub(crate) attempt_timeout: Duration,
     pub(crate) slot_until_body: bool,
+    pub(crate) stream: Option<Rare<Stream>>,
     /// Timeout for answers of the fleet's store, and interval for exchanging states with it.
     pub(crate) store_timeout: Duration,
     pub(crate) store_exchange: Duration,
     /// Kinds that the policy declares, from number 9 on, and their base classes.
     pub(crate) kinds: Vec<(Name, Class)>,
     pub(crate) retry: Retry,
+    pub(crate) cooldown: Option<Rare<CooldownPart>>,
     pub(crate) rate_limit: Option<RateLimit>,
     pub(crate) bulkhead: Option<Bulkhead>,
     pub(crate) breaker: Option<Breaker>,
     pub(crate) throttle: Option<Rare<Throttle>>,
     pub(crate) hedge: Option<Rare<Hedge>>,
+    /// The group of targets that its attempts go to.
+    pub(crate) targets: Option<Name>,
 }
 
 /// Unit that a component counts in (semantics 0.2).
@@ -130,6 +136,10 @@ impl Policy {
     /// assert_eq!(policy.value("bulkhead.max_queue"), None);
     /// ```
     pub fn value(&self, path: &str) -> Option<Value<'_>> {
+        let by_attempt = self.rate_limit.as_ref().is_some_and(|limit| limit.unit == Unit::Attempt);
+        if path == "rate_limit.unit" && by_attempt {
+            return Some(Value::Text("attempt")); // a set with weights says so without the key
+        }
         self.budget_value(path).or_else(|| self.written.value(path))
     }
 
@@ -197,7 +207,7 @@ impl Policy {
         kind.class().map(Class::name).or_else(own)
     }
 
-    /// The names of the kinds that this policy declares, in the order of their numbers, from 9 on.
+    /// The names of the kinds that this policy declares, and of those that `retry.read_errors` adds, in the order of their numbers, from 9 on.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.kinds.iter().map(|declared| &*declared.0)
     }
@@ -224,6 +234,20 @@ impl Policy {
             (_, Some(class)) => class.retryable(),
             (verdict, None) => !matches!(verdict, Verdict::Ok | Verdict::Stale),
         }
+    }
+
+    /// Whether hosts read the beginning of a failed answer's body, at most [`READ_AT_MOST`](crate::answer::READ_AT_MOST)
+    /// bytes and for at most [`READ_FOR`](crate::answer::READ_FOR), for
+    /// [`Engine::classify_read`](crate::Engine::classify_read).
+    ///
+    /// ```
+    /// use tidegate::{Policy, Value};
+    /// let policy = |read: f64| Policy::from_pairs("p", &[("retry.read_errors", Value::Number(read))]).unwrap();
+    /// assert!(policy(1.0).reads_errors() && !policy(0.0).reads_errors());
+    /// assert_eq!(policy(1.0).kinds().collect::<Vec<_>>(), ["quota_spent", "unauthorized", "too_long", "content_refused"]);
+    /// ```
+    pub fn reads_errors(&self) -> bool {
+        self.retry.answers.as_ref().is_some_and(|answers| answers.kinds.is_some())
     }
 
     /// Whether the policy may run a call's effect twice: by a hedge, or by a retry after a failure that leaves open

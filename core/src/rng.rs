@@ -22,6 +22,14 @@ pub enum Purpose {
     Probe = 5,
     /// Name of a process in the store.
     Process = 6,
+    /// The first and the second target that a balanced group draws (semantics 17.2).
+    Target = 7,
+    /// See [`Purpose::Target`].
+    OtherTarget = 8,
+    /// When, within each second, a call asks whether the link is back (semantics 2.22).
+    Link = 9,
+    /// Jitter of a cooldown (semantics 16.2).
+    Cooldown = 10,
 }
 
 /// One output of `SplitMix64` started at `state`.

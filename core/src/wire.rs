@@ -6,20 +6,25 @@
 //! |---|---|
 //! | step | 0–1 action (0 Done, 1 Attempt, 2 Wait) · 2 wakes · 3 commands · 4–11 stop · 12–21 detail · 22–52 span |
 //! | … detail of Done | 12–17 verdict · 18–21 result: 0 none, else 8 \| attempt slot |
-//! | … detail of Attempt | 12–19 number · 20 hedge |
+//! | … detail of Attempt | 12–19 number · 20 hedge · 21 it goes to a target: read `target_of` |
 //! | … detail of Wait | 12–15 why |
 //! | event | 0–2 tag · 3–10 attempt · 11–15 kind · 16–17 opinion · 18–48 Retry-After in ms |
-//! | request flags | 0–1 criticality · 2 replayable · 3 idempotent · 4 abortable · 5 may park · 6 slot until body · 7–22 cost · 23 solo |
+//! | … Progress | 0–2 tag · 3–10 attempt · 11–52 age in µs, saturating |
+//! | request flags | 0–1 criticality · 2 replayable · 3 idempotent · 4 abortable · 5 may park · 6 slot until body · 7–22 cost · 23 solo · 24 stream |
 //!
 //! A span is 0 for none, else 1 + d, saturating in its 31 bits: microseconds for Attempt and Wait (35 minutes; longer
 //! waits chain), milliseconds rounded up for `retry_in` and Retry-After (24.8 days).
 
-use crate::action::{Action, AttemptSlot, CallId, Event, Flags, Request, Step, TargetId, Verdict, Wait};
+use crate::action::{Action, AttemptSlot, CallId, Event, Flags, PathId, Request, Step, Verdict, Wait};
+use crate::full::FULL;
 use crate::outcome::{Criticality, Kind, Opinion, Outcome};
 use crate::policy::{Domain, Key, TABLE};
 use crate::time::Duration;
 
 const SPAN: u64 = (1 << 31) - 1;
+
+/// The longest age in a Progress word, in µs: 50 days.
+const LONGEST_AGE: u64 = (1 << 42) - 1;
 
 /// A span in 31 bits: 0 for none, else 1 + d, saturating.
 fn pack_span(units: Option<u64>) -> u64 {
@@ -51,7 +56,9 @@ pub fn pack_step(step: Step) -> u64 {
             (0, verdict as u64 | attempt_slot << 6, pack_span(retry_in.map(Duration::as_millis_ceil)))
         }
         Action::Attempt { attempt, hedge } => {
-            (1, u64::from(attempt) | u64::from(hedge) << 8, pack_span(step.next.map(Duration::as_micros)))
+            let detail =
+                u64::from(attempt) | u64::from(hedge) << 8 | u64::from(FULL && step.flags.target) << 9;
+            (1, detail, pack_span(step.next.map(Duration::as_micros)))
         }
         Action::Wait { why } => (2, why as u64, pack_span(step.next.map(Duration::as_micros))),
     };
@@ -78,13 +85,15 @@ pub fn unpack_step(word: u64) -> Option<Step> {
             };
             (Action::Done { verdict, result, retry_in: span.map(Duration::from_millis) }, None)
         }
-        1 if detail >> 9 == 0 => {
-            (Action::Attempt { attempt: (detail & 0xff) as u8, hedge: detail >> 8 & 1 == 1 }, span)
-        }
+        1 => (Action::Attempt { attempt: (detail & 0xff) as u8, hedge: detail >> 8 & 1 == 1 }, span),
         2 if detail >> 4 == 0 => (Action::Wait { why: *Wait::ALL.get(detail as usize)? }, span),
         _ => return None,
     };
-    let flags = Flags { wakes: word >> 2 & 1 == 1, commands: word >> 3 & 1 == 1 };
+    let flags = Flags {
+        wakes: word >> 2 & 1 == 1,
+        commands: word >> 3 & 1 == 1,
+        target: word & 3 == 1 && detail >> 9 == 1,
+    };
     Some(Step { stop: (word >> 4) as u8, action, next: next.map(Duration::from_micros), flags })
 }
 
@@ -96,6 +105,9 @@ pub fn pack_event(event: Event) -> u64 {
         Event::Cancel => 2,
         Event::Headers { attempt } => 3 | u64::from(attempt) << 3,
         Event::Finished { attempt, outcome } => 4 | u64::from(attempt) << 3 | pack_outcome(outcome),
+        Event::Progress { attempt, age } => {
+            5 | u64::from(attempt) << 3 | age.as_micros().min(LONGEST_AGE) << 11
+        }
     }
 }
 
@@ -109,6 +121,9 @@ pub fn unpack_event(word: u64) -> Option<Event> {
         2 => Event::Cancel,
         3 => Event::Headers { attempt },
         4 => return Some(Event::Finished { attempt, outcome: unpack_outcome(word)? }),
+        5 if FULL && word >> 53 == 0 => {
+            return Some(Event::Progress { attempt, age: Duration::from_micros(word >> 11) });
+        }
         _ => return None,
     };
     let known = if word & 7 == 3 { 0x7ff } else { 7 };
@@ -140,7 +155,7 @@ fn unpack_outcome(word: u64) -> Option<Outcome> {
 }
 
 /// The four numbers of a request: flags, remaining microseconds (0 for none, else 1 + d), parent (0 for none),
-/// target.
+/// path.
 pub fn pack_request(request: &Request) -> [u64; 4] {
     let flags = request.criticality as u64
         | u64::from(request.replayable) << 2
@@ -149,21 +164,22 @@ pub fn pack_request(request: &Request) -> [u64; 4] {
         | u64::from(request.may_park) << 5
         | u64::from(request.slot_until_body) << 6
         | u64::from(request.cost) << 7
-        | u64::from(request.solo) << 23;
+        | u64::from(request.solo) << 23
+        | u64::from(request.stream) << 24;
     let remaining = request.remaining.map_or(0, |d| d.as_micros().saturating_add(1).min((1 << 53) - 1));
-    [flags, remaining, request.parent.map_or(0, CallId::to_word), request.target.to_word()]
+    [flags, remaining, request.parent.map_or(0, CallId::to_word), request.path.to_word()]
 }
 
 /// The request of four numbers; `None` if the flags have undefined bits.
 #[inline]
-pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> Option<Request> {
-    if flags >> 24 != 0 {
+pub fn unpack_request(flags: u64, remaining: u64, parent: u64, path: u64) -> Option<Request> {
+    if flags >> 25 != 0 {
         return None;
     }
     Some(Request {
         remaining: remaining.checked_sub(1).map(Duration::from_micros),
         parent: (parent != 0).then(|| CallId::from_word(parent)),
-        target: TargetId::from_word(target),
+        path: PathId::from_word(path),
         criticality: match flags & 3 {
             0 => Criticality::BestEffort,
             1 => Criticality::Degraded,
@@ -176,6 +192,7 @@ pub fn unpack_request(flags: u64, remaining: u64, parent: u64, target: u64) -> O
         may_park: flags >> 5 & 1 == 1,
         slot_until_body: flags >> 6 & 1 == 1,
         solo: flags >> 23 & 1 == 1,
+        stream: flags >> 24 & 1 == 1,
         cost: (flags >> 7) as u16,
     })
 }

@@ -13,14 +13,14 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 const SETTLED: usize = 20;
 
 /// The latency allowed is given in service times of 100 ms.
-fn aimd(max_concurrency: usize, allowed: f64, cooldown: u64) -> Aimd {
+fn aimd(max_concurrency: usize, allowed: f64, cut_interval: u64) -> Aimd {
     Aimd::new(AimdSettings {
         max_concurrency: max_concurrency as u32,
         min_concurrency: 1,
         latency_threshold: Duration::from_micros((allowed * 100_000.0) as u64),
         increase_step: 1.0,
         backoff_ratio: 0.9,
-        cooldown: Duration::from_millis(cooldown),
+        cut_interval: Duration::from_millis(cut_interval),
         latency_quantile: None,
     })
 }
@@ -62,7 +62,7 @@ fn settles(name: &str, (over, back): &(Vec<Window>, Vec<Window>)) {
 #[test]
 fn aimd_settles_within_a_fifth_of_capacity_and_comes_back() {
     for seed in SEEDS {
-        // A threshold says where it settles, a cooldown of two round trips how soon.
+        // A threshold says where it settles, a cut interval of two round trips how soon.
         for slots in [20, 50, 100] {
             settles(&format!("{slots}/{seed}"), &step(slots, aimd(2 * slots, 1.15, 200), seed));
         }

@@ -174,8 +174,8 @@ fn tokens_and_places_are_handed_out_a_part_at_a_time() {
         ("retry.max_retry_after", Number(50e6)),
     ]);
     let mut host = Host::new(&pairs);
-    let target = host.engine.target(host.route, "/a", at(0));
-    let request = Request { target, ..Request::default() };
+    let path = host.engine.path_id(host.route, "/a", at(0));
+    let request = Request { path, ..Request::default() };
     let first = host.start(request, 0);
     let throttled = of(Class::Throttled).retry_after(tidegate::Duration::from_secs(20));
     assert!(matches!(host.finish(first, 1, throttled, 0).action, Action::Wait { .. }));

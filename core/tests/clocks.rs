@@ -151,8 +151,8 @@ proptest! {
         };
         let mut host = Host::new(&pairs);
         let (first, reading) = readings[0];
-        let target = host.engine.target(host.route, "/a", at(reading));
-        let request = Request { target, ..Request::default() };
+        let path = host.engine.path_id(host.route, "/a", at(reading));
+        let request = Request { path, ..Request::default() };
         let holder = host.start(request, reading);
         if held {
             let throttled = of(Class::Throttled).retry_after(Duration::from_secs(60));

@@ -106,7 +106,7 @@ limit = 3
             r#"line 10: policy."eu west".bulkhead.max_queue = "lots": must be a whole number from 0 to 10000000, or none"#,
             r"line 12: policy.empty = (empty): an empty policy does nothing; give it at least one component",
             r"line 15: pool.shared.limit = 3: no such kind of pool; the kinds are bulkhead, rate_limit, budget",
-            r"line 16: pools = (a table): no such section; did you mean pool? the sections are policy and pool",
+            r"line 16: pools = (a table): no such section; did you mean pool? the sections are policy, pool and targets",
         ]
         .map(|line| line.replace("must be one of http", &presets()).replace("KEYS", &backoff_keys()))
     );
@@ -209,7 +209,7 @@ fn wrong_types_are_told_the_right_one() {
         ),
         (
             "retry.statuses = [503, 404]",
-            "policy.p.retry.statuses = 404: must be a status that can be retried: 408, 429 or 500 to 599",
+            "policy.p.retry.statuses = 404: must be a status that can be retried: 408, 409, 429 or 500 to 599",
         ),
         ("retry.statuses = [[503]]", "policy.p.retry.statuses = [503]: must be a status"),
         (
@@ -257,10 +257,12 @@ fn unknown_sections_are_told_the_known_one() {
     assert_eq!(
         toml("[policies.p]\ndeadline = \"1s\""),
         [
-            "line 1: policies = (a table): no such section; did you mean policy? the sections are policy and pool"
+            "line 1: policies = (a table): no such section; did you mean policy? the sections are policy, pool and targets"
         ]
     );
-    assert!(toml("defaults.p = 1")[0].ends_with("no such section; the sections are policy and pool"));
+    assert!(
+        toml("defaults.p = 1")[0].ends_with("no such section; the sections are policy, pool and targets")
+    );
 }
 
 #[test]

@@ -55,7 +55,8 @@ fn values(domain: Domain) -> BoxedStrategy<Vec<Owned>> {
         Domain::Flag => prop_oneof![Just(0.0), Just(1.0)].prop_map(|n| vec![Owned::Number(n)]).boxed(),
         Domain::Choice(words) => word(words).prop_map(|word| vec![word]).boxed(),
         Domain::Statuses => {
-            let status = prop_oneof![Just(408.0), Just(429.0), (500u16..600).prop_map(f64::from)];
+            let status =
+                prop_oneof![Just(408.0), Just(409.0), Just(429.0), (500u16..600).prop_map(f64::from)];
             prop::collection::vec(status.prop_map(Owned::Number), 1..5).boxed()
         }
         Domain::Words(words) => prop::collection::vec(word(words), 1..5).boxed(),
@@ -68,14 +69,30 @@ fn values(domain: Domain) -> BoxedStrategy<Vec<Owned>> {
             prop::collection::vec(kind.prop_map(|(name, class)| Owned::Text(format!("{name}={class}"))), 1..6)
                 .boxed()
         }
+        Domain::Limits => {
+            let rest = prop::sample::select(
+                &["", " burst=7", " weight=a", " burst=9 weight=a default=3 max_debt=none"][..],
+            );
+            let limit = (1u64..1 << 53, 1u64..100_000_000, rest);
+            prop::collection::vec(limit, 1..5)
+                .prop_map(|limits| {
+                    let text = |(at, (permits, per, rest)): (usize, (u64, u64, &str))| {
+                        Owned::Text(format!("l{at}: permits={permits} per={per}us{rest}"))
+                    };
+                    limits.into_iter().enumerate().map(text).collect()
+                })
+                .boxed()
+        }
         Domain::Name => "[a-zA-Z0-9_. \"'\\\\é-]{1,9}".prop_map(|name| vec![Owned::Text(name)]).boxed(),
     }
 }
 
 /// Values over the whole table, some of the keys left out. A list that names kinds names those that are declared.
 fn pairs() -> impl Strategy<Value = Pairs> {
+    // A group of targets is declared elsewhere, and excludes other keys: `targets.rs` has documents with groups.
     let keys: Vec<_> = TABLE
         .iter()
+        .filter(|key| key.path != "targets")
         .map(|key| {
             // A rate of the fleet's has less room (its burst times its span), and most rates are modest.
             let values = match key.domain {
@@ -87,7 +104,11 @@ fn pairs() -> impl Strategy<Value = Pairs> {
                 }
                 domain => values(domain),
             };
-            let often = if key.path.rsplit('.').next() == Some("store") { 0.8 } else { 0.35 };
+            let often = match key.path.rsplit('.').next() {
+                Some("store") => 0.8,
+                Some("limits") => 0.2, // they take the place of permits, and of the fleet's keys
+                _ => 0.35,
+            };
             prop::option::weighted(often, values).prop_map(|values| (key.path, values))
         })
         .collect();
@@ -98,6 +119,9 @@ fn pairs() -> impl Strategy<Value = Pairs> {
         let pairs: Pairs = pairs
             .flat_map(|(path, values)| values.unwrap_or_default().into_iter().map(move |value| (path, value)))
             .collect();
+        let mut pairs = pairs;
+        let is_set = pairs.iter().any(|(path, _)| path.ends_with(".limits"));
+        pairs.retain(|(path, _)| is_set || !path.ends_with(".settle_unknown"));
         let name = |text: &str| text.split('=').next().unwrap_or_default().to_owned();
         let kinds: Vec<_> = pairs
             .iter()
@@ -153,11 +177,12 @@ fn pool(kind: PoolKind) -> impl Strategy<Value = Pool> {
         PoolKind::Budget => "retry.budget.",
         PoolKind::Bulkhead => "bulkhead.",
         PoolKind::RateLimit => "rate_limit.",
+        PoolKind::Targets => unreachable!("tests/targets.rs prints groups"),
     };
     let required = match kind {
         PoolKind::Bulkhead => vec![("max_concurrency", Owned::Number(7.0))],
         PoolKind::RateLimit => vec![("permits", Owned::Number(7.0)), ("per", Owned::Number(1e6))],
-        PoolKind::Budget => vec![("kind", Owned::Text("share".into()))],
+        PoolKind::Budget | PoolKind::Targets => vec![("kind", Owned::Text("share".into()))],
     };
     pairs().prop_filter_map("rules across keys", move |pairs| {
         let mut own: Pairs =
@@ -186,6 +211,7 @@ fn document() -> impl Strategy<Value = Document> {
                     PoolKind::Bulkhead => "bulkhead.pool",
                     PoolKind::RateLimit => "rate_limit.pool",
                     PoolKind::Budget => "retry.budget.pool",
+                    PoolKind::Targets => "targets",
                 };
                 let pairs = policy.to_pairs();
                 let found = pairs.into_iter().find(|(path, _)| *path == key);
@@ -212,7 +238,7 @@ fn document() -> impl Strategy<Value = Document> {
 fn the_policies_drawn_here_reach_every_sort_of_key() {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let (mut seen, mut named_kinds) = (std::collections::BTreeSet::new(), 0);
-    for _ in 0..400 {
+    for _ in 0..1_600 {
         let policy = policy().new_tree(&mut runner).unwrap().current();
         let kinds: Vec<_> = policy.kinds().map(str::to_owned).collect();
         for (path, value) in policy.to_pairs() {
@@ -221,8 +247,11 @@ fn the_policies_drawn_here_reach_every_sort_of_key() {
             named_kinds += usize::from(list && kinds.iter().any(|kind| value == Value::Text(kind)));
         }
     }
-    let missed: Vec<_> =
-        TABLE.iter().map(|key| key.path).filter(|path| *path != "preset" && !seen.contains(path)).collect();
+    let missed: Vec<_> = TABLE
+        .iter()
+        .map(|key| key.path)
+        .filter(|path| !["preset", "targets"].contains(path) && !seen.contains(path))
+        .collect();
     assert!(missed.is_empty(), "{missed:?}");
     assert!(named_kinds > 10, "{named_kinds}");
 }

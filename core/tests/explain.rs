@@ -301,8 +301,8 @@ fn calls_that_are_held_or_wait_for_a_rate_say_so() {
         ("rate_limit.per", Number(1e6)),
         ("rate_limit.wait", Number(1.0)),
     ]));
-    let target = host.engine.target(host.route, "/a", at(0));
-    let like = Request { target, ..Request::default() };
+    let path = host.engine.path_id(host.route, "/a", at(0));
+    let like = Request { path, ..Request::default() };
     let call = host.start(like, 0);
     let paced = host.begin(Request { criticality: Criticality::Critical, ..Request::default() }, 10).0;
     let it = host.engine.explain_call(paced).unwrap();

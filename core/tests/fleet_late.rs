@@ -162,13 +162,13 @@ fn no_break_is_prolonged_by_a_late_answer() {
     }
 }
 
-fn latencies(cooldown: f64) -> Pairs {
+fn latencies(interval: f64) -> Pairs {
     vec![
         ("bulkhead.kind", Text("aimd")),
         ("bulkhead.max_concurrency", Number(20.0)),
         ("bulkhead.latency_threshold", Number(30e3)),
         ("bulkhead.latency_quantile", Number(0.5)),
-        ("bulkhead.cooldown", Number(cooldown)),
+        ("bulkhead.cut_interval", Number(interval)),
         ("bulkhead.latency_store", Text("fleet")),
     ]
 }
@@ -186,26 +186,26 @@ const FAST: (u64, u64) = (5_000, 10_000);
 
 #[test]
 fn one_slowness_cuts_once_and_one_that_lasts_goes_on_cutting() {
-    for cooldown in [SECOND, 2 * SECOND, 8 * SECOND] {
+    for interval in [SECOND, 2 * SECOND, 8 * SECOND] {
         for seed in 1..=8 {
-            let mut sim = Sim::new(seed, 5, &latencies(cooldown as f64), Faults::none());
+            let mut sim = Sim::new(seed, 5, &latencies(interval as f64), Faults::none());
             sim.service = FAST;
             sim.load((10_000, 20_000), (1, 1), 0);
             sim.run_to(3 * SECOND);
             sim.service = SLOW;
-            sim.run_to(3 * SECOND + cooldown / 2 + 300_000);
+            sim.run_to(3 * SECOND + interval / 2 + 300_000);
             sim.service = FAST;
-            sim.run_to(3 * SECOND + 6 * cooldown);
+            sim.run_to(3 * SECOND + 6 * interval);
             for process in 0..5 {
                 let cuts = cuts(&sim, process);
-                assert_eq!(cuts.len(), 1, "seed {seed}, cooldown {cooldown}, process {process}: {cuts:?}");
+                assert_eq!(cuts.len(), 1, "seed {seed}, interval {interval}, process {process}: {cuts:?}");
             }
             let before = sim.now;
             sim.service = SLOW;
-            sim.run(before + 6 * cooldown);
+            sim.run(before + 6 * interval);
             for process in 0..5 {
                 let cuts: Vec<u64> = cuts(&sim, process).into_iter().filter(|at| *at > before).collect();
-                assert!(cuts.len() >= 3, "seed {seed}, cooldown {cooldown}, process {process}: {cuts:?}");
+                assert!(cuts.len() >= 3, "seed {seed}, interval {interval}, process {process}: {cuts:?}");
             }
         }
     }

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use serde_json::Value as Json;
 use tidegate::fleet::{CommandId, KeptReply, StoreKind};
 use tidegate::{
-    Action, Answer, CallId, Engine, Event, Input, Kind, Opinion, Options, Outcome, Policy, PolicyId, Pool,
-    PoolKind, Record, Request, RouteId, TargetId, Time, Value, Verdict, wire,
+    Action, Answer, CallId, Engine, Event, Input, Kind, Link, Opinion, Options, Outcome, PathId, Policy,
+    PolicyId, Pool, PoolKind, Record, Request, RouteId, Time, Value, Verdict, wire,
 };
 
 fn journaled() -> Options {
@@ -91,7 +91,7 @@ proptest! {
     /// Whatever an input holds, its text gives it back.
     #[test]
     fn texts_give_inputs_back(
-        word in 0u64..1 << 53, now: u64, key in ".*", flags in 0u64..1 << 24, remaining: Option<u64>, event in 0u8..5,
+        word in 0u64..1 << 53, now: u64, key in ".*", flags in 0u64..1 << 24, remaining: Option<u64>, event in 0u8..6,
         attempt: u8, kind in 0u8..32, opinion in 0u8..3, asked: Option<u64>, on: bool, policy: u32,
     ) {
         let now = Time::from_micros(now);
@@ -102,12 +102,12 @@ proptest! {
         let request = Request {
             remaining: remaining.map(span),
             parent: on.then_some(CallId::from_word(word)),
-            target: TargetId::from_word(word),
+            path: PathId::from_word(word),
             ..wire::unpack_request(flags, 0, 0, 0).unwrap()
         };
         written(&[
             Input::Route { policy, key: key.as_str().into(), now },
-            Input::Target { route, path: key.as_str().into(), now },
+            Input::Path { route, path: key.as_str().into(), now },
             Input::Begin { route, request, now },
             Input::On {
                 call: CallId::from_word(word),
@@ -116,6 +116,7 @@ proptest! {
                     1 => Event::Poll,
                     2 => Event::Cancel,
                     3 => Event::Headers { attempt },
+                    4 => Event::Progress { attempt, age: span(word) },
                     _ => Event::Finished { attempt, outcome },
                 },
                 now,
@@ -166,23 +167,23 @@ fn keys_of_any_characters_stand_on_one_line() {
 fn what_is_wrong_is_named() {
     let most = u64::MAX;
     for (line, error) in [
-        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".to_owned()),
-        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, fallback, restore, fork, wakes, store, reply, commands, lift_budgets".into()),
+        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, store, reply, commands, link, lift_budgets".to_owned()),
+        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, store, reply, commands, link, lift_budgets".into()),
         ("wakes 1", "end = 1: must be the end of the line".into()),
         ("on", format!("now = (nothing): must be a whole number up to {most}")),
         ("on +5 1 poll", format!("now = +5: must be a whole number up to {most}")),
         ("on 5 9007199254740992 poll", "call = 9007199254740992: must be a whole number up to 9007199254740991".into()),
-        ("on 5 1 pol", "event = pol: must be one of timer, poll, cancel, headers, finished".into()),
+        ("on 5 1 pol", "event = pol: must be one of timer, poll, cancel, headers, finished, progress".into()),
         ("on 5 1 finished 256 0 0 -", "attempt = 256: must be a whole number up to 255".into()),
         ("on 5 1 finished 1 32 0 -", "kind = 32: must be a whole number up to 31".into()),
         ("on 5 1 finished 1 0 3 -", "opinion = 3: must be a whole number up to 2".into()),
         ("on 5 1 finished 1 0 0", format!("retry_after = (nothing): must be a whole number up to {most}, or - for none")),
-        ("begin 0 1 16777216 - - 0", "flags = 16777216: must be a whole number up to 16777215".into()),
+        ("begin 0 1 33554432 - - 0", "flags = 33554432: must be a whole number up to 33554431".into()),
         ("store 0 sql \"x\"", "kind = sql: must be one of lua, plain".into()),
         ("reply 0 1 maybe", "reply = maybe: must be one of bytes, error, lost".into()),
         ("reply 0 1 bytes \"€\"", "bytes = \"€\": must be characters up to ÿ".into()),
         ("force 0 0 - 2", "on = 2: must be a whole number up to 1".into()),
-        ("pool 0 pail \"db\"", "kind = pail: must be one of bulkhead, rate_limit, budget".into()),
+        ("pool 0 pail \"db\"", "kind = pail: must be one of bulkhead, rate_limit, budget, targets".into()),
         ("policy \"p\" deadline=0", "deadline = 0s: must be a span from 1us to 365 days".into()),
         ("policy \"p\" deadline=soon", "deadline = soon: must be a number, or a text in quotes".into()),
         ("policy \"p\" deadline", "pair = deadline: must be key=number or key=\"text\"".into()),
@@ -345,9 +346,8 @@ fn played(vector: &Json) -> (Engine, Vec<Answer>) {
             let number = |n: usize| begin["request"][n].as_u64().unwrap_or(0);
             let parent = begin["request"][2].as_str().map_or(0, |name| calls[name].to_word());
             let request = wire::unpack_request(number(0), number(1), parent, number(3)).unwrap();
-            let target =
-                begin["path"].as_str().map_or(request.target, |path| engine.target(route, path, now));
-            let (call, step) = engine.begin(route, &Request { target, ..request }, now);
+            let path = begin["path"].as_str().map_or(request.path, |path| engine.path_id(route, path, now));
+            let (call, step) = engine.begin(route, &Request { path, ..request }, now);
             calls.insert(entry["call"].as_str().unwrap(), call);
             answers.push(Answer::Begin(call, step));
         } else if entry["force"].is_object() {
@@ -355,6 +355,8 @@ fn played(vector: &Json) -> (Engine, Vec<Answer>) {
             let policy = policies[force["policy"].as_str().unwrap()];
             let route = force["route"].as_str().map(|key| engine.route(policy, key, now));
             let _ = engine.force_open(policy, route, force["on"].as_bool().unwrap(), now);
+        } else if let Some(name) = entry["link"].as_str() {
+            engine.set_link(Link::ALL.into_iter().find(|link| link.name() == name).unwrap(), now);
         } else {
             let event = wire::unpack_event(entry["event"].as_u64().unwrap()).unwrap();
             let step = engine.on(calls[entry["on"].as_str().unwrap()], event, now);

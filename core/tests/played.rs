@@ -142,8 +142,8 @@ impl<'a> Host<'a> {
             Some("best_effort") => Criticality::BestEffort,
             _ => Criticality::Normal,
         };
-        let target = given["path"].as_str().map(|path| engine.target(route, path, Time::from_micros(now)));
-        let request = Request { criticality, target: target.unwrap_or_default(), ..Request::default() };
+        let path = given["path"].as_str().map(|path| engine.path_id(route, path, Time::from_micros(now)));
+        let request = Request { criticality, path: path.unwrap_or_default(), ..Request::default() };
         let (call, step) = engine.begin(route, &request, Time::from_micros(now));
         self.calls[place].call = Some(call);
         self.follow(place, step, now);

@@ -203,8 +203,8 @@ fn stories() -> Vec<(&'static str, Vec<Record>)> {
             ("rate_limit.per", Number(1e6)),
             ("rate_limit.wait", Number(1.0)),
         ]));
-        let target = host.engine.target(host.route, "/a", at(0));
-        let request = Request { target, ..Request::default() };
+        let path = host.engine.path_id(host.route, "/a", at(0));
+        let request = Request { path, ..Request::default() };
         let call = host.start(request, 0);
         let asked = of(Class::Throttled).retry_after(Duration::from_secs(2));
         let step = host.finish(call, 1, asked, 10);
@@ -222,6 +222,12 @@ fn stories() -> Vec<(&'static str, Vec<Record>)> {
         let call = host.start(Request::default(), 0);
         let _ = host.finish(call, 1, of(Class::Permanent), 10);
         host.engine.note_fallback(host.route, true, at(20));
+        taken(&mut host)
+    }));
+    stories.push(("a cooldown", {
+        let mut host = listening(&[("cooldown.base", Number(1e6))]);
+        let call = host.start(Request::default(), 0);
+        let _ = host.finish(call, 1, of(Class::Throttled), 10);
         taken(&mut host)
     }));
     stories
@@ -403,7 +409,8 @@ proptest! {
         let quiet = records.iter().filter(|record| record.quiet).count() as u64;
         let refused = |it: &tidegate::Counts| {
             let range = Verdict::ForcedOpen as usize..=Verdict::StoreUnavailable as usize;
-            it.ends[range].iter().sum::<u64>() + it.ended(Verdict::CostAboveBurst)
+            let more = [Verdict::CostAboveBurst, Verdict::Cooldown].map(|verdict| it.ended(verdict));
+            it.ends[range].iter().chain(&more).sum::<u64>()
         };
         let first = records.iter().filter(|record| record.what == Rejected && record.attempt == 0).count() as u64;
         prop_assert_eq!(first + quiet, sum(refused), "each refusal is told, or its end is quiet");

@@ -64,3 +64,27 @@ fn a_cancelled_backoff_gives_its_retry_back_to_the_tenth_of_the_window_that_paid
     assert_eq!(verdict(cancelled), Verdict::Cancelled);
     assert_eq!(left(&host, 2 * SECOND), Some(1));
 }
+
+#[test]
+fn a_late_answer_gives_back_its_retry_once() {
+    // 20 tokens, 10 for a retry after a timeout: two retries are paid, and one of them never starts.
+    let quota = [
+        ("attempt_timeout", Number(1e3)),
+        ("retry.backoff.base", Number(1e6)),
+        ("retry.budget.kind", Text("quota")),
+        ("retry.budget.capacity", Number(20.0)),
+        ("retry.budget.cost", Number(10.0)),
+    ];
+    let mut host = Host::new(&quota);
+    let (one, other) = (host.start(Request::default(), 0), host.start(Request::default(), 0));
+    for call in [one, other] {
+        assert!(matches!(host.poll(call, 1_000).action, Action::Wait { .. }));
+    }
+    assert_eq!(left(&host, 1_000), Some(0));
+    assert_eq!(verdict(host.finish(one, 1, of(Class::Ok), 1_001)), Verdict::Ok);
+    // 10 come back, and a success at the first try gives 1: enough for one retry, not for two.
+    assert_eq!(left(&host, 1_001), Some(1));
+    let calls = [host.start(Request::default(), 1_001), host.start(Request::default(), 1_001)];
+    assert!(matches!(host.poll(calls[0], 2_001).action, Action::Wait { .. }));
+    assert_eq!(verdict(host.poll(calls[1], 2_001)), Verdict::Budget);
+}

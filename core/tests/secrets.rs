@@ -36,7 +36,7 @@ fn story() -> (Engine, String) {
     let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
     let route = engine.route(policy, "api", at(0));
     let request = |engine: &mut Engine, now| Request {
-        target: engine.target(route, &path(), at(now)),
+        path: engine.path_id(route, &path(), at(now)),
         ..Request::default()
     };
     let throttled = Outcome { retry_after: Some(Duration::from_secs(2)), ..Outcome::of(Class::Throttled) };

@@ -255,7 +255,7 @@ fn forze_defaults_are_those_of_its_document() {
             ("bulkhead.min_concurrency", 1.0),
             ("bulkhead.backoff_ratio", 0.9),
             ("bulkhead.increase_step", 1.0),
-            ("bulkhead.cooldown", 1e6),
+            ("bulkhead.cut_interval", 1e6),
         ],
     );
 }

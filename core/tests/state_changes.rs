@@ -149,9 +149,9 @@ fn holds_are_bounded() {
     let (mut one, id) = engine(WHOLE);
     one.restore(&saved(1), Duration::ZERO, at(0)).unwrap();
     let route = one.route(id, "r", at(0));
-    let target = one.target(route, "0", at(0));
+    let path = one.path_id(route, "0", at(0));
     assert_eq!(view(&one, 0).hold.unwrap().holds, 1);
-    let (waiter, _) = one.begin(route, &Request { target, ..Request::default() }, at(0));
+    let (waiter, _) = one.begin(route, &Request { path, ..Request::default() }, at(0));
     let step = one.on(waiter, Event::Poll, at(5_000_000));
     assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
 }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use serde_json::Value as Json;
 use tidegate::{
-    Backoff, CallId, Class, Duration, Engine, Growth, HttpFailure, Jitter, Options, Policy, PolicyId, Pool,
-    PoolKind, QuotaSettings, RatioBudget, RatioSettings, Request, RetryBudget, RetryQuota, Rounding, RouteId,
-    ShareBudget, ShareSettings, TargetId, Time, TokenBudget, TokenSettings, Value, WallTime, WindowSettings,
-    parse_retry_after, rng, wire,
+    Backoff, CallId, Class, Duration, Engine, Growth, HttpFailure, Jitter, Link, Options, PathId, Policy,
+    PolicyId, Pool, PoolKind, QuotaSettings, RatioBudget, RatioSettings, Request, RetryBudget, RetryQuota,
+    Rounding, RouteId, ShareBudget, ShareSettings, Time, TokenBudget, TokenSettings, Value, WallTime,
+    WindowSettings, parse_retry_after, rng, wire,
 };
 
 /// All files of a family, by name.
@@ -227,6 +227,26 @@ fn classified_answers() {
     }
 }
 
+/// Semantics 15.5.
+#[test]
+fn answers_whose_beginning_was_read() {
+    for (_, file) in family("classify_read") {
+        let mut engine = Engine::new(0, Options::default());
+        let policies = take_in(&mut engine, &file["policies"]);
+        let wall = WallTime::from_unix_micros(number(&file["wall_us"]));
+        for case in list(&file["cases"]) {
+            let headers: Vec<_> = list(&case["headers"])
+                .iter()
+                .map(|pair| (text(&pair[0]).as_bytes(), text(&pair[1]).as_bytes()))
+                .collect();
+            let failure = HttpFailure { status: number(&case["status"]) as u16, headers: &headers };
+            let policy = policies[text(&case["policy"])];
+            let outcome = engine.classify_read(policy, &failure, text(&case["body"]).as_bytes(), wall);
+            assert_eq!(wire::pack_outcome(outcome), number(&case["word"]), "{case}: {outcome:?}");
+        }
+    }
+}
+
 #[test]
 fn policies_and_their_mistakes() {
     for (_, file) in family("policy") {
@@ -274,9 +294,9 @@ fn script(path: &str, vector: &Json) -> usize {
                 Some(key) => engine.route(policies[text(&begin["policy"])], key, now),
                 None => RouteId::from_word(0),
             };
-            let target = begin["path"].as_str();
-            let target = target.map_or(TargetId::NONE, |path| engine.target(route, path, now));
-            let (call, step) = engine.begin(route, &Request { target, ..request }, now);
+            let path = begin["path"].as_str();
+            let path = path.map_or(PathId::NONE, |path| engine.path_id(route, path, now));
+            let (call, step) = engine.begin(route, &Request { path, ..request }, now);
             calls.insert(text(&entry["call"]), call);
             Some(step)
         } else if entry["force"].is_object() {
@@ -284,6 +304,9 @@ fn script(path: &str, vector: &Json) -> usize {
             let policy = policies[text(&force["policy"])];
             let route = force["route"].as_str().map(|key| engine.route(policy, key, now));
             let _ = engine.force_open(policy, route, force["on"].as_bool().unwrap(), now);
+            None
+        } else if let Some(name) = entry["link"].as_str() {
+            engine.set_link(Link::ALL.into_iter().find(|link| link.name() == name).unwrap(), now);
             None
         } else {
             let event = wire::unpack_event(number(&entry["event"])).unwrap();

@@ -4,11 +4,18 @@
 use std::path::PathBuf;
 
 use serde_json::Value as Json;
-use tidegate::answer::{EventStream, Failure, Measure, Quota, Quotas, parse_go_duration, parse_rfc3339};
+use tidegate::answer::{
+    Estimate, EventStream, Factors, Failure, Measure, Quota, Quotas, Usage, UsageReader, parse_go_duration,
+    parse_rfc3339,
+};
 use tidegate::{Duration, WallTime};
 
 fn file() -> Json {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/answer/services.json");
+    named("services.json")
+}
+
+fn named(name: &str) -> Json {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/vectors/answer").join(name);
     serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap()
 }
 
@@ -99,6 +106,66 @@ fn streams_are_read_as_the_model_reads_them() {
             assert_eq!(Some(found.counts), piece["counts"].as_bool(), "piece {place} of {case}");
             let meaning = found.failure.map(|failure| failure.meaning.name());
             assert_eq!(meaning, piece["meaning"].as_str(), "piece {place} of {case}");
+        }
+    }
+}
+
+fn factors(file: &Json) -> Vec<Factors> {
+    let factor = |list: &Json, place: usize| u32::try_from(list[place].as_u64().unwrap()).unwrap();
+    let lists = file["factors"].as_array().unwrap();
+    lists
+        .iter()
+        .map(|list| Factors { input: factor(list, 0), cached: factor(list, 1), output: factor(list, 2) })
+        .collect()
+}
+
+/// Spec 15.6, in whole and in pieces of any size.
+#[test]
+fn usages_are_read_as_the_model_reads_them() {
+    let file = named("usage.json");
+    let cases = file["usages"].as_array().unwrap();
+    assert!(cases.len() >= 34);
+    for case in cases {
+        let body = match case["hex"].as_str() {
+            Some(hex) => (0..hex.len() / 2)
+                .map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap())
+                .collect(),
+            None => case["text"].as_str().unwrap().as_bytes().to_vec(),
+        };
+        let usage = Usage::read(&body);
+        let found = [usage.input, usage.cached, usage.output];
+        assert_eq!(found, ["input", "cached", "output"].map(|part| case[part].as_u64()), "{case}");
+        let weights: Vec<_> = factors(&file).into_iter().map(|factors| usage.weight(factors)).collect();
+        let expected: Vec<_> = case["weights"].as_array().unwrap().iter().map(Json::as_u64).collect();
+        assert_eq!(weights, expected, "{case}");
+        for size in [1, 2, 3, 5, 17, 64] {
+            let mut reader = UsageReader::new();
+            for piece in body.chunks(size) {
+                reader.read(piece);
+            }
+            assert_eq!(reader.usage(), usage, "in pieces of {size}: {case}");
+        }
+    }
+}
+
+/// Spec 15.7.
+#[test]
+fn estimates_are_what_the_model_says() {
+    let file = named("usage.json");
+    let output = file["default_output"].as_u64().unwrap();
+    let cases = file["estimates"].as_array().unwrap();
+    assert!(cases.len() >= 12);
+    for case in cases {
+        let text = |key: &str| case[key].as_str().unwrap().as_bytes();
+        let estimate = Estimate::read(text("path"), text("body"));
+        assert_eq!(Some(estimate.input), case["input"].as_u64(), "{case}");
+        assert_eq!(
+            (estimate.output, Some(estimate.stream)),
+            (case["output"].as_u64(), case["stream"].as_bool()),
+            "{case}"
+        );
+        for (place, factors) in factors(&file).into_iter().enumerate() {
+            assert_eq!(Some(estimate.weight(output, factors)), case["weights"][place].as_u64(), "{case}");
         }
     }
 }

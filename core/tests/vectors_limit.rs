@@ -130,7 +130,7 @@ fn aimd(settings: &Json) -> AimdSettings {
         latency_threshold: span(&settings["latency_threshold"]),
         increase_step: real(&settings["increase_step"]),
         backoff_ratio: real(&settings["backoff_ratio"]),
-        cooldown: span(&settings["cooldown"]),
+        cut_interval: span(&settings["cut_interval"]),
         latency_quantile: settings["latency_quantile"].as_f64(),
     }
 }

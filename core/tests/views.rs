@@ -113,7 +113,7 @@ fn hedges_show_the_delay_that_holds_now_and_holds_who_is_held() {
     }
     assert_eq!(hedge(&engine, 60_000).delay, Duration::from_millis(7));
 
-    let request = Request { target: engine.target(route, "/a", at(60_000)), ..Request::default() };
+    let request = Request { path: engine.path_id(route, "/a", at(60_000)), ..Request::default() };
     let (first, _) = engine.begin(route, &request, at(60_000));
     let outcome = Outcome { retry_after: Some(Duration::from_secs(1)), ..Outcome::of(Class::Throttled) };
     let _ = engine.on(first, Event::Finished { attempt: 1, outcome }, at(60_000));

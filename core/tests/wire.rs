@@ -2,8 +2,8 @@
 
 use serde_json::Value as Json;
 use tidegate::{
-    Action, AttemptSlot, CallId, Criticality, Duration, Event, Flags, Kind, Opinion, Outcome, Request, Step,
-    TargetId, Verdict, Wait, wire,
+    Action, AttemptSlot, CallId, Criticality, Duration, Event, Flags, Kind, Opinion, Outcome, PathId,
+    Request, Step, Verdict, Wait, wire,
 };
 
 fn vectors(family: &str) -> Vec<Json> {
@@ -43,7 +43,11 @@ fn step(json: &Json) -> Step {
         stop: number(&json["stop"]) as u8,
         action,
         next: micros(&json["next_us"]),
-        flags: Flags { wakes: json["wakes"] == 1, commands: json["commands"] == 1 },
+        flags: Flags {
+            wakes: json["wakes"] == 1,
+            commands: json["commands"] == 1,
+            target: json["target"] == 1,
+        },
     }
 }
 
@@ -54,6 +58,9 @@ fn event(json: &Json) -> Event {
         "poll" => Event::Poll,
         "cancel" => Event::Cancel,
         "headers" => Event::Headers { attempt },
+        "progress" => {
+            Event::Progress { attempt, age: Duration::from_micros(json["age_us"].as_u64().unwrap()) }
+        }
         _ => Event::Finished {
             attempt,
             outcome: Outcome {
@@ -106,7 +113,7 @@ fn requests_pack_as_the_model_packs_them_and_come_back() {
         let request = Request {
             remaining: micros(&json["remaining_us"]),
             parent: Some(number(&json["parent"])).filter(|id| *id != 0).map(CallId::from_word),
-            target: TargetId::from_word(number(&json["target"])),
+            path: PathId::from_word(number(&json["target"])),
             criticality: match json["criticality"].as_str().unwrap() {
                 "best_effort" => Criticality::BestEffort,
                 "degraded" => Criticality::Degraded,
@@ -119,6 +126,7 @@ fn requests_pack_as_the_model_packs_them_and_come_back() {
             may_park: json["may_park"] == 1,
             slot_until_body: json["slot_until_body"] == 1,
             solo: json["solo"] == 1,
+            stream: json["stream"] == 1,
             cost: number(&json["cost"]) as u16,
         };
         let words: Vec<u64> = case["words"].as_array().unwrap().iter().map(number).collect();

@@ -5,8 +5,12 @@ Each stage answers None where the call may go on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import cooldown as cooling
+import evidence
+import targets
 from call import Call, Step, later
 from holds import Hold
 from queues import Permits
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
     from engine import Engine
     from rates import Tokens
 
-STAGES = ["look", "hold", "rate", "queue", "guard", "send"]
+STAGES = ["look", "hold", "cooldown", "rate", "queue", "again", "guard", "send", "last", "target"]
 MAX_WAITERS = 1000
 """Of a send rate."""
 
@@ -23,16 +27,14 @@ MAX_WAITERS = 1000
 def proceed(engine: Engine, call: Call, first: str, now: int) -> Step:
     """From this stage on."""
     for name in STAGES[STAGES.index(first) :]:
-        step = {"look": look, "hold": hold, "rate": rate, "queue": queue, "guard": guard, "send": send}[name](
-            engine, call, now
-        )
+        step = ASK[name](engine, call, now)
         if step is not None:
             return step
     return engine.start(call, now)
 
 
 def after(why: str) -> str:
-    """The stage that comes after the one it waited for; there is none after the last."""
+    """The stage that comes after the one it waited for."""
     return STAGES[STAGES.index(why) + 1]
 
 
@@ -56,6 +58,9 @@ def asked(call: Call, per_attempt: bool) -> bool:
 
 def look(engine: Engine, call: Call, now: int) -> Step | None:
     """The early look "costs nothing and refuses where an admission now would be refused"."""
+    group = call.route.group
+    if group is not None and not group.admitting(call, now):  # 17.3.4
+        return refuse(engine, call, "no_target", group.earliest(call, now), now)
     breaker, keys = call.route.breaker, call.route.policy.breaker
     if breaker is None or keys is None or not asked(call, keys.per_attempt):
         return None
@@ -85,6 +90,49 @@ def hold(engine: Engine, call: Call, now: int) -> Step | None:
     return park(engine, call, "hold", now)
 
 
+def cooldown(engine: Engine, call: Call, now: int) -> Step | None:
+    """16.4: at its stage."""
+    there = call.route.cooldown
+    if there is None or there.open:
+        return None
+    there.let_in(engine, now, None)
+    span = cooling.ask(engine, call, call.attempt > 0, now)
+    return None if span is None else parked_or_refused(engine, call, span, call.attempt > 0, now)
+
+
+def again(engine: Engine, call: Call, now: int) -> Step | None:
+    """16.4.3: just before its attempt."""
+    there, policy = call.route.cooldown, call.route.policy
+    if there is None or there.open:
+        return None
+    span = cooling.ask(engine, call, True, now)
+    if span is None:
+        return None
+    cooling.free(engine, call, now)
+    per_attempt = policy.breaker.per_attempt if policy.breaker is not None else False
+    per_attempt = policy.throttle.per_attempt if policy.throttle is not None else per_attempt
+    if asked(call, per_attempt):
+        evidence.neutral(call, now)
+        call.probe = False
+    if call.permit is not None and asked(call, policy.bulkhead is not None and policy.bulkhead.per_attempt):
+        permits, call.permit = call.permit, None
+        permits.give_back(engine, now)
+    step = parked_or_refused(engine, call, span, True, now)
+    call.keeps = call.state == "waiting"
+    return step
+
+
+def last(engine: Engine, call: Call, now: int) -> Step | None:
+    """16.4.1: "after a wait for the send rate it looks once more"."""
+    return None if call.route.send is None else again(engine, call, now)
+
+
+def parked_or_refused(engine: Engine, call: Call, span: int, returns: bool, now: int) -> Step:
+    """It waits, or it is refused."""
+    found = cooling.park(engine, call, span, returns, now)
+    return refuse(engine, call, found[0], found[1], now) if isinstance(found, tuple) else found
+
+
 def rate(engine: Engine, call: Call, now: int) -> Step | None:
     """3.1."""
     tokens, keys = call.route.rate, call.route.policy.rate
@@ -100,6 +148,18 @@ def send(engine: Engine, call: Call, now: int) -> Step | None:
     if tokens is None:
         return None
     return take(engine, call, tokens, "send", MAX_WAITERS if call.request.may_park else 0, None, now)
+
+
+def target(engine: Engine, call: Call, now: int) -> Step | None:
+    """17.2: "the last stage before each attempt"."""
+    group = call.route.group
+    if group is None:
+        return None
+    chosen = targets.choose(engine, call, now)
+    if chosen is None:
+        return refuse(engine, call, "no_target", group.earliest(call, now), now)
+    targets.take(call, chosen, now)
+    return None
 
 
 def take(
@@ -131,8 +191,9 @@ def queue(engine: Engine, call: Call, now: int) -> Step | None:
     if permits.at_once():
         call.permit = permits
         return None
-    victim = permits.victim(call) if permits.full() else None
-    if (permits.full() and victim is None) or not call.request.may_park:
+    full = permits.full() and not call.keeps
+    victim = permits.victim(call) if full else None
+    if (full and victim is None) or not call.request.may_park:
         return refuse(engine, call, "queue_full", None, now)
     if keys.acquire_timeout == 0:
         return refuse(engine, call, "acquire_timeout", None, now)
@@ -141,6 +202,8 @@ def queue(engine: Engine, call: Call, now: int) -> Step | None:
         engine.refuse(victim, "displaced", now, None)
     call.patience = later(now, keys.acquire_timeout)
     permits.enqueue(call, now)
+    if call.keeps and not keys.prioritized:  # 16.4.3: "at the head"
+        permits.queue.insert(0, permits.queue.pop())
     return park(engine, call, "queue", now)
 
 
@@ -177,3 +240,17 @@ def holds(call: Call, permits: Permits) -> bool:
         return True
     attempts = [*call.live, *call.stopped]
     return call.permit is permits or any(attempt.permit is permits for attempt in attempts)
+
+
+ASK: dict[str, Callable[[Engine, Call, int], Step | None]] = {
+    "look": look,
+    "hold": hold,
+    "cooldown": cooldown,
+    "rate": rate,
+    "queue": queue,
+    "again": again,
+    "guard": guard,
+    "send": send,
+    "last": last,
+    "target": target,
+}

@@ -42,8 +42,8 @@ class Aimd:
         return estimate is not None and bool(estimate > self.settings["latency_threshold"])
 
     def cut(self, now: int) -> None:
-        """At most once per cooldown, never below the minimum; a fresh epoch after it."""
-        if self.cut_at is None or now - self.cut_at >= self.settings["cooldown"]:
+        """At most once per interval, never below the minimum; a fresh epoch after it."""
+        if self.cut_at is None or now - self.cut_at >= self.settings["cut_interval"]:
             self.cut_at = now
             self.limit = max(
                 self.limit * self.settings["backoff_ratio"], float(self.settings["min_concurrency"])

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     import breaker
     import budgets
     from budgets import Debt
+    from cooldown import Cooldown
     from holds import Hold, Holds
     from policy import Policy
     from quantile import WindowedP2
     from queues import Permits
     from rate import Bucket
     from rates import Tokens
+    from targets import Group, Target
     from throttle import Throttle
 
 Step = dict[str, Any]
@@ -46,6 +48,7 @@ class Request:
     abortable: bool = True
     may_park: bool = True
     slot_until_body: bool = False
+    stream: bool = False
     criticality: int = 2
     cost: int = 1
     path: Path | None = None
@@ -73,10 +76,12 @@ class Route:
     throttle: Throttle | None = None
     send: Tokens | None = None
     holds: Holds | None = None
+    cooldown: Cooldown | None = None
     latencies: WindowedP2 | None = None
     active: int = 0  # calls in it, those that linger included
     own_rate: Bucket | None = None  # the bucket of its rate limit, if that is not a pool's
     is_forced: Callable[[], bool] = lambda: False
+    group: Group | None = None  # the targets that its attempts go to
 
     def debtors(self) -> dict[str, Any]:
         """What it owes by itself: what pools have spent is theirs (0.5)."""
@@ -128,6 +133,9 @@ class Attempt:
     counted: bool = False  # by the throttle, `unit = "attempt"`
     flying: Paid | None = None  # what it cost, until it is over
     decided: bool = False  # have breaker, throttle and limit been told of it (`unit = "attempt"`)?
+    target: Target | None = None
+    target_ticket: breaker.Ticket | None = None
+    at_target: bool = False  # does it hold a permit there?
 
     def bit(self) -> int:
         """Bit (n − 1) mod 8."""
@@ -155,6 +163,9 @@ class Call:
     turn: int = 0  # when a rate waiter's tokens will be there
     patience: int | None = None  # when it stops queueing
     arrived: int = 0  # in the queue for permits
+    place: int = 0  # of the cooldown
+    keeps: bool = False  # its tokens, although it has to wait again
+    inner: bool = False  # was the last call within it refused?
     hold: Hold | None = None  # the one it waits in or has a place of
     permit: Permits | None = None  # `unit = "call"`, or granted for the next attempt
     ticket: breaker.Ticket | None = None  # the same
@@ -166,6 +177,7 @@ class Call:
     stopped: list[Attempt] = field(default_factory=list)  # told to stop and not reported since
     newest: Attempt | None = None
     winner: Attempt | None = None  # whose head has come
+    check: int | None = None  # when the silence of its body is to be reported
     body_ticket: breaker.Ticket | None = None  # what a failed body is held against
     decided: bool = False  # have breaker, throttle and limit been told of the call (`unit = "call"`)?
     loose: list[Attempt] = field(default_factory=list)  # over, with permits that go back after the decision
@@ -181,6 +193,8 @@ class Call:
     pending: Paid | None = None  # paid for and not started
     retries: list[Paid] = field(default_factory=list)  # that have started, and are no hedges
     over: int | None = None  # when its lease ends; None: never
+    tried: list[Target] = field(default_factory=list)  # since all counted as untried
+    chosen: tuple[Target, breaker.Ticket | None] | None = None  # for the attempt that starts next
 
     def out(self) -> bool:
         """Does something that the host could not stop still run (R12)?"""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from keys import Value
+from keys import Value, limit
 
 Given = dict[str, Value]
 
 # What stands in a pool and not in the policies that name it (0.4).
 POOLED: dict[str, list[str]] = {
-    "rate_limit": ["permits", "per", "burst"],
+    "rate_limit": ["permits", "per", "burst", "limits", "settle_unknown"],
     "bulkhead": [
         *["kind", "max_concurrency", "max_queue", "min_concurrency", "latency_threshold", "increase_step"],
-        *["backoff_ratio", "cooldown", "latency_quantile", "long_window", "rtt_tolerance", "headroom"],
+        *["backoff_ratio", "cut_interval", "latency_quantile", "long_window", "rtt_tolerance", "headroom"],
         *["variant", "queue_target", "queue_interval", "codel", "queue_adaptive_lifo", "prioritized"],
     ],
     "retry.budget": [
@@ -46,6 +46,10 @@ def relations(given: Given) -> list[str]:
     wrong: list[str] = []
     if number(given, "retry.backoff.base", 100_000) > number(given, "retry.backoff.max", 5_000_000):
         wrong.append("retry.backoff.max")
+    longest = number(given, "retry.backoff.max", 5_000_000)
+    longest = number(given, "cooldown.max", number(given, "retry.max_retry_after", longest))
+    if number(given, "cooldown.base", 0) > longest:
+        wrong.append("cooldown.base")
     if number(given, "bulkhead.min_concurrency", 1) > number(given, "bulkhead.max_concurrency", 10**9):
         wrong.append("bulkhead.max_concurrency")
     controls = ["bulkhead.queue_target"] if any(key.endswith("queue_target") for key in given) else []
@@ -59,6 +63,11 @@ def relations(given: Given) -> list[str]:
         wrong.append("bulkhead.queue_target")  # 4.4: "`queue_target < queue_interval`"
     if number(given, "breaker.max_break_duration", 10**18) < number(given, "breaker.break_duration", 0):
         wrong.append("breaker.max_break_duration")
+    streams = "idle_timeout" in given or "first_byte_timeout" in given
+    if "counts" in given and not streams:  # 7.7.14
+        wrong.append("counts")
+    if "idle_timeout" in given and given.get("slot_until") == "headers":  # 7.7.12
+        wrong.append("idle_timeout")
     if number(given, "hedge.delay_min", 0) > number(given, "hedge.delay_max", 10**18):
         wrong.append("hedge.delay_max")
     return wrong
@@ -68,12 +77,14 @@ def needs(given: Given) -> list[str]:
     """As written: "Any other key without a default here is required where its component is used"."""
     rate, breaker = has(given, "rate_limit"), has(given, "breaker")
     wait = number(given, "rate_limit.wait", 0) == 1
+    has_rate = "rate_limit.pool" in given or "rate_limit.limits" in given
     ratio = "breaker.failure_ratio" in given
     wanted = [
         (given.get("retry.backoff.kind") == "polynomial", "retry.backoff.exponent"),
         (given.get("retry.backoff.jitter") == "bounded", "retry.backoff.jitter_ratio"),
-        (rate and "rate_limit.pool" not in given, "rate_limit.permits"),
-        (rate and "rate_limit.pool" not in given, "rate_limit.per"),
+        (rate and not has_rate, "rate_limit.permits"),
+        (rate and not has_rate, "rate_limit.per"),
+        ("rate_limit.settle_unknown" in given, "rate_limit.limits"),
         (has(given, "bulkhead") and "bulkhead.pool" not in given, "bulkhead.max_concurrency"),
         (given.get("bulkhead.kind") == "aimd", "bulkhead.latency_threshold"),
         (breaker, "breaker.break_duration"),
@@ -87,13 +98,34 @@ def needs(given: Given) -> list[str]:
         wanted.append((given.get(f"{table}.kind") in ("ratio", "tokens"), f"{table}.ratio"))
         wanted.append((given.get(f"{table}.kind") == "tokens", f"{table}.max"))
     unbounded = wait and "deadline" not in given and "rate_limit.max_wait" not in given
-    return [key for needed, key in wanted if needed and key not in given] + ["rate_limit.wait"] * unbounded
+    waits = number(given, "cooldown.wait", 0) == 1
+    endless = waits and "deadline" not in given and "cooldown.max_wait" not in given
+    missing = [key for needed, key in wanted if needed and key not in given]
+    return missing + ["rate_limit.wait"] * unbounded + ["cooldown.wait"] * endless
+
+
+def sets(limits: list[Value], given: Given) -> list[str]:
+    """What the limits of a set have to do with each other, and with the rest of the rate limit (3.4, 3.5)."""
+    if not limits:
+        return []
+    read = [found for found in map(limit, limits) if found]
+    names = [name for name, _ in read]
+    wrong = ["rate_limit.limits"] if len(set(names)) < len(names) or len(names) > 4 else []
+    wrong += [f"rate_limit.{key}" for key in ("permits", "per", "burst") if f"rate_limit.{key}" in given]
+    weighted = any("weight" in own for _, own in read)
+    return wrong + ["rate_limit.unit"] * (weighted and given.get("rate_limit.unit") == "call")
 
 
 def exclusions(given: Given) -> list[str]:
     """What cannot stand together (0.3, 0.4)."""
     wrong = ["throttle"] if has(given, "breaker") and has(given, "throttle") else []
+    if has(given, "cooldown") and number(given, "retry.hold", 0) == 1:
+        wrong.append("retry.hold")
     for table, keys in POOLED.items():
         if f"{table}.pool" in given:
             wrong += [f"{table}.{key}" for key in keys if f"{table}.{key}" in given]
+    if "targets" in given:  # 17.1.6
+        wrong += [table for table in ("breaker", "throttle", "cooldown") if has(given, table)]
+        wrong += ["retry.hold"] if number(given, "retry.hold", 0) == 1 else []
+        wrong += ["retry.send_rate"] if given.get("retry.send_rate", "none") != "none" else []
     return wrong

@@ -1,10 +1,12 @@
-"""From an HTTP answer to an outcome (spec 1.4, 2.2, 2.8, ADR 0006)."""
+"""From an HTTP answer to an outcome (spec 1.4, 2.2, 2.8, 15.5, ADR 0006)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
+import answers
+import keys
 import retry_after as reader
 from policy import Policy
 
@@ -37,6 +39,15 @@ def class_of(status: int) -> str:
     return "permanent"
 
 
+def class_under(policy: Policy, status: int) -> str:
+    """1.4.7, 1.4.8: what a status means under the policy's own lists."""
+    if status >= 400 and status in policy.throttled_statuses:
+        return "throttled"
+    if status == 409 and status in policy.statuses:
+        return "conflict"
+    return "transient" if status == 429 else class_of(status)
+
+
 def longest(waits: list[int | None]) -> int | None:
     """ADR 0006: "of one header on several lines the longest readable wait counts"."""
     readable = [wait for wait in waits if wait is not None]
@@ -61,9 +72,30 @@ def epoch_or_delta(value: bytes, wall: int) -> int | None:
     return reader.scaled(value, 1_000_000)
 
 
-def classify(policy: Policy, status: int, headers: list[tuple[bytes, bytes]], wall: int) -> Outcome:
-    """What an answer with this status and these headers means, at wall-clock time `wall` in µs."""
-    kind = class_of(status)
+def told(
+    policy: Policy, status: int, headers: list[tuple[bytes, bytes]], body: str
+) -> tuple[str, str, int | None]:
+    """15.5: class, kind and the body's wait, where the policy reads why an answer failed."""
+    usual = class_under(policy, status)
+    texts = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+    found = answers.failure(status, texts, body) if policy.read_errors else None
+    if found is None:
+        return usual, "", None
+    meaning, wait = found
+    if meaning in keys.READ_KINDS:
+        return "permanent", meaning, wait
+    if meaning == answers.of_status(status):
+        return usual, "", wait
+    return {"overloaded": "throttled"}.get(meaning, meaning), "", wait
+
+
+def classify(
+    policy: Policy, status: int, headers: list[tuple[bytes, bytes]], wall: int, body: str = ""
+) -> Outcome:
+    """What an answer with this status, these headers and this body means, at wall-clock time `wall` in µs."""
+    kind, own, body_wait = class_of(status), "", None
+    if status >= 400:
+        kind, own, body_wait = told(policy, status, headers, body)
 
     def lines(name: str) -> list[bytes]:
         return [value for key, value in headers if key.lower() == name.encode()]
@@ -83,15 +115,19 @@ def classify(policy: Policy, status: int, headers: list[tuple[bytes, bytes]], wa
         wait = None if b"-" in value else reader.scaled(value, 1_000)
         opinion = "do_not" if wait is None else opinion
         pushback.append(wait)
-    waits.append(longest(pushback))
+    waits += [longest(pushback), body_wait]
     if kind == "throttled":  # ADR 0006: "the quota headers count only for answers of class `throttled`"
         waits.append(longest([rate_limit(value) for value in lines("ratelimit")]))
         waits.append(longest([epoch_or_delta(value, wall) for value in lines("ratelimit-reset")]))
         waits.append(longest([epoch_or_delta(value, wall) for value in lines("x-ratelimit-reset")]))
+        if policy.read_errors:
+            texts = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
+            waits.append(answers.wait(answers.quotas(texts, wall)))
 
     # 1.4: "a 500 that is not listed is … not retried"; the server's own word stands above the list
+    # … 15.5: but the list is of statuses, and says nothing of a class that the answer's words have given
     if opinion == "none" and kind in RETRYABLE and status not in policy.statuses:
-        opinion = "do_not"
+        opinion = "do_not" if kind == class_under(policy, status) else "none"
     # 2.8: "Retry-After wins when several are present", then the most authoritative
     found = [wait for wait in waits if wait is not None]
-    return Outcome(kind, opinion, found[0] if found else None)
+    return Outcome(kind, opinion, found[0] if found else None, own)

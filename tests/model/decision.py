@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import backoff
+import cooldown
 import evidence
 import hedges
 import rng
+import targets
 from call import OVERDUE, Attempt, Call, Paid, Step
 from classify import RETRYABLE, Outcome
 
@@ -23,6 +25,7 @@ def decide(
     `stop`: attempts that this step stops already.
     """
     policy, took = call.route.policy, now - attempt.started
+    cooldown.close(engine, call, attempt, outcome, now)
     call.last = (attempt, outcome, took)
     call.throttled = call.throttled or outcome.kind == "throttled"
     if outcome.retry_after is not None:  # "the largest Retry-After is kept"
@@ -58,11 +61,17 @@ def decide(
         return over("nested")
     if call.probe or engine.forced(call.route):  # "a probe makes one attempt"; "finish without retries"
         return over("readmission")
-    r = call.longest if policy.respect and policy.mode != "ignore" else None
+    elsewhere = bool(targets.untried(call, now))  # 17.4.1
+    r = call.longest if policy.respect and policy.mode != "ignore" and not elsewhere else None
     if r is not None and r > policy.max_retry_after:
         return over("retry_after_too_long")
     left = None if call.deadline is None else max(0, call.deadline - now)
-    delay = wait_before(engine, call, outcome, r, left, call.attempt)
+    delay = 0 if elsewhere else wait_before(engine, call, outcome, r, left, call.attempt)
+    group = call.route.group
+    if group is not None and not elsewhere:  # 17.4.4
+        delay = max(delay, group.earliest(call, now) or 0)
+    if call.route.cooldown is not None:  # 16.3.3: "the later of its backoff and the end"
+        delay = max(delay, call.route.cooldown.left(now) or 0)
     if left is not None and delay >= left:
         return over("would_outlive_deadline")
     if policy.time_limit is not None and now - call.began + delay > policy.time_limit:
@@ -79,6 +88,8 @@ def decide(
     if charge is None:
         return over("budget")
     call.pending = Paid(ledger, charge)
+    if not elsewhere:
+        call.tried.clear()
     call.state, call.retry_at, call.given_up = "backoff", now + delay, now + OVERDUE
     if outcome.kind == "throttled" and call.route.holds is not None and call.request.path is not None:
         call.route.holds.throttled(call.request.path, call.retry_at, now)
@@ -103,7 +114,7 @@ def wait_before(
 
 def next_at_once(engine: Engine, call: Call, stop: int, now: int) -> Step | None:
     """8.1: without retry the next one starts at once, if the same conditions but the delay hold."""
-    if call.no_hedge or not hedges.room(call):
+    if engine.link != "ok" or call.no_hedge or not hedges.room(call):
         return None
     if stop and not call.live:  # R3: the host comes again once the attempt has unwound
         call.state, call.at_once, call.retry_at, call.given_up = "backoff", True, now, now + OVERDUE

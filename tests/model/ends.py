@@ -19,6 +19,7 @@ def enter(engine: Engine, call: Call, now: int) -> None:
     if parent is not None and parent.state not in ("gone", "ended", "lost"):  # R1: else "the id is stale"
         call.parent = parent
         parent.children += 1
+        parent.inner = False
         call.nested = parent.nested or parent.route.policy.max_attempts > 1
         call.deadline = earliest(call.deadline, parent.deadline)  # 7.3: "deadlines nest: the earlier wins"
     if engine.free:
@@ -36,6 +37,8 @@ def end(
     engine: Engine, call: Call, verdict: str, result: int | None, retry_in: int | None, now: int, stop: int
 ) -> Step:
     """R1: the one `Done`. What still runs is stopped."""
+    if call.attempt == 0 and verdict != "cancelled" and call.parent is not None:
+        call.parent.inner = True
     engine.refund(call, now)
     for attempt in list(call.live):
         stop |= engine.stop(call, attempt, now, evidence.CUT)
@@ -64,6 +67,8 @@ def leave(engine: Engine, call: Call, well: bool, now: int) -> None:
     if call.hold is not None:
         hold, call.hold = call.hold, None
         hold.leave(engine, call, well, now)
+    if route.cooldown is not None:
+        route.cooldown.leave(engine, call, now)
 
 
 def settle(engine: Engine, call: Call, now: int) -> None:

@@ -10,11 +10,15 @@ from dataclasses import replace
 from typing import Any
 
 import admission
+import cooldown as cooling
 import decision
 import ends
 import evidence
 import hedges
+import link
 import rng
+import silence
+import targets
 from call import (
     AT_ONCE,
     MAX_PARK,
@@ -63,6 +67,7 @@ class Engine:
         self.pools: dict[str, Pool] = {}
         self.pooled: dict[str, Any] = {}
         self.forced_open: set[tuple[str, str | None]] = set()
+        self.link = "ok"
         self.woken: list[Call] = []
 
     # ---- what the host calls ----
@@ -79,6 +84,8 @@ class Engine:
     def pinned(self, route: Route, now: int) -> bool:
         """0.5: is a break under way, is it forced open, or is it the overflow route?"""
         breaker = route.breaker
+        if route.cooldown is not None and route.cooldown.left(now) is not None:
+            return True
         is_open = breaker is not None and breaker.state == "open" and now < breaker.until
         return is_open or self.forced(route) or route.key == OVERFLOW
 
@@ -127,10 +134,16 @@ class Engine:
             if route.breaker is not None:
                 route.breaker.reset()
 
+    def set_link(self, link: str, reading: int) -> None:
+        """2.22: what the host knows of the device's networks."""
+        self.clock(reading)
+        self.link = link
+
     def release(self, policy: Policy, keep: bool, reading: int) -> Policy:
         """0.9: its only owner lets it go and takes its like in: the policy that calls use from here on."""
         self.clock(reading)
         if keep:  # "is kept, with its routes and what they owe"
+            self.routes.look_for_leaving()
             return policy
         successor = replace(policy)
         self.routes.leave_with(policy)
@@ -181,7 +194,11 @@ class Engine:
                 t.k, t.window, t.window_kind, t.min_throughput, t.max_reject, t.probe_interval
             )
             route.throttle = Throttle(settings, now)
+        if policy.targets is not None:
+            route.group = self.shared(policy.targets, now)
         route.send = Tokens(Cubic(now), None, restless=True) if policy.send_rate else None
+        if policy.cooldown is not None and guarded:
+            route.cooldown = cooling.Cooldown(policy.cooldown)
         route.holds = Holds() if policy.hold and guarded else None
         if hedge is not None and hedge.quantile is not None:
             route.latencies = WindowedP2(hedge.quantile, LATENCIES)
@@ -195,6 +212,9 @@ class Engine:
                 self.pooled[name] = Ledger(new_budget(pool.budget))
             elif pool.kind == "rate_limit":
                 self.pooled[name] = new_rate(pool.rate.permits, pool.rate.per, pool.rate.burst, now)
+            elif pool.kind == "targets":
+                assert pool.group is not None
+                self.pooled[name] = targets.new_group(pool.group, now)
             else:
                 self.pooled[name] = Permits(pool.bulkhead, now)
         return self.pooled[name]
@@ -220,6 +240,10 @@ class Engine:
             if call.hold is not None and call in call.hold.queue:
                 call.hold.queue.remove(call)
                 call.hold = None
+            if call.route.cooldown is not None:
+                for listed in (call.route.cooldown.returning, call.route.cooldown.arriving):
+                    if call in listed:
+                        listed.remove(call)
             self.refuse(call, "forced_open", now, None)
         done_with: list[Tokens] = []
         for tokens in queues:
@@ -258,6 +282,9 @@ class Engine:
             stop = self.stop_all(call, now)
             call.state, call.winner = "body", live
             call.live = [live]
+            silence.delivered(call, now)
+        elif kind == "progress" and call.state in ("running", "body") and live is not None:
+            return silence.report(self, call, live, event["age_us"], now)
         elif kind == "finished":
             step = self.finished(call, live, stopped, event["outcome"], now)
             if step is not None:
@@ -323,21 +350,26 @@ class Engine:
             step = self.cut(call, now)
             return {**step, "stop": step["stop"] | stop}
         if call.state == "body":
-            return self.wait(call, "body", call.deadline, now, stop)
+            return self.wait(call, "body", silence.body_until(call, now), now, stop)
+        return self.still_running(call, [], now, stop)
+
+    def still_running(self, call: Call, silent: list[Attempt], now: int, stop: int = 0) -> Step:
+        """7.1: "`attempt_timeout` is retryable"; so is a silence before the delivery (7.7)."""
         out_of_time = [one for one in call.live if one.end is not None and now >= one.end]
-        if out_of_time:  # 7.1: "`attempt_timeout` is retryable"
+        out_of_time = silent + [one for one in out_of_time if one not in silent]
+        if out_of_time:
             for attempt in out_of_time:
                 stop |= self.stop(call, attempt, now, Outcome("timeout"))
             step = decision.decide(self, call, out_of_time[-1], Outcome("timeout"), stop, now)
             self.free_loose(call, now)
             if step is not None:
                 return step
-        due = hedges.due(call)
+        due = hedges.due(self, call, now)
         if due is not None and now >= due:
             step = hedges.start(self, call, now)
             if step is not None:
                 return {**step, "stop": stop}
-        return self.wait(call, "running", self.running_until(call), now, stop)
+        return self.wait(call, "running", self.next_moment(call, now), now, stop)
 
     def look_around(self, call: Call, now: int) -> Step | None:
         """A waiter looks: has its time come, or its patience ended? None: it may go on, or is refused."""
@@ -357,6 +389,16 @@ class Engine:
             return self.parked(call, now)
         if late:
             return self.turned_away(call, "deadline_queued", now)
+        if call.why == "cooldown":
+            there = call.route.cooldown
+            assert there is not None
+            there.let_in(self, now, call)
+            self.woken = [one for one in self.woken if one is not call]
+            if call.state == "granted":
+                return None
+            if call.state == "refused" or (call.patience is not None and now >= call.patience):
+                return self.end(call, "cooldown", None, there.left(now), now)
+            return self.parked(call, now)
         if call.why == "hold":
             assert call.hold is not None
             call.hold.hand_out(self, now, call)
@@ -368,8 +410,8 @@ class Engine:
     def go_on(self, call: Call, now: int) -> Step:
         """What it waited for has been granted: the stage after that is next."""
         call.patience = None
-        if call.why == "send":
-            return self.start(call, now)
+        if call.why == "cooldown":
+            return admission.proceed(self, call, "queue" if call.keeps else "rate", now)
         return admission.proceed(self, call, admission.after(call.why), now)
 
     def after_backoff(self, call: Call, late: bool, now: int) -> Step:
@@ -377,9 +419,12 @@ class Engine:
         if late:  # the failure at hand is the result
             return self.end_with_last(call, "deadline", None, now)
         if call.at_once:  # a policy without retry, whose last attempt we stopped
-            return hedges.start(self, call, now) or self.end_with_last(call, "attempts", call.longest, now)
+            step = hedges.start(self, call, now) if self.link == "ok" else None
+            return step or self.end_with_last(call, "attempts", call.longest, now)
         if now < call.retry_at:
             return self.wait(call, "backoff", call.retry_at, now)
+        if self.link == "offline":
+            return self.wait_for_link(call, now)
         if self.blocked(call) and now < call.given_up:
             return self.wait(call, "running", earliest(call.deadline, call.given_up), now)
         if self.blocked(call):  # R12: "at most 60 s later"
@@ -387,6 +432,20 @@ class Engine:
             call.stopped.clear()
             self.free_loose(call, now)
         return admission.proceed(self, call, "look", now)
+
+    def wait_for_link(self, call: Call, now: int) -> Step:
+        """2.22: an attempt that is due waits while the device is offline."""
+        policy = call.route.policy
+        if policy.time_limit is not None and now - call.began > policy.time_limit:
+            return self.end_with_last(call, "time_limit", None, now)
+        bounded = call.deadline is not None or policy.time_limit is not None
+        longest = None if bounded else call.given_up - OVERDUE + policy.max_retry_after  # from the failure on
+        if longest is not None and now >= longest:
+            return self.end_with_last(call, "offline", None, now)
+        turn = earliest(link.turn(self.seed, call, now), longest, call.deadline)
+        assert turn is not None
+        call.state, call.retry_at = "backoff", turn
+        return self.wait(call, "backoff", turn, now)
 
     def cut(self, call: Call, now: int) -> Step:
         """The deadline ends the call, whatever runs. Of several attempts the one that ran longest decides."""
@@ -401,9 +460,14 @@ class Engine:
         evidence.of_call(self, call, oldest, outcome, now - oldest.started, now)
         return self.end(call, "deadline", None, None, now)
 
-    def running_until(self, call: Call) -> int | None:
+    def running_until(self, call: Call, now: int) -> int | None:
         """The call's next moment while attempts run."""
-        return earliest(*[attempt.end for attempt in call.live], call.deadline, hedges.due(call))
+        return earliest(*[attempt.end for attempt in call.live], call.deadline, hedges.due(self, call, now))
+
+    def next_moment(self, call: Call, now: int) -> int | None:
+        """The same, and the next report of silence (7.7)."""
+        idle = call.route.policy.idle_timeout if call.request.slot_until_body else None
+        return earliest(self.running_until(call, now), later(now, idle))
 
     def blocked(self, call: Call) -> bool:
         """R11: "at most four attempts … at once, and attempt n does not start while n−8 still runs"."""
@@ -419,6 +483,7 @@ class Engine:
             for ledger in call.route.ledgers():
                 ledger.budget.deposit(now)
         call.no_hedge, call.throttled, call.longest = False, False, None
+        call.keeps, call.inner = False, False
         attempt, step = self.attempt(call, False, now)
         if call.pending is not None:
             call.retries.append(call.pending)
@@ -435,14 +500,16 @@ class Engine:
         """An attempt starts."""
         beside = bool(call.live)
         call.attempt += 1
-        attempt = Attempt(call.attempt, now, hedge, later(now, call.route.policy.attempt_timeout))
+        attempt = Attempt(call.attempt, now, hedge, silence.attempt_end(call, now))
         if call.request.abortable:
             call.stopped.clear()
         call.live.append(attempt)
         call.newest, call.state, call.at_once = attempt, "running", False
         call.over = self.lease(call)
-        until = span(self.running_until(call), now)
+        until = span(self.next_moment(call, now), now)
+        targets.give(call, attempt)
         step = {"action": "attempt", "attempt": attempt.number, "hedge": int(beside), "next_us": until}
+        step["target"] = int(attempt.target is not None)
         return attempt, {**step, "stop": 0}
 
     def stop(self, call: Call, attempt: Attempt, now: int, outcome: Outcome) -> int:
@@ -475,6 +542,7 @@ class Engine:
 
     def free_permit(self, attempt: Attempt, now: int) -> None:
         """A permit of an attempt's own comes back."""
+        targets.give_back(self, attempt, now)
         permits, attempt.permit = attempt.permit, None
         if permits is not None:
             permits.give_back(self, now)
@@ -498,6 +566,11 @@ class Engine:
         if call.why == "queue":
             until = earliest(call.patience, call.deadline, now + MAX_PARK)
             call.over = overdue(call)
+        elif call.why == "cooldown":
+            assert call.route.cooldown is not None
+            end = later(now, call.route.cooldown.left(now))
+            until = earliest(end, call.patience, now + MAX_PARK)
+            call.over = later(until, OVERDUE)
         elif call.why == "hold":
             assert call.hold is not None
             moment = call.hold.moment if call.hold.moment > now else None

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import cooldown
+import link
 import rng
+import targets
 from breaker import EVIDENCE
 from call import Attempt, Call
 from classify import RETRYABLE, Outcome
@@ -84,12 +87,15 @@ def of_attempt(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, n
     if attempt.decided:
         return
     attempt.decided = True
+    cooldown.attempt_over(engine, call, attempt, outcome, now)
+    targets.tell(engine, call, attempt, outcome, now)
     policy, took = call.route.policy, now - attempt.started
     if attempt.ticket is not None:
         record(engine, call, attempt.ticket, outcome, attempt.number, now)
     if attempt.counted:
-        accept(call, outcome, now)
-    if attempt.permit is not None and policy.bulkhead is not None and policy.bulkhead.per_attempt:
+        accept(engine, call, outcome, now)
+    hears = not link.deaf(engine, outcome)
+    if attempt.permit is not None and policy.bulkhead is not None and policy.bulkhead.per_attempt and hears:
         attempt.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 
@@ -108,10 +114,10 @@ def of_call(
         record(engine, call, call.ticket, outcome, attempt.number, now)
         call.ticket = None
     if call.counted and policy.throttle is not None and not policy.throttle.per_attempt:
-        accept(call, outcome, now)
+        accept(engine, call, outcome, now)
         call.counted = False
     per_call = policy.bulkhead is not None and not policy.bulkhead.per_attempt
-    if call.permit is not None and per_call and took is not None:
+    if call.permit is not None and per_call and took is not None and not link.deaf(engine, outcome):
         call.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 
@@ -120,14 +126,15 @@ def record(engine: Engine, call: Call, ticket: Ticket, outcome: Outcome, number:
     breaker, keys = call.route.breaker, call.route.policy.breaker
     assert breaker is not None and keys is not None
     bits = rng.bits(engine.seed, call.ordinal, rng.BREAK, number)
-    breaker.record(ticket, counts_as(keys, outcome), bits, now)
+    evidence = "neutral" if link.deaf(engine, outcome) else counts_as(keys, outcome)
+    breaker.record(ticket, evidence, bits, now)
     if outcome.kind == "ok":
         call.body_ticket = ticket
 
 
-def accept(call: Call, outcome: Outcome, now: int) -> None:
+def accept(engine: Engine, call: Call, outcome: Outcome, now: int) -> None:
     """6.1: "a call counts when it ends"; neutral ends do not count."""
-    accepted = ACCEPTED[outcome.kind]
+    accepted = None if link.deaf(engine, outcome) else ACCEPTED[outcome.kind]
     if accepted is not None and call.route.throttle is not None:
         call.route.throttle.record(accepted, now)
 
@@ -141,8 +148,11 @@ def neutral(call: Call, now: int) -> None:
 
 def of_body(engine: Engine, call: Call, outcome: Outcome, now: int) -> None:
     """7.1: "a failed body adds one breaker failure"; what is no failure by its class is none here either."""
+    targets.tell_of_body(engine, call, outcome, now)
     keys, breaker = call.route.policy.breaker, call.route.breaker
     if keys is None or breaker is None or call.body_ticket is None or counts_as(keys, outcome) != "failure":
+        return
+    if link.deaf(engine, outcome):
         return
     bits = rng.bits(engine.seed, call.ordinal, rng.BREAK, call.winner.number if call.winner else 0)
     breaker.body_failure(call.body_ticket, bits, now)

@@ -22,6 +22,7 @@ import rng
 import scenarios
 import script_vectors
 import scripts
+import usages
 import wire
 from keys import Pair
 from policy import Policy, build, new_budget
@@ -322,20 +323,105 @@ def classify_cases() -> Case:
     }
     cases = []
     for name, pairs in policies.items():
-        policy = build(name, pairs)
-        assert isinstance(policy, Policy)
         for status, head in given if name == "default" else given[:21]:
-            raw = [(key.encode(), value.encode()) for key, value in head]
-            outcome = classify.classify(policy, status, raw, wall)
-            kind = classify.CLASSES.index(outcome.kind)
-            event = {"event": "finished", "attempt": 0, "kind": kind, "opinion": outcome.opinion}
-            word = wire.event_word({**event, "retry_after_us": outcome.retry_after}) - wire.EVENTS.index(
-                "finished"
-            )
-            says = {"kind": outcome.kind, "opinion": outcome.opinion, "retry_after_us": outcome.retry_after}
-            cases.append({"policy": name, "status": status, "headers": head, "word": word, "says": says})
+            cases.append(classified(name, pairs, wall, status, head))
     listed = [{"name": name, "pairs": pairs} for name, pairs in policies.items()]
     return {"spec": ["1.4", "2.2", "2.8", "ADR 0006"], "wall_us": wall, "policies": listed, "cases": cases}
+
+
+def classified(
+    name: str, pairs: list[Pair], wall: int, status: int, head: list[list[str]], body: str | None = None
+) -> Case:
+    """One answer under a policy."""
+    policy = build(name, pairs)
+    assert isinstance(policy, Policy)
+    raw = [(key.encode(), value.encode()) for key, value in head]
+    outcome = classify.classify(policy, status, raw, wall, body or "")
+    names = [*classify.CLASSES, *policy.kinds]
+    kind = names.index(outcome.name or outcome.kind)
+    event = {"event": "finished", "attempt": 0, "kind": kind, "opinion": outcome.opinion}
+    word = wire.event_word({**event, "retry_after_us": outcome.retry_after}) - wire.EVENTS.index("finished")
+    says = {
+        "kind": outcome.name or outcome.kind,
+        "opinion": outcome.opinion,
+        "retry_after_us": outcome.retry_after,
+    }
+    case = {"policy": name, "status": status, "headers": head, "word": word, "says": says}
+    return case if body is None else {**case, "body": body}
+
+
+def listed_cases() -> Case:
+    """Statuses that a policy calls throttled, and 409 among those that it retries."""
+    wall = 1_800_000_000_000_000
+    statuses = [("retry.statuses", status) for status in (409, 429, 500, 529)]
+    policies: dict[str, list[Pair]] = {
+        "conflicts": [("retry.statuses", 409)],
+        "throttled": [("retry.throttled_statuses", 429), ("retry.throttled_statuses", 529), *statuses],
+        "only 503": [("preset", "http"), ("retry.throttled_statuses", 503)],
+        "a conflict that throttles": [("retry.throttled_statuses", 409), ("retry.statuses", 409)],
+    }
+    quota = [["RateLimit-Reset", "12"]]
+    cases = [
+        classified(name, pairs, wall, status, head)
+        for name, pairs in policies.items()
+        for status in (200, 400, 402, 409, 429, 500, 503, 529)
+        for head in ([], quota)
+    ]
+    listed = [{"name": name, "pairs": pairs} for name, pairs in policies.items()]
+    return {"spec": ["1.4.7", "1.4.8"], "wall_us": wall, "policies": listed, "cases": cases}
+
+
+def read_cases() -> Case:
+    """Failed answers of metered services, under policies that read why they failed and one that does not."""
+    wall = answer_vectors.WALL
+    statuses = (408, 409, 429, 500, 502, 503, 504, 529)
+    metered: list[Pair] = [
+        ("retry.read_errors", 1),
+        ("retry.throttled_statuses", 429),
+        ("retry.throttled_statuses", 529),
+        *[("retry.statuses", status) for status in statuses],
+    ]
+    policies: dict[str, list[Pair]] = {
+        "metered": metered,
+        "own": [
+            ("kinds", "slow=transient"),
+            ("kinds", "too_long=conflict"),
+            ("retry.read_errors", 1),
+            ("retry.retry_on", "throttled"),
+            ("retry.retry_on", "too_long"),
+        ],
+        "unread": [pair for pair in metered if pair[0] != "retry.read_errors"],
+    }
+    given = [
+        (case["status"], [list(pair) for pair in case["headers"]], case["body"])
+        for case in answer_vectors.cases()["failures"]
+        if case["status"] >= 400
+    ]
+    quota = [["x-ratelimit-remaining-tokens", "0"], ["x-ratelimit-reset-tokens", "6m0s"]]
+    wait = '{"error": {"message": "Please try again in 1.5s."}}'
+    error = '{"type": "error", "error": {"type": "%s"}}'
+    given += [
+        (status, head, body)
+        for status in (400, 401, 402, 403, 404, 409, 413, 429, 500, 501, 529)
+        for head, body in (
+            ([], ""),
+            (quota, ""),
+            (quota, wait),
+            ([["retry-after", "3"], *quota], wait),
+            ([["x-should-retry", "true"]], error % "overloaded_error"),
+            ([["x-should-retry", "false"]], error % "overloaded_error"),
+            ([], error % "overloaded_error"),
+            ([], error % "api_error"),
+            ([["x-amzn-errortype", "ThrottlingException"]], ""),
+        )
+    ]
+    cases = [
+        classified(name, pairs, wall, status, head, body)
+        for name, pairs in policies.items()
+        for status, head, body in given
+    ]
+    listed = [{"name": name, "pairs": pairs} for name, pairs in policies.items()]
+    return {"spec": ["15.5"], "wall_us": wall, "policies": listed, "cases": cases}
 
 
 # ---- files ----
@@ -368,9 +454,12 @@ def files() -> dict[str, str]:
         ("backoff/delays.json", backoff_cases()),
         ("retry_after/values.json", retry_after_cases()),
         ("classify/answers.json", classify_cases()),
+        ("classify/statuses.json", listed_cases()),
+        ("classify_read/answers.json", read_cases()),
         ("errors/chains.json", error_vectors.cases()),
         ("policy/pairs.json", policy_vectors.cases()),
         ("answer/services.json", answer_vectors.cases()),
+        ("answer/usage.json", usages.cases()),
     ):
         found[path] = dump(head(path.split("/")[0]) | case, 2) + "\n"
     for kind, cases in budget_files().items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import link
+import targets
 from call import Call, Paid, Route, Step
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ def delay(route: Route) -> int:
     return found if keys.delay_max is None else min(found, keys.delay_max)
 
 
-def due(call: Call) -> int | None:
-    """As written: "`delay` after the newest attempt of the call started"."""
+def due(engine: Engine, call: Call, now: int) -> int | None:
+    """As written: "`delay` after the newest attempt of the call started", on a link that is ok (2.22)."""
     if (
         call.state != "running"
         or call.no_hedge
@@ -41,9 +43,11 @@ def due(call: Call) -> int | None:
         or call.newest is None
         or not call.live
         or not room(call)
+        or engine.link == "metered"
     ):
         return None
-    return call.newest.started + delay(call.route)
+    then = call.newest.started + delay(call.route)
+    return then if engine.link == "ok" or then > now else link.turn(engine.seed, call, now)
 
 
 def forbidden(engine: Engine, call: Call, now: int) -> bool:
@@ -51,6 +55,7 @@ def forbidden(engine: Engine, call: Call, now: int) -> bool:
     route = call.route
     return (
         engine.blocked(call)
+        or (route.cooldown is not None and not route.cooldown.open)
         or engine.forced(route)
         or (route.breaker is not None and route.breaker.state != "closed")
         or (route.throttle is not None and route.throttle.probability(now) > 0.0)
@@ -80,6 +85,12 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
         permits.revoke(engine, now)
     if permits is not None and (permits.queue or permits.in_flight >= permits.limit()):
         return None
+    target = None
+    if route.group is not None:  # 17.4.6
+        among = targets.untried(call, now)
+        if not among:
+            return None
+        target = route.group.choose(engine, call, among)
     charge = route.hedge_ledger.budget.withdraw_hedge(now, route.hedge_ledger.calls)
     if charge is None:  # "budget last; what one refuses is not taken from the others"
         return None
@@ -88,6 +99,8 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
             assert tokens.at_once(cost, now)
     if permits is not None:
         assert permits.at_once()
+    if target is not None:
+        targets.take(call, target, now)
     ticket: Ticket | None = None
     if route.breaker is not None and policy.breaker is not None and policy.breaker.per_attempt:
         admitted = route.breaker.admit(now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TypeAlias, TypeVar
 
 Value: TypeAlias = "str | float | bool"
@@ -19,27 +20,34 @@ RETRY_ON: dict[str, list[str]] = {
 # what `failure_on` and `ignore_on` may name besides
 COUNT_ON: dict[str, list[str]] = {**RETRY_ON, "permanent": ["permanent"], "ignored": ["ignored"]}
 LISTS = [
-    *["retry.statuses", "retry.methods", "retry.retry_on"],
-    *["breaker.failure_on", "breaker.ignore_on", "kinds"],
+    *["retry.statuses", "retry.throttled_statuses", "retry.methods", "retry.retry_on"],
+    *["breaker.failure_on", "breaker.ignore_on", "kinds", "rate_limit.limits"],
 ]
 STATUSES = [408, 429, 502, 503, 504]
 KINDS = 23
+# 15.5: the kinds that `retry.read_errors` adds, in the order of their numbers
+READ_KINDS = "quota_spent unauthorized too_long content_refused".split()
 
 # key -> (least, may it be `none`?); at most a year, in µs, a fraction is cut off
 SPANS: dict[str, tuple[int, bool]] = {
     "deadline": (1, False),
     "attempt_timeout": (1, False),
+    "first_byte_timeout": (1, False),
+    "idle_timeout": (1, False),
     "retry.retry_time_limit": (0, False),
     "retry.max_retry_after": (0, False),
     "retry.backoff.base": (0, False),
     "retry.backoff.throttled_base": (0, False),
     "retry.backoff.max": (0, False),
     "retry.budget.ttl": (10, False),
+    "cooldown.base": (1, False),
+    "cooldown.max": (1, False),
+    "cooldown.max_wait": (0, False),
     "rate_limit.per": (1, False),
     "rate_limit.max_wait": (0, False),
     "bulkhead.acquire_timeout": (0, True),
     "bulkhead.latency_threshold": (1, False),
-    "bulkhead.cooldown": (0, False),
+    "bulkhead.cut_interval": (0, False),
     "bulkhead.queue_target": (1, False),
     "bulkhead.queue_interval": (1, False),
     "breaker.window": (10, False),
@@ -64,6 +72,7 @@ COUNTS: dict[str, tuple[int, int, bool]] = {
     "retry.budget.cost": (1, 65535, False),
     "retry.budget.timeout_cost": (1, 65535, False),
     "retry.budget.throttled_cost": (1, 65535, False),
+    "cooldown.max_waiters": (1, 10**7, False),
     "rate_limit.permits": (1, 10**9, False),
     "rate_limit.burst": (1, 10**9, False),
     "rate_limit.max_waiters": (1, 10**7, False),
@@ -97,17 +106,21 @@ REALS: dict[str, tuple[float, float, bool]] = {
     "throttle.max_reject": (0.0, 1.0, True),
     "hedge.adaptive_delay_quantile": (0.001, 0.999, False),
 }
-PRESET_NAMES = "http httpware transient occ graph aws_standard aws_2026 aws_adaptive grpc".split()
+PRESET_NAMES = "http httpware transient occ graph aws_standard aws_2026 aws_adaptive grpc llm".split()
 CHOICES: dict[str, list[str]] = {
     "preset": PRESET_NAMES,
     "slot_until": ["body", "headers"],
+    "deadline_until": ["body", "delivery"],
+    "counts": ["bytes", "sse_data"],
     "retry.retry_after": ["floor", "exact", "clamp_5s", "ignore"],
     "retry.send_rate": ["none", "cubic"],
     "retry.backoff.kind": ["exponential", "constant", "linear", "polynomial"],
     "retry.backoff.jitter": ["full_floor", "none", "full", "equal", "decorrelated", "bounded"],
     "retry.budget.kind": ["earned", "window", "ratio", "share", "tokens", "quota", "none"],
     "retry.budget.rounding": ["floor", "ceil"],
+    "cooldown.store": ["local"],
     "rate_limit.unit": ["call", "attempt"],
+    "rate_limit.settle_unknown": ["reservation", "zero"],
     "bulkhead.kind": ["fixed", "aimd", "gradient2"],
     "bulkhead.unit": ["call", "attempt"],
     "bulkhead.variant": ["steady", "guarded", "plain", "netflix"],
@@ -121,6 +134,8 @@ CHOICES: dict[str, list[str]] = {
 FLAGS = [
     "retry.respect_retry_after",
     "retry.hold",
+    "retry.read_errors",
+    "cooldown.wait",
     "rate_limit.wait",
     "bulkhead.queue_adaptive_lifo",
     "bulkhead.prioritized",
@@ -131,7 +146,7 @@ FLEET = [
     *["bulkhead.store", "bulkhead.lease_ttl", "bulkhead.on_loss", "bulkhead.latency_store"],
     *["breaker.store", "breaker.quorum", "breaker.on_loss"],
 ]
-NAMES = ["retry.budget.pool", "rate_limit.pool", "bulkhead.pool"]
+NAMES = ["retry.budget.pool", "rate_limit.pool", "bulkhead.pool", "targets"]
 T = TypeVar("T")
 
 
@@ -173,14 +188,17 @@ def allowed(key: str, value: Value, kinds: dict[str, str]) -> bool:
         return not isinstance(value, str) and value in (0, 1)
     if key in NAMES:
         return isinstance(value, str) and value != ""
-    if key == "retry.statuses":  # ADR 0006: "only statuses that can be retried at all"
-        return whole(value) and (value in (408, 429) or 500 <= float(value) <= 599)
+    if key in ("retry.statuses", "retry.throttled_statuses"):
+        # ADR 0006: "only statuses that can be retried at all"
+        return whole(value) and (value in (408, 409, 429) or 500 <= float(value) <= 599)
     if key == "retry.retry_on":  # 2.1: "A kind in `retry_on` that can never be retryable is an error"
         return value in RETRY_ON or kinds.get(str(value)) in RETRY_ON
     if key in ("breaker.failure_on", "breaker.ignore_on"):
         return value in COUNT_ON or str(value) in kinds
     if key == "kinds":
         return declared(value) is not None
+    if key == "rate_limit.limits":
+        return limit(value) is not None
     return key == "retry.methods" and value in KNOWN_METHODS
 
 
@@ -189,3 +207,31 @@ def declared(value: Value) -> tuple[str, str] | None:
     name, sign, base = str(value).partition("=")
     taken = name in COUNT_ON or name in ("ok", "cancelled", "")
     return (name, base) if sign and not taken and base in COUNT_ON and base in COUNT_ON[base] else None
+
+
+NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
+UNITS = {"us": 1, "ms": 1000, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
+
+
+def limit(value: Value) -> tuple[str, dict[str, str]] | None:
+    """``name: permits=… per=… …``: a limit of a set (3.4.1, 3.5.2), as its name and its keys."""
+    name, colon, rest = str(value).partition(":")
+    parts = [part.partition("=") for part in rest.split()]
+    own = {key: text for key, _, text in parts}
+    if not colon or not NAME.fullmatch(name) or len(own) < len(parts):
+        return None
+    if not {"permits", "per"} <= set(own) <= {"permits", "per", "burst", "weight", "default", "max_debt"}:
+        return None
+    span = re.fullmatch(r"([0-9]+)(\.[0-9]+)?(us|ms|s|m|h)", own["per"])
+    micros = float(own["per"].removesuffix(span[3])) * UNITS[span[3]] if span else 0
+    right = 1 <= micros <= YEAR and micros == int(micros)
+    for key, least in (("permits", 1), ("burst", 1), ("default", 0), ("max_debt", 0)):
+        text = own.get(key, "1")
+        is_none = key == "max_debt" and text == "none"
+        right = right and (is_none or (text.isdecimal() and least <= int(text) < 1 << 53))
+    if "weight" not in own:
+        right = right and not {"default", "max_debt"} & set(own)
+    elif not NAME.fullmatch(own["weight"]):
+        return None
+    burst = own.get("burst", own["permits"])
+    return (name, own) if right and int(own.get("default", "0")) <= int(burst) else None

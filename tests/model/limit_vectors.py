@@ -112,23 +112,25 @@ def aimd_case(settings: Case, seed: int, retune: Case | None = None) -> Case:
 
 
 def aimd_cases() -> list[Case]:
-    """Thresholds and quantiles; a range of one; a cooldown of nothing."""
+    """Thresholds and quantiles; a range of one; a cut interval of nothing."""
     base: Case = {
         "max_concurrency": 30,
         "min_concurrency": 1,
         "latency_threshold": 100_000,
         "increase_step": 1.0,
         "backoff_ratio": 0.9,
-        "cooldown": SECOND,
+        "cut_interval": SECOND,
         "latency_quantile": None,
     }
     wide = {**base, "max_concurrency": 60, "min_concurrency": 25, "latency_quantile": 0.5}
     return [
         aimd_case(base, 1),
         aimd_case({**base, "backoff_ratio": 0.5, "increase_step": 2.5, "min_concurrency": 4}, 2, wide),
-        aimd_case({**base, "cooldown": 0}, 3, {**base, "max_concurrency": 5}),
-        aimd_case({**base, "latency_quantile": 0.9, "cooldown": 100_000}, 4),
-        aimd_case({**base, "latency_quantile": 0.5, "cooldown": 100_000}, 5, {**base, "max_concurrency": 12}),
+        aimd_case({**base, "cut_interval": 0}, 3, {**base, "max_concurrency": 5}),
+        aimd_case({**base, "latency_quantile": 0.9, "cut_interval": 100_000}, 4),
+        aimd_case(
+            {**base, "latency_quantile": 0.5, "cut_interval": 100_000}, 5, {**base, "max_concurrency": 12}
+        ),
         aimd_case({**base, "max_concurrency": 1}, 6),
     ]
 

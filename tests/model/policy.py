@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import budgets
 import check
+import groups
 import keys
 from backoff import Backoff
 from keys import SECOND, Pair, Value
@@ -45,7 +46,7 @@ class Bulkhead:
     latency_threshold: int = 0
     increase_step: float = 1.0
     backoff_ratio: float = 0.9
-    cooldown: int = SECOND
+    cut_interval: int = SECOND
     latency_quantile: float | None = None
     long_window: int = 600
     rtt_tolerance: float = 1.5
@@ -59,6 +60,18 @@ class Bulkhead:
     pool: str | None = None
     per_attempt: bool = False
     acquire_timeout: int | None = SECOND
+
+
+@dataclass
+class CooldownKeys:
+    """`cooldown.*`."""
+
+    base: int
+    max: int
+    wait: bool
+    max_wait: int | None
+    max_waiters: int
+    lease: int
 
 
 @dataclass
@@ -105,6 +118,9 @@ class Hedge:
     budget: Given
 
 
+NO_COMPONENT = ("slot_until", "kinds", "deadline_until", "counts")
+
+
 @dataclass
 class Policy:
     """A policy that is valid. None means "no limit" for spans, and "not there" for components."""
@@ -113,11 +129,16 @@ class Policy:
     deadline: int | None = None
     attempt_timeout: int | None = None
     slot_until_body: bool = True
+    first_byte_timeout: int | None = None
+    idle_timeout: int | None = None
+    until_delivery: bool = False
     kinds: dict[str, str] = field(default_factory=dict)
     max_attempts: int = 1
     time_limit: int | None = None
     methods: Names = tuple(keys.METHODS)
     statuses: tuple[int, ...] = tuple(keys.STATUSES)
+    throttled_statuses: tuple[int, ...] = (429,)
+    read_errors: bool = False
     retry_on: Names = tuple(keys.RETRY_ON)[:5]
     respect: bool = True
     mode: str = "floor"
@@ -129,11 +150,13 @@ class Policy:
     throttled_base: int = 100_000
     budget: Given | None = None
     budget_pool: str | None = None
+    cooldown: CooldownKeys | None = None
     rate: RateLimit | None = None
     bulkhead: Bulkhead | None = None
     breaker: BreakerKeys | None = None
     throttle: ThrottleKeys | None = None
     hedge: Hedge | None = None
+    targets: str | None = None
 
 
 @dataclass
@@ -145,6 +168,7 @@ class Pool:
     budget: Given
     rate: RateLimit
     bulkhead: Bulkhead
+    group: groups.Keys | None = None
 
 
 def new_budget(given: Given, exists: bool = True, most: int = 3) -> budgets.NoBudget:
@@ -242,6 +266,19 @@ def read_rate(reader: Reader) -> RateLimit:
     )
 
 
+def read_cooldown(policy: Policy, reader: Reader) -> CooldownKeys:
+    """16.1, 16.5.5."""
+    longest = reader.whole("cooldown.max", policy.max_retry_after)
+    return CooldownKeys(
+        min(longest, reader.whole("cooldown.base", SECOND)),
+        longest,
+        reader.flag("cooldown.wait"),
+        reader.maybe("cooldown.max_wait"),
+        reader.whole("cooldown.max_waiters", 200),
+        60 * SECOND if policy.attempt_timeout is None else policy.attempt_timeout + SECOND,
+    )
+
+
 def read_bulkhead(reader: Reader) -> Bulkhead:
     """4."""
     return Bulkhead(
@@ -252,7 +289,7 @@ def read_bulkhead(reader: Reader) -> Bulkhead:
         reader.whole("bulkhead.latency_threshold"),
         reader.real("bulkhead.increase_step", 1.0) or 0.0,
         reader.real("bulkhead.backoff_ratio", 0.9) or 0.0,
-        reader.whole("bulkhead.cooldown", SECOND),
+        reader.whole("bulkhead.cut_interval", SECOND),
         reader.real("bulkhead.latency_quantile"),
         reader.whole("bulkhead.long_window", 600),
         reader.real("bulkhead.rtt_tolerance", 1.5) or 0.0,
@@ -336,6 +373,11 @@ def read_retry(policy: Policy, reader: Reader) -> None:
     policy.send_rate = reader.word("retry.send_rate", "none") == "cubic"
     if "retry.statuses" in reader.lists:
         policy.statuses = tuple(int(float(value)) for value in reader.lists["retry.statuses"])
+    if "retry.throttled_statuses" in reader.lists:
+        policy.throttled_statuses = tuple(
+            int(float(value)) for value in reader.lists["retry.throttled_statuses"]
+        )
+    policy.read_errors = reader.flag("retry.read_errors")
     if "retry.retry_on" in reader.lists:  # "`retry_on` … override by kind"
         policy.retry_on = reader.names("retry.retry_on", keys.RETRY_ON)
     if "retry.methods" in reader.lists:
@@ -354,12 +396,33 @@ def refuse_fleet(what: str, pairs: list[Pair]) -> None:
             raise NotModelled(f"{what}: {key} = {value!r}: {rule}")
 
 
+def reads_errors(pairs: list[Pair]) -> bool:
+    """Does a policy of these pairs, and of their preset, read why an answer failed?"""
+    given = dict(pairs)
+    usual = dict(PRESETS.get(str(given.get("preset")), [])).get("retry.read_errors", 0)
+    return given.get("retry.read_errors", usual) == 1
+
+
+def all_kinds(declared: dict[str, str], read: bool) -> dict[str, str]:
+    """15.5: the kinds of a policy that reads errors are its own, then those that it does not declare."""
+    more = {name: "permanent" for name in keys.READ_KINDS if read and name not in declared}
+    return {**declared, **more}
+
+
+def refuse_sets(what: str, reader: Reader) -> None:
+    """Raises for a right set of limits; core/tests/limits.rs compares it with a ledger of its own."""
+    if "rate_limit.limits" in reader.lists:
+        raise NotModelled(f"{what}: rate_limit.limits: the model has no sets (3.4); core/tests/limits.rs has")
+
+
 def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
     """What is given, on top of the preset, and the keys that are wrong by themselves."""
     named = [keys.declared(value) for key, value in pairs if key == "kinds"]
     kinds = dict(kind for kind in named if kind is not None)
+    least = len(named) - len(kinds)
+    kinds = all_kinds(kinds, reads_errors(pairs))
     wrong = [key for key, value in pairs if key not in keys.KNOWN or not keys.allowed(key, value, kinds)]
-    if len(named) > keys.KINDS or len(kinds) < len(named):
+    if len(kinds) > keys.KINDS or least > 0:
         wrong.append("kinds")
     lists: dict[str, list[Value]] = {}
     given: Given = {}
@@ -397,11 +460,12 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     refuse_fleet(f"policy {name}", pairs)
     reader, wrong = sort_out(pairs)
     both = reader.given
-    if not wrong and all(key in ("slot_until", "kinds") for key, _ in pairs):  # "an empty policy is an error"
+    if not wrong and all(key in NO_COMPONENT for key, _ in pairs):  # "an empty policy is an error"
         wrong.append("policy")
     every = {**both, **dict.fromkeys(reader.lists, 0)}
     wrong += check.needs(every) + check.exclusions(every)
     wrong += [key for key in check.relations(both) if key not in wrong]
+    wrong += check.sets(reader.lists.get("rate_limit.limits", []), both)
     shared = set(reader.lists.get("breaker.failure_on", [])) & set(reader.lists.get("breaker.ignore_on", []))
     if shared:
         wrong.append("breaker.ignore_on")
@@ -411,15 +475,22 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     if wrong:
         return sorted(set(wrong))
 
+    refuse_sets(f"policy {name}", reader)
     policy = Policy(name, reader.maybe("deadline"), reader.maybe("attempt_timeout"))
     policy.slot_until_body = reader.word("slot_until", "body") == "body"
+    policy.first_byte_timeout = reader.maybe("first_byte_timeout")
+    policy.idle_timeout = reader.maybe("idle_timeout")
+    policy.until_delivery = reader.word("deadline_until", "body") == "delivery"
     policy.kinds = dict(kind for kind in map(keys.declared, reader.lists.get("kinds", [])) if kind)
     read_retry(policy, reader)
+    policy.kinds = all_kinds(policy.kinds, policy.read_errors)
+    policy.cooldown = read_cooldown(policy, reader) if reader.has("cooldown") else None
     policy.rate = read_rate(reader) if reader.has("rate_limit") else None
     policy.bulkhead = read_bulkhead(reader) if reader.has("bulkhead") else None
     policy.breaker = read_breaker(reader) if reader.has("breaker") else None
     policy.throttle = read_throttle(reader) if reader.has("throttle") else None
     policy.hedge = read_hedge(reader) if reader.has("hedge") else None
+    policy.targets = reader.name("targets")
     return policy
 
 
@@ -429,15 +500,25 @@ def build_pool(name: str, kind: str, pairs: list[Pair]) -> Pool | list[str]:
     Raises:
         NotModelled: If it is of a fleet.
     """
+    if kind == "targets":
+        refuse_fleet(f"targets {name}", pairs)
+        group = groups.read(name, pairs)
+        if not isinstance(group, groups.Keys):
+            return group
+        empty = Reader({}, {})
+        return Pool(name, kind, {}, read_rate(empty), read_bulkhead(empty), group)
     table = {"budget": "retry.budget", "rate_limit": "rate_limit", "bulkhead": "bulkhead"}[kind]
     pairs = [(f"{table}.{key}", value) for key, value in pairs]  # its keys stand without their table
     refuse_fleet(f"pool {name}", pairs)
     reader, wrong = sort_out(pairs)
     own = [f"{table}.{key}" for key in check.POOLED[table]]
     wrong += [key for key, _ in pairs if key not in own]
-    wrong += check.needs({**reader.given, **({f"{table}.": 0} if kind != "budget" else {})})
+    every = {**reader.given, **dict.fromkeys(reader.lists, 0)}
+    wrong += check.needs({**every, **({f"{table}.": 0} if kind != "budget" else {})})
+    wrong += check.sets(reader.lists.get("rate_limit.limits", []), reader.given)
     if not wrong:
         wrong += check.relations(reader.given)
     if wrong:
         return sorted(set(wrong))
+    refuse_sets(f"pool {name}", reader)
     return Pool(name, kind, reader.budget("retry.budget."), read_rate(reader), read_bulkhead(reader))

@@ -7,6 +7,8 @@ BACKOFF = 1
 RETRY_AFTER = 2
 THROTTLE = 3
 BREAK = 4
+LINK = 9
+COOLDOWN = 10
 
 
 def split_mix(state: int) -> int:

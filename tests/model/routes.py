@@ -150,6 +150,10 @@ class Routes:
         for name, owner in [place for place in self.sketches if place[0] == old]:
             del self.sketches[name, owner]
         self.leaving.append(policy)
+        self.look_for_leaving()
+
+    def look_for_leaving(self) -> None:
+        """0.9.7: "this is looked for when a policy is released"."""
         for gone in self.leaving:
             for place in [it for it in self.there if it[0] == gone.name and self.there[it].active == 0]:
                 route = self.there.pop(place)

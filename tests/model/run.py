@@ -24,6 +24,7 @@ def unpack_request(words: list[Any], calls: dict[str, Call], path: Path | None) 
     request.criticality, request.cost = flags & 3, flags >> 7 & 0xFFFF
     for bit, name in enumerate("replayable idempotent abortable may_park slot_until_body".split(), start=2):
         setattr(request, name, bool(flags >> bit & 1))
+    request.stream = bool(flags >> 24 & 1)
     return request
 
 
@@ -73,6 +74,8 @@ class World:
         elif "force" in entry:
             force = entry["force"]
             self.engine.force(self.policies[force["policy"]], force["route"], force["on"], entry["at"])
+        elif "link" in entry:
+            self.engine.set_link(entry["link"], entry["at"])
         elif "release" in entry:
             name = entry["release"]["policy"]
             self.policies[name] = self.engine.release(
@@ -96,6 +99,8 @@ def told(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> str:
         what = f"begin {entry['call']} {entry['begin']}"
     elif "force" in entry:
         what = f"force {entry['force']}"
+    elif "link" in entry:
+        what = f"link {entry['link']}"
     elif "release" in entry:
         what = f"release {entry['release']}"
     else:

@@ -293,13 +293,13 @@ def all_scenarios() -> list[Scenario]:
         scenario(
             "a limit that grows and shrinks by latency (AIMD)",
             "4.2",
-            {"bulkhead": {**aimd, "min_concurrency": 2, "cooldown": "100ms"}},
+            {"bulkhead": {**aimd, "min_concurrency": 2, "cut_interval": "100ms"}},
             waves(),
         ),
         scenario(
             "a limit that shrinks by a quantile of latency (AIMD)",
             "4.2 9.2",
-            {"bulkhead": {**aimd, "latency_quantile": 0.9, "cooldown": "100ms", "min_concurrency": 2}},
+            {"bulkhead": {**aimd, "latency_quantile": 0.9, "cut_interval": "100ms", "min_concurrency": 2}},
             waves(),
         ),
         scenario("a limit that finds itself (Gradient2)", "4.3", {"bulkhead": gradient}, waves()),

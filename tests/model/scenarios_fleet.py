@@ -175,7 +175,7 @@ def all_scenarios() -> list[Scenario]:
             "a limit that shrinks by the fleet's latencies",
             "10.1 10.7 10.11",
             2,
-            {"bulkhead": {**aimd, "latency_store": "fleet", "backoff_ratio": 0.5, "cooldown": "20s"}},
+            {"bulkhead": {**aimd, "latency_store": "fleet", "backoff_ratio": 0.5, "cut_interval": "20s"}},
             latencies(),
         ),
         scenario(

@@ -11,7 +11,7 @@ import scripts
 import wire
 
 UNITS = {"s": 1_000_000, "ms": 1_000, "us": 1, "": 1}
-FLAGS = {"replayable": 2, "idempotent": 3, "abortable": 4, "may_park": 5, "body": 6}
+FLAGS = {"replayable": 2, "idempotent": 3, "abortable": 4, "may_park": 5, "body": 6, "stream": 24}
 Case = dict[str, Any]
 
 
@@ -57,7 +57,9 @@ def entry(line: str) -> Case:
             "begin": {**begin, "request": [flags, remaining, parent or 0, 0]},
         }
     event: Case = {"event": words[1]}
-    if words[1] in ("headers", "finished"):
+    if words[1] == "progress":
+        event["age_us"] = span(words[3].removeprefix("age="))
+    if words[1] in ("headers", "finished", "progress"):
         event["attempt"] = int(words[2])
     if words[1] == "finished":
         rest = dict(word.partition("=")[::2] for word in words[4:])

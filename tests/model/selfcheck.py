@@ -52,7 +52,7 @@ MENU = [
         "bulkhead.max_concurrency=2 bulkhead.max_queue=3 bulkhead.unit=attempt"
         " bulkhead.acquire_timeout=300ms",
         "bulkhead.max_concurrency=2 bulkhead.max_queue=1 bulkhead.kind=aimd bulkhead.latency_threshold=30ms"
-        " bulkhead.cooldown=50ms bulkhead.backoff_ratio=0.5 bulkhead.prioritized=1"
+        " bulkhead.cut_interval=50ms bulkhead.backoff_ratio=0.5 bulkhead.prioritized=1"
         " bulkhead.queue_target=20ms",
         "bulkhead.max_concurrency=4 bulkhead.max_queue=4 bulkhead.kind=gradient2 bulkhead.unit=attempt"
         " bulkhead.queue_adaptive_lifo=1",

@@ -14,11 +14,13 @@ ok not_retryable attempts method one_shot_body opinion nested retry_after_too_lo
 would_outlive_deadline time_limit budget readmission forced_open breaker_open throttled rate_limited
 queue_full acquire_timeout queue_shed displaced hold_full store_unavailable deadline_before
 deadline_queued cost_above_burst deadline cancelled lost stale stale_route
+stream_stalled no_target offline
+cooldown
 """.split()
-WAITS = "running backoff hold rate queue store body".split()
+WAITS = "running backoff hold rate queue store body cooldown".split()
 OPINIONS = "none retry do_not".split()
 CRITICALITIES = "best_effort degraded normal critical".split()
-EVENTS = "timer poll cancel headers finished".split()
+EVENTS = "timer poll cancel headers finished progress".split()
 
 
 def pack(*fields: tuple[int, int]) -> int:
@@ -50,7 +52,8 @@ def step_word(step: dict[str, Any]) -> int:
         detail = [(6, VERDICTS.index(step["verdict"])), (4, lane)]
         return pack((2, 0), *head, *detail, span(millis(step["retry_in_us"])))
     if step["action"] == "attempt":
-        return pack((2, 1), *head, (8, step["attempt"]), (1, step["hedge"]), (1, 0), span(step["next_us"]))
+        bits = [(1, step["hedge"]), (1, step.get("target", 0))]
+        return pack((2, 1), *head, (8, step["attempt"]), *bits, span(step["next_us"]))
     return pack((2, 2), *head, (4, WAITS.index(step["why"])), (6, 0), span(step["next_us"]))
 
 
@@ -61,6 +64,8 @@ def event_word(event: dict[str, Any]) -> int:
         return pack(tag)
     if event["event"] == "headers":
         return pack(tag, (8, event["attempt"]))
+    if event["event"] == "progress":
+        return pack(tag, (8, event["attempt"]), (42, min(event["age_us"], (1 << 42) - 1)))
     outcome = [
         (5, event["kind"]),
         (2, OPINIONS.index(event["opinion"])),
@@ -76,6 +81,8 @@ def request_words(request: dict[str, Any]) -> list[int]:
         (2, CRITICALITIES.index(request["criticality"])),
         *((1, request[name]) for name in flags),
         (16, request["cost"]),
+        (1, request.get("solo", 0)),
+        (1, request.get("stream", 0)),
     )
     remaining = request["remaining_us"]
     second = 0 if remaining is None else min(remaining + 1, (1 << 53) - 1)
@@ -94,6 +101,8 @@ def read_event(word: int) -> dict[str, Any]:
         return {"event": name}
     if name == "headers":
         return {"event": name, "attempt": attempt}
+    if name == "progress":
+        return {"event": name, "attempt": attempt, "age_us": word >> 11}
     after = read_span(word >> 18)
     return {
         "event": name,
@@ -119,7 +128,8 @@ def read_step(word: int) -> dict[str, Any]:
             **rest,
         }
     if word & 3 == 1:
-        return {"action": "attempt", "attempt": detail & 255, "hedge": detail >> 8, "next_us": after, **rest}
+        bits = {"hedge": detail >> 8 & 1, "target": detail >> 9}
+        return {"action": "attempt", "attempt": detail & 255, **bits, "next_us": after, **rest}
     return {"action": "wait", "why": WAITS[detail], "next_us": after, **rest}
 
 
@@ -161,6 +171,8 @@ def events() -> list[dict[str, Any]]:
     """Every tag, kind and opinion, and the edges of Retry-After."""
     found: list[dict[str, Any]] = [{"event": name} for name in EVENTS[:3]]
     found += [{"event": "headers", "attempt": attempt} for attempt in (1, 8, 255)]
+    for age in (0, 1, 120_000_000, 2**42 - 1, 2**42, 2**60):
+        found.append({"event": "progress", "attempt": 1 + age % 255, "age_us": age})
     for kind in range(32):
         for opinion in OPINIONS:
             for retry_after in (None, 0, 1, 999, 1_000, 3_600_000_000, 2**53 - 1):
@@ -177,6 +189,7 @@ def requests() -> list[dict[str, Any]]:
     found += [{**plain, **rest, "criticality": name} for name in CRITICALITIES]
     found += [{**plain, **rest, "cost": cost} for cost in (0, 65535)]
     found += [{**plain, **rest, "remaining_us": left} for left in (0, 1, 2**52, 2**53 - 2)]
+    found += [{**plain, **rest, name: 1} for name in ("solo", "stream")]
     found += [{**plain, **rest, "parent": 1 << 24 | 5, "target": 7}]
     return found
 

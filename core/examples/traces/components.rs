@@ -28,6 +28,56 @@ pub fn pools(dice: &mut Dice) -> Vec<Json> {
     pools
 }
 
+/// Timeouts of streams.
+pub fn stream(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+    if dice.chance(60) {
+        put("first_byte_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000])));
+    }
+    if dice.chance(70) {
+        put("idle_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000, 1_000_000])));
+    }
+    if dice.chance(40) {
+        put("deadline_until", json!(dice.of(&["body", "delivery"])));
+    }
+}
+
+/// A group of targets: few permits and tokens, and breaks that are short.
+pub fn targets(dice: &mut Dice) -> Json {
+    let mut pairs = vec![json!(["pick", dice.of(&["ladder", "balanced"])])];
+    let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
+    if dice.chance(50) {
+        breaker(dice, &mut put);
+    }
+    for name in ["a", "b", "c", "d"].into_iter().take(dice.of(&[1, 2, 2, 3, 4])) {
+        put("member", json!(name));
+        if dice.chance(30) {
+            put("share", json!(dice.of(&[1, 2, 10])));
+        }
+        if dice.chance(40) {
+            rate(dice, "rate_limit.", &mut put);
+        }
+        if dice.chance(40) {
+            put("bulkhead.max_concurrency", json!(dice.of(&[1, 1, 2, 5])));
+        }
+        if dice.chance(20) {
+            put("bulkhead.kind", json!("gradient2"));
+            put("bulkhead.max_concurrency", json!(dice.of(&[1, 2, 5])));
+        }
+    }
+    // Of a key that was drawn twice for one target, the first stays; targets have no unit.
+    let mut seen = Vec::new();
+    pairs.retain(|pair| {
+        let key = pair[0].as_str().expect("a key").to_owned();
+        if key == "member" {
+            seen.clear();
+        }
+        let is_new = !seen.contains(&key);
+        seen.push(key.clone());
+        is_new && key != "breaker.unit"
+    });
+    json!({ "name": "targets", "kind": "targets", "pairs": pairs })
+}
+
 /// A policy with any of the components.
 pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
     let pooled = |kind: &str| pools.iter().any(|pool| pool["kind"] == kind);
@@ -40,8 +90,15 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
     if deadline {
         put("deadline", json!(dice.of(&[1, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
     }
+    let cools = dice.chance(25);
+    if cools {
+        cooldown(dice, deadline, &mut put);
+    }
     if dice.chance(55) {
         put("attempt_timeout", json!(dice.of(&[1, 10_000, 50_000, 100_000, 1_000_000])));
+    }
+    if dice.chance(40) {
+        stream(dice, &mut put);
     }
     for _ in 0..dice.of(&[0, 0, 1, 2]) {
         put(
@@ -50,7 +107,7 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
         );
     }
     if dice.chance(75) {
-        retry(dice, &mut put);
+        retry(dice, !cools, &mut put);
         if pooled("budget") && dice.chance(70) {
             put("retry.budget.pool", json!("budget"));
         } else {
@@ -89,13 +146,21 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
         let spans = [0, 1, 50_000, 100_000, 1_000_000, 70_000_000];
         put("bulkhead.acquire_timeout", if dice.chance(15) { json!("none") } else { json!(dice.of(&spans)) });
     }
+    let targets = pooled("targets") && dice.chance(80);
     match dice.below(10) {
+        _ if targets => put("targets", json!("targets")),
         0..4 => breaker(dice, &mut put),
         4..6 => throttle(dice, &mut put),
         _ => {}
     }
     if dice.chance(45) {
         hedge(dice, &mut put);
+    }
+    if targets {
+        // The choice of a target is the last stage, and a throttled target is left to another one (17.1.6).
+        pairs.retain(|pair| {
+            !["retry.hold", "retry.max_held", "retry.send_rate"].iter().any(|key| pair[0] == *key)
+        });
     }
     json!({ "name": name, "pairs": pairs })
 }
@@ -120,13 +185,25 @@ fn holding(dice: &mut Dice, name: &str) -> Json {
     json!({ "name": name, "pairs": pairs })
 }
 
-fn retry(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
+fn cooldown(dice: &mut Dice, deadline: bool, put: &mut impl FnMut(&str, Json)) {
+    put("cooldown.base", json!(dice.of(&[1, 1_000, 50_000, 100_000])));
+    put("cooldown.max", json!(dice.of(&[100_000, 400_000, 3_000_000])));
+    if dice.chance(75) {
+        put("cooldown.wait", json!(1));
+        if !deadline || dice.chance(50) {
+            put("cooldown.max_wait", json!(dice.of(&SPANS)));
+        }
+        put("cooldown.max_waiters", json!(dice.of(&[1, 2, 200])));
+    }
+}
+
+fn retry(dice: &mut Dice, holds: bool, put: &mut impl FnMut(&str, Json)) {
     put("retry.max_attempts", json!(dice.of(&[1, 2, 3, 3, 4, 6, 12])));
     put("retry.backoff.base", json!(dice.of(&[0, 0, 1, 1_000, 50_000])));
     put("retry.backoff.jitter", json!(dice.of(&["none", "none", "full", "full_floor"])));
     put("retry.retry_after", json!(dice.of(&["floor", "exact"])));
     put("retry.max_retry_after", json!(dice.of(&[100_000, 3_000_000])));
-    if dice.chance(40) {
+    if dice.chance(40) && holds {
         put("retry.hold", json!(1));
         put("retry.max_held", json!(dice.of(&[1, 2, 200])));
     }
@@ -151,7 +228,7 @@ fn queue(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {
     match kind {
         "aimd" => {
             put("latency_threshold", json!(dice.of(&[1_000, 50_000, 100_000])));
-            put("cooldown", json!(dice.of(&[0, 50_000, 1_000_000])));
+            put("cut_interval", json!(dice.of(&[0, 50_000, 1_000_000])));
             put("backoff_ratio", json!(dice.of(&[0.5, 0.9])));
             put("increase_step", json!(dice.of(&[1.0, 0.5, 3.0])));
             if dice.chance(30) {

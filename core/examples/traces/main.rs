@@ -24,7 +24,9 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
 
 use serde_json::{Value as Json, json};
-use tidegate::{CallId, Engine, Options, Policy, PolicyId, Pool, PoolKind, TargetId, Time, Value, rng, wire};
+use tidegate::{
+    CallId, Engine, Link, Options, PathId, Policy, PolicyId, Pool, PoolKind, Time, Value, rng, wire,
+};
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -49,7 +51,7 @@ fn main() {
     });
     let small = word("--form") == Some("small");
     for trace in number("--first", 0)..number("--first", 0) + number("--count", 1000) {
-        let (vector, world) = Trace::new(seed, trace, small).run();
+        let (vector, world) = Trace::new(seed, trace, small, journals.is_some()).run();
         if let Some(files) = &mut journals {
             files.write(&vector, &world.engine);
         } else if writeln!(out, "{vector}").is_err() {
@@ -70,7 +72,7 @@ impl World {
         let mut engine = Engine::new(seed, Options::default().max_routes(max_routes).journal(true));
         let mut known = BTreeMap::new();
         for pool in pools {
-            let kind = PoolKind::ALL.into_iter().find(|kind| pool["kind"] == kind.name())?;
+            let kind = PoolKind::of_name(pool["kind"].as_str()?)?;
             let built = Pool::from_pairs(pool["name"].as_str()?, kind, &pairs(pool)).ok()?;
             engine.pool(built, Time::from_micros(0)).ok()?;
         }
@@ -92,9 +94,9 @@ impl World {
             let request = wire::unpack_request(word(0), word(1), parent, word(3)).expect("a request");
             let policy = self.policies[&text(&begin["policy"])];
             let route = self.engine.route(policy, &text(&begin["route"]), now);
-            let target = begin.get("path").and_then(Json::as_str);
-            let target = target.map_or(TargetId::NONE, |path| self.engine.target(route, path, now));
-            let request = tidegate::Request { target, ..request };
+            let path = begin.get("path").and_then(Json::as_str);
+            let path = path.map_or(PathId::NONE, |path| self.engine.path_id(route, path, now));
+            let request = tidegate::Request { path, ..request };
             let (call, step) = self.engine.begin(route, &request, now);
             self.calls.insert(text(&entry["call"]), call);
             wire::pack_step(step)
@@ -104,6 +106,10 @@ impl World {
             let on = force["on"].as_bool().expect("a flag");
             let _ = self.engine.force_open(policy, route, on, now);
             2 // it is nobody's end
+        } else if let Some(link) = entry["link"].as_str() {
+            let link = Link::ALL.into_iter().find(|it| it.name() == link).expect("a state of the link");
+            self.engine.set_link(link, now);
+            2
         } else if let Json::Object(release) = &entry["release"] {
             let name = text(&release["policy"]);
             let id = self.policies[&name];
@@ -119,7 +125,7 @@ impl World {
         let mut woken = Vec::new();
         self.engine.take_wakes(&mut woken);
         let name = |id: &CallId| self.calls.iter().rev().find(|call| call.1 == id).map(|call| call.0.clone());
-        if entry["force"].is_null() && entry["release"].is_null() {
+        if entry["force"].is_null() && entry["release"].is_null() && entry["link"].is_null() {
             entry["step"] = json!(word);
         }
         entry["wakes"] = json!(woken.iter().map(name).collect::<Vec<_>>());
@@ -204,6 +210,10 @@ struct Trace {
     routes: &'static [&'static str],
     /// Nothing that the small engine lacks.
     small: bool,
+    /// Nothing that some hosts do not serve yet.
+    hosts: bool,
+    /// A device whose link comes and goes.
+    mobile: bool,
     /// 1 to 8 in some traces, in which there are more keys than that: routes are evicted, and keys share the overflow route.
     max_routes: u32,
 }
@@ -215,12 +225,13 @@ const MANY: [&str; 16] = ["r", "r", "r", "r", "s", "s", "a", "b", "c", "d", "e",
 const SPANS: [u64; 10] = [0, 1, 999, 1_000, 10_000, 50_000, 100_000, 200_000, 1_000_000, 3_000_000];
 
 impl Trace {
-    fn new(seed: u64, trace: u64, small: bool) -> Self {
+    fn new(seed: u64, trace: u64, small: bool, hosts: bool) -> Self {
         let mut dice = Dice { seed, trace, drawn: 0 };
         let now = dice.of(&[0, 5, 1_000_000, 1 << 40]);
         let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40) && !small);
         let stubborn = dice.chance(15);
         let rich = !stubborn && dice.chance(65);
+        let mobile = dice.chance(25) && !small;
         let mut routes: &[_] = if rich { &["r", "r", "r", "r", "s"] } else { &["r", "r", "r", "s"] };
         let mut max_routes = 10_000;
         if dice.chance(35) {
@@ -237,6 +248,8 @@ impl Trace {
             rich,
             routes,
             small,
+            hosts,
+            mobile,
             max_routes,
         }
     }
@@ -245,7 +258,12 @@ impl Trace {
         let (seed, pools, policies, mut world) = loop {
             let seed = self.dice.below(1 << 53);
             let count = 1 + self.dice.below(2);
-            let pools = if self.rich && !self.small { components::pools(&mut self.dice) } else { Vec::new() };
+            let mut pools =
+                if self.rich && !self.small { components::pools(&mut self.dice) } else { Vec::new() };
+            // In one trace of six; the others keep what they have always drawn.
+            if self.rich && !self.small && !self.hosts && self.dice.trace % 6 == 5 {
+                pools.push(components::targets(&mut self.dice));
+            }
             let policies: Vec<Json> = (0..count)
                 .map(|n| {
                     let name = format!("p{n}");
@@ -254,6 +272,7 @@ impl Trace {
                     } else {
                         self.policy(&name)
                     };
+                    let policy = if self.hosts { small::as_hosts_serve(policy) } else { policy };
                     if self.small { small::without_the_rest(policy) } else { policy }
                 })
                 .collect();
@@ -318,6 +337,8 @@ impl Trace {
         }
         if dice.chance(10) {
             put("slot_until", json!("headers"));
+        } else if dice.chance(30) {
+            components::stream(dice, &mut put);
         }
         if dice.chance(85) {
             put("retry.max_attempts", json!(dice.of(&[1, 2, 2, 3, 3, 3, 4, 5, 10, 12, 255])));
@@ -481,6 +502,9 @@ impl Trace {
             let policy = format!("p{}", self.dice.below(policies));
             return json!({ "at": self.now, "release": { "policy": policy, "keep": self.dice.chance(30) } });
         }
+        if self.mobile && self.dice.chance(4) {
+            return json!({ "at": self.now, "link": self.dice.of(&["ok", "ok", "metered", "offline", "offline"]) });
+        }
         let more = if self.stubborn { 4 } else { 25 };
         if live.is_empty() || self.dice.chance(if live.len() > 6 { 10 } else { more }) {
             return self.begin(policies);
@@ -497,6 +521,7 @@ impl Trace {
         for (bit, percent) in [(2, 93), (3, 90), (4, if self.stubborn { 5 } else { 75 }), (5, 92), (6, 40)] {
             flags |= u64::from(dice.chance(percent)) << bit;
         }
+        flags |= u64::from(!self.small && dice.chance(40)) << 24;
         let remaining = if dice.chance(20) { dice.of(&[1, 2, 1_001, 50_001, 100_001, 1_000_001]) } else { 0 };
         let parent = if self.nested && dice.chance(40) && !self.calls.is_empty() {
             let recent = self.calls.len().saturating_sub(1 + dice.below(4) as usize);
@@ -542,6 +567,10 @@ impl Trace {
             12..40 => 1,
             40..45 => 2,
             45..52 => 3 | attempt << 3,
+            52..56 if !self.small => {
+                5 | attempt << 3
+                    | dice.of(&[0, 1, 9_999, 10_000, 50_000, 100_000, 99_999, 1_000_000, 4_000_000]) << 11
+            }
             _ => {
                 let kinds = [0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 9, 31];
                 let kind = if self.rich && dice.chance(25) {

@@ -1,6 +1,6 @@
-//! Policies of what the small engine of JavaScript has.
+//! Policies of what the small engine of JavaScript has, or of what all hosts serve.
 //!
-//! Its module refuses every other key when a policy is made, so a trace that says too much fails where it is replayed.
+//! The small module refuses every other key when a policy is made, so a trace that says too much fails where it is replayed.
 
 use serde_json::Value as Json;
 
@@ -21,7 +21,7 @@ const REST: [&str; 25] = [
     "bulkhead.latency_threshold",
     "bulkhead.increase_step",
     "bulkhead.backoff_ratio",
-    "bulkhead.cooldown",
+    "bulkhead.cut_interval",
     "bulkhead.latency_quantile",
     "bulkhead.long_window",
     "bulkhead.headroom",
@@ -33,7 +33,7 @@ const REST: [&str; 25] = [
     "bulkhead.prioritized",
 ];
 /// Tables of such keys.
-const TABLES: [&str; 2] = ["throttle.", "hedge."];
+const TABLES: [&str; 3] = ["throttle.", "hedge.", "cooldown."];
 
 /// Values that are the full engine's alone.
 const VALUES: [(&str, &[&str]); 3] = [
@@ -41,6 +41,17 @@ const VALUES: [(&str, &[&str]); 3] = [
     ("retry.budget.kind", &["ratio", "share", "tokens", "quota"]),
     ("bulkhead.kind", &["aimd", "gradient2"]),
 ];
+
+/// Keys that some hosts do not serve yet: they refuse a policy that has one.
+const UNSERVED: [&str; 5] = ["first_byte_timeout", "idle_timeout", "deadline_until", "counts", "targets"];
+
+/// The policy without what some hosts do not serve yet.
+pub fn as_hosts_serve(mut policy: Json) -> Json {
+    if let Some(pairs) = policy["pairs"].as_array_mut() {
+        pairs.retain(|pair| !UNSERVED.contains(&pair[0].as_str().unwrap_or_default()));
+    }
+    policy
+}
 
 /// The policy without what only the full engine has.
 pub fn without_the_rest(mut policy: Json) -> Json {

@@ -73,7 +73,7 @@ impl Meaning {
     }
 
     /// What a status says by itself; `None` for those that are no failure.
-    const fn of_status(status: u16) -> Option<Self> {
+    pub(crate) const fn of_status(status: u16) -> Option<Self> {
         Some(match status {
             0..=399 => return None,
             401 | 403 => Self::Unauthorized,

@@ -11,6 +11,8 @@ pub(super) enum Scalar<'a> {
     Text(&'a [u8]),
     /// A number, as written.
     Number(&'a [u8]),
+    /// `true`. The other words are not shown.
+    True,
 }
 
 /// What is done with the members of a text.
@@ -81,7 +83,12 @@ impl<'a> Reader<'a> {
                 visitor.scalar(key, Scalar::Number(&self.text[start..self.at]));
                 Some(())
             }
-            _ => self.word(),
+            _ => {
+                if self.word()? == b"true" {
+                    visitor.scalar(key, Scalar::True);
+                }
+                Some(())
+            }
         }
     }
 
@@ -119,11 +126,11 @@ impl<'a> Reader<'a> {
     }
 
     /// `true`, `false` or `null`.
-    fn word(&mut self) -> Option<()> {
+    fn word(&mut self) -> Option<&'static [u8]> {
         let rest = &self.text[self.at..];
         let word = [&b"true"[..], b"false", b"null"].into_iter().find(|word| rest.starts_with(word))?;
         self.at += word.len();
-        Some(())
+        Some(word)
     }
 
     /// Moves over an object or array, whatever its depth, without recursion. Brackets are counted, not matched.
@@ -164,7 +171,10 @@ mod tests {
 
         fn scalar(&mut self, key: &[u8], value: Scalar<'_>) {
             let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-            let (Scalar::Text(value) | Scalar::Number(value)) = value;
+            let value = match value {
+                Scalar::Text(value) | Scalar::Number(value) => value,
+                Scalar::True => b"true",
+            };
             self.0.push((text(key), text(value)));
         }
     }
@@ -180,7 +190,7 @@ mod tests {
         let pairs = members(
             "\u{feff} { \"a\" : \"x\\\"y\" , \"b\": [1, -2.5e3, {\"c\": \"z\"}], \"d\": {\"e\": true, \"f\": \"g\"} } rest",
         );
-        let expected = [("a", "x\\\"y"), ("b", "1"), ("b", "-2.5e3"), ("c", "z"), ("f", "g")];
+        let expected = [("a", "x\\\"y"), ("b", "1"), ("b", "-2.5e3"), ("c", "z"), ("e", "true"), ("f", "g")];
         assert_eq!(pairs, expected.map(|(key, value)| (key.to_owned(), value.to_owned())));
     }
 
@@ -214,6 +224,7 @@ mod tests {
                 let written = serde_json::to_string(text).unwrap();
                 found.push((key.to_owned(), written[1..written.len() - 1].to_owned()));
             }
+            Value::Bool(true) => found.push((key.to_owned(), "true".to_owned())),
             Value::Number(number) => found.push((key.to_owned(), number.to_string())),
             Value::Array(values) if depth < MAX_DEPTH => {
                 for value in values {

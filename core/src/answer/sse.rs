@@ -2,14 +2,12 @@
 //! reports a failure (semantics 15.4).
 
 use super::body::{Failure, READ_AT_MOST};
+use super::fields::{Field, Fields, Sink, Word};
 use super::json::{self, Scalar, Visitor};
 
 /// Events that only keep the connection alive or announce the start of work: Anthropic's `ping` and `message_start`,
 /// `OpenAI`'s `response.created` and `response.in_progress`.
 pub const UNCOUNTED: &[&str] = &["ping", "message_start", "response.created", "response.in_progress"];
-
-/// Longest name of an event that is told apart; a longer one counts.
-const LONGEST_NAME: usize = 64;
 
 /// What one piece of a stream says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -35,157 +33,54 @@ pub struct Piece {
 /// ```
 #[derive(Clone, Debug)]
 pub struct EventStream {
+    fields: Fields,
+    open: OpenEvent,
+}
+
+/// The event that has not ended.
+#[derive(Clone, Debug)]
+struct OpenEvent {
     uncounted: Vec<Box<str>>,
-    at: At,
-    /// The name of the field whose name is being read, as far as it may be one of those that matter.
-    field: Word,
-    /// The name of the event that has not ended.
+    /// Its name.
     event: Word,
     /// Its data, up to [`READ_AT_MOST`].
     data: Vec<u8>,
     /// Whether it has a line of data already; the next one is put behind a line break.
     lines: bool,
-}
-
-/// Where in the stream the next byte is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum At {
-    /// At the beginning of all, so many bytes of a byte order mark behind.
-    Mark(u8),
-    /// At the beginning of a line.
-    Line,
-    /// There, behind a CR: a LF belongs to it.
-    Break,
-    /// In the name of a field.
-    Name,
-    /// Behind the colon of a field.
-    Colon(Field),
-    /// In the value of a field.
-    Value(Field),
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Field {
-    Data,
-    Event,
-    Other,
-}
-
-/// A short word that grows byte by byte; a long one is only known to be long.
-#[derive(Clone, Copy, Debug)]
-struct Word {
-    bytes: [u8; LONGEST_NAME],
-    length: u8,
-}
-
-impl Word {
-    const EMPTY: Self = Self { bytes: [0; LONGEST_NAME], length: 0 };
-
-    fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(usize::from(self.length)) {
-            *place = byte;
-        }
-        self.length = self.length.saturating_add(1);
-    }
-
-    /// Nothing is equal to a word that was too long.
-    fn is(&self, word: &[u8]) -> bool {
-        self.bytes.get(..usize::from(self.length)) == Some(word)
-    }
+    /// What the piece at hand says.
+    says: Piece,
 }
 
 impl EventStream {
     /// A reader at the beginning of a stream. The data of events with the names `uncounted` do not count.
     pub fn new(uncounted: &[&str]) -> Self {
-        Self {
+        let open = OpenEvent {
             uncounted: uncounted.iter().map(|name| (*name).into()).collect(),
-            at: At::Mark(0),
-            field: Word::EMPTY,
             event: Word::EMPTY,
             data: Vec::new(),
             lines: false,
-        }
+            says: Piece::default(),
+        };
+        Self { fields: Fields::NEW, open }
     }
 
     /// Reads the next piece.
     pub fn read(&mut self, piece: &[u8]) -> Piece {
-        let mut says = Piece::default();
-        let mut rest = piece;
-        while let Some(byte) = rest.first() {
-            if let At::Value(field) = self.at {
-                let end = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')).unwrap_or(rest.len());
-                let (value, after) = rest.split_at(end);
-                self.value(field, value, &mut says);
-                rest = after;
-                if let Some((end, after)) = rest.split_first() {
-                    self.at = if *end == b'\r' { At::Break } else { At::Line };
-                    rest = after;
-                }
-            } else {
-                self.byte(*byte, &mut says);
-                rest = &rest[1..];
-            }
-        }
-        says
+        self.open.says = Piece::default();
+        self.fields.read(piece, &mut self.open);
+        self.open.says
     }
+}
 
-    /// A byte outside a value.
-    fn byte(&mut self, byte: u8, says: &mut Piece) {
-        match (self.at, byte) {
-            (At::Mark(0), 0xef) | (At::Mark(1), 0xbb) => {
-                let At::Mark(read) = self.at else { return };
-                self.at = At::Mark(read + 1);
-            }
-            // The end of the byte order mark, and the LF of a CRLF.
-            (At::Mark(2), 0xbf) | (At::Break, b'\n') => self.at = At::Line,
-            (At::Mark(read), _) => {
-                // No mark: what looked like one begins a field.
-                self.at = if read == 0 { At::Line } else { At::Name };
-                self.field = Word::EMPTY;
-                for _ in 0..read {
-                    self.field.push(0xef);
-                }
-                self.byte(byte, says);
-            }
-            (At::Line | At::Break, b'\n' | b'\r') => {
-                self.at = if byte == b'\r' { At::Break } else { At::Line };
-                self.end_of_event(says);
-            }
-            (At::Line | At::Break, _) => {
-                self.field = Word::EMPTY;
-                self.at = At::Name;
-                self.byte(byte, says);
-            }
-            (At::Name, b':') => self.at = At::Colon(self.known_field()),
-            (At::Name | At::Colon(_), b'\n' | b'\r') => {
-                // A field without a colon, or with nothing behind it, has an empty value.
-                let field = if let At::Colon(field) = self.at { field } else { self.known_field() };
-                self.begin_value(field);
-                self.at = if byte == b'\r' { At::Break } else { At::Line };
-            }
-            (At::Name, _) => self.field.push(byte),
-            (At::Colon(field), _) => {
-                self.begin_value(field);
-                self.at = At::Value(field);
-                if byte != b' ' {
-                    self.value(field, &[byte], says);
-                }
-            }
-            (At::Value(_), _) => {}
-        }
+impl OpenEvent {
+    fn keep(&mut self, data: &[u8]) {
+        let room = READ_AT_MOST - self.data.len();
+        self.data.extend_from_slice(&data[..data.len().min(room)]);
     }
+}
 
-    fn known_field(&self) -> Field {
-        if self.field.is(b"data") {
-            Field::Data
-        } else if self.field.is(b"event") {
-            Field::Event
-        } else {
-            Field::Other
-        }
-    }
-
-    fn begin_value(&mut self, field: Field) {
+impl Sink for OpenEvent {
+    fn begin(&mut self, field: Field) {
         match field {
             Field::Data => {
                 if self.lines {
@@ -198,10 +93,10 @@ impl EventStream {
         }
     }
 
-    fn value(&mut self, field: Field, value: &[u8], says: &mut Piece) {
+    fn value(&mut self, field: Field, value: &[u8]) {
         match field {
             Field::Data => {
-                says.counts |=
+                self.says.counts |=
                     !value.is_empty() && !self.uncounted.iter().any(|name| self.event.is(name.as_bytes()));
                 self.keep(value);
             }
@@ -214,18 +109,12 @@ impl EventStream {
         }
     }
 
-    fn keep(&mut self, data: &[u8]) {
-        let room = READ_AT_MOST - self.data.len();
-        self.data.extend_from_slice(&data[..data.len().min(room)]);
-    }
-
-    /// A blank line.
-    fn end_of_event(&mut self, says: &mut Piece) {
+    fn end_of_event(&mut self) {
         let named = [&b"error"[..], b"response.failed"].iter().any(|name| self.event.is(name));
         if self.lines && (named || says_error(&self.data)) {
             let failure = Failure::read(200, &[], &self.data);
             // An error without a word that is known may pass.
-            says.failure = Some(failure.unwrap_or(Failure::UNKNOWN));
+            self.says.failure = Some(failure.unwrap_or(Failure::UNKNOWN));
         }
         self.event = Word::EMPTY;
         self.data.clear();
@@ -250,7 +139,7 @@ fn says_error(data: &[u8]) -> bool {
                 Scalar::Text(text) => {
                     key == b"error" || key == b"type" && matches!(text, b"error" | b"response.failed")
                 }
-                Scalar::Number(_) => false,
+                Scalar::Number(_) | Scalar::True => false,
             };
         }
     }
@@ -357,7 +246,7 @@ mod tests {
         for _ in 0..100 {
             stream.read(&[b'a'; 10_000]);
         }
-        assert!(stream.data.len() == READ_AT_MOST && stream.data.capacity() <= 2 * READ_AT_MOST);
+        assert!(stream.open.data.len() == READ_AT_MOST && stream.open.data.capacity() <= 2 * READ_AT_MOST);
     }
 
     proptest! {

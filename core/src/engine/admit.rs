@@ -8,12 +8,13 @@ use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
 use super::call::{MAX_PARK, wait};
+use super::call_extra::mark;
 use super::place::Slot;
 use super::queue::Permit;
 use super::route::stage;
 use super::stage::{Answer, Context, Stage as _};
 use super::timer::{limit, span};
-use crate::action::{Action, Step, Verdict, Wait};
+use crate::action::{Action, AttemptSlot, Flags, Step, Verdict, Wait};
 use crate::breaker::CircuitBreaker;
 use crate::engine::desk::Desk;
 use crate::engine::fleet::FleetDesk;
@@ -73,7 +74,9 @@ impl Desk {
         let policy = &self.policies[usize::from(call.policy)].policy;
         let by_attempt = call.has(flag::HOLDS)
             && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
-        let (timeout, hedges) = (policy.attempt_timeout, policy.hedge.is_some());
+        let hedges = policy.hedge.is_some();
+        let timeout = self.policies.attempt_limit(&self.calls, slot);
+        let call = &mut self.calls[slot];
         call.attempts += 1;
         let bit = call.attempt_slot().bit();
         call.attempt_slots |= bit;
@@ -84,19 +87,31 @@ impl Desk {
         }
         call.start(now, limit(now, timeout));
         let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
+        let mut target = false;
         if call.has(flag::EXTRA) {
-            self.calls.extra_mut(slot).moment = 0;
+            let extra = self.calls.extra_mut(slot);
+            extra.moment = 0;
+            if FULL {
+                extra.says &= !(mark::INNER | mark::TOKENS);
+            }
+            if let Some(block) = self.calls.targets_mut(slot) {
+                block.start(AttemptSlot::of(attempt));
+                target = true;
+            }
+            self.calls.start_reserved(slot, attempt);
         }
         self.count_attempt(slot, false, now);
         self.note_course(move |it| it.attempt_started(slot, false, now));
         if hedges {
-            until = until.min(self.hedge_due(slot));
+            until = until.min(self.hedge_due(slot, now));
         }
+        until = until.min(self.policies.next_check(&self.calls[slot], now));
         let route = self.calls[slot].route;
         if self.routes[route].stages & stage::LEASED != 0 {
             until = self.routes.before_renewal(route, until, now);
         }
-        Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) }
+        let step = Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) };
+        Step { flags: Flags { target, ..step.flags }, ..step }
     }
 }
 
@@ -118,7 +133,8 @@ impl Engine {
         }
         if stages & stage::RATE != 0 {
             let home = self.desk.routes[call.route].rate_at;
-            if self.desk.routes.is_above_burst(call.cost(), home) {
+            let above = self.desk.routes.is_above_burst(call.cost(), home);
+            if above || self.desk.routes.limits(home).is_some() && !self.desk.weigh(slot, home) {
                 return self.refuse(slot, Verdict::CostAboveBurst, None, now);
             }
         }
@@ -143,11 +159,19 @@ impl Engine {
             stages &= self.desk.policies[usize::from(call.policy)].again;
         }
         let meets = |stage: Stage, bits: u8| from <= stage && stages & bits != 0;
-        if meets(Stage::Peek, stage::BREAKER) {
-            pass!(self.peek_breaker(slot, now));
+        if meets(Stage::Peek, stage::BREAKER | stage::SEND) {
+            if stages & stage::BREAKER != 0 {
+                pass!(self.peek_breaker(slot, now));
+            }
+            if stages & stage::SEND != 0 {
+                pass!(self.desk.peek_targets(slot, now));
+            }
         }
         if meets(Stage::Hold, stage::HOLD) {
-            pass!(self.desk.ask_hold(slot, now));
+            pass!(self.desk.ask_cooldown(slot, now));
+            if self.desk.policies.of(&self.desk.calls[slot]).retry.hold.is_some() {
+                pass!(self.desk.ask_hold(slot, now));
+            }
         }
         if meets(Stage::Rate, stage::RATE) {
             pass!(self.fleet_desk().ask_rate(slot, false, now));
@@ -171,11 +195,20 @@ impl Engine {
                 Err(verdict) => return Answer::Refuse(verdict, None),
             }
         }
-        if meets(Stage::Guard, stage::BREAKER | stage::THROTTLE) {
-            pass!(self.guard(slot, now));
+        if meets(Stage::Guard, stage::HOLD | stage::BREAKER | stage::THROTTLE) {
+            if stages & stage::HOLD != 0 {
+                pass!(self.ask_cooldown_again(slot, now));
+            }
+            if stages & (stage::BREAKER | stage::THROTTLE) != 0 {
+                pass!(self.guard(slot, now));
+            }
         }
         if meets(Stage::Send, stage::SEND) {
-            pass!(self.fleet_desk().ask_rate(slot, true, now));
+            let targets = self.desk.routes[self.desk.calls[slot].route].targets_at;
+            pass!(match targets {
+                Some(home) => self.desk.ask_targets(slot, *home, now),
+                None => self.fleet_desk().ask_rate(slot, true, now),
+            });
         }
         Answer::Pass
     }
@@ -204,9 +237,21 @@ impl Engine {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
         let (still, next) = match state {
+            State::Held if self.desk.calls.cools(slot) => match self.desk.still_cooling(slot, now) {
+                Answer::Pass => (None, self.desk.left_cooldown(slot)),
+                Answer::Wait(step) => return step,
+                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+            },
             State::Held if FULL => (self.desk.still_held(slot, now), Stage::Rate),
             State::Paced if FULL && !sending && self.desk.routes.in_fleet(self.desk.calls[slot].route) => {
                 match self.fleet_desk().still_in_fleet(slot, now) {
+                    Answer::Pass => (None, Stage::Bulkhead),
+                    Answer::Wait(step) => return step,
+                    Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+                }
+            }
+            State::Paced if !sending && self.desk.routes.in_set(self.desk.calls[slot].route) => {
+                match self.desk.still_in_set(slot, now) {
                     Answer::Pass => (None, Stage::Bulkhead),
                     Answer::Wait(step) => return step,
                     Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
@@ -222,6 +267,14 @@ impl Engine {
         call.flags &= !(flag::TOKENS | flag::SENDING);
         if call.state() != State::Passing {
             call.pass_on();
+        }
+        if FULL && next == Stage::Start {
+            // The route may have closed while the call waited for the send rate.
+            match self.ask_cooldown_again(slot, now) {
+                Answer::Pass => {}
+                Answer::Wait(step) => return step,
+                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+            }
         }
         self.proceed(slot, next, now)
     }

@@ -4,8 +4,10 @@
 use super::automaton::{Standing, State};
 use super::call_extra::{CallExtra, CallExtras};
 use super::place::{RouteAt, Slot};
+use super::sheets::Sheets;
+use super::targets::{AttemptTargets, TargetBlocks};
 use crate::action::{AttemptSlot, CallId, Verdict};
-use crate::full::FULL;
+use crate::full::{FULL, Full, Part};
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -274,6 +276,8 @@ pub(super) struct Arena {
     /// The next slot that the reaper visits.
     cursor: u32,
     extras: CallExtras,
+    /// Weights of calls, once there have been some.
+    pub(super) sheets: Option<Part<Sheets>>,
     /// By slot: the nearest ancestor whose route has permits, or [`Slot::NONE`]. Meaningful where [`Call::parent`] is
     /// not [`Slot::NONE`]. Its length covers the highest slot that was ever nested.
     pooled_above: Vec<Slot>,
@@ -306,6 +310,9 @@ impl Arena {
         let call = &mut self.calls[slot.index()];
         if call.has(flag::EXTRA) {
             self.extras.remove(slot);
+            if let Some(sheets) = &mut self.sheets {
+                sheets.remove(slot);
+            }
         }
         call.forget();
         if u64::from(call.generation) < CallId::GENERATIONS {
@@ -349,6 +356,21 @@ impl Arena {
     /// The second block of a call, if it has one.
     pub fn extra(&self, slot: Slot) -> Option<&CallExtra> {
         self[slot].has(flag::EXTRA).then(|| self.extras.get(slot))
+    }
+
+    /// The targets of a call's attempts.
+    pub fn targets(&self, slot: Slot) -> Option<&AttemptTargets> {
+        self.extras.targets.as_ref()?.get(slot)
+    }
+
+    pub fn targets_mut(&mut self, slot: Slot) -> Option<&mut AttemptTargets> {
+        self.extras.targets.as_mut()?.get_mut(slot)
+    }
+
+    /// The third blocks; `None` in a small engine.
+    pub fn target_blocks(&mut self) -> Option<&mut TargetBlocks> {
+        let full = Full::here()?;
+        Some(self.extras.targets.get_or_insert_with(|| Part::new(TargetBlocks::default(), full)))
     }
 
     /// Blocks in use.

@@ -16,7 +16,7 @@ pub(super) enum State {
     Free,
     /// In the stages; never longer than a step.
     Passing,
-    /// Held while a call to a similar path waits for its Retry-After.
+    /// Held while a call to a similar path waits for its Retry-After, or while the route cools down.
     Held,
     /// Waiting for tokens of a rate.
     Paced,
@@ -61,7 +61,7 @@ transitions! {
         Free: "begin",
     }
     HOLD => Held {
-        Passing: "a call to a similar path waits for its Retry-After",
+        Passing: "a call to a similar path waits for its Retry-After, or the route cools down",
     }
     QUEUE_FOR_RATE => Paced {
         Passing: "there are not enough tokens",
@@ -73,7 +73,7 @@ transitions! {
         Queued: "a permit was released (wake)",
     }
     REFUSE => Refused {
-        Held: "its deadline had passed when a place came free, or it is forced open (wake)",
+        Held: "its deadline or its own wait was over when a place came free, or it is forced open (wake)",
         Paced: "its deadline had passed at its turn, the store has no tokens, or it is forced open (wake)",
         Queued: "its patience ended, it was shed or displaced, or it is forced open (wake)",
         Granted: "forced open (wake)",

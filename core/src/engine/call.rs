@@ -8,10 +8,12 @@ use super::admit::Stage;
 use super::arena::{Call, flag};
 use super::automaton::State;
 use super::call_extra::RunningAttempt;
+use super::link::turn_of;
 use super::place::{RouteAt, Slot};
 use super::route::stage;
+use super::stream::Silence;
 pub(super) use super::timer::{limit, span, wait};
-use crate::action::{AttemptSlot, CallId, Event, Request, RouteId, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, CallId, Event, Flags, Link, Request, RouteId, Step, Verdict, Wait};
 use crate::engine::fleet::FleetDesk;
 use crate::full::FULL;
 use crate::outcome::Class;
@@ -54,9 +56,9 @@ impl Engine {
         if let Some(parent) = request.parent.filter(|_| FULL) {
             self.desk.nest(slot, parent);
         }
-        self.desk.aim(slot, request.target);
-        if request.solo && self.desk.policies.of(&self.desk.calls[slot]).hedge.is_some() {
-            self.desk.calls.extra_mut(slot).solo = true;
+        self.desk.aim(slot, request.path);
+        if request.solo | request.stream {
+            self.desk.policies.note_request(&mut self.desk.calls, slot, request);
         }
         let id = self.desk.calls.id(slot);
         let step = self.admit(slot, now);
@@ -87,6 +89,8 @@ impl Engine {
                     AttemptSlot::of(attempt).bit(),
                     &mut self.pending_release,
                 );
+                let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
+                self.desk.settle_reported(slot, attempt, class, now);
                 running_attempt
             } else {
                 call.attempt_slots &= !AttemptSlot::of(attempt).bit();
@@ -105,8 +109,12 @@ impl Engine {
     #[inline(never)]
     fn other(&mut self, slot: Slot, event: Event, now: Time) -> Step {
         match (self.desk.calls[slot].state(), event) {
-            (State::Ended, Event::Finished { attempt, .. }) => {
+            (State::Ended, Event::Finished { attempt, outcome }) => {
                 let started = self.desk.calls[slot].started_as(attempt);
+                let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
+                if started != 0 {
+                    self.desk.settle_reported(slot, attempt, class, now);
+                }
                 self.free_attempt_slots(slot, started, now);
                 self.settle(slot, now);
                 Step::done(Verdict::Stale)
@@ -120,13 +128,35 @@ impl Engine {
             (State::Running, Event::Headers { attempt }) if self.desk.calls.runs(slot, attempt) => {
                 self.head(slot, attempt, now)
             }
+            (state @ (State::Running | State::Body), Event::Progress { attempt, age })
+                if self.desk.policies.of(&self.desk.calls[slot]).stream.is_some()
+                    && self.desk.calls.runs(slot, attempt) =>
+            {
+                match self.desk.policies.silence(&mut self.desk.calls[slot], age, now) {
+                    Silence::TooLong if state == State::Body => {
+                        self.body_failed(slot, attempt, Class::Timeout.into(), now);
+                        self.end(slot, Verdict::StreamStalled, None, None, now)
+                    }
+                    Silence::TooLong => self.time_out(slot, attempt, now),
+                    Silence::Until(check) => {
+                        let step = self.evaluate(slot, now);
+                        let runs = self.desk.calls[slot].state() == State::Running;
+                        let check = check.since(now);
+                        let next = step.next.map_or(check, |next| next.min(check));
+                        if runs { Step { next: Some(next), ..step } } else { step }
+                    }
+                    Silence::Any => self.evaluate(slot, now),
+                }
+            }
             (State::Body, Event::Finished { attempt, outcome }) if self.desk.calls.runs(slot, attempt) => {
                 self.desk.calls.report_attempt_slots(
                     slot,
                     AttemptSlot::of(attempt).bit(),
                     &mut self.pending_release,
                 );
-                let verdict = match self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind) {
+                let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
+                self.desk.settle_reported(slot, attempt, class, now);
+                let verdict = match class {
                     Class::Ok => Verdict::Ok,
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
@@ -135,7 +165,12 @@ impl Engine {
                 self.end(slot, verdict, Some(AttemptSlot::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
-                let ok = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind) == Class::Ok;
+                let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
+                let ok = class == Class::Ok;
+                let call = &self.desk.calls[slot];
+                if call.started_as(attempt) & call.stopped != 0 {
+                    self.desk.settle_reported(slot, attempt, class, now);
+                }
                 if self.desk.calls.unwound(slot, attempt, &mut self.pending_release) && ok {
                     self.late_answer(slot, attempt, now)
                 } else {
@@ -143,7 +178,9 @@ impl Engine {
                     self.evaluate(slot, now)
                 }
             }
-            (_, Event::Timer | Event::Poll | Event::Headers { .. }) => self.evaluate(slot, now),
+            (_, Event::Timer | Event::Poll | Event::Headers { .. } | Event::Progress { .. }) => {
+                self.evaluate(slot, now)
+            }
         }
     }
 
@@ -180,8 +217,9 @@ impl Engine {
             }
             State::Running => self.still_running(slot, now),
             State::Body => {
-                let (route, deadline) = (call.route, call.deadline);
-                wait(Wait::Body, self.fleet_desk().keep_lease(route, deadline, now), now)
+                let (route, until) =
+                    (call.route, self.desk.policies.body_until(&mut self.desk.calls[slot], now));
+                wait(Wait::Body, self.fleet_desk().keep_lease(route, until, now), now)
             }
             State::Backoff if out_of_time => self.refuse(slot, Verdict::Deadline, None, now),
             State::Backoff if call.moment <= now => self.go_on(slot, now),
@@ -194,10 +232,13 @@ impl Engine {
     }
 
     /// Starts the next attempt, which is due, through the stages; waits if too many stopped attempts have not unwound
-    /// yet (R11).
+    /// yet (R11), or while the link is offline.
     pub(super) fn go_on(&mut self, slot: Slot, now: Time) -> Step {
         if FULL && self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
             return self.hedge_on(slot, now);
+        }
+        if self.desk.link == Link::Offline {
+            return self.wait_for_link(slot, now);
         }
         let call = &mut self.desk.calls[slot];
         if call.blocked() {
@@ -220,18 +261,47 @@ impl Engine {
         self.proceed(slot, Stage::Peek, now)
     }
 
+    /// Waits for the link with an attempt that is due, or ends the call if it has waited long enough. The owner asks
+    /// once a second, each at a time of its own within the second, so that the calls come back spread.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait_for_link(&mut self, slot: Slot, now: Time) -> Step {
+        let retry = &self.desk.policies.of(&self.desk.calls[slot]).retry;
+        let (time_limit, longest) = (retry.time_limit, retry.max_retry_after);
+        let call = &mut self.desk.calls[slot];
+        if call.state() == State::Running {
+            call.wait(); // it is between attempts, so an end refunds the retry
+        }
+        let bounded = call.deadline != Time::NEVER || time_limit != Duration::MAX;
+        let given_up = if bounded { Time::NEVER } else { call.since().after(longest) };
+        let late = now.since(call.started) > time_limit;
+        if late || given_up <= now {
+            let verdict = if late { Verdict::TimeLimit } else { Verdict::Offline };
+            self.desk.note(move |it| it.refused(slot, verdict, None, now));
+            let (kind, attempt_slot) = self.desk.calls[slot].last_failure();
+            self.call_over(slot, kind, self.desk.calls[slot].attempt_in(attempt_slot), None, now);
+            return self.end(slot, verdict, Some(attempt_slot), None, now);
+        }
+        let due = turn_of(self.desk.seed, call.ordinal(), now).min(given_up).min(call.deadline);
+        let call = &mut self.desk.calls[slot];
+        call.moment = due;
+        let route = call.route;
+        wait(Wait::Backoff, self.fleet_desk().keep_lease(route, due, now), now)
+    }
+
     /// Checks running attempts: one may have timed out, and a hedge may be due.
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
         let (end, attempt) = self.desk.first_to_end(slot);
         if end <= now {
             return self.time_out(slot, attempt, now);
         }
-        if self.desk.hedge_due(slot) <= now
+        if self.desk.hedge_due(slot, now) <= now
             && let Some(step) = self.race(slot, now)
         {
             return step;
         }
-        let next = self.desk.next_moment(slot);
+        let next = self.desk.next_moment(slot, now);
+        let next = next.min(self.desk.policies.next_check(&self.desk.calls[slot], now));
         let route = self.desk.calls[slot].route;
         let next = self.fleet_desk().keep_lease(route, next, now);
         wait(Wait::Running, next, now)
@@ -255,7 +325,9 @@ impl Engine {
         if !self.desk.chores.is_empty() {
             self.go_on_with_chores(now);
         }
-        Step { flags: self.flags(), ..step }
+        let (Flags { wakes, commands, .. }, mut step) = (self.flags(), step);
+        (step.flags.wakes, step.flags.commands) = (wakes, commands);
+        step
     }
 }
 

@@ -3,12 +3,33 @@
 
 use super::arena::{Arena, flag};
 use super::place::{RouteAt, Slot};
+use super::targets::TargetBlocks;
 use crate::action::AttemptSlot;
+use crate::full::{Full, Part, Rare};
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
+/// Its attempts never run at the same time.
+pub(super) const SOLO: u8 = 1;
+/// Its answer is a stream, so that `first_byte_timeout` applies.
+pub(super) const STREAM: u8 = 2;
+
 /// Means that the call is in no hold.
 pub(super) const NO_GATE: u16 = u16::MAX;
+
+/// Further bits of [`CallExtra::says`], which change.
+pub(super) mod mark {
+    /// Has a place of its route's cooldown.
+    pub const PLACED: u8 = 1 << 2;
+    /// While held: waits for the cooldown.
+    pub const COOLS: u8 = 1 << 3;
+    /// Waits there before calls that have not come so far.
+    pub const RETURNS: u8 = 1 << 4;
+    /// Keeps its tokens of the rate limit, and goes to the head of the bulkhead's queue.
+    pub const TOKENS: u8 = 1 << 5;
+    /// Its last nested call was refused.
+    pub const INNER: u8 = 1 << 6;
+}
 
 /// One running attempt of a race.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +57,8 @@ pub(super) struct CallExtra {
     charge: [u16; 4],
     ticket: [u16; 4],
     /// Path of the call, for holds; 0 means no path.
-    pub target: u16,
-    /// The hold in which the call waits or has a place.
+    pub path: u16,
+    /// The hold in which the call waits or has a place; with [`mark::PLACED`] the number of its place.
     pub gate: u16,
     /// Number of each running attempt; 0 means that the attempt slot is free.
     attempt: [u8; 4],
@@ -46,8 +67,8 @@ pub(super) struct CallExtra {
     pub extra_permits: u8,
     /// Whether the call has a place of its hold (and does not wait for one).
     pub placed: bool,
-    /// Whether its attempts never run at the same time.
-    pub solo: bool,
+    /// What the request says, [`SOLO`] and [`STREAM`], and the bits of [`mark`].
+    pub says: u8,
     /// Attempt slot of the newest running attempt; it stays valid until the next attempt enters.
     newest: u8,
 }
@@ -62,13 +83,13 @@ impl Default for CallExtra {
             later: [0; 4],
             charge: [0; 4],
             ticket: [0; 4],
-            target: 0,
+            path: 0,
             gate: NO_GATE,
             attempt: [0; 4],
             hedge: [false; 4],
             extra_permits: 0,
             placed: false,
-            solo: false,
+            says: 0,
             newest: 0,
         }
     }
@@ -137,6 +158,8 @@ pub(super) struct CallExtras {
     free: Vec<u32>,
     /// By slot of the call. Its length covers the highest slot that ever had a block.
     of: Vec<u32>,
+    /// The third blocks, once a call has had targets.
+    pub targets: Option<Part<TargetBlocks>>,
 }
 
 impl CallExtras {
@@ -155,6 +178,9 @@ impl CallExtras {
 
     pub fn remove(&mut self, slot: Slot) {
         self.free.push(self.of[slot.index()]);
+        if let Some(targets) = &mut self.targets {
+            targets.remove(slot);
+        }
     }
 
     pub fn get(&self, slot: Slot) -> &CallExtra {
@@ -176,12 +202,15 @@ impl CallExtras {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingRelease {
     route: RouteAt,
-    permits: u32,
+    /// Permits of the route's pool and of targets, in all.
+    due: u32,
+    /// Numbers of the targets, and how many.
+    targets: Option<Rare<([u8; 8], u8)>>,
 }
 
 impl Default for PendingRelease {
     fn default() -> Self {
-        Self { route: RouteAt::NONE, permits: 0 }
+        Self { route: RouteAt::NONE, due: 0, targets: None }
     }
 }
 
@@ -189,26 +218,42 @@ impl PendingRelease {
     /// Adds permits of a route. All permits of one event belong to one route.
     pub fn add(&mut self, route: RouteAt, permits: u32) {
         self.route = route;
-        self.permits += permits;
+        self.due += permits;
     }
 
-    /// Number of permits to release.
+    /// Adds permits of targets. An event reports at most eight attempts.
+    fn add_targets(&mut self, route: RouteAt, (targets, count): ([u8; 8], u8)) {
+        let Some(full) = Full::here() else { return };
+        self.route = route;
+        let (all, taken) = &mut **self.targets.get_or_insert_with(|| Rare::new(([0; 8], 0), full));
+        for target in &targets[..usize::from(count)] {
+            if let Some(place) = all.get_mut(usize::from(*taken)) {
+                *place = *target;
+                *taken += 1;
+                self.due += 1;
+            }
+        }
+    }
+
+    /// Number of permits to release, of targets too.
     #[inline]
-    pub fn permits(self) -> u32 {
-        self.permits
+    pub fn due(self) -> u32 {
+        self.due
     }
 
-    /// Keeps one of them for the call; false if there are none.
+    /// Keeps one permit of the pool for the call; false if there are none.
     pub fn keep_one(&mut self) -> bool {
-        let any = self.permits > 0;
-        self.permits -= u32::from(any);
+        let of_targets = self.targets.map_or(0, |it| u32::from(it.1));
+        let any = self.due > of_targets;
+        self.due -= u32::from(any);
         any
     }
 
-    /// Takes all of them; returns their route and their number.
-    pub fn take(&mut self) -> (RouteAt, u32) {
-        let Self { route, permits } = core::mem::take(self);
-        (route, permits)
+    /// Takes all of them: their route, the number of those of its pool, and the targets of the others.
+    pub fn take(&mut self) -> (RouteAt, u32, ([u8; 8], u8)) {
+        let Self { route, due, targets } = core::mem::take(self);
+        let targets = targets.map_or(([0; 8], 0), |it| *it);
+        (route, due - u32::from(targets.1), targets)
     }
 }
 
@@ -244,7 +289,7 @@ impl Arena {
         let call = &self[slot];
         call.has(flag::IDEMPOTENT)
             && call.has(flag::REPLAYABLE)
-            && self.extra(slot).is_none_or(|extra| !extra.solo)
+            && self.extra(slot).is_none_or(|extra| extra.says & SOLO == 0)
     }
 
     /// Records a retryable failure while other attempts run.
@@ -313,6 +358,9 @@ impl Arena {
             let extra = self.extra_mut(slot);
             permits += (extra.extra_permits & gone).count_ones();
             extra.extra_permits &= !gone;
+            if let Some(block) = self.targets_mut(slot) {
+                pending.add_targets(route, block.take(gone));
+            }
         }
         if permits > 0 {
             pending.add(route, permits);

@@ -7,6 +7,7 @@ use super::place::RouteAt;
 use super::queue::Pool;
 use super::route::{Route, stage};
 use crate::engine::fleet::FleetDesk;
+use crate::full::FULL;
 use std::collections::BTreeMap;
 
 use super::chores::{Chore, LOOKED_AT};
@@ -200,12 +201,20 @@ impl FleetDesk<'_> {
             Some(holds) if policy.retry.hold.is_some() || holds.in_use() => {}
             holds => *holds = fresh.holds,
         }
+        match (&mut it.cooldown, &policy.cooldown) {
+            (Some(cooling), Some(to)) => cooling.part.retune(to.settings, at),
+            (Some(cooling), None) if it.active > 0 => cooling.part.reset(),
+            (cooldown, _) => *cooldown = fresh.cooldown,
+        }
         it.without_guards();
         it.set_stages(&policy, forced);
         self.desk.routes.set_leased(route);
         self.desk.routes.recount_rate(self.store, route.own());
         if let Some(moved) = moved {
             self.desk.rate_retuned(route.own(), moved, now);
+        }
+        if FULL {
+            self.desk.let_in(route, now);
         }
         if self.desk.routes[route].budget_at == route.own() {
             self.desk.routes.retune_budget_of(route, policy.retry.budget, at);

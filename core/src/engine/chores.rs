@@ -26,6 +26,8 @@ pub(super) enum Chore {
     Tokens(RouteAt, bool),
     /// A hold of a route has places while calls wait.
     Places(RouteAt, u16),
+    /// The cooldown of a route lets calls in while some wait.
+    Cooled(RouteAt),
     /// Calls that have ended and have no running attempts have not been freed; this is the innermost of them.
     Ended(Slot),
     /// A policy, or one of its routes, is forced open; waiters from this slot on have not been refused.

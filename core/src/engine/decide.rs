@@ -11,7 +11,8 @@ use super::desk::Desk;
 use super::ledger::Charge;
 use super::place::Slot;
 use super::route::stage;
-use crate::action::{AttemptSlot, Step, Verdict, Wait};
+use super::targets::Elsewhere;
+use crate::action::{AttemptSlot, Link, Step, Verdict, Wait};
 use crate::full::FULL;
 use crate::outcome::{Class, Opinion, Outcome};
 use crate::policy::Unit;
@@ -49,6 +50,7 @@ impl Desk {
         slot: Slot,
         class: Class,
         retry_after: Option<Duration>,
+        elsewhere: Elsewhere,
         now: Time,
     ) -> Result<Duration, Verdict> {
         let (call, policy) = (&self.calls[slot], self.policies.of(&self.calls[slot]));
@@ -64,7 +66,16 @@ impl Desk {
         }
         let left = call.deadline.since(now);
         let draw = |purpose, n| rng::bits(self.seed, call.ordinal(), purpose, n);
-        let delay = wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?;
+        // One place that computes the wait, so that it is compiled into this function.
+        let delay = match elsewhere {
+            Elsewhere::Now => Duration::ZERO,
+            Elsewhere::NoTargets | Elsewhere::After(_) => {
+                wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?
+            }
+        };
+        let delay = if let Elsewhere::After(wait) = elsewhere { delay.max(wait) } else { delay };
+        let closed = route.cooldown.as_ref().and_then(|it| it.part.closed_for(now));
+        let delay = closed.map_or(delay, |closed| delay.max(closed));
         if delay >= left {
             return Err(Verdict::WouldOutliveDeadline);
         }
@@ -124,6 +135,9 @@ impl Engine {
         now: Time,
     ) -> Step {
         let attempt_slot = AttemptSlot::of(running_attempt.attempt);
+        if FULL && class == Class::Throttled {
+            self.desk.cool_down(slot, &running_attempt, outcome.retry_after, now);
+        }
         self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
         let ended = match self.desk.may_retry(slot, class, outcome) {
             Ok(()) if self.desk.calls[slot].running() != 0 => {
@@ -158,7 +172,7 @@ impl Engine {
         now: Time,
     ) -> Result<Step, Verdict> {
         if self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
-            if !self.desk.could_hedge(slot) {
+            if self.desk.link != Link::Ok || !self.desk.could_hedge(slot) {
                 return Err(Verdict::Attempts);
             }
             self.release_pending(now);
@@ -177,10 +191,14 @@ impl Engine {
             return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
         }
         let retry_after = self.desk.calls.largest_retry_after(slot, outcome.retry_after);
-        let delay = self.desk.next_delay(slot, class, retry_after, now)?;
+        let elsewhere = if FULL { self.desk.elsewhere(slot, now) } else { Elsewhere::NoTargets };
+        let delay = self.desk.next_delay(slot, class, retry_after, elsewhere, now)?;
         let Charge::Granted(charge) = self.desk.charge(slot, class, hedge, now) else {
             return Err(Verdict::Budget);
         };
+        if let Elsewhere::After(_) = elsewhere {
+            self.desk.calls.forget_tried(slot);
+        }
         let call = &mut self.desk.calls[slot];
         call.charge = charge;
         call.set_since(now);
@@ -211,6 +229,7 @@ impl Engine {
             self.desk.calls[slot].stopped |= bit;
             if self.desk.calls[slot].has(flag::ABORTABLE) {
                 self.desk.calls.report_attempt_slots(slot, bit, &mut self.pending_release);
+                self.desk.settle_given_up(slot, bit, now);
             }
             let (end, next) = self.desk.first_to_end(slot);
             if !FULL || self.desk.calls[slot].running() == 0 || end > now {
@@ -248,6 +267,7 @@ impl Engine {
         self.call_over(slot, Class::Ok.into(), attempt, Some(running_attempt.since), now);
         if !self.desk.calls[slot].has(flag::UNTIL_BODY) {
             self.desk.calls.report_attempt_slots(slot, attempt_slot.bit(), &mut self.pending_release);
+            self.desk.settle_reported(slot, attempt, Class::Ok, now);
             self.desk.calls[slot].charge = if running_attempt.hedge { 0 } else { left };
             return self.end(slot, Verdict::Ok, Some(attempt_slot), None, now);
         }
@@ -257,6 +277,7 @@ impl Engine {
         call.ticket = ticket;
         call.flags &= !flag::RACING;
         call.read(running_attempt.since);
+        self.desk.policies.deliver(&mut self.desk.calls[slot], now);
         let step = self.evaluate(slot, now);
         Step { stop: stop | step.stop, ..step }
     }

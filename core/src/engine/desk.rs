@@ -4,11 +4,13 @@
 use super::Options;
 use super::arena::Arena;
 use super::chores::Chores;
-use super::hold::Targets;
+use super::hold::Paths;
+use super::place::PoolAt;
 use super::policies::Policies;
 use super::record::Notes;
 use super::route::Routes;
-use crate::action::CallId;
+use super::weights::Weights;
+use crate::action::{CallId, Link};
 
 /// Calls, routes, and the stages' messages to the rest of the engine.
 #[derive(Debug)]
@@ -17,13 +19,23 @@ pub(super) struct Desk {
     pub policies: Policies,
     pub routes: Routes,
     pub calls: Arena,
-    pub targets: Targets,
+    pub paths: Paths,
     /// Calls that can continue now.
     pub wakes: Vec<CallId>,
     pub chores: Chores,
     pub notes: Notes,
+    /// The device's link, as the host knows it.
+    pub link: Link,
     /// Whether retries are granted without asking their budgets. For tests only.
     pub lifted: bool,
+    /// Weights of the call that begins next.
+    pub weighed: Option<Weights>,
+    /// The limit of a set, by its place, that last refused a call or made it wait.
+    pub refused_by: Option<(PoolAt, u8)>,
+    /// Number of settlements that came after their attempts' end.
+    pub late_settlements: u64,
+    /// Whether the host passes weights.
+    pub weights: bool,
 }
 
 impl Desk {
@@ -34,11 +46,16 @@ impl Desk {
             policies: Policies::default(),
             routes: Routes::new(options.max_routes, seed),
             calls: Arena::default(),
-            targets: Targets::default(),
+            paths: Paths::default(),
             wakes: Vec::new(),
             chores: Chores::default(),
             notes: Notes::new(options.history),
+            link: Link::Ok,
             lifted: false,
+            weighed: None,
+            refused_by: None,
+            late_settlements: 0,
+            weights: options.weights,
         }
     }
 }

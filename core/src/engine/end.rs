@@ -6,6 +6,7 @@ use super::call::GRACE;
 use super::call_extra::RunningAttempt;
 use super::place::Slot;
 use crate::action::{Action, AttemptSlot, Step, Verdict};
+use crate::full::FULL;
 use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
@@ -47,6 +48,7 @@ impl Engine {
     #[inline(never)]
     fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
+        self.desk.give_weights_back(slot, now);
         let stop = self.forgo(slot, now);
         let call = &self.desk.calls[slot];
         if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {
@@ -71,6 +73,9 @@ impl Engine {
         self.desk.note(move |it| it.refused(slot, verdict, retry_in, now));
         let call = &self.desk.calls[slot];
         if call.attempts == 0 {
+            if FULL {
+                self.desk.refused_within(slot);
+            }
             return self.end(slot, verdict, None, retry_in, now);
         }
         let verdict = match verdict {
@@ -84,7 +89,7 @@ impl Engine {
     }
 
     /// Ends a call with the successful answer of a stopped attempt that arrives before the next attempt has started,
-    /// instead of asking for it again. The end of the call refunds the retry.
+    /// instead of asking for it again. The retry is refunded first, so the success counts as one at the first try.
     pub(super) fn late_answer(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
         let call = &self.desk.calls[slot];
         let running_attempt = RunningAttempt {
@@ -95,6 +100,7 @@ impl Engine {
             hedge: false,
             permit: false,
         };
+        self.desk.refund(slot, now);
         self.desk.count_outcome(slot, &running_attempt, Class::Ok);
         self.call_over(slot, Class::Ok.into(), attempt, None, now);
         self.end(slot, Verdict::Ok, Some(AttemptSlot::of(attempt)), None, now)

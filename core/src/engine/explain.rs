@@ -20,17 +20,20 @@ use crate::time::Duration;
 const ORDER: &[(&str, &[&str])] = &[
     ("deadline", &["deadline"]),
     ("hold", &["retry.hold", "retry.max_held"]),
+    ("cooldown", &["cooldown."]),
     ("rate_limit", &["rate_limit."]),
     ("bulkhead", &["bulkhead."]),
     ("breaker", &["breaker."]),
     ("throttle", &["throttle."]),
     ("send_rate", &["retry.send_rate"]),
+    ("targets", &["targets"]),
     ("retry", &["retry."]),
     ("retry.budget", &["retry.budget."]),
     ("retry.backoff", &["retry.backoff."]),
     ("hedge", &["hedge."]),
     ("hedge.budget", &["hedge.budget."]),
     ("attempt_timeout", &["attempt_timeout"]),
+    ("stream", &["first_byte_timeout", "idle_timeout", "deadline_until", "counts"]),
 ];
 
 /// One component of a policy.
@@ -126,6 +129,7 @@ impl Pools {
             "retry" | "retry.backoff" => policy.retry.max_attempts > 1,
             "retry.budget" => policy.retry.budget.is_some() || policy.retry.budget_pool.is_some(),
             "hedge" | "hedge.budget" => policy.hedge.is_some(),
+            "stream" => policy.stream.is_some(),
             _ => true,
         };
         let pool_key = format!("{name}.pool");
@@ -165,6 +169,7 @@ impl Pools {
         }
         let meaning = match name {
             "hold" => "While a throttled call waits for its Retry-After, calls to like paths wait too.",
+            "stream" => "How long a streamed answer may be silent, and where its deadline ends.",
             "send_rate" => "A throttle cuts the rate of attempts.",
             _ => {
                 let table = TABLES.iter().find(|(path, _)| *path == name).map(|(_, doc)| *doc);
@@ -204,7 +209,7 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("bulkhead", "latency_threshold", &["aimd"]),
     ("bulkhead", "increase_step", &["aimd"]),
     ("bulkhead", "backoff_ratio", &["aimd"]),
-    ("bulkhead", "cooldown", &["aimd"]),
+    ("bulkhead", "cut_interval", &["aimd"]),
     ("bulkhead", "latency_quantile", &["aimd"]),
     ("bulkhead", "long_window", &["gradient2"]),
     ("bulkhead", "rtt_tolerance", &["gradient2"]),
@@ -218,10 +223,12 @@ fn concerns(key: &Key, kind: Option<Value<'_>>, (policy, source): (&Policy, &Pol
     let mut names = key.path.rsplit('.');
     let (name, table) = (names.next().unwrap_or(""), names.next().unwrap_or(""));
     match (table, name) {
+        ("cooldown", "max_wait" | "max_waiters") => policy.cooldown.as_ref().is_some_and(|it| it.wait),
         ("rate_limit", "max_wait" | "max_waiters") => policy.rate_limit.as_ref().is_some_and(|it| it.wait),
         ("bulkhead", "queue_interval" | "codel") => {
             policy.bulkhead.as_ref().is_some_and(|it| it.codel.is_some() || it.pool.is_some())
         }
+        ("rate_limit", "settle_unknown") => source.rate_limit.as_ref().is_some_and(|it| it.limits.is_some()),
         ("rate_limit", "store" | "lease" | "on_loss") => {
             source.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some())
         }

@@ -8,11 +8,13 @@ use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::place::{PoolAt, Slot};
 use super::rate_queue::Bucket;
+use super::route::stage;
 use super::stage::missing;
 use super::stage::{Context, Effect, Ended, Stage as _};
 use crate::action::AttemptSlot;
 use crate::breaker::{CircuitBreaker, Evidence, Ticket};
 use crate::engine::policies::Policies;
+use crate::full::FULL;
 use crate::outcome::{Class, Kind};
 use crate::policy::{Policy, Unit};
 use crate::rng::{self, Purpose};
@@ -70,7 +72,9 @@ impl Engine {
         if route.stages == 0 {
             return left;
         }
-        if route.send.is_some() || running_attempt.ticket != 0 && self.desk.policies.guards_attempts(policy) {
+        // A send rate, targets, or a cooldown.
+        let learns = route.stages & (stage::SEND | stage::HOLD) != 0;
+        if learns || running_attempt.ticket != 0 && self.desk.policies.guards_attempts(policy) {
             self.attempt_feedback(slot, running_attempt, paid_for, kind, now);
         }
         if running_attempt.permit {
@@ -88,11 +92,17 @@ impl Engine {
         kind: Kind,
         now: Time,
     ) {
+        if paid_for != Class::Throttled && self.desk.routes[self.desk.calls[slot].route].cooldown.is_some() {
+            self.desk.cooldown_feedback(slot, running_attempt, paid_for, now);
+        }
         if let Some(queue) = &mut self.desk.routes[self.desk.calls[slot].route].send
             && let Bucket::Cubic(rate) = &mut queue.bucket
             && !matches!(paid_for, Class::Cancelled | Class::Ignored)
         {
             rate.on_response(paid_for == Class::Throttled, now);
+        }
+        if FULL && self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
+            self.desk.target_over(slot, running_attempt, kind, now);
         }
         if running_attempt.ticket != 0 && self.desk.policies.guards_attempts(self.desk.calls[slot].policy) {
             let probe = self.desk.calls[slot].has(flag::PROBE) && !running_attempt.hedge;
@@ -159,7 +169,11 @@ impl Engine {
             return;
         }
         let call = &self.desk.calls[slot];
-        let class = self.desk.policies.of(call).class_of(kind);
+        let mut class = self.desk.policies.of(call).class_of(kind);
+        let mut kind = kind;
+        if self.desk.link.explains(class) {
+            (class, kind) = (Class::Cancelled, Kind::CANCELLED);
+        }
         let ended = Ended { ticket, kind, class, attempt, ordinal: call.ordinal() };
         let (policy, at) = (self.desk.policies.of(call), call.route);
         let route = &mut self.desk.routes[at];
@@ -185,11 +199,13 @@ impl Engine {
 
     /// Records the failed body of an answer with a successful head as a further failure (semantics 7.1).
     pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
+        if FULL && self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
+            self.desk.target_body_failed(slot, attempt, kind, now);
+        }
         let policy = self.desk.policies.of(&self.desk.calls[slot]);
-        let failure = policy
-            .breaker
-            .as_ref()
-            .is_some_and(|breaker| breaker.evidence(kind, policy.class_of(kind)) == Evidence::Failure);
+        let class = policy.class_of(kind);
+        let failure = policy.breaker.as_ref().is_some_and(|it| it.evidence(kind, class) == Evidence::Failure)
+            && !self.desk.link.explains(class);
         let call = &self.desk.calls[slot];
         let (number, probe) = (call.ticket, call.has(flag::PROBE));
         let bits = rng::bits(self.desk.seed, call.ordinal(), Purpose::Break, attempt);
@@ -222,6 +238,9 @@ impl Engine {
     #[inline(never)]
     fn feed_controller(&mut self, slot: Slot, home: PoolAt, kind: Kind, started: Time, now: Time) {
         let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(kind);
+        if self.desk.link.explains(class) {
+            return;
+        }
         if self.desk.routes[home].digest.is_some() {
             self.fleet_desk().share_latency(slot, home, (class, started), now);
         }

@@ -195,7 +195,7 @@ impl Routes {
     pub(super) fn share_mut(&mut self, home: PoolAt) -> Option<&mut Share> {
         match &mut self[home].rate.as_deref_mut()?.bucket {
             Bucket::Fleet(share) => Some(share),
-            Bucket::Tokens(_) | Bucket::Cubic(_) => None,
+            Bucket::Tokens(_) | Bucket::Cubic(_) | Bucket::Set(_) => None,
         }
     }
 }
@@ -239,6 +239,6 @@ impl Engine {
     /// Further effects of this event, besides its answer.
     #[inline]
     pub(super) fn flags(&self) -> Flags {
-        Flags { wakes: !self.desk.wakes.is_empty(), commands: !self.store.commands.is_empty() }
+        Flags { wakes: !self.desk.wakes.is_empty(), commands: !self.store.commands.is_empty(), target: false }
     }
 }

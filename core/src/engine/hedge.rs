@@ -8,8 +8,9 @@ use super::arena::flag;
 use super::automaton::State;
 use super::call_extra::RunningAttempt;
 use super::desk::Desk;
+use super::link::turn_of;
 use super::place::Slot;
-use crate::action::{AttemptSlot, CallId};
+use crate::action::{AttemptSlot, CallId, Link};
 use crate::policy::{Hedge, HedgeBudget};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
@@ -91,7 +92,7 @@ impl Hedger {
 impl Desk {
     /// When the next hedge is due; [`Time::NEVER`] if no hedge may start.
     #[inline]
-    pub(super) fn hedge_due(&self, slot: Slot) -> Time {
+    pub(super) fn hedge_due(&self, slot: Slot, now: Time) -> Time {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
         let policy = self.policies.of(&self.calls[slot]);
         let call = &self.calls[slot];
@@ -103,7 +104,12 @@ impl Desk {
             Some(extra) if call.is_racing() => extra.newest(call.since()),
             _ => call.since(),
         };
-        newest.after(hedger.delay(hedge))
+        let due = newest.after(hedger.delay(hedge));
+        match self.link {
+            Link::Metered => Time::NEVER,
+            Link::Offline if due <= now => turn_of(self.seed, call.ordinal(), now),
+            Link::Ok | Link::Offline => due,
+        }
     }
 
     /// Learns from the winning attempt's latency. A winning hedge is no sample by itself; instead the regular attempt
@@ -134,9 +140,9 @@ impl Desk {
 
     /// Next moment at which a call with running attempts needs an event.
     #[inline]
-    pub(super) fn next_moment(&self, slot: Slot) -> Time {
+    pub(super) fn next_moment(&self, slot: Slot, now: Time) -> Time {
         let call = &self.calls[slot];
-        self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot))
+        self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot, now))
     }
 
     /// The earliest end of an attempt timeout, and the number of its attempt.
@@ -145,7 +151,7 @@ impl Desk {
         if !call.is_racing() {
             return (call.moment, call.attempts);
         }
-        let timeout = self.policies.of(&self.calls[slot]).attempt_timeout;
+        let timeout = self.policies.attempt_limit(&self.calls, slot);
         let running = call.running();
         let running_attempts =
             self.calls.extra(slot).into_iter().flat_map(|extra| extra.running_attempts(call.since()));
@@ -185,7 +191,7 @@ impl Engine {
         }
         let racing = self.desk.calls.extra(slot).filter(|_| call.is_racing());
         let since = racing.map_or(call.since(), |extra| extra.newest(call.since()));
-        let end = super::call::limit(since, self.desk.policies.of(&self.desk.calls[slot]).attempt_timeout);
+        let end = super::call::limit(since, self.desk.policies.attempt_limit(&self.desk.calls, slot));
         super::call::span(end.min(call.deadline), now)
     }
 }

@@ -16,13 +16,13 @@ use super::desk::Desk;
 use super::queue::List;
 use super::stage::Answer;
 use super::{Engine, Input};
-use crate::action::{RouteId, Step, TargetId, Verdict, Wait};
+use crate::action::{PathId, RouteId, Step, Verdict, Wait};
 use crate::full::FULL;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 use paths::{Key, key_of, key_text};
 
-pub(super) use paths::{PathHash, Targets};
+pub(super) use paths::{PathHash, Paths};
 
 /// The most paths and prefixes per route whose throttles are counted.
 const MOST_COUNTED: usize = 1_024;
@@ -199,10 +199,10 @@ impl Holds {
 
 impl Desk {
     /// Stores the path of a call.
-    pub(super) fn aim(&mut self, slot: Slot, target: TargetId) {
-        if target != TargetId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
-            let number = self.targets.enter(target);
-            self.calls.extra_mut(slot).target = number;
+    pub(super) fn aim(&mut self, slot: Slot, path: PathId) {
+        if path != PathId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
+            let number = self.paths.enter(path);
+            self.calls.extra_mut(slot).path = number;
         }
     }
 
@@ -210,12 +210,11 @@ impl Desk {
     pub(super) fn ask_hold(&mut self, slot: Slot, now: Time) -> Answer {
         let call = &self.calls[slot];
         let (route, deadline, may_park) = (call.route, call.deadline, call.has(flag::MAY_PARK));
-        let Some(target) = self.calls.extra(slot).map(|extra| extra.target).filter(|target| *target != 0)
-        else {
+        let Some(path) = self.calls.extra(slot).map(|extra| extra.path).filter(|path| *path != 0) else {
             return Answer::Pass;
         };
         let most = self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.unwrap_or(0);
-        let Some(path) = self.targets.path(target) else { return Answer::Pass };
+        let Some(path) = self.paths.path(path) else { return Answer::Pass };
         let Some(holds) = &mut self.routes[route].holds else { return Answer::broken(Verdict::HoldFull) };
         let open = holds.open;
         let found = holds.find(path, now);
@@ -298,6 +297,7 @@ impl Desk {
 
     #[inline(never)]
     fn give_place(&mut self, slot: Slot, well: bool, now: Time) {
+        self.free_cooldown_place(slot, now);
         let route = self.calls[slot].route;
         let extra = self.calls.extra_mut(slot);
         let (number, placed) = (extra.gate, core::mem::take(&mut extra.placed));
@@ -312,11 +312,10 @@ impl Desk {
 
     /// Holds calls to similar paths for as long as a throttled attempt waits for its retry.
     pub(super) fn hold_like(&mut self, slot: Slot, delay: Duration, now: Time) {
-        let Some(target) = self.calls.extra(slot).map(|extra| extra.target).filter(|target| *target != 0)
-        else {
+        let Some(path) = self.calls.extra(slot).map(|extra| extra.path).filter(|path| *path != 0) else {
             return;
         };
-        let Some(path) = self.targets.path(target) else { return };
+        let Some(path) = self.paths.path(path) else { return };
         let route = self.calls[slot].route;
         if let Some(holds) = &mut self.routes[route].holds {
             let open = holds.open;
@@ -341,25 +340,25 @@ impl Arena {
 }
 
 impl Engine {
-    /// The name of a path, for [`Request::target`](crate::Request::target). Only policies with holds need it. For
-    /// others, and when too many paths are in use, it is [`TargetId::NONE`], and the call is not held. Memory, saved
+    /// The name of a path, for [`Request::path`](crate::Request::path). Only policies with holds need it. For
+    /// others, and when too many paths are in use, it is [`PathId::NONE`], and the call is not held. Memory, saved
     /// states and journals contain only hashes of a path, because it may hold a secret.
-    pub fn target(&mut self, route: RouteId, path: &str, now: Time) -> TargetId {
-        self.journal.write(|| Input::Target { route, path: PathHash::of(path).label().into(), now });
+    pub fn path_id(&mut self, route: RouteId, path: &str, now: Time) -> PathId {
+        self.journal.write(|| Input::Path { route, path: PathHash::of(path).label().into(), now });
         self.name_path(route, now, || PathHash::of(path))
     }
 
     /// The same for a path's label in a journal.
-    pub(super) fn target_again(&mut self, route: RouteId, label: &str, now: Time) -> TargetId {
+    pub(super) fn path_id_again(&mut self, route: RouteId, label: &str, now: Time) -> PathId {
         let path = PathHash::of_label(label);
-        self.journal.write(|| Input::Target { route, path: path.label().into(), now });
+        self.journal.write(|| Input::Path { route, path: path.label().into(), now });
         self.name_path(route, now, || path)
     }
 
-    fn name_path(&mut self, route: RouteId, now: Time, path: impl FnOnce() -> PathHash) -> TargetId {
+    fn name_path(&mut self, route: RouteId, now: Time, path: impl FnOnce() -> PathHash) -> PathId {
         self.clock.observe(now);
         let holds = self.desk.routes.find(route).is_some_and(|route| self.desk.routes[route].holds.is_some());
-        if holds { self.desk.targets.intern(path()) } else { TargetId::NONE }
+        if holds { self.desk.paths.intern(path()) } else { PathId::NONE }
     }
 }
 

@@ -7,8 +7,9 @@ mod text;
 
 use std::collections::VecDeque;
 
+use super::weights::Weights;
 use super::{Clash, Engine, Options, RestoreError, Restored};
-use crate::action::{CallId, Event, Flags, PolicyId, Request, RouteId, Step, TargetId};
+use crate::action::{CallId, Event, Flags, Link, PathId, PolicyId, Request, RouteId, Step};
 use crate::fleet::{CommandId, KeptReply, StoreCommand, StoreKind};
 use crate::full::{Full, Part};
 use crate::policy::{Policy, Pool};
@@ -38,10 +39,14 @@ pub enum Input {
     Pool { pool: Box<Pool>, now: Time },
     /// [`Engine::route`].
     Route { policy: PolicyId, key: Box<str>, now: Time },
-    /// [`Engine::target`]; hashes replace the path, which may hold a secret.
-    Target { route: RouteId, path: Box<str>, now: Time },
+    /// [`Engine::path_id`]; hashes replace the path, which may hold a secret.
+    Path { route: RouteId, path: Box<str>, now: Time },
     /// [`Engine::begin`].
     Begin { route: RouteId, request: Request, now: Time },
+    /// The weights of the call that the next input begins ([`Engine::begin_weighted`]).
+    Weights { weights: Weights },
+    /// [`Engine::settle_weight`].
+    Settle { call: CallId, attempt: u8, name: Box<str>, total: u64, now: Time },
     /// [`Engine::on`].
     On { call: CallId, event: Event, now: Time },
     /// [`Engine::retune`].
@@ -52,6 +57,8 @@ pub enum Input {
     RetunePool { to: Box<Pool>, now: Time },
     /// [`Engine::force_open`].
     Force { policy: PolicyId, route: Option<RouteId>, on: bool, now: Time },
+    /// [`Engine::force_target`].
+    ForceTarget { group: Box<str>, target: Box<str>, on: bool, now: Time },
     /// [`Engine::note_fallback`].
     Fallback { route: RouteId, ok: bool, now: Time },
     /// [`Engine::restore`].
@@ -66,6 +73,8 @@ pub enum Input {
     Reply { command: CommandId, reply: KeptReply, now: Time },
     /// [`Engine::take_commands`], if there were any, as for `Wakes`.
     Commands,
+    /// [`Engine::set_link`].
+    Link { link: Link, now: Time },
     /// [`Engine::lift_budgets`].
     LiftBudgets { on: bool },
     /// Not a call on the engine: `count` inputs before the next one were dropped, because the journal was full.
@@ -80,12 +89,13 @@ pub enum Answer {
     Policy(Result<PolicyId, Clash>),
     Pool(Result<(), Clash>),
     Route(RouteId),
-    Target(TargetId),
+    Path(PathId),
     Begin(CallId, Step),
     Step(Step),
     Retuned(Result<Flags, Clash>),
     Flags(Flags),
     Noted,
+    Settled(bool),
     Restored(Result<Restored, RestoreError>),
     Wakes(Vec<CallId>),
     Commands(Vec<StoreCommand>),

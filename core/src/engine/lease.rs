@@ -7,6 +7,7 @@ use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
 use super::call::GRACE;
+use super::call_extra::mark;
 use super::chores::Chore;
 use super::desk::Desk;
 use super::place::Slot;
@@ -21,6 +22,9 @@ impl Desk {
     /// the parent's deadline applies.
     pub(super) fn nest(&mut self, slot: Slot, parent: CallId) {
         let Some(parent) = self.calls.find(parent).filter(|parent| *parent != slot) else { return };
+        if self.calls.marked(parent, mark::INNER) {
+            self.calls.extra_mut(parent).says &= !mark::INNER;
+        }
         let around = &mut self.calls[parent];
         if matches!(around.state(), State::Ended | State::Lost) {
             return;
@@ -44,7 +48,7 @@ impl Desk {
     #[inline]
     fn lower(&mut self, slot: Slot) {
         if let Some(extra) = self.calls.extra(slot) {
-            self.targets.leave(extra.target);
+            self.paths.leave(extra.path);
         }
     }
 }
@@ -91,19 +95,31 @@ impl Engine {
         self.leave_queue(slot, now);
         let permits = self.desk.calls.permits_of(slot);
         self.forgo(slot, now);
+        self.desk.settle_given_up(slot, u8::MAX, now);
+        self.desk.give_weights_back(slot, now);
         self.give_ticket_back(slot, now);
         self.desk.give_place_back(slot, false, now);
         self.desk.policies.count_end(self.desk.calls[slot].policy, Verdict::Lost);
         self.desk.note(move |it| it.call_ended(slot, Verdict::Lost, None, None, now));
+        let mut targets = ([0; 8], 0);
         if self.desk.calls[slot].has(flag::EXTRA) {
             self.desk.calls.extra_mut(slot).extra_permits = 0;
+            if let Some(block) = self.desk.calls.targets_mut(slot) {
+                targets = block.take(u8::MAX);
+            }
         }
         let call = &mut self.desk.calls[slot];
         let route = call.route;
         call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_ATTEMPT | flag::RACING);
         (call.attempt_slots, call.stopped) = (0, 0);
         call.lose(now.after(GRACE));
+        let (_, _, (early, taken)) = self.pending_release.take();
         self.pending_release = of_event; // permits of the call whose event this is
+        for (targets, count) in [(early, taken), targets] {
+            if count > 0 {
+                self.desk.release_targets(route, &targets[..usize::from(count)]);
+            }
+        }
         if permits > 0 {
             self.release(route, permits, now);
         }
@@ -112,6 +128,7 @@ impl Engine {
     /// Abandons the stopped attempts of a call, which its host has not reported for 60 s.
     pub(super) fn give_up_attempts(&mut self, slot: Slot, now: Time) {
         self.desk.note(move |it| it.reclaimed(slot, now));
+        self.desk.settle_given_up(slot, u8::MAX, now);
         self.free_attempt_slots(slot, u8::MAX, now);
     }
 

@@ -258,6 +258,18 @@ impl Engine {
                 });
             }
         });
+        to.part("targets", |to| {
+            for (name, member) in self.pools.targets(&self.desk.routes) {
+                to.optional(|to| {
+                    to.list(|to| {
+                        to.text(name);
+                        to.text(&member.name);
+                        to.map(|to| parts::save(&self.desk.routes[member.at], false, to));
+                    });
+                    !to.ends_with("{}]")
+                });
+            }
+        });
         to.part("policies", |to| {
             for (number, entry) in (0..=u16::MAX).zip(self.desk.policies.iter()) {
                 if used.contains(&number) || entry.forced && !entry.vacant {

@@ -47,6 +47,7 @@ impl Engine {
                 }
             }
             State::Paced => self.fleet_desk().left_rate_queue(route, sending, now),
+            State::Held if self.desk.calls.cools(slot) => self.desk.let_in(route, now),
             State::Held if crate::full::FULL => {
                 self.desk.let_through(route, self.desk.calls.gate_of(slot), now);
             }
@@ -64,14 +65,19 @@ impl Engine {
     /// Releases the pending permits.
     #[inline]
     pub(super) fn release_pending(&mut self, now: Time) {
-        if self.pending_release.permits() > 0 {
+        if self.pending_release.due() > 0 {
             self.release_all_pending(now);
         }
     }
 
     #[inline(never)]
     fn release_all_pending(&mut self, now: Time) {
-        let (route, permits) = self.pending_release.take();
-        self.release(route, permits, now);
+        let (route, permits, (targets, count)) = self.pending_release.take();
+        if count > 0 {
+            self.desk.release_targets(route, &targets[..usize::from(count)]);
+        }
+        if permits > 0 {
+            self.release(route, permits, now);
+        }
     }
 }

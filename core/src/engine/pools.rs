@@ -9,7 +9,7 @@ use super::record::RecordType;
 use super::route::{Routes, SharedPools};
 use super::{Clash, Engine, Input};
 use crate::action::{Flags, PolicyId};
-use crate::full::{FULL, Full};
+use crate::full::{FULL, Full, Part, Rare};
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 use std::collections::{BTreeMap as Map, BTreeSet};
@@ -88,6 +88,9 @@ impl Engine {
         if let Some(rule) = rule_against(self.store.fleet.as_deref(), pool.policy()) {
             return Err(Clash { name: pool.name().to_owned(), rule });
         }
+        if let Some(rule) = self.desk.rule_against_limits(None, pool.policy()) {
+            return Err(Clash { name: pool.name().to_owned(), rule });
+        }
         let name = pool.name().to_owned();
         let Some(full) = Full::here() else {
             return Err(Clash { name, rule: "a small engine has no pools" });
@@ -97,6 +100,10 @@ impl Engine {
             self.pools.remove_unused(&self.desk.policies, &mut self.desk.routes);
         }
         let at = self.desk.routes.pool(pool.policy(), now);
+        if let Some(group) = pool.group() {
+            let group = self.desk.routes.group(group, now);
+            self.desk.routes[at].group = Some(Part::new(group, full));
+        }
         let order = self.pools.added;
         self.pools.added += 1;
         self.pools.insert(name, Shared { pool, at, order, named: false, full });
@@ -146,8 +153,18 @@ impl Engine {
         if let Some(rule) = unfit {
             return Err(Clash { name, rule });
         }
+        if let Some(rule) = self.desk.rule_against_limits(Some(known.pool.policy()), to.policy()) {
+            return Err(Clash { name, rule });
+        }
         let at = known.at;
         let policy = to.policy().clone();
+        if let Some(group) = to.group()
+            && !self.desk.routes.retune_group(at, group, now)
+        {
+            let rule =
+                "too many targets that were removed still have attempts; try again once they have ended";
+            return Err(Clash { name, rule });
+        }
         known.pool = to;
         let before = self.desk.routes.levels(at.route());
         let route = &mut self.desk.routes[at];
@@ -174,8 +191,9 @@ impl Engine {
 
 /// Numbers of the slots of the pools that a policy names.
 fn places(entry: &Entry) -> impl Iterator<Item = u32> + use<> {
-    let SharedPools { pool, rate, budget } = entry.shared_pools;
-    [pool, rate, budget].into_iter().filter(|at| *at != PoolAt::NONE).map(|at| at.route().number())
+    let SharedPools { pool, rate, budget, targets } = entry.shared_pools;
+    let targets = targets.map_or(PoolAt::NONE, |at| *at);
+    [pool, rate, budget, targets].into_iter().filter(|at| *at != PoolAt::NONE).map(|at| at.route().number())
 }
 
 impl Pools {
@@ -192,6 +210,7 @@ impl Pools {
         let most = unused.len().saturating_sub(MOST_KEPT);
         for (_, name) in unused.into_iter().take(most) {
             if let Some(shared) = self.remove(&name) {
+                routes.remove_group(shared.at);
                 routes.remove_pool(shared.at);
             }
         }
@@ -202,9 +221,10 @@ impl Pools {
         if shared_pools == SharedPools::OWN {
             return;
         }
-        let SharedPools { pool, rate, budget } = shared_pools;
+        let SharedPools { pool, rate, budget, targets } = shared_pools;
+        let targets = targets.map_or(PoolAt::NONE, |at| *at);
         for shared in self.by_name.values_mut() {
-            shared.named |= [pool, rate, budget].contains(&shared.at);
+            shared.named |= [pool, rate, budget, targets].contains(&shared.at);
         }
     }
 
@@ -218,6 +238,9 @@ impl Pools {
             Some(name) => match self.get(&**name) {
                 Some(shared) if shared.pool.kind() == kind => Ok(shared.at),
                 Some(_) => Err("it names a pool that is of another kind"),
+                None if kind == PoolKind::Targets => {
+                    Err("it names targets that this engine does not have; take the group in first")
+                }
                 None => Err("it names a pool that this engine does not have; take the pool in first"),
             },
         };
@@ -225,6 +248,10 @@ impl Pools {
             pool: find(policy.bulkhead.as_ref().and_then(|it| it.pool.as_ref()), PoolKind::Bulkhead)?,
             rate: find(policy.rate_limit.as_ref().and_then(|it| it.pool.as_ref()), PoolKind::RateLimit)?,
             budget: find(policy.retry.budget_pool.as_ref(), PoolKind::Budget)?,
+            targets: match policy.targets.as_ref().zip(Full::here()) {
+                Some((name, full)) => Some(Rare::new(find(Some(name), PoolKind::Targets)?, full)),
+                None => None,
+            },
         })
     }
 }

@@ -5,6 +5,7 @@
 //! waiter.
 
 use super::arena::{Arena, Call, flag};
+use super::call_extra::mark;
 use super::chores::Chore;
 use super::desk::Desk;
 use super::limiter::Limiter;
@@ -192,6 +193,13 @@ impl Pool {
         self.waiters += 1;
     }
 
+    /// Puts a call that had a permit before it made an attempt at the head of its list.
+    fn push_first(&mut self, calls: &mut Arena, slot: Slot) {
+        let list = self.list_of(&calls[slot]);
+        self.waiting[list].insert(calls, slot, Slot::NONE);
+        self.waiters += 1;
+    }
+
     /// Removes a waiting call from its list.
     pub fn remove(&mut self, calls: &mut Arena, slot: Slot) {
         let list = self.list_of(&calls[slot]);
@@ -312,7 +320,9 @@ impl Desk {
         if !call.has(flag::MAY_PARK) {
             return Err(Verdict::QueueFull);
         }
-        let lowest = if pool.waiters < pool.max_queue {
+        let call = &self.calls[slot];
+        let has_room = pool.waiters < pool.max_queue;
+        let lowest = if has_room || FULL && self.calls.marked(slot, mark::TOKENS) {
             None
         } else {
             Some(pool.lowest_below(call.flags & flag::CRITICALITY).ok_or(Verdict::QueueFull)?)
@@ -343,7 +353,11 @@ impl Desk {
         self.calls.note_charged(slot);
         pool.emptied(now);
         self.calls[slot].queue(now);
-        pool.push(&mut self.calls, slot);
+        if FULL && !pool.prioritized && self.calls.marked(slot, mark::TOKENS) {
+            pool.push_first(&mut self.calls, slot);
+        } else {
+            pool.push(&mut self.calls, slot);
+        }
         self.note_course(move |it| {
             let until = patience(&it.calls[slot], it.policies, it.routes);
             it.queued(slot, why, until, now);

@@ -5,7 +5,7 @@ use super::call_extra::RunningAttempt;
 use super::ledger::Charge;
 use super::place::Slot;
 use super::{Engine, stage};
-use crate::action::{Action, Step};
+use crate::action::{Action, AttemptSlot, Flags, Link, Step};
 use crate::policy::Unit;
 use crate::time::{Duration, Time};
 
@@ -13,10 +13,10 @@ impl Engine {
     /// Starts a hedge now if all resources it needs are available. Otherwise there are no hedges before the call's
     /// next regular attempt.
     pub(super) fn race(&mut self, slot: Slot, now: Time) -> Option<Step> {
-        if !self.desk.could_hedge(slot) {
+        if self.desk.link != Link::Ok || !self.desk.could_hedge(slot) {
             return None;
         }
-        let Some((charge, ticket)) = self.afford_hedge(slot, now) else {
+        let Some((charge, ticket, target)) = self.afford_hedge(slot, now) else {
             self.desk.calls[slot].flags |= flag::UNHEDGED;
             return None;
         };
@@ -62,14 +62,22 @@ impl Engine {
                 pool.in_flight += 1;
             }
         }
+        if target && let Some(block) = self.desk.calls.targets_mut(slot) {
+            block.start(AttemptSlot::of(attempt));
+        }
+        self.desk.calls.start_reserved(slot, attempt);
         self.desk.count_attempt(slot, !alone, now);
         self.desk.note_course(move |it| it.attempt_started(slot, !alone, now));
-        let next = super::call::span(self.desk.next_moment(slot), now);
-        Some(Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) })
+        let next = super::call::span(
+            self.desk.next_moment(slot, now).min(self.desk.policies.next_check(&self.desk.calls[slot], now)),
+            now,
+        );
+        let step = Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) };
+        Some(Step { flags: Flags { target, ..step.flags }, ..step })
     }
 
-    /// Pays for a hedge; returns its charge and its ticket. Takes nothing unless all resources are available.
-    fn afford_hedge(&mut self, slot: Slot, now: Time) -> Option<(u16, u16)> {
+    /// Pays for a hedge; returns its charge, its ticket, and whether it has a target. Takes nothing unless all resources are available.
+    fn afford_hedge(&mut self, slot: Slot, now: Time) -> Option<(u16, u16, bool)> {
         let call = &self.desk.calls[slot];
         if call.blocked() || call.deadline <= now {
             return None;
@@ -83,11 +91,17 @@ impl Engine {
         let route = &mut self.desk.routes[slot_route];
         if route.is_forced()
             || !route.stages_allow_hedge(now)
+            || route.cooldown.as_ref().is_some_and(|it| !it.part.is_open())
             || route.send.as_mut().is_some_and(|send| !send.has(1, now))
         {
             return None;
         }
         let (rate_at, pool_at) = (route.rate_at, route.pool_at);
+        let of_set = takes_tokens && self.desk.routes.limits(rate_at).is_some();
+        if of_set && !self.desk.set_has(slot, rate_at, now) {
+            return None;
+        }
+        let takes_tokens = takes_tokens && !of_set;
         if takes_tokens && self.desk.routes[rate_at].rate.as_mut().is_some_and(|rate| !rate.has(cost, now)) {
             return None;
         }
@@ -97,14 +111,24 @@ impl Engine {
                 return None;
             }
         }
+        let target = match self.desk.routes[slot_route].targets_at {
+            Some(home) => Some((*home, self.desk.target_of_hedge(slot, *home, now)?)),
+            None => None,
+        };
         let Charge::Granted(charge) = self.desk.charge_hedge(slot, now) else { return None };
+        if let Some((home, number)) = target {
+            self.desk.take_target(slot, home, number, now);
+        }
         if let Some(send) = &mut self.desk.routes[slot_route].send {
             send.take(1, now);
         }
         if takes_tokens && let Some(rate) = &mut self.desk.routes[rate_at].rate {
             rate.take(cost, now);
         }
+        if of_set {
+            self.desk.take_set(slot, rate_at, now);
+        }
         let ticket = self.desk.routes[slot_route].pass_hedge(by_attempt, now);
-        Some((charge, ticket))
+        Some((charge, ticket, target.is_some()))
     }
 }

@@ -8,20 +8,25 @@ use super::arena::Arena;
 use super::call::{MAX_PARK, wait};
 use super::desk::Desk;
 use super::fleet::rate::Share;
+use super::limits::{Costs, Limits};
 use super::place::{PoolAt, RouteAt, Slot};
 use super::queue::List;
+use super::sheets::WEIGHTS;
 use super::stage::missing;
 use crate::action::{Step, Verdict, Wait};
 use crate::debt::{Debt, Unit};
 use crate::engine::route::Routes;
 use crate::full::{Part, Rare};
-use crate::limit::TokenBucket;
+use crate::limit::{RateSettings, TokenBucket};
 use crate::policy::RateLimit;
 use crate::retry::CubicRate;
 use crate::time::{Duration, Time};
 
 /// Calls that may wait for the send rate of one route.
 pub(super) const MOST_SENDERS: u32 = 1_000;
+
+/// Unit of the debts of a set: time alone. A policy's settings of a set have it as their bucket.
+const OF_SET: RateSettings = RateSettings { permits: 0, per: Duration::ZERO, burst: 0 };
 
 /// Source of the tokens.
 #[derive(Clone, Debug)]
@@ -30,11 +35,16 @@ pub(super) enum Bucket {
     Cubic(Rare<CubicRate>),
     /// Part of a rate that the whole fleet shares. Its queue is in `fleet/rate.rs`.
     Fleet(Part<Share>),
+    /// Several limits at once. Its queue is in `weigh.rs`.
+    Set(Part<Limits>),
 }
 
 impl Bucket {
     /// Creates the bucket of a rate limit.
     pub fn of(limit: &RateLimit, now: Time) -> Self {
+        if let Some(set) = &limit.limits {
+            return Self::Set(Part::new(Limits::new(set, now), set.full()));
+        }
         match limit.fleet {
             Some(fleet) => Self::Fleet(Part::new(Share::new(limit.bucket, *fleet, now), fleet.full())),
             None => Self::Tokens(TokenBucket::new(limit.bucket, now)),
@@ -46,6 +56,10 @@ impl Bucket {
     #[must_use]
     pub fn retune(&mut self, to: &RateLimit, now: Time) -> bool {
         let was = matches!(self, Self::Fleet(_));
+        if let (Self::Set(limits), Some(set)) = (&mut *self, &to.limits) {
+            limits.retune(set, now);
+            return false;
+        }
         match (&mut *self, to.fleet) {
             (Self::Tokens(bucket), None) => bucket.retune(to.bucket, now),
             (Self::Fleet(share), Some(fleet)) => share.retune(to.bucket, *fleet, now),
@@ -54,7 +68,7 @@ impl Bucket {
                 own.retune(to.bucket, now);
                 *self = Self::Tokens(own);
             }
-            (Self::Tokens(_) | Self::Cubic(_), _) => *self = Self::of(to, now),
+            (Self::Tokens(_) | Self::Cubic(_) | Self::Set(_), _) => *self = Self::of(to, now),
         }
         was != matches!(self, Self::Fleet(_))
     }
@@ -64,6 +78,7 @@ impl Bucket {
             Self::Tokens(bucket) => bucket.try_take(cost, now).is_ok(),
             Self::Cubic(rate) => rate.acquire(now).is_ok(),
             Self::Fleet(share) => share.take(cost, now),
+            Self::Set(_) => false, // asked in `weigh.rs`
         }
     }
 
@@ -73,6 +88,7 @@ impl Bucket {
             Self::Tokens(bucket) => bucket.wait_for(tokens, now),
             Self::Cubic(rate) => rate.wait_for(tokens, now),
             Self::Fleet(share) => share.wait_for(tokens, now),
+            Self::Set(_) => Duration::MAX,
         }
     }
 }
@@ -95,18 +111,26 @@ impl RateQueue {
 
     pub fn forget_calls(&mut self) {
         *self = Self::new(self.bucket.clone());
-        if let Bucket::Fleet(share) = &mut self.bucket {
-            share.forget();
+        match &mut self.bucket {
+            Bucket::Fleet(share) => share.forget(),
+            Bucket::Set(limits) => limits.forget_waiters(),
+            Bucket::Tokens(_) | Bucket::Cubic(_) => {}
         }
     }
 
     /// Debt of the rate limit. A send rate has none, because its rate is an estimate.
     pub fn debt(&mut self, now: Time) -> Debt {
+        if let Bucket::Set(limits) = &mut self.bucket {
+            return limits.debt(false, now);
+        }
         self.limit_mut().map_or(Debt::NONE, |bucket| bucket.debt(now))
     }
 
     /// The debt, with the tokens that waiters will take.
     pub fn debt_with_waiters(&mut self, now: Time) -> Debt {
+        if let Bucket::Set(limits) = &mut self.bucket {
+            return limits.debt(true, now);
+        }
         let queued = self.queued;
         self.limit_mut().map_or(Debt::NONE, |bucket| bucket.debt_with(queued, now))
     }
@@ -117,12 +141,17 @@ impl RateQueue {
             Bucket::Tokens(bucket) => Some(Unit::Rate(bucket.settings())),
             Bucket::Cubic(_) => None,
             Bucket::Fleet(share) => Some(Unit::Rate(share.settings())),
+            Bucket::Set(_) => Some(Unit::Rate(OF_SET)),
         }
     }
 
     /// Raises the debt to at least `debt`.
     pub fn owe(&mut self, debt: Debt, now: Time) {
-        if let Some(bucket) = self.limit_mut().filter(|_| debt.is_owed(now)) {
+        if let Bucket::Set(limits) = &mut self.bucket {
+            if debt.is_owed(now) {
+                limits.owe(debt, now);
+            }
+        } else if let Some(bucket) = self.limit_mut().filter(|_| debt.is_owed(now)) {
             bucket.owe(debt, now);
         }
     }
@@ -132,7 +161,7 @@ impl RateQueue {
     fn limit_mut(&mut self) -> Option<&mut TokenBucket> {
         match &mut self.bucket {
             Bucket::Tokens(bucket) => Some(bucket),
-            Bucket::Cubic(_) => None,
+            Bucket::Cubic(_) | Bucket::Set(_) => None,
             Bucket::Fleet(share) => Some(share.local_mut()),
         }
     }
@@ -141,7 +170,7 @@ impl RateQueue {
     pub fn burst(&self) -> Option<u32> {
         match &self.bucket {
             Bucket::Tokens(bucket) => Some(bucket.settings().burst),
-            Bucket::Cubic(_) => None,
+            Bucket::Cubic(_) | Bucket::Set(_) => None,
             Bucket::Fleet(share) => Some(share.settings().burst),
         }
     }
@@ -179,6 +208,48 @@ impl RateQueue {
 }
 
 impl Desk {
+    /// What a call takes of each limit.
+    pub(super) fn costs(&self, slot: Slot, home: PoolAt) -> Costs {
+        let Some(limits) = self.routes.limits(home) else { return [0; WEIGHTS] };
+        let own = self.calls.weights(slot).filter(|(mark, _)| *mark == limits.mark);
+        // A call that began before the policy had these limits has no weights.
+        let amounts = own.map_or_else(
+            || core::array::from_fn(|weight| limits.default_of(weight).unwrap_or(1)),
+            |(_, amounts)| amounts,
+        );
+        limits.costs(self.calls[slot].cost(), &amounts)
+    }
+
+    /// Removes what a waiter will take from what is queued.
+    pub(super) fn delist_from_set(&mut self, slot: Slot, home: PoolAt) {
+        if self.routes.limits(home).is_some() {
+            let costs = self.costs(slot, home);
+            if let Some(limits) = self.routes.limits_mut(home) {
+                limits.delist(&costs);
+            }
+        }
+    }
+
+    /// Applies new settings of a set to its waiters: what they take is counted anew, and those that take more than a
+    /// limit holds now are refused.
+    pub(super) fn set_retuned(&mut self, home: PoolAt, now: Time) {
+        let head = |it: &Self| it.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head());
+        let mut next = head(self);
+        while let Some(slot) = next {
+            let after = self.calls[slot].links().1;
+            next = (after != Slot::NONE).then_some(after);
+            let costs = self.costs(slot, home);
+            let Some(limits) = self.routes.limits_mut(home) else { return missing("the limits of a set") };
+            limits.enlist(&costs);
+            if limits.are_above_burst(&costs) {
+                self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
+            }
+        }
+        if let Some(slot) = head(self) {
+            self.wakes.push(self.calls.id(slot));
+        }
+    }
+
     /// Applies new settings to the waiters. Refuses calls that cost more than the rate can hold now, because they
     /// would wait for ever.
     ///
@@ -186,6 +257,9 @@ impl Desk {
     /// the end of its patience, in the process's queue its turn. After joining, each waiter has `max_wait` from now.
     /// After leaving, calls that do not wait for the process's tokens, or would wait in vain, are refused.
     pub(super) fn rate_retuned(&mut self, home: PoolAt, moved: bool, now: Time) {
+        if self.routes.limits(home).is_some() {
+            return self.set_retuned(home, now);
+        }
         let head = |it: &mut Self| it.routes[home].rate.as_deref_mut().and_then(|queue| queue.waiting.head());
         let (mut ahead, mut next, mut left) = (0, head(self), false);
         while let Some(slot) = next {
@@ -243,7 +317,9 @@ impl Desk {
         let Some(queue) = self.routes.rate_queue_mut(route, sending) else { return };
         match queue.waiting.head() {
             None => queue.restless = false,
-            Some(head) if queue.restless || sending || matches!(queue.bucket, Bucket::Fleet(_)) => {
+            Some(head)
+                if queue.restless || sending || matches!(queue.bucket, Bucket::Fleet(_) | Bucket::Set(_)) =>
+            {
                 self.wakes.push(self.calls.id(head));
             }
             Some(_) => {}
@@ -259,6 +335,26 @@ impl Arena {
 }
 
 impl Routes {
+    pub(super) fn limits_mut(&mut self, home: PoolAt) -> Option<&mut Limits> {
+        match self[home].rate.as_deref_mut().map(|queue| &mut queue.bucket) {
+            Some(Bucket::Set(limits)) => Some(limits),
+            _ => None,
+        }
+    }
+
+    pub(super) fn limits(&self, home: PoolAt) -> Option<&Limits> {
+        match self[home].rate.as_deref().map(|queue| &queue.bucket) {
+            Some(Bucket::Set(limits)) => Some(limits),
+            _ => None,
+        }
+    }
+
+    /// Whether the rate limit of a route is a set.
+    #[inline]
+    pub(super) fn in_set(&self, route: RouteAt) -> bool {
+        self.limits(self[route].rate_at).is_some()
+    }
+
     /// Whether a call costs more than its rate can ever hold.
     pub(super) fn is_above_burst(&self, cost: u32, home: PoolAt) -> bool {
         self[home].rate.as_deref().and_then(RateQueue::burst).is_some_and(|burst| cost > burst)

@@ -68,6 +68,7 @@ types! {
     ForcedOpen = "forced_open", "An operator refuses all calls of a policy, or of one of its routes.";
     ForcedCleared = "forced_cleared", "An operator lets them through again.";
     Fallback = "fallback", "A host gave its caller something in the place of an error: `kind` says whether that worked.";
+    CooldownChanged = "cooldown_changed", "A cooldown has closed a route, lets attempts back, or is over.";
 }
 
 impl fmt::Display for RecordType {
@@ -99,6 +100,9 @@ pub struct Record {
     pub attempt: u8,
     /// Whether the attempt is a hedge.
     pub hedge: bool,
+    /// In an `attempt_started` and an `attempt_done`: the target that the attempt goes to; [`Engine::key_of`] returns
+    /// its group and name.
+    pub target: Option<RouteId>,
     /// How the attempt ended: a class, or a kind that the policy declares. In records of a call's end: the kind that
     /// decided the result.
     pub kind: Option<Kind>,
@@ -118,7 +122,7 @@ pub struct Record {
     /// In a `call_done`: the record of its rejection was left out, so a listener that logs skips this one too.
     pub quiet: bool,
     /// The change, as (from, to). Breaker: 0 closed, 1 open, 2 half-open. Limit: permits, 4,294,967,295 for no limit.
-    /// Throttle: the probability. Holds: their number on the route.
+    /// Throttle: the probability. Holds: their number on the route. Cooldown: 0 open, 1 closed, 2 reopening.
     pub change: Option<(f64, f64)>,
     /// In a `store_degraded`: why the engine considers the store lost.
     pub loss: Option<Loss>,
@@ -136,6 +140,7 @@ impl Record {
             call: None,
             attempt: 0,
             hedge: false,
+            target: None,
             kind: None,
             verdict: None,
             why: None,
@@ -163,6 +168,7 @@ impl fmt::Display for Record {
             ("route", self.route.map(RouteId::to_word)),
             ("call", self.call.map(CallId::to_word)),
             ("attempt", (self.attempt > 0).then_some(u64::from(self.attempt))),
+            ("target", self.target.map(RouteId::to_word)),
         ];
         for (name, word) in ids {
             if let Some(word) = word {
@@ -471,7 +477,7 @@ mod tests {
         notes.waiting.clear();
         notes.push(record());
         assert_eq!(notes.waiting[0].seq, MOST as u64 + 11, "the gap shows how many are missing");
-        assert!(size_of::<Record>() <= 128, "{}", size_of::<Record>());
+        assert!(size_of::<Record>() <= 144, "{}", size_of::<Record>());
     }
 
     #[test]
@@ -495,7 +501,7 @@ mod tests {
         let text = "call_done · attempt_started · attempt_done · retry_scheduled · retry_suppressed · gave_up · rejected · \
                     queued · granted · shed · hedge_started · hedge_won · breaker_changed · limit_changed · \
                     throttle_changed · hold_changed · deadline_exceeded · lease_reclaimed · store_degraded · \
-                    store_recovered · policy_retuned · forced_open · forced_cleared · fallback";
+                    store_recovered · policy_retuned · forced_open · forced_cleared · fallback · cooldown_changed";
         assert_eq!(names.join(" · "), text);
         assert!(RecordType::ALL.iter().enumerate().all(|(n, what)| *what as usize == n));
     }

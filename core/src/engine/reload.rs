@@ -79,7 +79,11 @@ impl Engine {
             Some(known) if known == pool => None,
             Some(_) if !from.pools().any(|old| old.name() == pool.name()) => Some(FOREIGN),
             Some(known) if known.kind() != pool.kind() => Some(KIND),
-            _ => rule_against(self.store.fleet.as_deref(), pool.policy()),
+            known => {
+                let was = known.map(Pool::policy);
+                rule_against(self.store.fleet.as_deref(), pool.policy())
+                    .or_else(|| self.desk.rule_against_limits(was, pool.policy()))
+            }
         };
         rule.map(|rule| mistake("pool", &format!("{:?}", pool.name()), rule))
     }
@@ -94,7 +98,12 @@ impl Engine {
             Some(Entry { shared_pools, .. }) if self.pools.shared_pools_of(policy) != Ok(*shared_pools) => {
                 Some(POOLS)
             }
-            _ => rule_against(self.store.fleet.as_deref(), policy),
+            known => {
+                let was = known.map(|entry| &entry.policy);
+                super::stream::rule_against(self.streams, self.store.fleet.as_deref(), policy)
+                    .or_else(|| self.desk.rule_against_limits(was, policy))
+                    .or_else(|| self.pools.rule_against_unit(policy))
+            }
         };
         rule.map(|rule| mistake("policy", &format!("{:?}", policy.name()), rule))
     }

@@ -16,10 +16,18 @@ impl Engine {
             Input::Policy { policy } => Answer::Policy(self.policy(*policy)),
             Input::Pool { pool, now } => Answer::Pool(self.pool(*pool, now)),
             Input::Route { policy, key, now } => Answer::Route(self.route(policy, &key, now)),
-            Input::Target { route, path, now } => Answer::Target(self.target_again(route, &path, now)),
+            Input::Path { route, path, now } => Answer::Path(self.path_id_again(route, &path, now)),
             Input::Begin { route, request, now } => {
                 let (call, step) = self.begin(route, &request, now);
+                self.desk.weighed = None;
                 Answer::Begin(call, step)
+            }
+            Input::Weights { weights } => {
+                self.weigh_next(weights);
+                Answer::Noted
+            }
+            Input::Settle { call, attempt, name, total, now } => {
+                Answer::Settled(self.settle_weight(call, attempt, &name, total, now))
             }
             Input::On { call, event, now } => Answer::Step(self.on(call, event, now)),
             Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
@@ -29,6 +37,9 @@ impl Engine {
             }
             Input::RetunePool { to, now } => Answer::Retuned(self.retune_pool(*to, now)),
             Input::Force { policy, route, on, now } => Answer::Flags(self.force_open(policy, route, on, now)),
+            Input::ForceTarget { group, target, on, now } => {
+                Answer::Retuned(self.force_target(&group, &target, on, now))
+            }
             Input::Fallback { route, ok, now } => {
                 self.note_fallback(route, ok, now);
                 Answer::Noted
@@ -50,6 +61,10 @@ impl Engine {
                 let mut commands = Vec::new();
                 self.take_commands(&mut commands);
                 Answer::Commands(commands)
+            }
+            Input::Link { link, now } => {
+                self.set_link(link, now);
+                Answer::Noted
             }
             Input::LiftBudgets { on } => {
                 self.lift_budgets(on);

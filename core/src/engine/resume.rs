@@ -21,6 +21,7 @@ impl Engine {
                     self.fleet_desk().hand_out_rate(route, sending, now);
                 }
                 Chore::Places(route, gate) => self.desk.let_through(route, gate, now),
+                Chore::Cooled(route) => self.desk.let_in(route, now),
                 Chore::Ended(slot) => {
                     let call = &self.desk.calls[slot];
                     // Its own reaper may have freed the call, and another call may use its slot.

@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::arena::{Call, flag};
 use super::automaton::State;
 use super::desk::Desk;
-use super::fleet::rule_against;
 use super::record::RecordType;
 use super::route::stage;
+use super::stream::rule_against;
 use super::{Clash, Counts, Engine, Entry, Input};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
@@ -110,7 +110,11 @@ impl Engine {
         if self.pools.shared_pools_of(&to) != Ok(entry.shared_pools) {
             return clash(to, "retune keeps the pools that a policy names");
         }
-        if let Some(rule) = rule_against(self.store.fleet.as_deref(), &to) {
+        if let Some(rule) = rule_against(self.streams, self.store.fleet.as_deref(), &to) {
+            return clash(to, rule);
+        }
+        let rule = self.desk.rule_against_limits(Some(&entry.policy), &to);
+        if let Some(rule) = rule.or_else(|| self.pools.rule_against_unit(&to)) {
             return clash(to, rule);
         }
         if entry.policy != to {

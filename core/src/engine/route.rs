@@ -13,6 +13,7 @@ pub(super) mod stage;
 use super::place::{PoolAt, RouteAt};
 use std::collections::BTreeMap as Map;
 
+use super::cooldown::Cooling;
 use super::fleet::breaker::Guard;
 use super::fleet::digest::Digest;
 use super::fleet::slots::Slots;
@@ -22,6 +23,7 @@ use super::pages::Used;
 use super::queue::Pool;
 use super::rate_queue::{Bucket, RateQueue};
 use super::stage::Stage as _;
+use super::targets::Group;
 use crate::action::RouteId;
 use crate::breaker::CircuitBreaker;
 use crate::full::{Full, Part, Rare};
@@ -45,10 +47,13 @@ pub(super) struct SharedPools {
     pub pool: PoolAt,
     pub rate: PoolAt,
     pub budget: PoolAt,
+    /// Place of the group of targets, if there is one.
+    pub targets: Option<Rare<PoolAt>>,
 }
 
 impl SharedPools {
-    pub const OWN: Self = Self { pool: PoolAt::NONE, rate: PoolAt::NONE, budget: PoolAt::NONE };
+    pub const OWN: Self =
+        Self { pool: PoolAt::NONE, rate: PoolAt::NONE, budget: PoolAt::NONE, targets: None };
 }
 
 /// State of one (policy, key); or a pool, which is a route without calls of its own.
@@ -74,6 +79,8 @@ pub(super) struct Route {
     pub pool_at: PoolAt,
     pub rate_at: PoolAt,
     pub budget_at: PoolAt,
+    /// Place of the group of targets that its attempts go to.
+    pub targets_at: Option<Rare<PoolAt>>,
     pub pool: Option<Pool>,
     /// State of the leased slots, if the permits are the fleet's.
     pub slots: Option<Part<Slots>>,
@@ -88,6 +95,9 @@ pub(super) struct Route {
     pub throttle: Option<Part<AdaptiveThrottle>>,
     pub hedger: Option<Part<Hedger>>,
     pub holds: Option<Part<Holds>>,
+    /// The group of targets that is stored here.
+    pub group: Option<Part<Group>>,
+    pub cooldown: Option<Part<Cooling>>,
     /// Calls in it, lingering ones included.
     pub active: u32,
     /// Calls of other routes whose retry budget is here.
@@ -277,6 +287,7 @@ impl Routes {
         let route = &mut self.slots[slot.index()];
         (route.pool_at, route.rate_at) = (at(shared_pools.pool), at(shared_pools.rate));
         route.budget_at = at(shared_pools.budget);
+        route.targets_at = shared_pools.targets;
     }
 
     fn insert(&mut self, route: Route) -> RouteAt {
@@ -340,7 +351,8 @@ impl Routes {
         }
         if idle {
             let route = &self.slots[slot.index()];
-            let parked = route.stages & (stage::FORCED | stage::BREAKER) != 0 && route.is_pinned(now);
+            let parked =
+                route.stages & (stage::FORCED | stage::BREAKER | stage::HOLD) != 0 && route.is_pinned(now);
             self.link(slot, parked);
         }
     }
@@ -382,6 +394,12 @@ impl Routes {
             if let Some(holds) = &mut route.holds {
                 holds.forget_calls();
             }
+            if let Some(group) = &mut route.group {
+                group.forget_calls();
+            }
+            if let Some(cooling) = &mut route.cooldown {
+                cooling.forget_calls();
+            }
             route.guests = 0;
             if route.active > 0 {
                 route.active = 0;
@@ -422,6 +440,7 @@ impl Route {
             pool_at: PoolAt::NONE,
             rate_at: PoolAt::NONE,
             budget_at: PoolAt::NONE,
+            targets_at: shared_pools.targets,
             pool,
             slots,
             digest: Digest::of(bulkhead),
@@ -435,6 +454,8 @@ impl Route {
             holds: Full::here()
                 .filter(|_| policy.retry.hold.is_some())
                 .map(|full| Part::new(Holds::default(), full)),
+            group: None,
+            cooldown: policy.cooldown.as_ref().map(|it| Part::new(Cooling::new(it.settings), it.full())),
             active: 0,
             guests: 0,
             before: RouteAt::NONE,
@@ -451,12 +472,12 @@ impl Route {
     pub fn set_stages(&mut self, policy: &Policy, forced: bool) {
         let mut stages = if forced || self.forced { stage::FORCED } else { 0 };
         for (there, bit) in [
-            (policy.retry.hold.is_some() && !self.overflow, stage::HOLD),
+            ((policy.retry.hold.is_some() || policy.cooldown.is_some()) && !self.overflow, stage::HOLD),
             (policy.rate_limit.is_some(), stage::RATE),
             (policy.bulkhead.is_some() || self.pool.is_some(), stage::POOL),
             (policy.breaker.is_some() && !self.overflow, stage::BREAKER),
             (policy.throttle.is_some() && !self.overflow, stage::THROTTLE),
-            (policy.retry.send_rate, stage::SEND),
+            (policy.retry.send_rate || policy.targets.is_some(), stage::SEND),
         ] {
             stages |= if there { bit } else { 0 };
         }

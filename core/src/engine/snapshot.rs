@@ -44,8 +44,8 @@ impl Engine {
         for (slot, route) in self.desk.routes.iter() {
             self.check_route(slot, route)?;
         }
-        if self.pending_release.permits() != 0 {
-            return Err(format!("{} permits are owed between events", self.pending_release.permits()));
+        if self.pending_release.due() != 0 {
+            return Err(format!("{} permits are owed between events", self.pending_release.due()));
         }
         let mut nested = BTreeMap::new();
         for (_, call) in self.desk.calls.iter() {
@@ -115,6 +115,7 @@ impl Engine {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }
         }
+        self.check_weights(slot)?;
         if let Some(fleet) = &self.store.fleet {
             fleet.check_share(&self.desk.routes, slot.own())?;
         }
@@ -129,22 +130,36 @@ impl Engine {
             }
         }
         if let Some(holds) = &route.holds {
-            let held = self
-                .desk
-                .calls
-                .iter()
-                .filter(here)
-                .filter(|(_, call)| call.state() == State::Held && call.listed());
+            let held = self.desk.calls.iter().filter(here).filter(|(slot, call)| {
+                call.state() == State::Held && call.listed() && !self.desk.calls.cools(*slot)
+            });
             let held = held.count() as u32;
             if (holds.waiting(), holds.listed()) != (held, held) {
                 return Err(format!("route {slot}: the holds do not hold the {held} calls that wait"));
             }
         }
+        if let Some(cooling) = &route.cooldown {
+            let calls = self.desk.calls.iter().filter(here);
+            let listed = calls.filter(|(_, call)| call.state() == State::Held && call.listed());
+            let cooling_down = listed.filter(|(slot, _)| self.desk.calls.cools(*slot)).count() as u32;
+            if cooling.waiting() != cooling_down {
+                return Err(format!(
+                    "route {slot}: the cooldown does not hold the {cooling_down} calls that wait"
+                ));
+            }
+        }
         if let Some(fleet) = &self.store.fleet {
             fleet.check_slots(&self.desk.routes, slot.own())?;
         }
+        for member in route.group.iter().flat_map(|group| group.members()) {
+            let out = self.desk.attempts_at(member.at);
+            if member.in_flight != out {
+                return Err(format!("target {}: {} in flight but {out} out", member.name, member.in_flight));
+            }
+        }
         let Some(pool) = &route.pool else { return Ok(()) };
         let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.desk.calls.permits_of(slot)).sum();
+        let holding = holding + if route.is_pool() { self.desk.attempts_at(slot) } else { 0 };
         if pool.in_flight != holding {
             return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
         }

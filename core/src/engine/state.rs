@@ -150,6 +150,10 @@ impl Engine {
         let policies =
             stage::saved_policies(&self.by_name, field("policies"), &of, &mut restored).map_err(damaged)?;
         let pools = self.pools.staged_pools(field("pools"), &of, &mut restored).map_err(damaged)?;
+        let targets = self
+            .pools
+            .staged_targets(&self.desk.routes, field("targets"), &of, &mut restored)
+            .map_err(damaged)?;
         let routes = self
             .desk
             .policies
@@ -163,7 +167,7 @@ impl Engine {
         self.clock.observe(now);
         self.clock.skip(skipped);
         self.ordinal = ordinal;
-        for (at, parts) in pools {
+        for (at, parts) in pools.into_iter().chain(targets) {
             self.desk.routes[at].go_on_from(parts);
         }
         self.desk.force_again(&policies);

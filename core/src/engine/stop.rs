@@ -54,6 +54,7 @@ impl Engine {
         if self.desk.calls[slot].has(flag::ABORTABLE) {
             let out = self.desk.calls[slot].attempt_slots & attempt_slots;
             self.desk.calls.report_attempt_slots(slot, out, &mut self.pending_release);
+            self.desk.settle_given_up(slot, out, now);
         }
         stop
     }

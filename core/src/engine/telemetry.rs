@@ -11,6 +11,7 @@ use super::record::{Notes, Record, RecordType};
 use super::route::Routes;
 use crate::action::{AttemptSlot, RouteId, Verdict, Wait};
 use crate::breaker::BreakerState;
+use crate::cooldown::CooldownState;
 use crate::fleet::Loss;
 use crate::full::FULL;
 use crate::outcome::{Class, Kind};
@@ -58,6 +59,13 @@ impl Telemetry<'_> {
         }
     }
 
+    /// The target that an attempt of a call goes to.
+    fn target(&self, slot: Slot, attempt: u8) -> Option<RouteId> {
+        let number = self.calls.target_in(slot, AttemptSlot::of(attempt))?;
+        let home = self.routes[self.calls[slot].route].targets_at?;
+        Some(self.routes.id(self.routes[*home].group.as_ref()?.member(number)?.at))
+    }
+
     /// A record about a route, or a pool.
     fn about_route(&self, what: RecordType, route: RouteAt, now: Time) -> Record {
         let it = &self.routes[route];
@@ -69,7 +77,8 @@ impl Telemetry<'_> {
     #[cold]
     #[inline(never)]
     pub fn attempt_started(&mut self, slot: Slot, hedge: bool, now: Time) {
-        let record = Record { hedge, ..self.about(RecordType::AttemptStarted, slot, now) };
+        let target = self.target(slot, self.calls[slot].attempts);
+        let record = Record { hedge, target, ..self.about(RecordType::AttemptStarted, slot, now) };
         self.notes.push(record);
         if hedge {
             let wait = Some(now.since(self.calls.oldest_running(slot).0));
@@ -84,6 +93,7 @@ impl Telemetry<'_> {
         let record = Record {
             attempt: running_attempt.attempt,
             hedge: running_attempt.hedge,
+            target: self.target(slot, running_attempt.attempt),
             kind: Some(kind),
             elapsed: Some(now.since(running_attempt.since)),
             ..self.about(RecordType::AttemptDone, slot, now)
@@ -108,7 +118,8 @@ impl Telemetry<'_> {
     #[inline(never)]
     pub fn refused(&mut self, slot: Slot, verdict: Verdict, retry_in: Option<Duration>, now: Time) {
         let by_component = Verdict::ForcedOpen..=Verdict::StoreUnavailable;
-        if !by_component.contains(&verdict) && verdict != Verdict::CostAboveBurst {
+        let others = [Verdict::CostAboveBurst, Verdict::NoTarget, Verdict::Cooldown];
+        if !by_component.contains(&verdict) && !others.contains(&verdict) {
             return;
         }
         let record = self.about(RecordType::Rejected, slot, now);
@@ -191,6 +202,7 @@ impl Telemetry<'_> {
     #[inline(never)]
     pub fn reclaimed(&mut self, slot: Slot, now: Time) {
         let why = match self.calls[slot].state() {
+            State::Held if self.calls.cools(slot) => Some(Wait::Cooldown),
             State::Held => Some(Wait::Hold),
             State::Paced => Some(Wait::Rate),
             State::Queued | State::Granted => Some(Wait::Queue),
@@ -216,7 +228,7 @@ impl Telemetry<'_> {
         self.breaker_changed(Some(slot), self.calls[slot].route, from, now);
     }
 
-    fn breaker_changed(&mut self, slot: Option<Slot>, route: RouteAt, from: BreakerState, now: Time) {
+    pub fn breaker_changed(&mut self, slot: Option<Slot>, route: RouteAt, from: BreakerState, now: Time) {
         let Levels { breaker: to, .. } = self.routes.levels(route);
         if from == to {
             return;
@@ -249,6 +261,24 @@ impl Telemetry<'_> {
         if from != to {
             let record = self.about_route(RecordType::HoldChanged, route, now);
             self.changed(slot, record, (f64::from(from), f64::from(to)), None);
+        }
+    }
+
+    /// Records a change of a route's cooldown.
+    #[cold]
+    #[inline(never)]
+    pub fn cooldown_changed(&mut self, slot: Option<Slot>, route: RouteAt, from: CooldownState, now: Time) {
+        let Some(cooling) = &self.routes[route].cooldown else { return };
+        let (to, wait) = (cooling.part.state(now), cooling.part.closed_for(now));
+        let number = |state| match state {
+            CooldownState::Open => 0.0,
+            CooldownState::Closed => 1.0,
+            CooldownState::Reopening => 2.0,
+        };
+        // A closing whose end is put off is a change too.
+        if from != to || to == CooldownState::Closed {
+            let record = self.about_route(RecordType::CooldownChanged, route, now);
+            self.changed(slot, record, (number(from), number(to)), wait);
         }
     }
 

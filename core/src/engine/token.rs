@@ -91,6 +91,10 @@ impl FleetDesk<'_> {
         if let Bucket::Fleet(_) = queue.bucket {
             return self.ask_fleet(slot, now);
         }
+        if let Bucket::Set(_) = queue.bucket {
+            let home = self.desk.routes[route].rate_at;
+            return self.desk.ask_set(slot, home, now);
+        }
         if queue.waiting.len() > 0 {
             self.desk.hand_out_tokens(route, sending, now);
             let Some(again) = self.desk.routes.rate_queue_mut(route, sending) else {
@@ -130,6 +134,10 @@ impl FleetDesk<'_> {
         if !sending && self.desk.routes.in_fleet(route) {
             let home = self.desk.routes[route].rate_at;
             return self.lease_out(home, now);
+        }
+        if !sending && self.desk.routes.in_set(route) {
+            let home = self.desk.routes[route].rate_at;
+            return self.desk.hand_out_set(home, now);
         }
         self.desk.hand_out_tokens(route, sending, now)
     }

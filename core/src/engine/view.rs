@@ -5,12 +5,14 @@
 use crate::engine::policies::Policies;
 use std::collections::BTreeMap;
 
+use super::limits::Limit;
 use super::pages::SnapshotPages;
 use super::queue::Pool;
 use super::rate_queue::{Bucket, RateQueue};
 use super::route::Route;
 use super::{Counts, Engine};
 use crate::breaker::BreakerState;
+use crate::cooldown::CooldownState;
 use crate::policy::{Hedge, PoolKind};
 use crate::time::{Duration, Time};
 
@@ -31,6 +33,8 @@ pub struct Snapshot {
     pub route_evictions: u64,
     /// Number of paths so far that could not be named for holds, because calls went to 65,535 others.
     pub path_overflows: u64,
+    /// Settlements so far that came after their attempts' end, or named no weight of theirs.
+    pub late_settlements: u64,
     /// The fleet's store, if one is attached.
     pub store: Option<StoreView>,
     /// Name and counts of each policy.
@@ -39,6 +43,8 @@ pub struct Snapshot {
     pub routes: Vec<RouteView>,
     /// The pools that policies share, in the order of their names.
     pub pools: Vec<SharedView>,
+    /// The targets of all groups, by the names of the groups, in the order of their members.
+    pub targets: Vec<TargetView>,
 }
 
 /// One route at one moment. A component that the policy does not have is `None`. So is one in a shared pool; it is
@@ -59,6 +65,8 @@ pub struct RouteView {
     pub pool: Option<PoolView>,
     /// Its rate limit.
     pub rate: Option<RateView>,
+    /// The limits of its rate limit, if that is a set.
+    pub limits: Vec<LimitView>,
     /// Its send rate.
     pub send: Option<SendView>,
     /// Its circuit breaker.
@@ -69,6 +77,8 @@ pub struct RouteView {
     pub hedge: Option<HedgeView>,
     /// Its holds.
     pub hold: Option<HoldView>,
+    /// Its cooldown.
+    pub cooldown: Option<CooldownView>,
 }
 
 /// A pool that policies share, at one moment. It has one of the three components, according to its kind.
@@ -82,8 +92,54 @@ pub struct SharedView {
     pub pool: Option<PoolView>,
     /// Its tokens.
     pub rate: Option<RateView>,
+    /// The limits of its rate limit, if that is a set.
+    pub limits: Vec<LimitView>,
     /// Retries left.
     pub budget: Option<u64>,
+}
+
+/// A target at one moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TargetView {
+    /// The name of its group.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Whether an operator refuses every attempt at it.
+    pub forced: bool,
+    /// Attempts that have gone to it so far.
+    pub attempts: u64,
+    /// Choices so far in which it did not admit the attempt.
+    pub skipped: u64,
+    /// Attempts that have not been reported.
+    pub in_flight: u32,
+    /// Moving average of the time to a delivery, once there is one.
+    pub estimate: Option<Duration>,
+    /// Its bulkhead.
+    pub pool: Option<PoolView>,
+    /// Its rate limit.
+    pub rate: Option<RateView>,
+    /// Its circuit breaker.
+    pub breaker: Option<BreakerView>,
+}
+
+/// One limit of a set at one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitView {
+    /// Its name.
+    pub name: String,
+    /// The weight that it counts, if it does not count calls.
+    pub weight: Option<String>,
+    /// Whole tokens in it; negative while it is in debt.
+    pub tokens: i64,
+    /// The most tokens that it holds.
+    pub burst: u64,
+    /// Tokens that attempts have reserved so far.
+    pub reserved: u64,
+    /// Tokens that attempts have used so far, as far as they have ended.
+    pub settled: u64,
+    /// Tokens used beyond the largest debt so far, which nothing pays.
+    pub forgiven: u64,
 }
 
 /// Source of a bulkhead's limit.
@@ -201,6 +257,21 @@ pub struct HoldView {
     pub holds: u32,
 }
 
+/// The cooldown of a route at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CooldownView {
+    /// Its state.
+    pub state: CooldownState,
+    /// What is left of a closing.
+    pub retry_in: Option<Duration>,
+    /// Attempts that may run at once while it reopens.
+    pub places: u32,
+    /// Of these, places that are taken.
+    pub taken: u32,
+    /// Calls that wait for it.
+    pub waiting: u32,
+}
+
 impl Policies {
     pub(super) fn view(&self, route: &Route, now: Time) -> RouteView {
         let policy = &self[usize::from(route.policy)].policy;
@@ -212,13 +283,9 @@ impl Policies {
             budget: retries(route, now),
             pool: permits(route),
             rate: tokens(route, now),
+            limits: limits(route, now),
             send: route.send.as_deref().and_then(sends),
-            breaker: route.breaker.as_ref().map(|breaker| BreakerView {
-                state: breaker.state(now),
-                failures: breaker.failures(now),
-                throughput: breaker.throughput(now),
-                retry_in: breaker.open_until().map(|until| until.since(now)),
-            }),
+            breaker: breaker(route, now),
             throttle: route.throttle.as_ref().map(|throttle| {
                 let (requests, accepts) = throttle.counts(now);
                 ThrottleView { requests, accepts, probability: throttle.peek(now) }
@@ -228,6 +295,13 @@ impl Policies {
                 .holds
                 .as_ref()
                 .map(|holds| HoldView { held: holds.waiting(), holds: holds.open_at(now) }),
+            cooldown: route.cooldown.as_ref().map(|cooling| CooldownView {
+                state: cooling.part.state(now),
+                retry_in: cooling.part.closed_for(now),
+                places: cooling.part.places().0,
+                taken: cooling.part.places().1,
+                waiting: cooling.waiting(),
+            }),
         }
     }
 
@@ -260,14 +334,32 @@ impl Engine {
     pub(super) fn view_rest(&self, view: &mut Snapshot, now: Time) {
         view.route_overflows = self.desk.routes.overflows;
         view.route_evictions = self.desk.routes.evictions;
-        view.path_overflows = self.desk.targets.overflows;
+        view.late_settlements = self.desk.late_settlements;
+        view.path_overflows = self.desk.paths.overflows;
         view.store = self.store.fleet.as_ref().map(|fleet| fleet.view());
         view.policies = self.desk.policies.counts();
-        let pools = self.pools.iter().map(|(name, shared)| {
+        let targets = self.pools.targets(&self.desk.routes).map(|(group, member)| {
+            let route = &self.desk.routes[member.at];
+            TargetView {
+                group: group.to_owned(),
+                name: String::from(&*member.name),
+                forced: route.forced,
+                attempts: member.attempts,
+                skipped: member.skipped,
+                in_flight: member.in_flight,
+                estimate: (member.estimate > 0).then(|| Duration::from_micros(member.estimate)),
+                pool: permits(route),
+                rate: tokens(route, now),
+                breaker: breaker(route, now),
+            }
+        });
+        view.targets = targets.collect();
+        let pools = self.pools.iter().filter(|(_, shared)| shared.pool.group().is_none());
+        let pools = pools.map(|(name, shared)| {
             let route = &self.desk.routes[shared.at];
             let (pool, rate) = (permits(route), tokens(route, now));
             let (name, kind) = (name.clone(), shared.pool.kind());
-            SharedView { name, kind, pool, rate, budget: retries(route, now) }
+            SharedView { name, kind, pool, rate, limits: limits(route, now), budget: retries(route, now) }
         });
         view.pools = pools.collect();
     }
@@ -291,14 +383,39 @@ pub(super) fn permits(route: &Route) -> Option<PoolView> {
     route.pool.as_ref().filter(|pool| pool.limit != u32::MAX).map(view)
 }
 
+pub(super) fn breaker(route: &Route, now: Time) -> Option<BreakerView> {
+    route.breaker.as_ref().map(|breaker| BreakerView {
+        state: breaker.state(now),
+        failures: breaker.failures(now),
+        throughput: breaker.throughput(now),
+        retry_in: breaker.open_until().map(|until| until.since(now)),
+    })
+}
+
 pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
     let queue = route.rate.as_ref()?;
     let (tokens, fleet) = match &queue.bucket {
         Bucket::Tokens(bucket) => (bucket.clone().level(now), None),
         Bucket::Fleet(share) => (share.tokens(now), Some(share.view())),
+        Bucket::Set(limits) => (limits.least_level(now), None),
         Bucket::Cubic(_) => return None,
     };
     Some(RateView { tokens, waiting: queue.waiting.len(), fleet })
+}
+
+/// The limits of a route's set.
+fn limits(route: &Route, now: Time) -> Vec<LimitView> {
+    let Some(Bucket::Set(set)) = route.rate.as_deref().map(|queue| &queue.bucket) else { return Vec::new() };
+    let view = |limit: &Limit| LimitView {
+        name: String::from(&*limit.name),
+        weight: limit.weight.map(|weight| String::from(&*set.weights[weight])),
+        tokens: limit.bucket.level(now),
+        burst: limit.bucket.settings().burst,
+        reserved: limit.reserved,
+        settled: limit.settled,
+        forgiven: limit.forgiven,
+    };
+    set.list.iter().map(view).collect()
 }
 
 fn sends(queue: &RateQueue) -> Option<SendView> {

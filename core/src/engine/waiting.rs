@@ -21,6 +21,7 @@ impl Desk {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
             (State::Paced, _) => self.unlist_from_rate(slot),
+            (State::Held, _) if self.calls.cools(slot) => self.unlist_cooling(slot),
             (State::Held, _) if crate::full::FULL => self.unlist_held(slot),
             _ => {}
         }
@@ -50,9 +51,20 @@ impl Desk {
     fn unlist_from_rate(&mut self, slot: Slot) {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         let cost = u64::from(self.calls.tokens_of(slot, sending));
+        if !sending {
+            self.delist_from_set(slot, self.routes[route].rate_at);
+        }
         match self.routes.rate_queue_mut(route, sending) {
             Some(queue) => queue.delist(&mut self.calls, slot, cost),
             None => missing("the rate of a waiter"),
+        }
+    }
+
+    fn unlist_cooling(&mut self, slot: Slot) {
+        let route = self.calls[slot].route;
+        match &mut self.routes[route].cooldown {
+            Some(cooling) => cooling.delist(&mut self.calls, slot),
+            None => missing("the cooldown of a waiter"),
         }
     }
 

@@ -25,7 +25,7 @@ pub struct AimdSettings {
     /// Factor of the limit after a breach; between 0 and 1, default 0.9.
     pub backoff_ratio: f64,
     /// Shortest time between two cuts; default 1 s.
-    pub cooldown: Duration,
+    pub cut_interval: Duration,
     /// If given, the signal is this quantile of the latest 50 to 100 latencies instead of each latency; between
     /// 0 and 1.
     pub latency_quantile: Option<f64>,
@@ -43,10 +43,10 @@ pub struct AimdSettings {
 /// let ms = Duration::from_millis;
 /// let mut limit = Aimd::new(AimdSettings {
 ///     max_concurrency: 20, min_concurrency: 1, latency_threshold: ms(300), increase_step: 1.0, backoff_ratio: 0.5,
-///     cooldown: ms(1_000), latency_quantile: None,
+///     cut_interval: ms(1_000), latency_quantile: None,
 /// });
 /// limit.on_latency(ms(301), Time::from_micros(0));
-/// limit.on_latency(ms(900), Time::from_micros(1)); // of the same burst: once per cooldown
+/// limit.on_latency(ms(900), Time::from_micros(1)); // of the same burst: once per interval
 /// assert_eq!(limit.limit(), 10);
 /// (0..11).for_each(|_| limit.on_latency(ms(300), Time::from_micros(2)));
 /// assert_eq!(limit.limit(), 11);
@@ -148,9 +148,9 @@ impl Aimd {
         *self = new;
     }
 
-    /// Whether it is like a new one: at its maximum, with no cut whose cooldown still runs, and without an estimate.
+    /// Whether it is like a new one: at its maximum, with no cut whose interval still runs, and without an estimate.
     pub fn is_fresh(&self, now: Time) -> bool {
-        let cooling = self.last_cut.is_some_and(|cut| now.since(cut) < self.settings.cooldown);
+        let cooling = self.last_cut.is_some_and(|cut| now.since(cut) < self.settings.cut_interval);
         self.limit >= self.range.max
             && !cooling
             && self.recent.as_ref().is_none_or(|recent| recent.count() == 0)
@@ -199,10 +199,10 @@ impl Aimd {
         recent.estimate().filter(|_| recent.count() >= WARM).map(|estimate| estimate > threshold)
     }
 
-    /// Shrinks the limit, at most once per cooldown. Drops the samples, because latencies at the old concurrency say
+    /// Shrinks the limit, at most once per interval. Drops the samples, because latencies at the old concurrency say
     /// nothing about the new one.
     fn cut(&mut self, now: Time) {
-        if self.last_cut.is_none_or(|cut| now.since(cut) >= self.settings.cooldown) {
+        if self.last_cut.is_none_or(|cut| now.since(cut) >= self.settings.cut_interval) {
             self.last_cut = Some(now);
             self.limit = self.range.bound(self.limit * self.settings.backoff_ratio);
             if let Some(recent) = &mut self.recent {
@@ -232,14 +232,14 @@ mod tests {
             latency_threshold: ms(100),
             increase_step: 1.0,
             backoff_ratio: 0.5,
-            cooldown: ms(1_000),
+            cut_interval: ms(1_000),
             latency_quantile: None,
         }
     }
 
     /// The cases that the seed's own tests pin (`research/seeds.md` 2.4).
     #[test]
-    fn halves_once_per_cooldown_and_recovers_about_one_per_round() {
+    fn halves_once_per_interval_and_recovers_about_one_per_round() {
         let mut limit = Aimd::new(AimdSettings { max_concurrency: 8, ..settings() });
         for (now, expected) in
             [(100_000, 4), (100_100, 4), (100_999, 4), (101_000, 2), (102_000, 1), (103_000, 1)]
@@ -313,7 +313,7 @@ mod tests {
         limit.retune(AimdSettings { max_concurrency: 40, min_concurrency: 2, ..settings() });
         assert_eq!(limit.limit(), 15);
         limit.on_timeout(at(1_009));
-        assert_eq!(limit.limit(), 15, "the cooldown goes on");
+        assert_eq!(limit.limit(), 15, "the interval goes on");
         limit.retune(AimdSettings { max_concurrency: 8, min_concurrency: 2, ..settings() });
         assert!(limit.limit() == 8 && !limit.is_fresh(at(1_009)) && limit.is_fresh(at(1_010)));
     }
@@ -329,7 +329,7 @@ mod tests {
             let settings = AimdSettings {
                 min_concurrency: range.0, max_concurrency: range.1,
                 increase_step: numbers.0, backoff_ratio: numbers.1, latency_quantile: numbers.2,
-                latency_threshold: Duration::from_micros(spans.0), cooldown: Duration::from_micros(spans.1),
+                latency_threshold: Duration::from_micros(spans.0), cut_interval: Duration::from_micros(spans.1),
             };
             let mut limit = Aimd::new(settings);
             let (least, most) = (range.0.clamp(1, range.1.max(1)), range.1.max(1));

@@ -22,7 +22,9 @@ fn stage(verdict: Verdict) -> Option<&'static str> {
         Verdict::RateLimited | Verdict::CostAboveBurst => "rate_limit",
         Verdict::QueueFull | Verdict::AcquireTimeout | Verdict::QueueShed | Verdict::Displaced => "bulkhead",
         Verdict::HoldFull => "hold",
+        Verdict::Cooldown => "cooldown",
         Verdict::StoreUnavailable => "store",
+        Verdict::NoTarget => "target",
         Verdict::DeadlineBefore | Verdict::DeadlineQueued => "deadline",
         _ => return None,
     })

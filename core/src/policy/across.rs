@@ -40,6 +40,9 @@ impl Settings {
         }
         for component in COMPONENTS {
             for (there, needed, instead) in component.required {
+                if component.table == "rate_limit" && self.given("rate_limit.limits") {
+                    continue; // each limit of the set has its own
+                }
                 if self.uses(component.table) && !self.given(needed) && !self.given(instead) {
                     let or = if instead.is_empty() { "" } else { ", or " };
                     absent(needed, &[there, or, instead]);

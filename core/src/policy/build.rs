@@ -14,10 +14,14 @@ impl Settings {
             deadline: self.span_or_none("deadline"),
             attempt_timeout: self.span_or_none("attempt_timeout"),
             slot_until_body: self.word("slot_until") == "body",
+            stream: Full::here().filter(|_| self.streams()).map(|full| Rare::new(self.stream(), full)),
             store_timeout: self.span("store_timeout"),
             store_exchange: self.span("store_exchange"),
             kinds: self.kinds(),
             retry: self.retry(),
+            cooldown: Full::here()
+                .filter(|_| self.uses("cooldown."))
+                .map(|full| Rare::new(self.cooldown(), full)),
             rate_limit: self.uses("rate_limit.").then(|| self.rate_limit()),
             bulkhead: self.uses("bulkhead.").then(|| self.bulkhead()),
             breaker: self.uses("breaker.").then(|| self.breaker()),
@@ -25,6 +29,7 @@ impl Settings {
                 .filter(|_| self.uses("throttle."))
                 .map(|full| Rare::new(self.throttle(), full)),
             hedge: Full::here().filter(|_| self.uses("hedge.")).map(|full| Rare::new(self.hedge(), full)),
+            targets: self.pool("targets"),
         }
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap as Map;
 use std::fmt;
 
-use super::components::TABLE;
+use super::components::{self, TABLE};
 use super::domain::{CLASSES, Stored, is_name, kind, parse};
 use super::keys::Domain;
 use super::suggest::unknown_key;
 use super::{Policy, presets};
-use crate::classify::Methods;
+use crate::classify::{KINDS, Methods};
 use crate::full::{FULL, Full, Name};
 use crate::outcome::Class;
 use crate::text;
@@ -95,6 +95,9 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
         _ => None,
     });
     let mut given = Settings { kinds: own.collect(), ..Settings::default() };
+    if FULL && reads_errors(&pairs) {
+        given.add_read_kinds();
+    }
     for pair in pairs {
         let added = match pair.value {
             Ok(value) => given.add(pair.key, value),
@@ -125,11 +128,21 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
     (settings, errors)
 }
 
+/// Whether a policy of these pairs reads why an answer failed, and so has kinds that it does not declare.
+fn reads_errors(pairs: &[Pair<'_>]) -> bool {
+    let of = |key: &str| pairs.iter().rfind(|pair| pair.key == key).and_then(|pair| pair.value.clone().ok());
+    let of_preset = || {
+        let Some(Value::Text(preset)) = of("preset") else { return None };
+        presets::pairs(preset).iter().find(|pair| pair.0 == components::READ_ERRORS).map(|pair| pair.1)
+    };
+    of(components::READ_ERRORS).or_else(of_preset) == Some(Value::Number(1.0))
+}
+
 /// Checked values by key; lists hold several.
 #[derive(Default)]
 pub(super) struct Settings {
     pub(super) values: Map<&'static str, Vec<Stored>>,
-    /// The names that `kinds` declares.
+    /// The names that `kinds` declares, then those that `retry.read_errors` adds.
     pub(super) kinds: Vec<Name>,
 }
 
@@ -189,7 +202,19 @@ impl Settings {
         }
     }
 
-    /// The kinds that the policy declares, in the order of their numbers, from 9 on.
+    /// Adds the kinds of a policy that reads why an answer failed, unless it declares them itself.
+    fn add_read_kinds(&mut self) {
+        for name in KINDS {
+            if let Some(full) = Full::here()
+                && !self.kinds.iter().any(|kind| **kind == *name)
+            {
+                self.kinds.push(Name::new(name, full));
+            }
+        }
+    }
+
+    /// The kinds of the policy, in the order of their numbers, from 9 on: those that it declares, and those that
+    /// `retry.read_errors` adds.
     pub(super) fn kinds(&self) -> Vec<(Name, Class)> {
         if !FULL {
             return Vec::new();
@@ -201,7 +226,13 @@ impl Settings {
             }
             _ => None,
         });
-        kinds.collect()
+        let mut kinds: Vec<_> = kinds.collect();
+        for name in self.kinds.iter().filter(|name| KINDS.contains(&&***name)) {
+            if !kinds.iter().any(|kind| kind.0 == *name) {
+                kinds.push((name.clone(), Class::Permanent));
+            }
+        }
+        kinds
     }
 
     /// The declared kinds in a list.
@@ -238,6 +269,13 @@ impl Settings {
             set |= place.map_or(0, |place| 1 << (Class::ALL.len() + place));
         }
         set
+    }
+
+    /// The texts of a list of names.
+    pub(super) fn texts(&self, path: &str) -> Vec<Name> {
+        let values = self.values.get(path).map_or(&[][..], Vec::as_slice);
+        let text = |value: &Stored| if let Stored::Name(text) = value { Some(text.clone()) } else { None };
+        values.iter().filter_map(text).collect()
     }
 
     /// The pool that a key names.

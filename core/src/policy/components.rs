@@ -9,9 +9,14 @@ mod breaker;
 mod budget;
 mod bulkhead;
 pub(super) mod call;
+mod cooldown;
 mod hedge;
+mod limits;
 mod rate_limit;
 mod retry;
+mod stream;
+#[cfg(not(tidegate_small))]
+mod targets;
 mod throttle;
 
 use super::check::{PolicyError, Settings};
@@ -19,9 +24,14 @@ use super::keys::Key;
 
 pub(crate) use breaker::{Breaker, FleetBreaker};
 pub(crate) use bulkhead::{Bulkhead, FleetSlots, LimitSettings};
+pub(crate) use cooldown::CooldownPart;
 pub(crate) use hedge::{Hedge, HedgeBudget};
+pub(in crate::policy) use limits::limit;
+pub(crate) use limits::{LimitSet, MOST_LIMITS, NamedLimit};
 pub(crate) use rate_limit::{FleetRate, RateLimit};
+pub(in crate::policy) use retry::READ_ERRORS;
 pub(crate) use retry::Retry;
+pub(crate) use stream::Stream;
 pub(crate) use throttle::Throttle;
 
 /// Declares keys: a constant for the path of each, and a list of all.
@@ -91,6 +101,10 @@ pub(super) const COMPONENTS: &[Component] = &[
     call::COMPONENT,
     #[cfg(not(tidegate_small))]
     call::MORE,
+    #[cfg(not(tidegate_small))]
+    stream::COMPONENT,
+    #[cfg(not(tidegate_small))]
+    targets::COMPONENT,
     retry::COMPONENT,
     #[cfg(not(tidegate_small))]
     retry::MORE,
@@ -99,9 +113,13 @@ pub(super) const COMPONENTS: &[Component] = &[
     budget::KEYS,
     #[cfg(not(tidegate_small))]
     budget::MORE,
+    #[cfg(not(tidegate_small))]
+    cooldown::COMPONENT,
     rate_limit::COMPONENT,
     #[cfg(not(tidegate_small))]
     rate_limit::SHARED,
+    #[cfg(not(tidegate_small))]
+    limits::COMPONENT,
     bulkhead::COMPONENT,
     #[cfg(not(tidegate_small))]
     bulkhead::MORE,

@@ -4,8 +4,10 @@
 //! the only validator. All mistakes of all policies are reported at once.
 
 mod json;
+mod limits;
 mod pools;
 mod print;
+mod targets;
 mod toml;
 
 use std::borrow::Cow;
@@ -14,7 +16,7 @@ use std::fmt;
 
 use super::check::{self, LONGEST, Pair, clipped, quoted};
 use super::suggest::{is_below, is_table, join, known_keys, nearest, unknown_key};
-use super::{Domain, Key, Policy, PolicyError, Pool, TABLE, Value, span};
+use super::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, Value, span};
 
 /// The longest document, in bytes.
 const LARGEST: usize = 256 * 1024;
@@ -145,6 +147,29 @@ impl Document {
         self
     }
 
+    /// The document itself, for a host that cannot tell a call its target yet.
+    ///
+    /// # Errors
+    /// Each group of targets in it: a group must not be ignored silently.
+    ///
+    /// ```
+    /// use tidegate::Document;
+    /// let text = "[targets.chat]\npick = 'ladder'\nmembers = ['a']";
+    /// let errors = Document::from_toml(text).unwrap().without_targets().unwrap_err();
+    /// assert_eq!(
+    ///     errors[0].to_string(),
+    ///     "targets.chat = (a group): this language cannot tell a call its target yet; leave the group out",
+    /// );
+    /// ```
+    pub fn without_targets(self) -> Result<Self, Vec<PolicyError>> {
+        let groups = self.pools.values().filter(|pool| pool.group().is_some());
+        let rule = "this language cannot tell a call its target yet; leave the group out";
+        let error =
+            |pool: &Pool| PolicyError::new(join("targets", &shown_key(pool.name())), "(a group)", rule);
+        let errors: Vec<_> = groups.map(error).collect();
+        if errors.is_empty() { Ok(self) } else { Err(errors) }
+    }
+
     /// Fingerprint of the document's content: equal for documents of equal content, whatever their format, their
     /// order and the spelling of values. It is the 64-bit FNV-1a hash of [`Document::to_json`], and does not protect
     /// against forgery.
@@ -172,7 +197,12 @@ impl Document {
     /// ```
     pub fn changes(&self, to: &Self) -> Changes {
         let mut changes = Changes::default();
-        changes.compare("pool", &self.pools, &to.pools);
+        let of = |it: &Self, groups: bool| -> BTreeMap<_, _> {
+            let pools = it.pools.iter().filter(|(_, pool)| (pool.kind() == PoolKind::Targets) == groups);
+            pools.map(|(name, pool)| (name.clone(), pool.clone())).collect()
+        };
+        changes.compare("pool", &of(self, false), &of(to, false));
+        changes.compare("targets", &of(self, true), &of(to, true));
         changes.compare("policy", &self.policies, &to.policies);
         changes
     }
@@ -264,6 +294,7 @@ fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
     }
     let mut root = tree(text.strip_prefix('\u{feff}').unwrap_or(text))?;
     list_kinds(&mut root);
+    limits::list_limits(&mut root);
     let mut errors = Vec::new();
     let mut document = Document::default();
     let (mut declared, mut named) = (pools::Declared::default(), Vec::new());
@@ -272,8 +303,12 @@ fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
     };
     for (name, section) in first_of_each(sections, "", &mut errors) {
         match (name, &section.node) {
-            ("policy" | "pool", Node::Table(entries)) if entries.len() > MOST => {
-                let plural = if name == "policy" { "policies" } else { "pools" };
+            ("policy" | "pool" | "targets", Node::Table(entries)) if entries.len() > MOST => {
+                let plural = match name {
+                    "policy" => "policies",
+                    "pool" => "pools",
+                    _ => "groups of targets",
+                };
                 let rule = format!("a document has at most {MOST} {plural}");
                 let count = format!("({} {plural})", entries.len());
                 errors.push(PolicyError { line: Some(section.line), ..PolicyError::new(name, count, rule) });
@@ -294,12 +329,23 @@ fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
                     }
                 }
             }
+            ("targets", Node::Table(groups)) => {
+                for (name, item) in first_of_each(groups, "targets", &mut errors) {
+                    match declared.group(name, item) {
+                        Ok(group) => drop(document.pools.insert(name.into(), group)),
+                        Err(mut more) => errors.append(&mut more),
+                    }
+                }
+            }
             ("policy", _) => errors.push(wrong("policy", section, "must be a table of named policies")),
+            ("targets", _) => {
+                errors.push(wrong("targets", section, "must be a table of named groups of targets"));
+            }
             ("pool", _) => errors.push(wrong("pool", section, "must be a table of named pools")),
             _ => {
-                let meant = nearest(name, ["policy", "pool"]);
+                let meant = nearest(name, ["policy", "pool", "targets"]);
                 let meant = meant.map_or(String::new(), |near| format!("did you mean {near}? "));
-                let rule = format!("no such section; {meant}the sections are policy and pool");
+                let rule = format!("no such section; {meant}the sections are policy, pool and targets");
                 errors.push(wrong(&shown_key(name), section, &rule));
             }
         }
@@ -380,7 +426,7 @@ fn policy(name: &str, item: &Item<'_>, named: &mut Vec<pools::Named>) -> Result<
     {
         pairs.preset = Policy::preset(preset);
     }
-    pairs.table("", entries);
+    pairs.table("", entries, &[]);
     let Pairs { found, mut errors, .. } = pairs;
     named.extend(found.iter().filter_map(|pair| pools::Named::new(&path, pair)));
     let lines: Vec<_> = found.iter().map(|pair| (pair.key, pair.line)).collect();
@@ -414,7 +460,7 @@ impl PolicyError {
     /// Attributes a mistake in one kind to that kind's key, instead of to all kinds.
     fn of_a_kind(self) -> Self {
         match self.value.split_once(" = ") {
-            Some((name, value)) if self.key.rsplit('.').next() == Some("kinds") => {
+            Some((name, value)) if matches!(self.key.rsplit('.').next(), Some("kinds" | "limits")) => {
                 Self { key: join(&self.key, name), value: value.into(), ..self }
             }
             _ => self,
@@ -431,8 +477,12 @@ struct Pairs<'t> {
 }
 
 impl<'t> Pairs<'t> {
-    fn table(&mut self, table: &str, entries: &'t [(Cow<'_, str>, Item<'_>)]) {
+    /// Reads a table, but for the keys in `but`, which another reader has.
+    fn table(&mut self, table: &str, entries: &'t [(Cow<'_, str>, Item<'_>)], but: &[&str]) {
         for (name, item) in first_of_each(entries, table, &mut self.errors) {
+            if but.contains(&name) {
+                continue;
+            }
             // A quoted key with a dot is not a path: "retry.max_attempts" in quotes is an unknown name.
             let path = join(table, &if name.contains('.') { shown_key(name) } else { name.into() });
             match (TABLE.iter().find(|key| key.path == path), &item.node) {
@@ -445,7 +495,7 @@ impl<'t> Pairs<'t> {
                     if entries.is_empty() {
                         self.presence(&path, item);
                     }
-                    self.table(&path, entries);
+                    self.table(&path, entries, &[]);
                 }
                 (None, _) if is_table(&path) => {
                     self.errors.push(wrong(&path, item, &format!("must be a table; {}", known_keys(&path))));
@@ -506,6 +556,7 @@ fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
 fn sample(key: &Key) -> String {
     let words = match key.domain {
         Domain::Kinds => return r#"a table of names and classes, such as { busy = "throttled" }"#.into(),
+        Domain::Limits => return r#"a table of named limits, such as { tpm = { permits = 200000, per = "1m", weight = "tokens" } }"#.into(),
         Domain::KindWords(words) if key.default.is_empty() => words.join(" "),
         _ => key.default.to_owned(),
     };

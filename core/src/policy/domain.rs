@@ -1,6 +1,7 @@
 //! Domains of keys: checks a value against its key's domain, and returns the rule that it breaks.
 
 use super::check::{LONGEST, Value};
+use super::components::limit;
 use super::keys::{Domain, Key};
 use super::span;
 use crate::full::{FULL, Full, Name};
@@ -30,11 +31,15 @@ pub(super) const MOST_KINDS: usize = 23;
 pub(super) fn kind(text: &str) -> Option<(&str, Class)> {
     let (name, class) = text.split_once('=')?;
     let class = BASES.iter().find(|base| base.0 == class)?.1;
-    let named = name.starts_with(|c: char| c.is_ascii_lowercase())
-        && name.len() <= 50
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    (named && ALL_CLASS_NAMES.iter().chain(&["ok", "cancelled"]).all(|word| *word != name))
+    (is_short_name(name) && ALL_CLASS_NAMES.iter().chain(&["ok", "cancelled"]).all(|word| *word != name))
         .then_some((name, class))
+}
+
+/// Whether this can be the name of a kind, a limit or a weight.
+pub(super) fn is_short_name(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= 50
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
 }
 
 impl Key {
@@ -126,11 +131,15 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
         }
         Domain::Statuses => match value {
             Value::Number(n)
-                if n == 408.0 || n == 429.0 || (500.0..=599.0).contains(&n) && n.fract() == 0.0 =>
+                if n == 408.0
+                    || FULL && n == 409.0
+                    || n == 429.0
+                    || (500.0..=599.0).contains(&n) && n.fract() == 0.0 =>
             {
                 Ok(Stored::Whole(n as u32))
             }
-            _ => Err("must be a status that can be retried: 408, 429 or 500 to 599".into()),
+            _ if FULL => Err("must be a status that can be retried: 408, 409, 429 or 500 to 599".into()),
+            _ => Err(r#"must be 408, 429 or 5xx; "tidegate/full" may have more"#.into()),
         },
         Domain::Kinds => match (value, Full::here()) {
             (Value::Text(text), Some(full)) if kind(text).is_some() => {
@@ -143,6 +152,13 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
                     "must be name=class: a name of a to z, 0 to 9 and _ that no class has, and one of ";
                 Err(text::of(&[rule, &text::joined(&classes, ", ")]))
             }
+        },
+        Domain::Limits => match (value, Full::here()) {
+            (_, None) => Err(String::new()),
+            (Value::Text(text), Some(full)) => {
+                limit(text).map(|it| Stored::Name(Name::new(&it.text(), full)))
+            }
+            _ => limit("").map(|_| Stored::Flag(false)),
         },
         Domain::Name => match (value, Full::here()) {
             (Value::Text(text), Some(full)) if is_name(text) => Ok(Stored::Name(Name::new(text, full))),

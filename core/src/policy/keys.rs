@@ -58,6 +58,8 @@ pub enum Domain {
     KindWords(&'static [&'static str]),
     /// Kinds of failure that the policy declares, each written `name=class`; the key is repeated.
     Kinds,
+    /// The limits of a set, each written `name: permits=… per=…`; the key is repeated.
+    Limits,
     /// The name of something that is declared elsewhere.
     Name,
 }
@@ -65,7 +67,7 @@ pub enum Domain {
 impl Domain {
     /// Whether the key holds several values.
     pub const fn is_list(&self) -> bool {
-        matches!(self, Self::Statuses | Self::Words(_) | Self::KindWords(_) | Self::Kinds)
+        matches!(self, Self::Statuses | Self::Words(_) | Self::KindWords(_) | Self::Kinds | Self::Limits)
     }
 }
 

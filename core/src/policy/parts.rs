@@ -28,7 +28,7 @@ impl Policy {
     /// assert_eq!(policy.breaker(), None);
     /// ```
     pub fn rate(&self) -> Option<RateSettings> {
-        self.rate_limit.as_ref().map(|limit| limit.bucket)
+        self.rate_limit.as_ref().filter(|limit| limit.limits.is_none()).map(|limit| limit.bucket)
     }
 
     /// The limit of an `aimd` bulkhead.

@@ -4,6 +4,8 @@ use std::fmt;
 
 use super::Policy;
 use super::check::{self, Pair, PolicyError, Value};
+use super::targets::{Given, Group};
+use crate::full::{Full, Rare};
 
 /// Kind of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,11 +16,24 @@ pub enum PoolKind {
     RateLimit,
     /// A retry budget.
     Budget,
+    /// A group of targets (semantics 17): no component, but what attempts go to.
+    Targets,
 }
 
 impl PoolKind {
-    /// All kinds.
+    /// All kinds that are a component. [`PoolKind::Targets`] is none: a host that knows only these refuses a group.
     pub const ALL: [Self; 3] = [Self::Bulkhead, Self::RateLimit, Self::Budget];
+
+    /// The kind of this name, groups of targets included.
+    ///
+    /// ```
+    /// use tidegate::PoolKind;
+    /// assert_eq!(PoolKind::of_name("targets"), Some(PoolKind::Targets));
+    /// assert_eq!(PoolKind::of_name("target"), None);
+    /// ```
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().chain([Self::Targets]).find(|kind| kind.name() == name)
+    }
 
     /// The name in documents.
     pub const fn name(self) -> &'static str {
@@ -26,6 +41,7 @@ impl PoolKind {
             Self::Bulkhead => "bulkhead",
             Self::RateLimit => "rate_limit",
             Self::Budget => "budget",
+            Self::Targets => "targets",
         }
     }
 
@@ -35,6 +51,7 @@ impl PoolKind {
             Self::Bulkhead => "bulkhead",
             Self::RateLimit => "rate_limit",
             Self::Budget => "retry.budget",
+            Self::Targets => "targets",
         }
     }
 
@@ -44,6 +61,7 @@ impl PoolKind {
             Self::Bulkhead => "bulkhead.pool",
             Self::RateLimit => "rate_limit.pool",
             Self::Budget => "retry.budget.pool",
+            Self::Targets => "targets",
         }
     }
 
@@ -105,8 +123,9 @@ impl fmt::Display for PoolKind {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pool {
     kind: PoolKind,
-    /// A policy with this one component.
+    /// A policy with this one component; of a group of targets, one without any.
     policy: Policy,
+    group: Option<Rare<Group>>,
 }
 
 impl Pool {
@@ -119,6 +138,13 @@ impl Pool {
         kind: PoolKind,
         pairs: &[(&str, Value<'_>)],
     ) -> Result<Self, Vec<PolicyError>> {
+        if kind == PoolKind::Targets {
+            let given = pairs.iter().map(|(key, value)| Given {
+                pair: Pair { key, value: Ok(*value), written: None, line: None },
+                shown: (*key).to_owned(),
+            });
+            return Self::group_of(name, given.collect());
+        }
         let paths: Vec<_> = pairs.iter().map(|(key, _)| format!("{}.{key}", kind.table())).collect();
         let pairs = paths.iter().zip(pairs).map(|(path, (_, value))| Pair {
             key: path,
@@ -133,6 +159,17 @@ impl Pool {
             };
             errors.into_iter().map(whole).collect()
         })
+    }
+
+    /// Builds a group of targets from its pairs.
+    pub(super) fn group_of(name: &str, given: Vec<Given<'_>>) -> Result<Self, Vec<PolicyError>> {
+        let Some(full) = Full::here() else {
+            let rule = "a small engine has no groups of targets";
+            return Err(vec![PolicyError::new("targets", check::quoted(name), rule)]);
+        };
+        let policy = check::build(name, &[("retry.max_attempts", Value::Number(1.0))])?;
+        let group = Some(Rare::new(Group::build(name, given)?, full));
+        Ok(Self { kind: PoolKind::Targets, policy, group })
     }
 
     /// Builds a pool from pairs whose keys are those of a policy; a mistake of the whole pool has the key `policy`.
@@ -155,7 +192,7 @@ impl Pool {
             })
             .collect();
         match check::build_written(name, own.into_iter()) {
-            Ok(policy) if errors.is_empty() => return Ok(Self { kind, policy }),
+            Ok(policy) if errors.is_empty() => return Ok(Self { kind, policy, group: None }),
             Ok(_) => {}
             Err(mut more) => {
                 // A pool with other mistakes is not reported as empty.
@@ -178,6 +215,9 @@ impl Pool {
 
     /// The pairs that make this pool.
     pub fn to_pairs(&self) -> Vec<(&'static str, Value<'_>)> {
+        if let Some(group) = &self.group {
+            return group.pairs();
+        }
         let own = |(key, value): (&'static str, _)| {
             (key.strip_prefix(self.kind.table()).map_or(key, |rest| &rest[1..]), value)
         };
@@ -191,5 +231,10 @@ impl Pool {
 
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// The targets of a group.
+    pub(crate) fn group(&self) -> Option<&Group> {
+        self.group.as_deref()
     }
 }

@@ -8,7 +8,18 @@ type Preset = (&'static str, &'static [(&'static str, Value<'static>)]);
 
 /// The names, for the table of keys; a test keeps them equal to [`PRESETS`].
 pub(super) const NAMES: &[&str] = if FULL {
-    &["http", "httpware", "transient", "occ", "graph", "aws_standard", "aws_2026", "aws_adaptive", "grpc"]
+    &[
+        "http",
+        "httpware",
+        "transient",
+        "occ",
+        "graph",
+        "aws_standard",
+        "aws_2026",
+        "aws_adaptive",
+        "grpc",
+        "llm",
+    ]
 } else {
     &["http", "httpware", "transient", "occ"]
 };
@@ -158,6 +169,38 @@ pub(super) const PRESETS: &[Preset] = &[
             ("retry.budget.ratio", Number(0.1)),
         ],
     ),
+    // Services of language models: metered in tokens, slow, and clear about why they refuse. A POST is repeated: it
+    // costs tokens twice at most, and changes nothing. The deadline holds for an answer that takes minutes.
+    #[cfg(not(tidegate_small))]
+    (
+        "llm",
+        &[
+            ("deadline", Number(600.0 * SECOND)),
+            ("retry.max_attempts", Number(4.0)),
+            ("retry.methods", Text("GET")),
+            ("retry.methods", Text("HEAD")),
+            ("retry.methods", Text("OPTIONS")),
+            ("retry.methods", Text("PUT")),
+            ("retry.methods", Text("DELETE")),
+            ("retry.methods", Text("POST")),
+            ("retry.statuses", Number(408.0)),
+            ("retry.statuses", Number(409.0)),
+            ("retry.statuses", Number(429.0)),
+            ("retry.statuses", Number(500.0)),
+            ("retry.statuses", Number(502.0)),
+            ("retry.statuses", Number(503.0)),
+            ("retry.statuses", Number(504.0)),
+            ("retry.statuses", Number(529.0)),
+            ("retry.throttled_statuses", Number(429.0)),
+            ("retry.throttled_statuses", Number(529.0)),
+            ("retry.read_errors", Number(1.0)),
+            ("retry.max_retry_after", Number(120.0 * SECOND)),
+            ("retry.backoff.base", Number(0.5 * SECOND)),
+            ("retry.backoff.max", Number(8.0 * SECOND)),
+            ("retry.backoff.jitter", Text("full")),
+            ("retry.budget.start", Number(10.0)),
+        ],
+    ),
 ];
 
 /// The pairs of a preset; empty for an unknown name.
@@ -187,6 +230,37 @@ mod tests {
         assert_eq!(retry.statuses, [429, 503, 504]);
         assert!(["POST", "PATCH", "GET"].iter().all(|method| retry.methods.contains(method)));
         assert_eq!(retry.hold, Some(200));
+    }
+
+    /// Semantics 0.7.11: whatever a service of language models answers, the preset knows what to do.
+    #[test]
+    fn llm_repeats_what_may_pass_and_nothing_else() {
+        use crate::classify::{HttpFailure, classify};
+        use crate::outcome::{Class, Opinion};
+        use crate::time::WallTime;
+
+        let policy = Policy::from_pairs("p", &[("preset", Text("llm"))]).unwrap();
+        let outcome = |status, body: &[u8]| {
+            let failure = HttpFailure { status, headers: &[] };
+            let outcome = classify(&policy, &failure, body, WallTime::from_unix_micros(0));
+            (policy.name_of(outcome.kind).unwrap().to_owned(), outcome.opinion)
+        };
+        let is = |class: Class| (class.name().to_owned(), Opinion::None);
+        assert_eq!(outcome(409, b""), is(Class::Conflict));
+        assert_eq!(outcome(429, b""), is(Class::Throttled));
+        assert_eq!(outcome(529, b""), is(Class::Throttled));
+        assert_eq!(outcome(500, b""), is(Class::Transient));
+        assert_eq!(outcome(404, b""), is(Class::Permanent));
+        let spent = br#"{"error": {"code": "insufficient_quota"}}"#;
+        assert_eq!(outcome(429, spent), ("quota_spent".into(), Opinion::None));
+        assert_eq!(outcome(401, b""), ("unauthorized".into(), Opinion::None));
+        let retry = &policy.retry;
+        assert!(retry.methods.contains("POST") && !retry.methods.contains("PATCH"));
+        assert_eq!((retry.max_attempts, retry.max_retry_after), (4, Duration::from_secs(120)));
+        assert_eq!(retry.backoff.delay(1, Duration::ZERO, u64::MAX), Duration::from_millis(500));
+        assert_eq!(retry.backoff.delay(9, Duration::ZERO, u64::MAX), Duration::from_secs(8));
+        assert_eq!(policy.deadline, Duration::from_secs(600));
+        assert_eq!(policy.value("retry.budget.start"), Some(Number(10.0)));
     }
 
     #[test]

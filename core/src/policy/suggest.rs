@@ -18,6 +18,9 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("max_delay", "retry.backoff.max"),
 ];
 
+/// Keys that had another name before.
+const RENAMED: &[(&str, &str)] = &[("bulkhead.cooldown", "bulkhead.cut_interval")];
+
 /// The rule that an unknown key breaks: names the nearest known key, and the keys of its table.
 pub(super) fn unknown_key(path: &str) -> String {
     if !FULL {
@@ -31,8 +34,10 @@ pub(super) fn unknown_key(path: &str) -> String {
     let table = table.unwrap_or_default();
     let name = if table.is_empty() { path } else { &path[table.len() + 1..] };
     let name = name.split('.').next().unwrap_or_default();
-    let known = ELSEWHERE.iter().find(|(theirs, _)| *theirs == name).map(|(_, ours)| (*ours).to_owned());
-    let mut meant = known.or_else(|| nearest(name, keys_of(table)).map(|near| join(table, near)));
+    let known = RENAMED.iter().find(|(before, _)| *before == path);
+    let known = known.or_else(|| ELSEWHERE.iter().find(|(theirs, _)| *theirs == name));
+    let mut meant = known.map(|(_, ours)| (*ours).to_owned());
+    meant = meant.or_else(|| nearest(name, keys_of(table)).map(|near| join(table, near)));
     if meant.is_none() {
         // The right key in the wrong table, as in `max_attempts` next to `retry`.
         let last = path.rsplit('.').next().unwrap_or_default();
@@ -139,6 +144,15 @@ mod tests {
         assert!(unknown_key("retry.budget.x").contains("the keys of retry.budget are kind, pool, ttl, "));
         assert!(unknown_key("no.such").starts_with("no such key; the keys are preset, deadline, "));
         assert_eq!(unknown_key("deadline.x"), "no such key; deadline is a value, not a table");
+    }
+
+    #[test]
+    fn a_renamed_key_is_named_anew() {
+        // Specification 4.2.11: the key `cooldown` of a bulkhead is another component's name now.
+        let rule = unknown_key("bulkhead.cooldown");
+        assert!(
+            rule.starts_with("no such key; did you mean bulkhead.cut_interval? the keys of bulkhead are ")
+        );
     }
 
     #[test]

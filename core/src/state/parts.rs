@@ -98,7 +98,7 @@ proptest! {
     fn limits_of_latency((before, after) in (ops(), ops()), quantile in prop::option::of(0.3f64..0.9)) {
         let settings = AimdSettings {
             max_concurrency: 30, min_concurrency: 2, latency_threshold: Duration::from_millis(700), increase_step: 1.0,
-            backoff_ratio: 0.7, cooldown: Duration::from_secs(1), latency_quantile: quantile,
+            backoff_ratio: 0.7, cut_interval: Duration::from_secs(1), latency_quantile: quantile,
         };
         let play = |limit: &mut Aimd, (_, latency, failed): Op, now| {
             let latency = Duration::from_micros(latency);

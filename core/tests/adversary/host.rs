@@ -421,7 +421,7 @@ impl Host {
                     self.finish(n, call.ends[reported.min(3)], call.oldest_first);
                     reported += 1;
                 }
-                (true, Some(Wait::Queue | Wait::Rate | Wait::Hold)) => break,
+                (true, Some(Wait::Queue | Wait::Rate | Wait::Hold | Wait::Cooldown)) => break,
                 (true, _) => {
                     let due = self.live[n].next.map_or(0, |next| next.saturating_sub(self.reading));
                     self.pass(due.min(5_000_000));

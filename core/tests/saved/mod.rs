@@ -92,8 +92,8 @@ pub fn whole() -> Engine {
         let from = n * 200_000;
         assert_eq!(call(&mut engine, id, Class::Ok, from, from + 80_000 + n), Verdict::Ok);
     }
-    let target = engine.target(route, "/a/b", at(2 * SECOND));
-    let (held, _) = engine.begin(route, &Request { target, ..Request::default() }, at(2 * SECOND));
+    let path = engine.path_id(route, "/a/b", at(2 * SECOND));
+    let (held, _) = engine.begin(route, &Request { path, ..Request::default() }, at(2 * SECOND));
     let outcome = Outcome { retry_after: Some(Duration::from_millis(900)), ..Outcome::of(Class::Throttled) };
     let step = engine.on(held, Event::Finished { attempt: 1, outcome }, at(2_100_000));
     assert_eq!(step.action, Action::Wait { why: Wait::Backoff });

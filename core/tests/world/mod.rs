@@ -14,8 +14,8 @@ pub use policies::POLICIES;
 use policies::{PLAIN, Pairs};
 use proptest::prelude::*;
 use tidegate::{
-    Action, CallId, Class, Criticality, Duration, Engine, Event, Kind, Opinion, Options, Outcome, Policy,
-    PolicyId, Request, Step, TargetId, Time,
+    Action, CallId, Class, Criticality, Duration, Engine, Event, Kind, Opinion, Options, Outcome, PathId,
+    Policy, PolicyId, Request, Step, Time,
     Value::{Number, Text},
     Verdict, Wait, wire,
 };
@@ -268,7 +268,7 @@ impl World {
                 Criticality::Critical,
             ][usize::from(more & 3)],
             cost: [1, 1, 2, 5][usize::from(more >> 2 & 3)],
-            target: if more >> 6 == 0 { TargetId::NONE } else { self.engine.target(route, path, self.now()) },
+            path: if more >> 6 == 0 { PathId::NONE } else { self.engine.path_id(route, path, self.now()) },
             remaining: remaining.map(Duration::from_micros),
             parent: parent.as_ref().map(|call| call.id),
             replayable: flags & 0b11 != 0,
@@ -277,6 +277,7 @@ impl World {
             may_park: flags & 64 != 0,
             slot_until_body: flags & 128 != 0,
             solo: flags & 0b0101_0101 == 0b0101_0101,
+            stream: flags & 0b1010_0000 == 0b1010_0000,
         };
         let (id, step) = self.engine.begin(route, &request, self.now());
         assert!(self.by_id.insert(id, self.calls.len()).is_none(), "ids are never used twice");
@@ -361,8 +362,10 @@ impl World {
         let started = matches!(before.action, Action::Attempt { .. });
         let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
         // A waiter's own poll may take back what others have not claimed: then it moves on, which is not nothing.
-        let moved = matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold })
-            && again.action != before.action;
+        let moved = matches!(
+            before.action,
+            Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold | Wait::Cooldown }
+        ) && again.action != before.action;
         if due || moved {
             self.follow(n, again, Event::Poll);
         } else {
@@ -424,7 +427,7 @@ impl World {
                         assert!(step.next.is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
                         call.queued = true;
                     }
-                    Wait::Hold | Wait::Rate => {
+                    Wait::Hold | Wait::Rate | Wait::Cooldown => {
                         assert!(step.next.is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
                     }
                     Wait::Backoff => {

@@ -1,7 +1,8 @@
 //! What answers of metered services say: any status, headers and body (semantics 15).
 
 use tidegate::answer::{
-    EventStream, Failure, Measure, Quotas, READ_AT_MOST, UNCOUNTED, parse_go_duration, parse_rfc3339,
+    Estimate, EventStream, Factors, Failure, Measure, Quotas, READ_AT_MOST, UNCOUNTED, Usage, UsageReader,
+    parse_go_duration, parse_rfc3339,
 };
 use tidegate::{Duration, WallTime};
 
@@ -51,6 +52,7 @@ pub fn answer(data: &[u8]) {
     let body = input.rest();
     a_failure_is_read_from_any_body(status, &headers, body);
     a_stream_says_the_same_however_it_is_cut(body, usize::from(status % 7) + 1);
+    a_usage_is_the_same_however_it_is_cut(body, usize::from(status % 7) + 1);
 }
 
 fn quotas_are_spans_and_numbers_or_nothing(headers: &[(&[u8], &[u8])], wall: WallTime) {
@@ -91,4 +93,21 @@ fn a_stream_says_the_same_however_it_is_cut(body: &[u8], size: usize) {
     let pieces: Vec<_> = body.chunks(size).map(|piece| stream.read(piece)).collect();
     assert_eq!(pieces.iter().any(|piece| piece.counts), whole.counts);
     assert_eq!(pieces.iter().rev().find_map(|piece| piece.failure), whole.failure);
+}
+
+fn a_usage_is_the_same_however_it_is_cut(body: &[u8], size: usize) {
+    let whole = Usage::read(body);
+    let mut reader = UsageReader::new();
+    let mut before = Usage::default();
+    for piece in body.chunks(size) {
+        reader.read(piece);
+        let now = reader.usage();
+        assert!(now.output >= before.output && now.cached >= before.cached, "totals only grow");
+        before = now;
+    }
+    assert_eq!(reader.usage(), whole);
+    let numbers = [whole.input, whole.cached, whole.output, whole.weight(Factors::TOKENS)];
+    assert!(numbers.iter().all(|number| number.is_none_or(|number| number < 1 << 53)), "{whole:?}");
+    let estimate = Estimate::read(b"/v1/messages", body);
+    assert!(estimate.input >= 1 && estimate.weight(u64::MAX, Factors::TOKENS) < 1 << 53);
 }

@@ -7,7 +7,7 @@ mod host;
 mod settings;
 
 use tidegate::{
-    CallId, Criticality, Duration, Event, Kind, Opinion, Outcome, PolicyId, Request, RouteId, TargetId, wire,
+    CallId, Criticality, Duration, Event, Kind, Opinion, Outcome, PathId, PolicyId, Request, RouteId, wire,
 };
 
 use crate::input::Input;
@@ -51,7 +51,10 @@ fn act(host: &mut Host, input: &mut Input<'_>) {
         28 => {
             if let Some(n) = call(host, input) {
                 let attempt = host.calls[n].attempts;
-                host.send(n, Event::Headers { attempt });
+                let age = Duration::from_micros(input.word() & 0xff_ffff);
+                let head = input.chance(128);
+                let event = if head { Event::Headers { attempt } } else { Event::Progress { attempt, age } };
+                host.send(n, event);
             }
         }
         29 => {
@@ -73,7 +76,7 @@ fn act(host: &mut Host, input: &mut Input<'_>) {
             6 => {
                 let path = String::from_utf8_lossy(input.bytes(40)).into_owned();
                 let route = RouteId::from_word(input.word());
-                let _ = host.engine.target(route, &path, host.now());
+                let _ = host.engine.path_id(route, &path, host.now());
             }
             _ => {
                 let policy = PolicyId::from_word(input.word() as u32);
@@ -130,7 +133,7 @@ fn begin(host: &mut Host, input: &mut Input<'_>) {
     let request = Request {
         remaining: (more >> 2 & 3 == 3).then(|| Duration::from_micros(input.micros())),
         parent: parent.map(|n| host.calls[n].id),
-        target: TargetId::NONE,
+        path: PathId::NONE,
         criticality: classes[usize::from(flags & 3)],
         replayable: flags & 0b1_1100 != 0b1_1100,
         idempotent: flags & 0b1010_0100 != 0b1010_0100,
@@ -138,6 +141,7 @@ fn begin(host: &mut Host, input: &mut Input<'_>) {
         may_park: flags & 0b1100_0000 != 0b1100_0000,
         slot_until_body: flags & 0b1000_0000 != 0,
         solo: flags & 0b1000_1001 == 0b1000_1001,
+        stream: flags & 0b0100_0010 == 0b0100_0010,
         cost: [1, 1, 2, 0, 5, 1, 1, u16::MAX][usize::from(more >> 4 & 7)],
     };
     let path = (more >> 7 == 1).then(|| input.of(&["/a/b/c/d", "/a/b/c/e", "/a/x", "/", ""]));

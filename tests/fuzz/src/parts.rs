@@ -146,7 +146,7 @@ fn aimd_settings(input: &mut Input<'_>) -> AimdSettings {
         latency_threshold: input.span(),
         increase_step: input.real(),
         backoff_ratio: input.real(),
-        cooldown: input.span(),
+        cut_interval: input.span(),
         latency_quantile: input.chance(80).then(|| input.real()),
     }
 }

@@ -2,8 +2,8 @@
 //! (architecture, "Words").
 
 use tidegate::{
-    Action, CallId, Duration, Engine, Event, Options, Policy, PolicyId, Request, RouteId, Step, TargetId,
-    Time, Value, Verdict, wire,
+    Action, CallId, Duration, Engine, Event, Options, PathId, Policy, PolicyId, Request, RouteId, Step, Time,
+    Value, Verdict, wire,
 };
 
 use crate::input::Input;
@@ -39,8 +39,8 @@ pub fn wire_words(data: &[u8]) {
             }
             2 => drop(engine.force_open(PolicyId::from_word(word as u32), None, word >> 32 & 1 == 1, at)),
             3 => {
-                let target = engine.target(RouteId::from_word(word), "/a/b", at);
-                assert_eq!(TargetId::from_word(target.to_word()), target);
+                let path = engine.path_id(RouteId::from_word(word), "/a/b", at);
+                assert_eq!(PathId::from_word(path.to_word()), path);
             }
             _ => {
                 let id = input.of(&[input_call(&calls, word), word]);

@@ -1,9 +1,11 @@
 //! Bounds of a policy: the longest wait, the load, and the memory.
 
 use super::Load;
+use crate::engine::cooldown::Cooling;
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
+use crate::engine::limits::{Limit, Limits};
 use crate::engine::rate_queue::RateQueue;
 use crate::engine::route::Route;
 use crate::limit::{Aimd, Gradient2};
@@ -27,6 +29,12 @@ pub(super) fn max_wait(policy: &Policy, queues: bool) -> Option<Duration> {
     let mut sum = backoffs(policy);
     if policy.retry.hold.is_some() || policy.retry.send_rate {
         sum = Duration::MAX; // unbounded, like the servers' waits and the throttled rate
+    }
+    if policy.cooldown.is_some() && policy.retry.max_attempts > 1 {
+        sum = Duration::MAX; // a retry waits for the end of each further closing
+    }
+    if let Some(cooldown) = policy.cooldown.as_ref().filter(|it| it.wait) {
+        sum = sum.plus(repeated(cooldown.max_wait, 2)); // at its stage, and just before its attempt
     }
     if let Some(limit) = policy.rate_limit.as_ref().filter(|limit| limit.wait) {
         sum = sum.plus(repeated(limit.max_wait, times(limit.unit)));
@@ -136,10 +144,15 @@ pub(super) fn memory(policy: &Policy) -> usize {
     let mut bytes = size_of::<Route>() + size_of::<((u16, Box<str>), u32)>();
     let mut add = |there: bool, size: usize| bytes += if there { size } else { 0 };
     add(policy.rate_limit.as_ref().is_some_and(|it| own(it.pool.as_ref())), size_of::<RateQueue>());
+    let set = policy.rate_limit.as_ref().filter(|it| own(it.pool.as_ref())).and_then(|it| it.limits.as_ref());
+    if let Some(set) = set {
+        add(true, size_of::<Limits>() + set.limits.len() * size_of::<Limit>());
+    }
     add(policy.retry.send_rate, size_of::<RateQueue>());
     add(policy.throttle.is_some(), size_of::<AdaptiveThrottle>());
     add(policy.hedge.is_some(), size_of::<Hedger>());
     add(policy.retry.hold.is_some(), size_of::<Holds>());
+    add(policy.cooldown.is_some(), size_of::<Cooling>());
     if let Some(breaker) = &policy.breaker {
         add(
             true,
@@ -164,7 +177,12 @@ pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Ve
     let queue = bulkhead.bulkhead.as_ref().map(|it| it.max_queue);
     let patience = policy.bulkhead.as_ref().map(|it| it.acquire_timeout);
     let rate = policy.rate_limit.as_ref();
+    let set = rate.and_then(|rate| rate.limits.as_ref());
     let found = [
+        (
+            policy.stream.as_ref().is_some_and(|it| it.until_delivery && it.idle == never),
+            "deadline_until delivery without idle_timeout: a body that hangs is never given up, and its permit never taken back (R9)",
+        ),
         (
             policy.attempt_timeout == never && policy.deadline == never,
             "neither attempt_timeout nor deadline: an attempt that hangs is never given up, and its permit never taken back (R9)",
@@ -188,6 +206,12 @@ pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Ve
         (
             rate.is_some_and(|it| it.unit == Unit::Call) && max_attempts(policy) > 1,
             "rate_limit counts calls: their further attempts take no tokens (unit = attempt counts them)",
+        ),
+        (
+            set.is_some_and(|set| {
+                set.limits.iter().any(|it| it.default.is_some_and(|weight| weight > it.bucket.burst / 2))
+            }),
+            "rate_limit.limits: a default above half a burst, so that one call keeps the others waiting until half a burst has flowed in",
         ),
         (
             policy.attempt_timeout != never && policy.deadline <= policy.attempt_timeout,

@@ -4,7 +4,7 @@ use crate::engine::desk::Desk;
 use crate::engine::place::{RouteAt, Slot};
 use core::fmt;
 
-use crate::action::{CallId, Verdict, Wait};
+use crate::action::{CallId, Link, Verdict, Wait};
 use crate::breaker::BreakerState;
 use crate::engine::arena::flag;
 use crate::engine::automaton::State;
@@ -86,6 +86,14 @@ impl Desk {
                 "throttle: {accepted} of {all} recent requests accepted, refuses with probability {p}"
             ));
         }
+        if let Some(cooling) = route.cooldown.as_ref().filter(|it| !it.part.is_open()) {
+            let (places, taken) = cooling.part.places();
+            let standing = cooling.part.closed_for(now).map_or_else(
+                || format!("reopening, {taken} of {places} places taken"),
+                |left| format!("closed for another {left}"),
+            );
+            numbers.push(format!("cooldown: {standing}, {} waiting", cooling.waiting()));
+        }
         if let Some(balance) = view::retries(&self.routes[route.budget_at], now) {
             numbers.push(format!("retry budget: {balance} retries left"));
         }
@@ -135,6 +143,14 @@ impl Engine {
         let waits = |why: Wait, until: Time, words: &str| (Some(why), until, words.to_owned());
         let attempts = call.running().count_ones();
         let (why, until, standing) = match call.state() {
+            State::Held if self.desk.calls.cools(slot) && call.has(flag::TOKENS) => {
+                waits(Wait::Cooldown, call.moment, "the cooldown lets it in; its owner is to poll")
+            }
+            State::Held if self.desk.calls.cools(slot) => waits(
+                Wait::Cooldown,
+                call.deadline,
+                "waits for the cooldown: the server has said that there are too many requests",
+            ),
             State::Held if call.has(flag::TOKENS) => {
                 waits(Wait::Hold, call.moment, "its hold is over; its owner is to poll")
             }
@@ -161,13 +177,18 @@ impl Engine {
                 "has a permit that its owner has not claimed; it is taken back then",
             ),
             State::Running if attempts > 1 => {
-                waits(Wait::Running, self.desk.next_moment(slot), "several attempts run")
+                waits(Wait::Running, self.desk.next_moment(slot, now), "several attempts run")
             }
-            State::Running => waits(Wait::Running, self.desk.next_moment(slot), "an attempt runs"),
+            State::Running => waits(Wait::Running, self.desk.next_moment(slot, now), "an attempt runs"),
             State::Body => waits(Wait::Body, call.deadline, "its answer's body is being read"),
             State::Backoff if call.blocked() => {
                 waits(Wait::Running, call.since().after(GRACE), "waits for stopped attempts to unwind")
             }
+            State::Backoff if self.desk.link == Link::Offline => waits(
+                Wait::Backoff,
+                call.moment,
+                "waits before its next attempt, which waits for the link: the device is offline",
+            ),
             State::Backoff => waits(Wait::Backoff, call.moment, "waits before its next attempt"),
             State::Refused => (None, call.moment, "refused; its owner is to poll".into()),
             State::Lost => (None, call.moment, "given up: its host did not report".into()),

@@ -79,7 +79,7 @@ impl Digest {
 
     /// Length of a slice in the store, which forgets samples older than two slices.
     fn slice(&self) -> Duration {
-        let half = Duration::from_micros(self.settings.cooldown.as_micros() / 2);
+        let half = Duration::from_micros(self.settings.cut_interval.as_micros() / 2);
         half.clamp(Duration::from_millis(500), Duration::from_secs(60))
     }
 

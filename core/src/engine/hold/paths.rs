@@ -1,7 +1,7 @@
 //! The paths of calls, as hashes: a path may hold a secret (a bot's token), and saved states and journals contain
 //! what is stored of it.
 
-use crate::action::TargetId;
+use crate::action::PathId;
 use crate::hash;
 use std::collections::BTreeMap as Map;
 
@@ -114,7 +114,7 @@ pub fn key_of(text: &str) -> Option<Key> {
 
 /// The paths of live calls, by number.
 #[derive(Debug)]
-pub struct Targets {
+pub struct Paths {
     entries: Vec<Target>,
     by_path: Map<u128, u16>,
     /// The ends of the list of paths without calls, least recently used first.
@@ -133,22 +133,22 @@ struct Target {
     after: u32,
 }
 
-/// Bits of a target's index in its id; the rest is its generation.
+/// Bits of a path's index in its id; the rest is its generation.
 const PLACE: u32 = 16;
 
 /// No entry: the end of the list.
 const NONE: u32 = u32::MAX;
 
-impl Default for Targets {
+impl Default for Paths {
     fn default() -> Self {
         Self { entries: Vec::new(), by_path: Map::new(), oldest: NONE, newest: NONE, overflows: 0 }
     }
 }
 
-impl Targets {
+impl Paths {
     /// The name of a path. A new path replaces the least recently used path without calls; if there is none, calls to
     /// the new path are not held.
-    pub fn intern(&mut self, path: PathHash) -> TargetId {
+    pub fn intern(&mut self, path: PathHash) -> PathId {
         if let Some(place) = self.by_path.get(&path.whole) {
             return self.id(*place);
         }
@@ -159,7 +159,7 @@ impl Targets {
             self.entries.len() as u32 - 1
         } else if self.oldest == NONE {
             self.overflows += 1;
-            return TargetId::NONE;
+            return PathId::NONE;
         } else {
             let place = self.oldest;
             self.unlink(place);
@@ -173,8 +173,8 @@ impl Targets {
         self.id(place as u16)
     }
 
-    fn id(&self, place: u16) -> TargetId {
-        TargetId::from_word(self.entries[usize::from(place)].generation << PLACE | u64::from(place))
+    fn id(&self, place: u16) -> PathId {
+        PathId::from_word(self.entries[usize::from(place)].generation << PLACE | u64::from(place))
     }
 
     fn link(&mut self, place: u32) {
@@ -200,7 +200,7 @@ impl Targets {
     }
 
     /// The number stored in a call: the index plus one; 0 for a stale id.
-    pub fn enter(&mut self, id: TargetId) -> u16 {
+    pub fn enter(&mut self, id: PathId) -> u16 {
         let place = (id.to_word() & ((1 << PLACE) - 1)) as u16;
         match self.entries.get_mut(usize::from(place)) {
             Some(entry) if entry.generation == id.to_word() >> PLACE => {
@@ -306,25 +306,25 @@ mod tests {
     #[cfg_attr(miri, ignore = "65,000 names: a quarter of an hour under an interpreter")]
     fn names_are_bounded_and_never_confused() {
         let path = |n: usize| PathHash::of(&format!("/{n}"));
-        let mut targets = Targets::default();
-        let first = targets.intern(path(0));
-        let number = targets.enter(first);
-        assert_eq!(targets.path(number), Some(&path(0)));
+        let mut paths = Paths::default();
+        let first = paths.intern(path(0));
+        let number = paths.enter(first);
+        assert_eq!(paths.path(number), Some(&path(0)));
         for n in 1..=MOST_TARGETS + 10 {
-            targets.intern(path(n));
+            paths.intern(path(n));
         }
-        assert_eq!(targets.entries.len(), MOST_TARGETS);
-        assert_eq!(targets.path(number), Some(&path(0)), "one that a call goes to stays");
-        assert_eq!(targets.enter(TargetId::from_word(1 << PLACE | 1)), 0, "its place is another's now");
-        assert_eq!(targets.enter(TargetId::from_word(u64::MAX)), 0);
+        assert_eq!(paths.entries.len(), MOST_TARGETS);
+        assert_eq!(paths.path(number), Some(&path(0)), "one that a call goes to stays");
+        assert_eq!(paths.enter(PathId::from_word(1 << PLACE | 1)), 0, "its place is another's now");
+        assert_eq!(paths.enter(PathId::from_word(u64::MAX)), 0);
         // If all but one are in use, that one is replaced, wherever it is.
         for n in 0..MOST_TARGETS as u64 {
-            let generation = targets.entries[n as usize].generation;
-            targets.enter(TargetId::from_word(generation << PLACE | n));
+            let generation = paths.entries[n as usize].generation;
+            paths.enter(PathId::from_word(generation << PLACE | n));
         }
-        assert_eq!(targets.intern(path(999_999)), TargetId::NONE);
-        targets.leave(5_000);
-        assert_eq!(targets.intern(path(999_999)).to_word() & 0xffff, 4_999);
-        assert_eq!((targets.intern(path(999_998)).to_word() & 0xffff, targets.overflows), (4_999, 1));
+        assert_eq!(paths.intern(path(999_999)), PathId::NONE);
+        paths.leave(5_000);
+        assert_eq!(paths.intern(path(999_999)).to_word() & 0xffff, 4_999);
+        assert_eq!((paths.intern(path(999_998)).to_word() & 0xffff, paths.overflows), (4_999, 1));
     }
 }

@@ -6,14 +6,19 @@
 //! route NOW POLICY KEY                  names, keys and paths stand in quotes
 //! target NOW ROUTE PATH
 //! begin NOW ROUTE FLAGS REMAINING PARENT TARGET     flags as in `wire`; - is none
-//! on NOW CALL timer | poll | cancel | headers ATTEMPT | finished ATTEMPT KIND OPINION RETRY_AFTER
+//! weights MARK AMOUNT AMOUNT AMOUNT AMOUNT       of the call that the next line begins
+//! settle NOW CALL ATTEMPT WEIGHT TOTAL
+//! on NOW CALL timer | poll | cancel | headers ATTEMPT | finished ATTEMPT KIND OPINION RETRY_AFTER |
+//!                                       progress ATTEMPT AGE
 //! retune NOW POLICY NAME PAIRS
 //! release NOW POLICY 0|1                1 keeps what it has counted
 //! retune_pool NOW KIND NAME PAIRS
 //! force NOW POLICY ROUTE 0|1            - is all routes
+//! force_target NOW GROUP TARGET 0|1
 //! restore NOW ELAPSED SAVED
 //! fork NOW SEED
 //! wakes
+//! link NOW ok|metered|offline
 //! lift_budgets 0|1
 //! dropped COUNT                         so many inputs are missing here; refused when it is read
 //! ```
@@ -23,8 +28,8 @@
 use core::fmt;
 use core::str::FromStr;
 
-use super::Input;
-use crate::action::{CallId, Event, PolicyId, Request, RouteId, TargetId};
+use super::{Input, Weights};
+use crate::action::{CallId, Event, Link, PathId, PolicyId, Request, RouteId};
 use crate::fleet::{CommandId, KeptReply, StoreKind};
 use crate::outcome::{Kind, Opinion, Outcome};
 use crate::policy::{Policy, Pool, PoolKind, Value};
@@ -121,15 +126,23 @@ impl fmt::Display for Input {
             Self::Route { policy, key, now } => {
                 write!(f, "route {} {} {}", now.as_micros(), policy.to_word(), Quoted(key))
             }
-            Self::Target { route, path, now } => {
+            Self::Path { route, path, now } => {
                 write!(f, "target {} {} {}", now.as_micros(), route.to_word(), Quoted(path))
             }
             Self::Begin { route, request, now } => {
-                let [flags, _, _, target] = wire::pack_request(request);
+                let [flags, _, _, path] = wire::pack_request(request);
                 let remaining = Or(request.remaining.map(Duration::as_micros));
                 let parent = Or(request.parent.map(CallId::to_word));
                 let (now, route) = (now.as_micros(), route.to_word());
-                write!(f, "begin {now} {route} {flags} {remaining} {parent} {target}")
+                write!(f, "begin {now} {route} {flags} {remaining} {parent} {path}")
+            }
+            Self::Weights { weights } => {
+                write!(f, "weights {}", weights.mark)?;
+                weights.amounts.iter().try_for_each(|amount| write!(f, " {amount}"))
+            }
+            Self::Settle { call, attempt, name, total, now } => {
+                let (now, call) = (now.as_micros(), call.to_word());
+                write!(f, "settle {now} {call} {attempt} {} {total}", Quoted(name))
             }
             Self::On { call, event, now } => {
                 write!(f, "on {} {} ", now.as_micros(), call.to_word())?;
@@ -138,6 +151,7 @@ impl fmt::Display for Input {
                     Event::Poll => f.write_str("poll"),
                     Event::Cancel => f.write_str("cancel"),
                     Event::Headers { attempt } => write!(f, "headers {attempt}"),
+                    Event::Progress { attempt, age } => write!(f, "progress {attempt} {}", age.as_micros()),
                     Event::Finished { attempt, outcome } => {
                         let (kind, opinion) = (outcome.kind.number(), outcome.opinion as u8);
                         let asked = Or(outcome.retry_after.map(Duration::as_micros));
@@ -157,6 +171,10 @@ impl fmt::Display for Input {
             Self::Force { policy, route, on, now } => {
                 let route = Or(route.map(RouteId::to_word));
                 write!(f, "force {} {} {route} {}", now.as_micros(), policy.to_word(), u8::from(*on))
+            }
+            Self::ForceTarget { group, target, on, now } => {
+                let (now, on) = (now.as_micros(), u8::from(*on));
+                write!(f, "force_target {now} {} {} {on}", Quoted(group), Quoted(target))
             }
             Self::Fallback { route, ok, now } => {
                 write!(f, "fallback {} {} {}", now.as_micros(), route.to_word(), u8::from(*ok))
@@ -178,6 +196,7 @@ impl fmt::Display for Input {
                 }
             }
             Self::Commands => f.write_str("commands"),
+            Self::Link { link, now } => write!(f, "link {} {}", now.as_micros(), link.name()),
             Self::LiftBudgets { on } => write!(f, "lift_budgets {}", u8::from(*on)),
             Self::Dropped { count } => write!(f, "dropped {count}"),
         }
@@ -300,21 +319,42 @@ impl<'a> Line<'a> {
 
     fn pool(&mut self) -> Result<(Time, Box<Pool>), InputError> {
         let (now, kind) = (self.now()?, self.word());
-        let Some(kind) = PoolKind::ALL.into_iter().find(|it| it.name() == kind) else {
-            return error("kind", kind, "must be one of bulkhead, rate_limit, budget");
+        let Some(kind) = PoolKind::of_name(kind) else {
+            return error("kind", kind, "must be one of bulkhead, rate_limit, budget, targets");
         };
         let (name, pairs) = (self.text("name")?, self.pairs()?);
         Ok((now, built(Pool::from_pairs(&name, kind, &plain(&pairs)))?))
     }
 
+    fn link(&mut self) -> Result<Link, InputError> {
+        let word = self.word();
+        let link = Link::ALL.into_iter().find(|it| it.name() == word);
+        link.map_or_else(|| error("link", word, "must be one of ok, metered, offline"), Ok)
+    }
+
+    fn store_kind(&mut self) -> Result<StoreKind, InputError> {
+        let word = self.word();
+        let kind = StoreKind::ALL.into_iter().find(|it| it.name() == word);
+        kind.map_or_else(|| error("kind", word, "must be one of lua, plain"), Ok)
+    }
+
+    fn reply(&mut self) -> Result<KeptReply, InputError> {
+        match self.word() {
+            "bytes" => self.bytes("bytes").map(KeptReply::Bytes),
+            "error" => self.bytes("error").map(KeptReply::Error),
+            "lost" => Ok(KeptReply::Lost),
+            word => error("reply", word, "must be one of bytes, error, lost"),
+        }
+    }
+
     fn request(&mut self) -> Result<Request, InputError> {
-        let flags = self.number("flags", (1 << 24) - 1)?;
+        let flags = self.number("flags", (1 << 25) - 1)?;
         let remaining = self.optional("remaining", u64::MAX)?.map(Duration::from_micros);
         let parent = self.optional("parent", ID)?.map(CallId::from_word);
-        let target = TargetId::from_word(self.number("target", ID)?);
-        // All flags below 2^24 belong to a request.
+        let path = PathId::from_word(self.number("target", ID)?);
+        // All flags below 2^25 belong to a request.
         let request = wire::unpack_request(flags, 0, 0, 0).unwrap_or_default();
-        Ok(Request { remaining, parent, target, ..request })
+        Ok(Request { remaining, parent, path, ..request })
     }
 
     fn event(&mut self) -> Result<Event, InputError> {
@@ -335,8 +375,16 @@ impl<'a> Line<'a> {
                 let retry_after = self.optional("retry_after", u64::MAX)?.map(Duration::from_micros);
                 Event::Finished { attempt, outcome: Outcome { kind, opinion, retry_after } }
             }
+            "progress" => {
+                let attempt = attempt(self)?;
+                Event::Progress { attempt, age: Duration::from_micros(self.number("age", u64::MAX)?) }
+            }
             word => {
-                return error("event", word, "must be one of timer, poll, cancel, headers, finished");
+                return error(
+                    "event",
+                    word,
+                    "must be one of timer, poll, cancel, headers, finished, progress",
+                );
             }
         })
     }
@@ -391,11 +439,25 @@ impl FromStr for Input {
             }
             "target" => {
                 let (now, route) = (line.now()?, RouteId::from_word(line.number("route", ID)?));
-                Self::Target { route, path: line.text("path")?.into(), now }
+                Self::Path { route, path: line.text("path")?.into(), now }
             }
             "begin" => {
                 let (now, route) = (line.now()?, RouteId::from_word(line.number("route", ID)?));
                 Self::Begin { route, request: line.request()?, now }
+            }
+            "weights" => {
+                let mark = line.number("mark", u64::MAX)?;
+                let mut amounts = [0; 4];
+                for amount in &mut amounts {
+                    *amount = line.number("amount", ID)?;
+                }
+                Self::Weights { weights: Weights { amounts, mark } }
+            }
+            "settle" => {
+                let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));
+                let attempt = line.number("attempt", 255)? as u8;
+                let name = line.text("weight")?.into();
+                Self::Settle { call, attempt, name, total: line.number("total", u64::MAX)?, now }
             }
             "on" => {
                 let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));
@@ -418,6 +480,11 @@ impl FromStr for Input {
                 let route = line.optional("route", ID)?.map(RouteId::from_word);
                 Self::Force { policy, route, on: line.number("on", 1)? == 1, now }
             }
+            "force_target" => {
+                let (now, group) = (line.now()?, line.text("group")?.into());
+                let target = line.text("target")?.into();
+                Self::ForceTarget { group, target, on: line.number("on", 1)? == 1, now }
+            }
             "fallback" => {
                 let (now, route) = (line.now()?, RouteId::from_word(line.number("route", ID)?));
                 Self::Fallback { route, ok: line.number("ok", 1)? == 1, now }
@@ -430,24 +497,16 @@ impl FromStr for Input {
             "fork" => Self::Fork { now: line.now()?, seed: line.number("seed", u64::MAX)? },
             "wakes" => Self::Wakes,
             "store" => {
-                let (now, kind) = (line.now()?, line.word());
-                let Some(kind) = StoreKind::ALL.into_iter().find(|it| it.name() == kind) else {
-                    return error("kind", kind, "must be one of lua, plain");
-                };
+                let (now, kind) = (line.now()?, line.store_kind()?);
                 let process = line.number("process", u64::MAX)?;
                 Self::Store { kind, namespace: line.text("namespace")?.into(), process, now }
             }
             "reply" => {
                 let (now, command) = (line.now()?, CommandId::from_word(line.number("command", ID)?));
-                let reply = match line.word() {
-                    "bytes" => KeptReply::Bytes(line.bytes("bytes")?),
-                    "error" => KeptReply::Error(line.bytes("error")?),
-                    "lost" => KeptReply::Lost,
-                    word => return error("reply", word, "must be one of bytes, error, lost"),
-                };
-                Self::Reply { command, reply, now }
+                Self::Reply { command, reply: line.reply()?, now }
             }
             "commands" => Self::Commands,
+            "link" => Self::Link { now: line.now()?, link: line.link()? },
             "lift_budgets" => Self::LiftBudgets { on: line.number("on", 1)? == 1 },
             "dropped" => {
                 let rule = "so many inputs before this line are missing, and what follows cannot be replayed: take the \
@@ -455,8 +514,8 @@ impl FromStr for Input {
                 return error("dropped", line.word(), rule);
             }
             word => {
-                let words = "policy, pool, route, target, begin, on, retune, release, retune_pool, force, fallback, restore, fork, wakes, \
-                             store, reply, commands, lift_budgets";
+                let words = "policy, pool, route, target, begin, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, \
+                             store, reply, commands, link, lift_budgets";
                 return error("input", word, format!("must be one of {words}"));
             }
         };

@@ -126,7 +126,9 @@ impl Debts {
     pub fn retune_rate(&mut self, policy: u16, to: RateSettings, now: Time) {
         let Some(sketch) = self.sketches.get_mut(&(policy, Owner::Rate)) else { return };
         let Unit::Rate(from) = core::mem::replace(&mut sketch.unit, Unit::Rate(to)) else { return };
-        if (from.permits, from.per) != (to.permits, to.per) {
+        if (from.permits == 0) != (to.permits == 0) {
+            self.forget(policy, Owner::Rate); // a set took the place of a single rate, or the other way round
+        } else if (from.permits, from.per) != (to.permits, to.per) {
             sketch.each(now, |debt| TokenBucket::translated(debt, from, to, now));
             self.changes += 1;
         }

@@ -5,6 +5,7 @@ use super::{OVERFLOW, Operated, Route, Routes, SharedPools};
 use crate::action::RouteId;
 use crate::debt::{Debt, Unit};
 use crate::engine::place::{PoolAt, RouteAt};
+use crate::engine::rate_queue::Bucket;
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings};
 use crate::time::Time;
@@ -255,14 +256,22 @@ impl Route {
     pub fn without_guards(&mut self) {
         if self.overflow {
             self.forget_stages();
-            (self.guard, self.holds) = (None, None);
+            (self.guard, self.holds, self.cooldown) = (None, None, None);
         }
     }
 
-    /// Whether the route must stay without calls: it is forced open, or its breaker is open. An overflow route always
+    /// Whether the route must stay without calls: it is forced open, or its breaker is open, or its cooldown closed. An overflow route always
     /// stays.
     pub fn is_pinned(&self, now: Time) -> bool {
-        self.overflow || self.is_forced() || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
+        let in_debt = || match self.rate.as_deref().map(|queue| &queue.bucket) {
+            Some(Bucket::Set(limits)) => limits.is_in_debt(now),
+            _ => false,
+        };
+        self.overflow
+            || self.is_forced()
+            || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
+            || in_debt()
+            || self.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some())
     }
 
     /// Debts to remember at the route's eviction. Debts of pools stay in the pools.

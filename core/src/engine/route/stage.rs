@@ -3,11 +3,13 @@
 use crate::full::FULL;
 use crate::policy::{Policy, Unit};
 
+/// A hold or a cooldown; a policy has at most one of them.
 pub const HOLD: u8 = rare(1);
 pub const RATE: u8 = 1 << 1;
 pub const POOL: u8 = 1 << 2;
 pub const BREAKER: u8 = 1 << 3;
 pub const THROTTLE: u8 = rare(1 << 4);
+/// The last stage before an attempt: the send rate, or the choice of a target. No policy has both.
 pub const SEND: u8 = rare(1 << 5);
 /// Its permits are leases of the fleet, which must be renewed.
 pub const LEASED: u8 = rare(1 << 6);
@@ -22,7 +24,9 @@ const fn rare(bit: u8) -> u8 {
 pub fn asked_again(policy: &Policy) -> u8 {
     let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
     let by_attempt = |unit: Option<Unit>, bits: u8| if unit == Some(Unit::Attempt) { bits } else { 0 };
-    SEND | by_attempt(policy.rate_limit.as_ref().map(|limit| limit.unit), RATE)
+    let cooldown = if policy.cooldown.is_some() { HOLD } else { 0 };
+    SEND | cooldown
+        | by_attempt(policy.rate_limit.as_ref().map(|limit| limit.unit), RATE)
         | by_attempt(policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit), POOL)
         | by_attempt(guard, BREAKER | THROTTLE)
 }

@@ -1,10 +1,13 @@
 //! The parts of one route or pool: each is written under its name, and read under the present settings.
 
 use crate::breaker::CircuitBreaker;
+use crate::cooldown::Cooldown;
 use crate::debt::Unit;
+use crate::engine::cooldown::Cooling;
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
+use crate::engine::limits::Limits;
 use crate::engine::place::PoolAt;
 use crate::engine::rate_queue::{Bucket, RateQueue};
 use crate::engine::route::debts::{Owed, Owner};
@@ -18,8 +21,20 @@ use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
 
 /// Names of the parts.
-const NAMES: [&str; 10] =
-    ["forced", "budget", "rate", "send", "limit", "breaker", "throttle", "hedge", "hedge_budget", "holds"];
+const NAMES: [&str; 12] = [
+    "forced",
+    "budget",
+    "rate",
+    "limits",
+    "send",
+    "limit",
+    "breaker",
+    "throttle",
+    "hedge",
+    "hedge_budget",
+    "holds",
+    "cooldown",
+];
 
 /// The saved parts of a route or a pool.
 #[derive(Debug, Default)]
@@ -27,12 +42,14 @@ pub(super) struct Parts {
     forced: bool,
     budget: Option<Budget>,
     rate: Option<TokenBucket>,
+    limits: Option<Part<Limits>>,
     send: Option<CubicRate>,
     limiter: Option<Limiter>,
     breaker: Option<Box<CircuitBreaker>>,
     throttle: Option<Part<AdaptiveThrottle>>,
     hedger: Option<Part<Hedger>>,
     holds: Option<Part<Holds>>,
+    cooldown: Option<Part<Cooling>>,
     /// Debts of saved budgets whose kind is no longer in use.
     pub lost: Owed,
     /// Names of the parts that began anew because their settings have changed.
@@ -53,6 +70,7 @@ pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
             Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
             Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
             // Leases belong to the process, and the store keeps what the fleet has spent.
+            Some(Bucket::Set(limits)) => to.part("limits", |to| limits.save(to)),
             Some(Bucket::Fleet(_)) | None => {}
         }
     }
@@ -74,6 +92,9 @@ pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
     }
     if let Some(holds) = &route.holds {
         to.part("holds", |to| holds.save(to));
+    }
+    if let Some(cooling) = &route.cooldown {
+        to.part("cooldown", |to| cooling.part.save(to));
     }
 }
 
@@ -116,10 +137,19 @@ impl Parts {
                 let settings = policy.retry.budget.filter(|_| own(shared_pools.budget));
                 self.budget = self.budget_of(false, settings, from)?;
             }
-            "rate" => match policy.rate_limit.as_ref().filter(|_| own(shared_pools.rate)) {
-                Some(limit) => self.rate = Some(TokenBucket::load(from, limit.bucket)?),
-                None => from.dropped(()),
-            },
+            "limits" => {
+                let limit = policy.rate_limit.as_ref().filter(|_| own(shared_pools.rate));
+                match limit.and_then(|limit| limit.limits.as_ref()) {
+                    Some(set) => self.limits = Some(Part::new(Limits::load(from, set)?, full)),
+                    None => from.dropped(()),
+                }
+            }
+            "rate" => {
+                match policy.rate_limit.as_ref().filter(|it| own(shared_pools.rate) && it.limits.is_none()) {
+                    Some(limit) => self.rate = Some(TokenBucket::load(from, limit.bucket)?),
+                    None => from.dropped(()),
+                }
+            }
             "send" if policy.retry.send_rate => self.send = Some(CubicRate::load(from)?),
             "limit" => match policy.bulkhead.as_ref().filter(|_| own(shared_pools.pool)) {
                 Some(bulkhead) => self.limiter = Some(Limiter::load(from, &bulkhead.limit)?),
@@ -155,6 +185,13 @@ impl Parts {
                 let holds = Holds::load(from)?;
                 self.holds = Some(Part::new(holds, full));
             }
+            "cooldown" => match &policy.cooldown {
+                Some(it) => {
+                    let part = Cooldown::load(from, it.settings)?;
+                    self.cooldown = Some(Part::new(Cooling::of(part), full));
+                }
+                None => from.dropped(()),
+            },
             _ => from.dropped(()),
         }
         Ok(())
@@ -202,7 +239,9 @@ impl Parts {
 
     /// Whether an eviction would spare a route with these parts.
     pub fn is_pinned(&self, now: Time) -> bool {
-        self.forced || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
+        self.forced
+            || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
+            || self.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some())
     }
 }
 
@@ -213,12 +252,14 @@ impl Route {
             forced,
             budget,
             rate,
+            limits,
             send,
             limiter,
             breaker,
             throttle,
             hedger,
             holds,
+            cooldown,
             lost: _,
             dropped: _,
         } = parts;
@@ -230,11 +271,17 @@ impl Route {
         // The state of a rate that has joined the fleet is in the store.
         let is_local = self.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Tokens(_)));
         self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), queue);
+        if let (Some(limits), Some(queue)) = (limits, &mut self.rate)
+            && matches!(queue.bucket, Bucket::Set(_))
+        {
+            queue.bucket = Bucket::Set(limits);
+        }
         self.send = send.zip(Full::here()).map_or_else(|| self.send.take(), cubic);
         self.breaker = breaker.or(self.breaker.take());
         self.throttle = throttle.or(self.throttle.take());
         self.hedger = hedger.or(self.hedger.take());
         self.holds = holds.or(self.holds.take());
+        self.cooldown = cooldown.or(self.cooldown.take());
         // The permits of a bulkhead of the fleet are its leased slots.
         if let (Some(pool), Some(limiter), None) = (&mut self.pool, limiter, &self.slots) {
             pool.set_limit(limiter.limit());

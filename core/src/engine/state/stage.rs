@@ -6,7 +6,7 @@ use crate::engine::desk::Desk;
 use crate::engine::place::PoolAt;
 use crate::engine::policies::Policies;
 use crate::engine::pools::Pools;
-use crate::engine::route::{Operated, SharedPools};
+use crate::engine::route::{Operated, Routes, SharedPools};
 use crate::state::{Damage, Loader, Moments, Value};
 use crate::time::Time;
 use std::collections::BTreeMap as Map;
@@ -157,6 +157,39 @@ impl Pools {
         });
         read.map_err(|damage| (place, damage.0))?;
         Ok(pools)
+    }
+}
+
+impl Pools {
+    /// Reads the targets of groups, which are saved by the names of group and target.
+    pub(super) fn staged_targets(
+        &self,
+        routes: &Routes,
+        saved: &Value,
+        of: &Moments,
+        restored: &mut Restored,
+    ) -> Result<Vec<(PoolAt, Parts)>, Damaged> {
+        let mut targets = Vec::new();
+        let mut place = "targets".to_owned();
+        let read = each(saved, of, |from| {
+            let (group, name, parts) = (from.text()?, from.text()?, from.any()?);
+            let full = || format!("{group}/{name}");
+            let known = self.targets(routes).find(|(known, member)| *known == group && *member.name == *name);
+            let Some((_, member)) = known else {
+                restored.unknown.push(("target", full()));
+                return Ok(());
+            };
+            let loaded = Parts::load(parts, (member.policy(), SharedPools::OWN), of);
+            let parts = loaded.map_err(|(part, damage)| {
+                place = format!("target {:?}, {part}", full());
+                damage
+            })?;
+            restored.note_dropped("target", &full(), &parts);
+            targets.push((member.at.own(), parts));
+            Ok(())
+        });
+        read.map_err(|damage| (place, damage.0))?;
+        Ok(targets)
     }
 }
 

@@ -33,8 +33,8 @@ keys! {
         "aimd: what a good completion adds, divided by the limit.";
     BACKOFF_RATIO = "bulkhead.backoff_ratio", real(0.01, 0.999), "0.9",
         "aimd: what a cut multiplies the limit by.";
-    COOLDOWN = "bulkhead.cooldown", span(Duration::ZERO), "1s",
-        "aimd: at most one cut per cooldown.";
+    CUT_INTERVAL = "bulkhead.cut_interval", span(Duration::ZERO), "1s",
+        "aimd: at most one cut per interval.";
     LATENCY_QUANTILE = "bulkhead.latency_quantile", domains::QUANTILE, "",
         "aimd: compare this quantile of recent latencies with the threshold, instead of each one.";
     LONG_WINDOW = "bulkhead.long_window", count(2, 1_000_000), "600",
@@ -178,7 +178,7 @@ impl Settings {
                         latency_threshold: self.span(LATENCY_THRESHOLD),
                         increase_step: self.real(INCREASE_STEP),
                         backoff_ratio: self.real(BACKOFF_RATIO),
-                        cooldown: self.span(COOLDOWN),
+                        cut_interval: self.span(CUT_INTERVAL),
                         latency_quantile: self.given(LATENCY_QUANTILE).then(|| self.real(LATENCY_QUANTILE)),
                     },
                     full,

@@ -35,8 +35,8 @@ pub(super) const COMPONENT: Component = Component { keys: KEYS, ..NOTHING };
 pub(super) const MORE: Component = Component { keys: MORE_KEYS, check: check_kinds, ..NOTHING };
 
 /// Keys that do nothing without a component.
-pub(in crate::policy) const NO_COMPONENTS: [&str; 5] =
-    [PRESET, SLOT_UNTIL, KINDS, STORE_TIMEOUT, STORE_EXCHANGE];
+pub(in crate::policy) const NO_COMPONENTS: [&str; 7] =
+    [PRESET, SLOT_UNTIL, KINDS, STORE_TIMEOUT, STORE_EXCHANGE, "deadline_until", "counts"];
 
 /// The kinds of failure that a policy declares.
 #[cfg(not(tidegate_small))]
@@ -44,8 +44,11 @@ fn check_kinds(settings: &Settings, errors: &mut Vec<PolicyError>) {
     use crate::policy::domain::MOST_KINDS;
 
     let count = settings.values.get(KINDS).map_or(0, Vec::len);
-    if count > MOST_KINDS {
-        let rule = text::of(&["at most ", &text::whole(MOST_KINDS as u64), " kinds can be declared"]);
+    let added = settings.kinds().len().saturating_sub(count);
+    let most = MOST_KINDS - added;
+    if count > most {
+        let beside = if added == 0 { "" } else { " beside those of retry.read_errors" };
+        let rule = text::of(&["at most ", &text::whole(most as u64), " kinds can be declared", beside]);
         let count = text::of(&["(", &text::whole(count as u64), " kinds)"]);
         errors.push(PolicyError::new(KINDS, count, rule));
     }

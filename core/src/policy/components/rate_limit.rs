@@ -1,5 +1,6 @@
 //! The rate limit: its keys, and its settings in a policy.
 
+use super::limits::LimitSet;
 use super::prelude::*;
 use crate::full::{Full, Name, Rare};
 use crate::limit::RateSettings;
@@ -93,6 +94,8 @@ pub(crate) struct RateLimit {
     pub(crate) max_wait: Duration,
     pub(crate) max_waiters: u32,
     pub(crate) pool: Option<Name>,
+    /// The limits of a set, which take the bucket's place.
+    pub(crate) limits: Option<Rare<LimitSet>>,
     /// None where it is the process's own.
     pub(crate) fleet: Option<Rare<FleetRate>>,
 }
@@ -119,13 +122,16 @@ impl Settings {
             per: self.span(PER),
             burst: self.whole(self.or(BURST, PERMITS)),
         };
+        let limits = self.limit_set();
+        let weighted = limits.as_ref().is_some_and(|set| set.is_weighted());
         RateLimit {
             bucket,
+            limits,
             fleet: Full::here().filter(|_| self.in_fleet(STORE)).map(|full| {
                 let lease = if self.given(LEASE) { self.whole(LEASE) } else { lease_of(bucket) };
                 Rare::new(FleetRate { lease, on_loss: self.on_loss(ON_LOSS) }, full)
             }),
-            unit: self.unit(UNIT),
+            unit: if weighted { Unit::Attempt } else { self.unit(UNIT) },
             wait: self.flag(WAIT),
             max_wait: self.span_or_none(MAX_WAIT),
             max_waiters: self.whole(MAX_WAITERS),

@@ -1,8 +1,9 @@
 //! Retries: their keys, and their settings in a policy.
 
 use super::prelude::*;
-use crate::classify::{self, Methods};
-use crate::full::Name;
+use crate::classify::{self, Answers, KINDS, Methods};
+use crate::full::{Full, Name, Rare};
+use crate::outcome::{Class, Kind};
 use crate::policy::domain::CLASS_NAMES;
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
 
@@ -28,8 +29,12 @@ keys! {
 }
 
 keys! {
-    /// The keys of held calls and of the send rate.
+    /// The keys of held calls, of the send rate, and of answers that say more than their status.
     MORE_KEYS:
+    THROTTLED_STATUSES = "retry.throttled_statuses", Domain::Statuses, "429",
+        "HTTP statuses by which the server asks for less load.";
+    READ_ERRORS = "retry.read_errors", Domain::Flag, "false",
+        "Read why an answer failed, from its quota headers and up to 64 kB of its body, and wait for that at most 1 s; adds the kinds quota_spent, unauthorized, too_long and content_refused.";
     HOLD = "retry.hold", Domain::Flag, "false",
         "While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too.";
     MAX_HELD = "retry.max_held", count(1, 1_000_000), "200",
@@ -57,7 +62,7 @@ pub(super) const COMPONENT: Component = Component {
     ..NOTHING
 };
 
-/// What held calls and the send rate add to them.
+/// What held calls, the send rate and such answers add to them.
 #[cfg(not(tidegate_small))]
 pub(super) const MORE: Component = Component { table: "retry", keys: MORE_KEYS, ..NOTHING };
 
@@ -83,6 +88,8 @@ pub(crate) struct Retry {
     pub(crate) hold: Option<u32>,
     /// Does a throttle cut the rate of attempts?
     pub(crate) send_rate: bool,
+    /// How answers are read where statuses mean more than by default, or are not all that is read.
+    pub(crate) answers: Option<Rare<Answers>>,
 }
 
 impl Settings {
@@ -110,6 +117,23 @@ impl Settings {
             budget_pool: self.pool(budget::POOL),
             hold: (FULL && self.flag(HOLD)).then(|| self.whole(MAX_HELD)),
             send_rate: FULL && self.word(SEND_RATE) == "cubic",
+            answers: Full::here().and_then(|full| Some(Rare::new(self.answers()?, full))),
         }
+    }
+
+    /// How the policy reads answers, unless it does as every policy does.
+    fn answers(&self) -> Option<Answers> {
+        let reads = self.flag(READ_ERRORS);
+        let conflicts = self.statuses(STATUSES).contains(&409);
+        (reads || conflicts || self.given(THROTTLED_STATUSES)).then(|| Answers {
+            throttled: self.statuses(THROTTLED_STATUSES),
+            kinds: reads.then(|| {
+                let kinds = self.kinds();
+                KINDS.map(|name| {
+                    let place = kinds.iter().position(|kind| *kind.0 == *name).unwrap_or_default();
+                    Kind::new((Class::ALL.len() + place) as u8).unwrap_or(Class::Permanent.into())
+                })
+            }),
+        })
     }
 }

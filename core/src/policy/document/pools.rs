@@ -23,7 +23,8 @@ pub(super) struct Named {
 impl Named {
     /// The pool that this pair names, if it names one.
     pub fn new(policy: &str, pair: &Pair<'_>) -> Option<Self> {
-        let kind = PoolKind::ALL.into_iter().find(|kind| kind.pool_key() == pair.key)?;
+        let kind =
+            PoolKind::ALL.into_iter().chain([PoolKind::Targets]).find(|kind| kind.pool_key() == pair.key)?;
         let Ok(Value::Text(name)) = pair.value else { return None };
         Some(Self { key: join(policy, pair.key), kind, name: name.into(), line: pair.line })
     }
@@ -33,6 +34,13 @@ impl<'t> Declared<'t> {
     /// Reads `[pool.name]`.
     pub fn pool(&mut self, name: &'t str, item: &Item<'_>) -> Result<Pool, Vec<PolicyError>> {
         let path = join("pool", &shown_key(name));
+        if self.0.get(name) == Some(&Some(PoolKind::Targets)) {
+            return Err(vec![wrong(
+                &path,
+                item,
+                "there is a group of targets of this name; rename one of them",
+            )]);
+        }
         self.0.insert(name, None);
         let Node::Table(entries) = &item.node else {
             return Err(vec![wrong(&path, item, &format!("must be a table named by its kind: {}", kinds()))]);
@@ -86,21 +94,34 @@ impl<'t> Declared<'t> {
         }
     }
 
+    /// Notes a name; true if it was there.
+    pub fn insert(&mut self, name: &'t str, kind: PoolKind) -> bool {
+        if self.0.contains_key(name) {
+            return true;
+        }
+        self.0.insert(name, Some(kind));
+        false
+    }
+
     /// The mistake in a policy's reference to a pool, if there is one.
     pub fn mistake(&self, named: &Named) -> Option<PolicyError> {
         let kind = named.kind;
+        let is_group = kind == PoolKind::Targets;
+        let (one, many) = if is_group { ("group", "groups of targets") } else { ("pool", "pools") };
         let first = match self.0.get(named.name.as_str()) {
             Some(known) if known.is_none_or(|known| known == kind) => return None,
+            Some(Some(PoolKind::Targets)) => "is a group of targets; ".to_owned(),
             Some(Some(other)) => format!("is a {other} pool; "),
-            _ => "no such pool; ".to_owned(),
+            _ => format!("no such {one}; "),
         };
+        let which = if is_group { String::new() } else { format!("{kind} ") };
         let known: Vec<_> =
             self.0.iter().filter(|(_, it)| **it == Some(kind)).map(|(name, _)| *name).collect();
         let meant = nearest(&named.name, known.iter().copied());
         let meant = meant.map_or(String::new(), |near| format!("did you mean {near}? "));
         let rest = match known[..] {
-            [] => format!("the document has no {kind} pools"),
-            _ => format!("the {kind} pools are {}", known.join(", ")),
+            [] => format!("the document has no {which}{many}"),
+            _ => format!("the {which}{many} are {}", known.join(", ")),
         };
         let error =
             PolicyError::new(named.key.as_str(), quoted(&named.name), format!("{first}{meant}{rest}"));
@@ -119,7 +140,7 @@ fn read(
     if entries.is_empty() {
         pairs.presence(kind.table(), item);
     }
-    pairs.table(kind.table(), entries);
+    pairs.table(kind.table(), entries, &[]);
     let Pairs { found, errors, .. } = pairs;
     let lines: Vec<_> = found.iter().map(|pair| (kind.own(pair.key), pair.line)).collect();
     let built = Pool::build(name, kind, found.into_iter());

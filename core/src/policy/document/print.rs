@@ -4,34 +4,60 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
-use super::Document;
+use super::{Document, limits};
 use crate::policy::suggest::join;
-use crate::policy::{Domain, Key, Policy, Pool, TABLE, Value};
+use crate::policy::{Domain, Group, Key, Policy, Pool, TABLE, Value};
 use crate::time::Duration;
 
 pub(super) fn toml(document: &Document) -> String {
     let mut text = String::new();
-    let pools = document.pools().map(|pool| ("pool", pool.name(), of_pool(pool)));
+    let pools = components(document).map(|pool| ("pool", pool.name(), of_pool(pool)));
+    let groups = groups(document).map(|(name, group)| ("targets", name, of_group(group)));
     let policies = document.policies().map(|policy| ("policy", policy.name(), of_policy(policy)));
-    for (section, name, values) in pools.chain(policies) {
+    for (section, name, values) in pools.chain(groups).chain(policies) {
         // A JSON string of a name without control characters is a TOML string too.
         let quoted = Json::from(name).to_string();
         let bare = name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
         let gap = if text.is_empty() { "" } else { "\n" };
         let _ = writeln!(text, "{gap}[{section}.{}]", if bare { name } else { &quoted });
         for (path, value) in values {
-            let _ = writeln!(text, "{path} = {value}");
+            let _ = writeln!(text, "{path} = {}", inline(&value));
         }
     }
     text
 }
 
+/// A value as TOML writes it on one line; only members of a group are tables.
+fn inline(value: &Json) -> String {
+    match value {
+        Json::Object(table) => {
+            let entries = table.iter().map(|(key, value)| format!("{key} = {}", inline(value)));
+            format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))
+        }
+        Json::Array(items) if items.iter().any(Json::is_object) => {
+            let items = items.iter().map(|item| format!("\n    {},", inline(item)));
+            format!("[{}\n]", items.collect::<String>())
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn components(document: &Document) -> impl Iterator<Item = &Pool> {
+    document.pools().filter(|pool| pool.group().is_none())
+}
+
+fn groups(document: &Document) -> impl Iterator<Item = (&str, &Group)> {
+    document.pools().filter_map(|pool| Some((pool.name(), pool.group()?)))
+}
+
 pub(super) fn json(document: &Document) -> String {
-    let pools: Vec<_> = document.pools().map(|pool| (pool.name(), object(&of_pool(pool), 4))).collect();
+    let pools: Vec<_> = components(document).map(|pool| (pool.name(), object(&of_pool(pool), 4))).collect();
+    let groups: Vec<_> = groups(document).map(|(name, group)| (name, object(&of_group(group), 4))).collect();
     let policies = document.policies().map(|policy| (policy.name(), object(&of_policy(policy), 4)));
     let policies = ("policy", braces(policies, 2));
     let pools = (!pools.is_empty()).then(|| ("pool", braces(pools.into_iter(), 2)));
-    braces(pools.into_iter().chain([policies]), 0) + "\n"
+    let groups = (!groups.is_empty()).then(|| ("targets", braces(groups.into_iter(), 2)));
+    braces(pools.into_iter().chain([policies]).chain(groups), 0) + "\n"
 }
 
 /// Keys and values nested by their dots, in the given order. Written by hand, because the order of a
@@ -72,6 +98,39 @@ fn of_pool(pool: &Pool) -> Vec<(String, Json)> {
     values(&pool.policy().to_pairs()).into_iter().map(own).collect()
 }
 
+/// The keys of a group. Its members are tables with dotted keys, which are the same in both formats' trees.
+fn of_group(group: &Group) -> Vec<(String, Json)> {
+    let members = group.members.iter().map(|member| {
+        let mut keys = vec![("name".to_owned(), Json::from(member.name.as_str()))];
+        if member.share != 1 {
+            keys.push(("share".to_owned(), member.share.into()));
+        }
+        let components: Vec<_> = member.pairs().collect();
+        keys.extend(values(&components));
+        nested(keys)
+    });
+    vec![("pick".to_owned(), group.pick.name().into()), ("members".to_owned(), members.collect())]
+}
+
+/// Keys with dots as tables within tables.
+fn nested(mut keys: Vec<(String, Json)>) -> Json {
+    // In the order of their names, with and without the feature of `serde_json` that keeps another order.
+    keys.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut tables = serde_json::Map::new();
+    for (path, value) in keys {
+        match path.split_once('.') {
+            Some((table, key)) => {
+                let inner = tables.entry(table).or_insert_with(|| Json::Object(serde_json::Map::new()));
+                if let Json::Object(inner) = inner {
+                    inner.insert(key.to_owned(), value);
+                }
+            }
+            None => drop(tables.insert(path, value)),
+        }
+    }
+    Json::Object(tables)
+}
+
 /// The given keys, each with its value in the spelling of both formats.
 fn values(pairs: &[(&'static str, Value<'_>)]) -> Vec<(String, Json)> {
     let mut all = Vec::new();
@@ -87,6 +146,7 @@ fn values(pairs: &[(&'static str, Value<'_>)]) -> Vec<(String, Json)> {
                 let (name, class) = text.split_once('=')?;
                 Some((join(key.path, name), class.into()))
             })),
+            Domain::Limits => all.extend(values.flat_map(|value| limits::limit_values(key.path, value))),
             domain if domain.is_list() => {
                 all.push((key.path.to_owned(), values.map(|value| plain(key, value)).collect()));
             }

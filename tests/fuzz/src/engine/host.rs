@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tidegate::{
-    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, PoolKind, Request,
-    Step, TargetId, Time, Value, Verdict, Wait, wire,
+    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, PathId, Policy, PolicyId, PoolKind,
+    Request, Step, Time, Value, Verdict, Wait, wire,
 };
 
 use super::clock::Clock;
@@ -140,7 +140,7 @@ impl Host {
         path: Option<&str>,
     ) {
         let route = self.engine.route(self.policies[place.0], ["a", "b"][place.1], self.now());
-        request.target = path.map_or(TargetId::NONE, |path| self.engine.target(route, path, self.now()));
+        request.path = path.map_or(PathId::NONE, |path| self.engine.path_id(route, path, self.now()));
         let policy = self.engine.policy_of(self.policies[place.0]).expect("it was taken in");
         let own = micros(policy, "deadline");
         let spans = [own, request.remaining.map(Duration::as_micros)];
@@ -254,7 +254,10 @@ impl Host {
         // Exceptions: steps that are due at once wait for the owner's Poll. A waiter's own Poll may also take back a
         // grant that was not claimed, or find that it was admitted, or that its turn comes sooner.
         let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
-        let parked = matches!(before.action, Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold });
+        let parked = matches!(
+            before.action,
+            Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold | Wait::Cooldown }
+        );
         if due || parked && (again.action != before.action || again.next < before.next) {
             self.follow(n, again);
             return;
@@ -284,7 +287,7 @@ impl Host {
         match step.action {
             Action::Attempt { attempt, hedge } => self.start(n, attempt, hedge),
             Action::Wait { why } => {
-                let parked = matches!(why, Wait::Queue | Wait::Hold | Wait::Rate);
+                let parked = matches!(why, Wait::Queue | Wait::Hold | Wait::Rate | Wait::Cooldown);
                 assert!(!parked || call.request.may_park, "{why:?}: it may not park");
                 assert!(
                     !parked || step.next.is_some_and(|span| span <= Duration::from_secs(1)),

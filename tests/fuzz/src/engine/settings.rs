@@ -61,6 +61,7 @@ pub fn pool(input: &mut Input<'_>, kind: PoolKind) -> Pool {
             }
             PoolKind::RateLimit => &[("permits", Value::Number(2.0)), ("per", Value::Number(1e5))],
             PoolKind::Budget => &[("kind", Value::Text("share"))],
+            PoolKind::Targets => &[("pick", Value::Text("ladder")), ("member", Value::Text("a"))],
         };
         Pool::from_pairs(kind.name(), kind, plain).expect("a plain pool")
     })
@@ -71,6 +72,7 @@ fn pool_key(kind: PoolKind) -> &'static str {
         PoolKind::Bulkhead => "bulkhead.pool",
         PoolKind::RateLimit => "rate_limit.pool",
         PoolKind::Budget => "retry.budget.pool",
+        PoolKind::Targets => "targets",
     }
 }
 
@@ -115,7 +117,7 @@ fn value(input: &mut Input<'_>, key: &'static Key) -> Option<(&'static str, Valu
         Domain::Choice(words) | Domain::Words(words) => Value::Text(input.of(words)),
         Domain::KindWords(words) if input.chance(190) => Value::Text(input.of(words)),
         Domain::KindWords(_) => Value::Text("quota"),
-        Domain::Statuses | Domain::Kinds | Domain::Name => return None,
+        Domain::Statuses | Domain::Kinds | Domain::Limits | Domain::Name => return None,
     };
     Some((key.path, value))
 }

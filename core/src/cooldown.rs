@@ -1,0 +1,535 @@
+//! Cooldown: one answer that says "too many requests" stops all attempts of a route for a while; then the number of
+//! attempts at once grows from one again (semantics 16).
+
+use std::collections::VecDeque;
+
+use crate::rng;
+use crate::state::{Damage, Loader, Saver};
+use crate::time::{Clock, Duration, Time};
+
+/// The most places that are remembered at once, ended ones behind a running one included.
+const MOST_PLACES: usize = 4_096;
+/// A closing without a time of the server's is doubled at most this often.
+const MOST_DOUBLED: u32 = 32;
+/// Numbers of places go from 1 to this and begin again.
+const NUMBERS: u32 = 65_535;
+
+/// Settings of a [`Cooldown`] (semantics 16.1). Any value is safe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CooldownSettings {
+    /// Length of a closing for which the server names no time; doubled for each closing in a row.
+    pub base: Duration,
+    /// Longest closing, without its jitter.
+    pub max: Duration,
+    /// How long an attempt may keep a place before the place is free to others.
+    pub lease: Duration,
+    /// Whether the first throttle without a time is forgiven if a good answer came since the last one (semantics
+    /// 4.2).
+    pub lenient: bool,
+}
+
+impl Default for CooldownSettings {
+    /// 1 s, doubled up to 60 s; places are leases of 60 s.
+    fn default() -> Self {
+        let minute = Duration::from_secs(60);
+        Self { base: Duration::from_secs(1), max: minute, lease: minute, lenient: false }
+    }
+}
+
+/// State of a [`Cooldown`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum CooldownState {
+    /// Every attempt may start.
+    Open,
+    /// No attempt may start.
+    Closed,
+    /// The closing is over: as many attempts as there are places may run.
+    Reopening,
+}
+
+impl CooldownState {
+    /// The name in views and explanations.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Reopening => "reopening",
+        }
+    }
+}
+
+/// The place of an attempt during slow start; [`Place::NONE`] for an attempt that needs none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Place(u16);
+
+impl Place {
+    /// No place: the cooldown was open when the attempt was admitted.
+    pub const NONE: Self = Self(0);
+
+    /// The place of a number that [`Place::number`] returned.
+    pub const fn of(number: u16) -> Self {
+        Self(number)
+    }
+
+    /// Its number, from 1 on; 0 means no place.
+    pub const fn number(self) -> u16 {
+        self.0
+    }
+}
+
+/// Stops all attempts to a downstream that says "too many requests", and then lets them back gradually.
+///
+/// A throttled attempt closes it until the server's Retry-After, or for a base time that doubles with each closing in a
+/// row. Then one attempt gets a place; each good answer frees its place and adds one, so the places double per round
+/// trip, until they reach a limit that the caller names. The clock may pause, jump or run back (rule R10).
+///
+/// ```
+/// use tidegate::{Cooldown, CooldownSettings, CooldownState, Duration, Time};
+/// let at = |seconds: u64| Time::from_micros(seconds * 1_000_000);
+/// let mut cooldown = Cooldown::new(CooldownSettings::default());
+/// assert!(cooldown.admit(at(0)).is_ok());
+/// cooldown.on_throttled(at(0), Some(Duration::from_secs(10)), 100, 0, at(1));
+/// assert_eq!(cooldown.admit(at(2)), Err(Duration::from_secs(9)));
+/// let place = cooldown.admit(at(11)).unwrap();
+/// assert!(cooldown.admit(at(11)).is_err(), "one attempt at first");
+/// cooldown.on_good(at(11), place, 100, at(12));
+/// assert!(cooldown.admit(at(12)).is_ok() && cooldown.admit(at(12)).is_ok());
+/// assert_eq!(cooldown.state(at(12)), CooldownState::Reopening);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cooldown {
+    settings: CooldownSettings,
+    clock: Clock,
+    /// Whether there are no places: every attempt may start.
+    open: bool,
+    /// End of the last closing.
+    until: Time,
+    /// When it last closed.
+    closed_at: Option<Time>,
+    /// Closings in a row.
+    row: u32,
+    /// Whether the last throttle without a time was forgiven, and no good answer came since.
+    forgiven: bool,
+    /// Places there are.
+    limit: u32,
+    /// Places that are taken.
+    taken: u32,
+    /// Attempts in flight when it closed.
+    in_flight: u32,
+    /// Number of the first remembered place.
+    first: u16,
+    /// The ends of the leases, in the order of their numbers; `None` for an attempt that has ended.
+    leases: VecDeque<Option<Time>>,
+}
+
+impl Cooldown {
+    /// Creates an open one.
+    pub fn new(settings: CooldownSettings) -> Self {
+        Self {
+            settings,
+            clock: Clock::default(),
+            open: true,
+            until: Time::from_micros(0),
+            closed_at: None,
+            row: 0,
+            forgiven: false,
+            limit: 1,
+            taken: 0,
+            in_flight: 0,
+            first: 1,
+            leases: VecDeque::new(),
+        }
+    }
+
+    /// The settings in force.
+    pub fn settings(&self) -> CooldownSettings {
+        self.settings
+    }
+
+    /// Its state.
+    pub fn state(&self, now: Time) -> CooldownState {
+        if self.open {
+            CooldownState::Open
+        } else if self.clock.peek(now) < self.until {
+            CooldownState::Closed
+        } else {
+            CooldownState::Reopening
+        }
+    }
+
+    /// Whether every attempt may start.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// What is left of a closing; `None` unless it is closed.
+    pub fn closed_for(&self, now: Time) -> Option<Duration> {
+        let now = self.clock.peek(now);
+        (!self.open && now < self.until).then(|| self.until.since(now))
+    }
+
+    /// Places that there are and places that are taken, during slow start.
+    pub fn places(&self) -> (u32, u32) {
+        (self.limit, self.taken)
+    }
+
+    /// Attempts that were in flight when it last closed.
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
+    }
+
+    /// Admits an attempt.
+    ///
+    /// # Errors
+    /// Time until another try makes sense: until the end of the closing, or, if all places are taken, until the first
+    /// lease ends.
+    pub fn admit(&mut self, now: Time) -> Result<Place, Duration> {
+        if self.open {
+            return Ok(Place::NONE);
+        }
+        let now = self.clock.observe(now);
+        if now < self.until {
+            return Err(self.until.since(now));
+        }
+        while let Some(lease) = self.leases.front()
+            && lease.is_none_or(|ends| ends <= now)
+        {
+            self.taken -= u32::from(lease.is_some());
+            self.leases.pop_front();
+            self.first = number_after(self.first, 1);
+        }
+        if self.taken >= self.limit || self.leases.len() >= MOST_PLACES {
+            let ends = self.leases.front().copied().flatten().unwrap_or(now);
+            return Err(ends.since(now));
+        }
+        let number = number_after(self.first, self.leases.len() as u32);
+        self.leases.push_back(Some(now.after(self.settings.lease)));
+        self.taken += 1;
+        Ok(Place(number))
+    }
+
+    /// Whether this place is still the attempt's own: its lease may have ended, or the cooldown may have closed.
+    pub fn has(&self, place: Place, now: Time) -> bool {
+        let ends = self.lease(place).and_then(|at| self.leases[at]);
+        ends.is_some_and(|ends| self.clock.peek(now) < ends)
+    }
+
+    /// Frees the place of an attempt that ended neither well nor throttled. Does nothing for a place that was lost.
+    pub fn free(&mut self, place: Place) {
+        self.give_back(place);
+    }
+
+    /// Counts a good answer to an attempt that started at `started`, at the moment when it is delivered. Its place is
+    /// free, and there is one more. Slow start ends where there are `most` places. Returns whether that is now.
+    pub fn on_good(&mut self, started: Time, place: Place, most: u32, now: Time) -> bool {
+        self.clock.observe(now);
+        self.forgiven = false;
+        if self.closed_at.is_none_or(|at| started > at) {
+            self.row = 0;
+        }
+        if self.open || !self.give_back(place) {
+            return false;
+        }
+        self.limit = self.limit.saturating_add(1);
+        if self.limit < most {
+            return false;
+        }
+        self.open();
+        true
+    }
+
+    /// Counts a throttled attempt that started at `started`. `in_flight` is the number of attempts, this one included.
+    /// `bits` are 64 random bits. Returns whether it closed, or whether its closing ends later now.
+    pub fn on_throttled(
+        &mut self,
+        started: Time,
+        retry_after: Option<Duration>,
+        in_flight: u32,
+        bits: u64,
+        now: Time,
+    ) -> bool {
+        let now = self.clock.observe(now);
+        let before = self.closed_at.is_some_and(|at| started <= at);
+        let asked = match retry_after {
+            Some(span) => span,
+            // Its closing was the answer to this one too.
+            None if before => return false,
+            None if self.settings.lenient && !self.forgiven => {
+                self.forgiven = true;
+                return false;
+            }
+            None => doubled(self.settings.base, self.row),
+        };
+        let span = asked.min(self.settings.max);
+        let jitter = Duration::from_micros(rng::uniform(bits, 0, span.as_micros() / 10));
+        let end = now.after(span).after(jitter);
+        if before && end <= self.until {
+            return false;
+        }
+        if !before {
+            self.row = self.row.saturating_add(1).min(MOST_DOUBLED);
+            self.closed_at = Some(now);
+            self.in_flight = in_flight;
+        }
+        self.forgiven = false;
+        self.until = self.until.max(end);
+        self.close();
+        true
+    }
+
+    /// Opens it and forgets its closings, as when its settings are removed.
+    pub fn reset(&mut self) {
+        self.open();
+        (self.closed_at, self.row, self.forgiven) = (None, 0, false);
+    }
+
+    /// Frees all places: after a fork the attempts belong to the parent.
+    pub fn forget_places(&mut self) {
+        self.first = number_after(self.first, self.leases.len() as u32);
+        self.leases.clear();
+        self.taken = 0;
+    }
+
+    /// Applies new settings. A closing under way is cut to the longest that they allow from now.
+    pub fn retune(&mut self, to: CooldownSettings, now: Time) {
+        let now = self.clock.observe(now);
+        self.settings = to;
+        let longest = to.max.plus(Duration::from_micros(to.max.as_micros() / 10));
+        self.until = self.until.min(now.after(longest));
+    }
+
+    fn close(&mut self) {
+        self.open = false;
+        self.limit = 1;
+        self.forget_places();
+    }
+
+    fn open(&mut self) {
+        self.open = true;
+        self.forget_places();
+    }
+
+    fn lease(&self, place: Place) -> Option<usize> {
+        if place == Place::NONE {
+            return None;
+        }
+        let at = (u32::from(place.0) + NUMBERS - u32::from(self.first)) % NUMBERS;
+        self.leases.get(at as usize).copied().flatten().map(|_| at as usize)
+    }
+
+    fn give_back(&mut self, place: Place) -> bool {
+        let Some(at) = self.lease(place) else { return false };
+        self.leases[at] = None;
+        self.taken -= 1;
+        true
+    }
+
+    /// Writes the closing, the closings in a row and the places. Taken places are not written, because they belong to
+    /// calls.
+    pub(crate) fn save(&self, to: &mut Saver) {
+        if self.open && self.row == 0 && !self.forgiven {
+            return;
+        }
+        to.flag(self.open);
+        to.moment(self.until);
+        to.maybe(self.closed_at);
+        to.count(self.row);
+        to.flag(self.forgiven);
+        to.count(self.limit);
+        to.count(self.in_flight);
+    }
+
+    /// Restores a saved one, by the rules of a retune.
+    pub(crate) fn load(from: &mut Loader<'_>, settings: CooldownSettings) -> Result<Self, Damage> {
+        let mut it = Self::new(settings);
+        it.open = from.flag()?;
+        it.until = from.moment()?;
+        it.closed_at = from.maybe()?;
+        it.row = from.count()?;
+        if it.row > MOST_DOUBLED {
+            return Err(Damage("must be at most 32 closings in a row"));
+        }
+        it.forgiven = from.flag()?;
+        it.limit = from.count()?.max(1);
+        it.in_flight = from.count()?;
+        it.retune(settings, from.now());
+        Ok(it)
+    }
+}
+
+/// `base · 2^n`.
+fn doubled(base: Duration, n: u32) -> Duration {
+    Duration::from_micros(base.as_micros().saturating_mul(1 << n.min(MOST_DOUBLED)))
+}
+
+/// The number that follows `number` in `steps` steps; 0 is no number.
+fn number_after(number: u16, steps: u32) -> u16 {
+    ((u32::from(number) - 1 + steps) % NUMBERS + 1) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use CooldownState::{Closed, Open, Reopening};
+
+    const fn at(seconds: u64) -> Time {
+        Time::from_micros(seconds * 1_000_000)
+    }
+
+    const fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn cooldown() -> Cooldown {
+        Cooldown::new(CooldownSettings { max: secs(20), lease: secs(5), ..CooldownSettings::default() })
+    }
+
+    #[test]
+    fn a_throttle_closes_until_its_time_and_at_most_max() {
+        // Specification 16.2.1, 16.2.3.
+        let mut it = cooldown();
+        assert!(it.on_throttled(at(0), Some(secs(10)), 3, 0, at(1)));
+        assert_eq!((it.state(at(2)), it.closed_for(at(2))), (Closed, Some(secs(9))));
+        assert_eq!(it.admit(at(2)), Err(secs(9)));
+        assert_eq!(it.state(at(11)), Reopening);
+        let mut it = cooldown();
+        it.on_throttled(at(0), Some(secs(100)), 3, 0, at(0));
+        assert_eq!(it.closed_for(at(0)), Some(secs(20)));
+        let mut it = cooldown();
+        it.on_throttled(at(0), Some(secs(10)), 3, u64::MAX, at(0));
+        assert_eq!(it.closed_for(at(0)), Some(secs(11)), "a tenth more at most");
+    }
+
+    #[test]
+    fn closings_in_a_row_double_without_a_time_and_a_good_answer_ends_the_row() {
+        // Specification 16.2.2.
+        let mut it = cooldown();
+        let mut now = at(0);
+        for span in [1, 2, 4, 8, 16, 20, 20] {
+            assert!(it.on_throttled(now, None, 1, 0, now));
+            assert_eq!(it.closed_for(now), Some(secs(span)));
+            now = now.after(secs(span)).after(secs(1));
+        }
+        let place = it.admit(now).unwrap();
+        assert!(it.on_good(now, place, 1, now));
+        assert_eq!(it.state(now), Open);
+        now = now.after(secs(1));
+        it.on_throttled(now, None, 1, 0, now);
+        assert_eq!(it.closed_for(now), Some(secs(1)));
+    }
+
+    #[test]
+    fn attempts_from_before_a_closing_may_put_its_end_off_but_never_double_it() {
+        // Specification 16.2.4, 16.5.3.
+        let mut it = cooldown();
+        it.on_throttled(at(0), None, 3, 0, at(5));
+        assert!(!it.on_throttled(at(5), None, 3, 0, at(5)), "its closing was the answer to this one too");
+        assert!(!it.on_throttled(at(1), Some(Duration::from_millis(500)), 3, 0, at(5)));
+        assert_eq!(it.closed_for(at(5)), Some(secs(1)));
+        assert!(it.on_throttled(at(1), Some(secs(4)), 3, 0, at(5)));
+        assert_eq!(it.closed_for(at(5)), Some(secs(4)));
+        let place = it.admit(at(9)).unwrap();
+        assert!(it.on_throttled(at(1), Some(secs(4)), 3, 0, at(10)), "also during slow start");
+        assert!(!it.has(place, at(10)), "the places of the slow start before are gone");
+        it.on_throttled(at(14), None, 3, 0, at(15));
+        assert_eq!(it.closed_for(at(15)), Some(secs(2)), "the second in a row");
+    }
+
+    #[test]
+    fn places_double_per_round_trip_up_to_the_limit() {
+        // Specification 16.5.2, 16.5.4.
+        let mut it = cooldown();
+        it.on_throttled(at(0), Some(secs(1)), 10, 0, at(0));
+        let mut now = at(1);
+        for places in [1, 2, 4] {
+            let taken: Vec<_> = (0..places).map(|_| it.admit(now).unwrap()).collect();
+            assert!(it.admit(now).is_err(), "no more than {places}");
+            let started = now;
+            now = now.after(secs(1));
+            for place in taken {
+                assert!(!it.on_good(started, place, 10, now));
+            }
+        }
+        let two = [it.admit(now).unwrap(), it.admit(now).unwrap()];
+        assert!(!it.on_good(now, two[0], 10, now));
+        assert!(it.on_good(now, two[1], 10, now), "ten places: open");
+        assert_eq!(it.admit(now), Ok(Place::NONE));
+        assert!(!it.on_good(now, two[1], 10, now));
+    }
+
+    #[test]
+    fn any_other_end_frees_the_place_and_adds_none() {
+        // Specification 16.5.2, 16.5.4.
+        let mut it = cooldown();
+        it.on_throttled(at(0), Some(secs(1)), 10, 0, at(0));
+        for _ in 0..3 {
+            let place = it.admit(at(1)).unwrap();
+            assert_eq!(it.admit(at(1)), Err(secs(5)));
+            it.free(place);
+            it.free(place);
+            assert_eq!(it.places(), (1, 0));
+        }
+    }
+
+    #[test]
+    fn a_place_is_a_lease() {
+        // Specification 16.5.5.
+        let mut it = cooldown();
+        it.on_throttled(at(0), Some(secs(1)), 10, 0, at(0));
+        let lost = it.admit(at(1)).unwrap();
+        assert_eq!(it.admit(at(5)), Err(secs(1)));
+        let next = it.admit(at(6)).unwrap();
+        assert!(!it.has(lost, at(6)) && it.has(next, at(6)));
+        assert!(!it.on_good(at(1), lost, 2, at(7)), "it adds no place");
+        assert_eq!(it.places(), (1, 1));
+        assert!(it.on_good(at(6), next, 2, at(7)));
+    }
+
+    #[test]
+    fn a_lenient_one_closes_at_the_second_throttle_without_a_time() {
+        // Specification 4.2.
+        let lenient = CooldownSettings { lenient: true, ..CooldownSettings::default() };
+        let mut it = Cooldown::new(lenient);
+        assert!(!it.on_throttled(at(0), None, 1, 0, at(0)));
+        it.on_good(at(0), Place::NONE, 1, at(1));
+        assert!(!it.on_throttled(at(1), None, 1, 0, at(1)), "a good answer came between");
+        assert!(it.on_throttled(at(2), None, 1, 0, at(2)));
+        let mut it = Cooldown::new(lenient);
+        assert!(it.on_throttled(at(0), Some(secs(1)), 1, 0, at(0)), "the server has named a time");
+    }
+
+    #[test]
+    fn numbers_of_places_begin_again_and_memory_is_bounded() {
+        let mut it = Cooldown::new(CooldownSettings { lease: secs(100_000), ..CooldownSettings::default() });
+        it.on_throttled(at(0), Some(secs(1)), 10, 0, at(0));
+        let mut now = at(1);
+        for n in 0..140_000 {
+            let place = it.admit(now).unwrap();
+            assert!(place != Place::NONE && it.has(place, now), "{n}");
+            it.free(place);
+            now = now.after(Duration::from_micros(1));
+        }
+        it.limit = u32::MAX;
+        let held = it.admit(now).unwrap();
+        for _ in 1..MOST_PLACES {
+            let place = it.admit(now).unwrap();
+            it.free(place);
+        }
+        assert!(it.admit(now).is_err() && it.leases.len() == MOST_PLACES);
+        it.free(held);
+        assert!(it.admit(now).is_ok() && it.leases.len() == 1);
+    }
+
+    #[test]
+    fn new_settings_cut_a_closing_and_a_clock_set_back_prolongs_none() {
+        let mut it = cooldown();
+        it.on_throttled(at(0), Some(secs(20)), 1, u64::MAX, at(0));
+        it.retune(CooldownSettings { max: secs(2), ..it.settings() }, at(1));
+        assert_eq!(it.closed_for(at(1)), Some(Duration::from_micros(2_200_000)));
+        let mut it = cooldown();
+        it.on_throttled(at(1_000), Some(secs(10)), 1, 0, at(1_000));
+        assert_eq!(it.admit(at(1)), Err(secs(10)), "the clock was set back by more than it may swing");
+        assert!(it.admit(at(11)).is_ok());
+    }
+}

@@ -1,0 +1,247 @@
+//! The state of a set of limits (semantics 3.4 to 3.6): a bucket for each, and what its waiters will take.
+
+use super::sheets::{Amounts, WEIGHTS};
+use crate::debt::Debt;
+use crate::full::Name;
+use crate::hash;
+use crate::limit::WeightedBucket;
+use crate::policy::{LimitSet, NamedLimit};
+use crate::state::{Damage, Loader, Saver};
+use crate::time::{Duration, Time};
+
+/// Tokens that a call takes of each limit, in the order of the set.
+pub(in crate::engine) type Costs = [u64; WEIGHTS];
+
+/// A set of limits.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Limits {
+    pub list: Vec<Limit>,
+    /// Names of the weights, in the order of the limits. Weights of calls are kept by their place in it.
+    pub weights: Vec<Name>,
+    /// Hash of these names: weights that were given for others mean nothing here.
+    pub mark: u64,
+    pub unknown_is_zero: bool,
+}
+
+/// One limit of a set.
+#[derive(Clone, Debug)]
+pub(in crate::engine) struct Limit {
+    pub name: Name,
+    pub bucket: WeightedBucket,
+    /// Place of its weight among the names; `None` for a limit that counts calls.
+    pub weight: Option<usize>,
+    pub default: Option<u64>,
+    /// Tokens that the waiters will take.
+    queued: u128,
+    /// Tokens reserved so far, tokens that attempts have settled, and tokens forgiven.
+    pub reserved: u64,
+    pub settled: u64,
+    pub forgiven: u64,
+}
+
+impl Limits {
+    pub fn new(set: &LimitSet, now: Time) -> Self {
+        let weights = weights(set);
+        let limit = |it: &NamedLimit| Limit {
+            name: it.name.clone(),
+            bucket: WeightedBucket::new(it.bucket, now),
+            weight: it.weight.as_ref().and_then(|name| weights.iter().position(|other| other == name)),
+            default: it.default,
+            queued: 0,
+            reserved: 0,
+            settled: 0,
+            forgiven: 0,
+        };
+        let list = set.limits.iter().map(limit).collect();
+        Self { list, mark: mark(&weights), weights, unknown_is_zero: set.unknown_is_zero }
+    }
+
+    /// Applies new settings with the same weights. A limit that both sets have keeps its tokens, its debt and its
+    /// counts.
+    pub fn retune(&mut self, to: &LimitSet, now: Time) {
+        let mut fresh = Self::new(to, now);
+        for limit in &mut fresh.list {
+            let Some(was) = self.list.iter().find(|was| was.name == limit.name) else { continue };
+            let settings = limit.bucket.settings();
+            limit.bucket = was.bucket.clone();
+            limit.bucket.retune(settings, now);
+            (limit.reserved, limit.settled, limit.forgiven) = (was.reserved, was.settled, was.forgiven);
+        }
+        *self = fresh;
+    }
+
+    /// What a call takes, by its weights; without a weight its cost.
+    pub fn costs(&self, cost: u32, amounts: &Amounts) -> Costs {
+        let mut costs = [0; WEIGHTS];
+        for (place, limit) in costs.iter_mut().zip(&self.list) {
+            *place = limit.weight.map_or(u64::from(cost), |weight| amounts[weight]);
+        }
+        costs
+    }
+
+    /// The weights of a call that names none, or `None` where one has no default.
+    pub fn defaults(&self) -> Option<Amounts> {
+        let mut amounts = [0; WEIGHTS];
+        for (at, amount) in amounts.iter_mut().enumerate().take(self.weights.len()) {
+            *amount = self.default_of(at)?;
+        }
+        Some(amounts)
+    }
+
+    /// The default of a weight: the largest of its limits'.
+    pub fn default_of(&self, weight: usize) -> Option<u64> {
+        self.list.iter().filter(|limit| limit.weight == Some(weight)).filter_map(|limit| limit.default).max()
+    }
+
+    /// Whether a call takes more of a limit than the limit ever holds.
+    pub fn are_above_burst(&self, costs: &Costs) -> bool {
+        self.list.iter().zip(costs).any(|(limit, cost)| *cost > limit.bucket.settings().burst)
+    }
+
+    /// Time until a call can have its tokens, and the limit that frees last: beside the waiters' tokens, if it queues
+    /// `behind` them.
+    pub fn turn(&mut self, costs: &Costs, behind: bool, now: Time) -> (Duration, usize) {
+        let mut last = (Duration::ZERO, 0);
+        for (at, (limit, cost)) in self.list.iter_mut().zip(costs).enumerate() {
+            let ahead = if behind { limit.queued } else { 0 };
+            let wait = limit.bucket.wait_for(ahead + u128::from(*cost), now);
+            if wait > last.0 {
+                last = (wait, at);
+            }
+        }
+        last
+    }
+
+    /// Takes the tokens of a call from all limits, if all have them.
+    pub fn take(&mut self, costs: &Costs, now: Time) -> bool {
+        if self.turn(costs, false, now).0 > Duration::ZERO {
+            return false;
+        }
+        for (limit, cost) in self.list.iter_mut().zip(costs) {
+            limit.bucket.take(*cost, now);
+            limit.reserved = limit.reserved.saturating_add(*cost);
+        }
+        true
+    }
+
+    pub fn enlist(&mut self, costs: &Costs) {
+        for (limit, cost) in self.list.iter_mut().zip(costs) {
+            limit.queued += u128::from(*cost);
+        }
+    }
+
+    pub fn delist(&mut self, costs: &Costs) {
+        for (limit, cost) in self.list.iter_mut().zip(costs) {
+            limit.queued = limit.queued.saturating_sub(u128::from(*cost));
+        }
+    }
+
+    /// Tokens that the waiters will take of each limit.
+    pub fn queued(&self) -> [u128; WEIGHTS] {
+        core::array::from_fn(|at| self.list.get(at).map_or(0, |limit| limit.queued))
+    }
+
+    /// Forgets the waiters.
+    pub fn forget_waiters(&mut self) {
+        for limit in &mut self.list {
+            limit.queued = 0;
+        }
+    }
+
+    /// Charges what an attempt has used beyond its reservation.
+    pub fn charge(&mut self, weight: usize, tokens: u64, now: Time) {
+        for limit in self.list.iter_mut().filter(|limit| limit.weight == Some(weight)) {
+            let forgiven = limit.bucket.charge(tokens, now);
+            limit.forgiven = limit.forgiven.saturating_add(forgiven);
+        }
+    }
+
+    /// Settles a reservation: what is not used comes back. Returns true if any did.
+    pub fn settle(&mut self, reserved: &Amounts, used: &Amounts, now: Time) -> bool {
+        let mut any = false;
+        for limit in &mut self.list {
+            let Some(weight) = limit.weight else { continue };
+            limit.settled = limit.settled.saturating_add(used[weight]);
+            let over = reserved[weight].saturating_sub(used[weight]);
+            if over > 0 {
+                limit.bucket.give_back(over, now);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Whole tokens of the emptiest limit; 0 in debt.
+    pub fn least_level(&self, now: Time) -> u32 {
+        let levels = self.list.iter().map(|limit| limit.bucket.level(now).max(0));
+        levels.min().map_or(0, |least| u32::try_from(least).unwrap_or(u32::MAX))
+    }
+
+    pub fn is_in_debt(&self, now: Time) -> bool {
+        self.list.iter().any(|limit| limit.bucket.is_in_debt(now))
+    }
+
+    /// When all limits will be full, with the waiters' tokens or without.
+    pub fn debt(&mut self, waiters: bool, now: Time) -> Debt {
+        let mut longest = Duration::ZERO;
+        for limit in &mut self.list {
+            let queued = if waiters { limit.queued } else { 0 };
+            let all = queued + u128::from(limit.bucket.settings().burst);
+            longest = longest.max(limit.bucket.wait_for(all, now));
+        }
+        if longest == Duration::ZERO { Debt::NONE } else { Debt { amount: 1, until: now.after(longest) } }
+    }
+
+    pub fn owe(&mut self, debt: Debt, now: Time) {
+        for limit in &mut self.list {
+            limit.bucket.owe(debt.until, now);
+        }
+    }
+
+    pub fn save(&self, to: &mut Saver) {
+        for limit in &self.list {
+            to.text(&limit.name);
+            limit.bucket.save(to);
+        }
+    }
+
+    /// Restores the limits that are saved by name; others begin full.
+    pub fn load(from: &mut Loader<'_>, set: &LimitSet) -> Result<Self, Damage> {
+        let mut it = Self::new(set, from.then());
+        while from.has_more() {
+            let name = from.text()?;
+            if let Some(limit) = it.list.iter_mut().find(|limit| *limit.name == *name) {
+                limit.bucket.load(from)?;
+            } else {
+                let _ = (from.whole()?, from.whole()?, from.whole()?);
+                from.dropped(());
+            }
+        }
+        Ok(it)
+    }
+}
+
+/// The names of a set's weights, each once, in the order of its limits.
+fn weights(set: &LimitSet) -> Vec<Name> {
+    let mut names: Vec<Name> = Vec::new();
+    for name in set.limits.iter().filter_map(|limit| limit.weight.as_ref()) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    names
+}
+
+fn mark(weights: &[Name]) -> u64 {
+    let names: Vec<&str> = weights.iter().map(|name| &**name).collect();
+    hash::of(names.join(" ").as_bytes()) as u64
+}
+
+/// Whether two policies' rate limits have the same form: a single rate, or a set of the same weights.
+pub(in crate::engine) fn is_same_form(from: Option<&LimitSet>, to: Option<&LimitSet>) -> bool {
+    match (from, to) {
+        (None, None) => true,
+        (Some(from), Some(to)) => weights(from) == weights(to),
+        _ => false,
+    }
+}

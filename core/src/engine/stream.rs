@@ -1,0 +1,111 @@
+//! Timeouts of a stream (semantics 7.7): the first piece, silence between pieces, and where the deadline ends.
+//!
+//! The host notes when a piece came, and reports how long ago that was when the call's timer fires. So a piece costs no
+//! event and no timer.
+
+use super::arena::{Arena, Call, flag};
+use super::automaton::State;
+use super::call::limit;
+use super::call_extra::{SOLO, STREAM};
+use super::fleet::{Fleet, rule_against as rule_of_fleet};
+use super::place::Slot;
+use super::policies::Policies;
+use crate::action::Request;
+use crate::policy::Policy;
+use crate::time::{Duration, Time};
+
+/// Why a host that does not serve streams refuses a policy.
+const NOT_SERVED: &str = "this language does not serve first_byte_timeout, idle_timeout, deadline_until and counts yet: leave \
+     them out";
+
+/// What a report of silence means.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Silence {
+    /// Nothing: the policy bounds no silence, or the deadline has passed.
+    Any,
+    /// The next report is due then.
+    Until(Time),
+    /// It has lasted for `idle_timeout`.
+    TooLong,
+}
+
+/// Why an engine with this store, whose host serves streams or does not, cannot take a policy.
+pub(super) fn rule_against(streams: bool, fleet: Option<&Fleet>, policy: &Policy) -> Option<&'static str> {
+    if !streams && policy.stream.is_some() { Some(NOT_SERVED) } else { rule_of_fleet(fleet, policy) }
+}
+
+impl Policies {
+    /// Notes what few requests say, in the call's block.
+    #[inline(never)]
+    pub fn note_request(&self, calls: &mut Arena, slot: Slot, request: &Request) {
+        let policy = self.of(&calls[slot]);
+        let solo = request.solo && policy.hedge.is_some();
+        let bounded = policy.stream.as_ref().is_some_and(|it| it.first_byte != Duration::MAX);
+        let says = if solo { SOLO } else { 0 } | if request.stream && bounded { STREAM } else { 0 };
+        if says != 0 {
+            calls.extra_mut(slot).says = says;
+        }
+    }
+
+    /// Time for an attempt until its answer is delivered: its timeout, and the first byte's if the answer is a stream.
+    #[inline]
+    pub fn attempt_limit(&self, calls: &Arena, slot: Slot) -> Duration {
+        let call = &calls[slot];
+        let policy = self.of(call);
+        match &policy.stream {
+            Some(stream)
+                if call.has(flag::EXTRA)
+                    && calls.extra(slot).is_some_and(|extra| extra.says & STREAM != 0) =>
+            {
+                policy.attempt_timeout.min(stream.first_byte)
+            }
+            _ => policy.attempt_timeout,
+        }
+    }
+
+    /// When the host is to report the silence of running attempts at the latest.
+    #[inline]
+    pub fn next_check(&self, call: &Call, now: Time) -> Time {
+        match &self.of(call).stream {
+            Some(stream) if call.has(flag::UNTIL_BODY) => limit(now, stream.idle),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// The answer has been delivered: the deadline may end, and silence counts from now on.
+    #[inline]
+    pub fn deliver(&self, call: &mut Call, now: Time) {
+        if let Some(stream) = &self.of(call).stream {
+            call.moment = limit(now, stream.idle);
+            if stream.until_delivery {
+                call.deadline = Time::NEVER;
+            }
+        }
+    }
+
+    /// When a call that reads its body needs an event. A report that is due and has not come is due again after
+    /// `idle_timeout`: a host that only polls has no stream that could stall.
+    #[inline]
+    pub fn body_until(&self, call: &mut Call, now: Time) -> Time {
+        if call.moment <= now {
+            call.moment = self.next_check(call, now);
+        }
+        call.deadline.min(call.moment)
+    }
+
+    /// Notes the report that the last piece of an attempt came `age` ago.
+    pub fn silence(&self, call: &mut Call, age: Duration, now: Time) -> Silence {
+        let idle = self.of(call).stream.as_ref().map_or(Duration::MAX, |stream| stream.idle);
+        if idle == Duration::MAX || call.deadline <= now {
+            return Silence::Any;
+        }
+        if age >= idle {
+            return Silence::TooLong;
+        }
+        let check = now.after(idle.minus(age));
+        if call.state() == State::Body {
+            call.moment = check;
+        }
+        Silence::Until(check)
+    }
+}

@@ -1,0 +1,408 @@
+//! Targets: the models, providers, regions or keys that an attempt can go to (semantics 17).
+//!
+//! A target is a route without calls of its own, as a pool is, so it has breaker, rate limit and permits like any
+//! other route (ADR 0048). A group lists its targets, and is stored in a route too. The choice is the last stage
+//! before an attempt. A target never queues.
+
+mod attempts;
+mod settings;
+
+use super::desk::Desk;
+use super::place::{PoolAt, RouteAt, Slot};
+use super::pools::Pools;
+use super::record::RecordType;
+use super::route::Routes;
+use super::stage::Answer;
+use super::{Clash, Engine, Input};
+use crate::action::{Flags, Verdict};
+use crate::policy::{Pick, Policy};
+use crate::rng::{self, Purpose};
+use crate::time::{Duration, Time};
+
+pub(super) use attempts::{AttemptTargets, TargetBlocks};
+
+/// A set of targets of one group: a bit for each number.
+type Set = u64;
+
+/// A group of targets.
+#[derive(Debug)]
+pub(super) struct Group {
+    pick: Pick,
+    /// In the order of the settings; then those that were removed and still have attempts.
+    members: Vec<Member>,
+}
+
+/// A target of a group.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// Its number in the group, which stays the same while it exists; below 64.
+    number: u8,
+    pub name: Box<str>,
+    share: u32,
+    /// The route that stores its components.
+    pub at: RouteAt,
+    policy: Policy,
+    /// Whether a retune has removed it. It goes when its last attempt has been reported.
+    removed: bool,
+    /// Attempts that have started and have not been reported.
+    pub in_flight: u32,
+    /// Moving average of the time to a delivery, in µs; 0 means that there is none yet.
+    pub estimate: u64,
+    /// Attempts that have started.
+    pub attempts: u64,
+    /// Choices in which it did not admit the attempt.
+    pub skipped: u64,
+}
+
+impl Member {
+    /// Its components.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    fn bit(&self) -> Set {
+        1 << self.number
+    }
+
+    /// Enters the time of a good attempt, or a failure's (17.2).
+    fn observe(&mut self, micros: u64) {
+        let micros = micros.max(1);
+        let mean = (u128::from(self.estimate) * 7 + u128::from(micros)) / 8;
+        self.estimate = if self.estimate == 0 { micros } else { (mean as u64).max(1) };
+    }
+}
+
+impl Group {
+    /// The targets that may be chosen, in order.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|member| !member.removed)
+    }
+
+    /// The target of this number.
+    pub fn member(&self, number: u8) -> Option<&Member> {
+        self.members.iter().find(|member| member.number == number)
+    }
+
+    fn member_mut(&mut self, number: u8) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.number == number)
+    }
+
+    /// After a fork: no attempt of the parent's is out.
+    pub fn forget_calls(&mut self) {
+        for member in &mut self.members {
+            member.in_flight = 0;
+        }
+    }
+
+    /// The estimate of a target; the mean of the others while it has none, and 0 while nobody has one.
+    fn estimate(&self, member: &Member) -> u64 {
+        if member.estimate > 0 {
+            return member.estimate;
+        }
+        let known = self.members().map(|other| other.estimate).filter(|estimate| *estimate > 0);
+        let (sum, count) =
+            known.fold((0_u128, 0), |(sum, count), estimate| (sum + u128::from(estimate), count + 1));
+        sum.checked_div(count).map_or(0, |mean| mean as u64)
+    }
+
+    /// What a balanced choice compares: less is better.
+    fn cost(&self, member: &Member) -> u128 {
+        (u128::from(member.in_flight) + 1) * u128::from(self.estimate(member).max(1))
+    }
+
+    /// Takes one of these targets.
+    fn pick(&self, among: Set, seed: u64, ordinal: u64, attempt: u8) -> Option<u8> {
+        let mut there = self.members().filter(|member| among & member.bit() != 0);
+        if self.pick == Pick::Ladder {
+            return there.next().map(|member| member.number);
+        }
+        let draw = |among: Set, purpose| {
+            let there = || self.members().filter(move |member| among & member.bit() != 0);
+            let shares: u64 = there().map(|member| u64::from(member.share)).sum();
+            let mut at = rng::uniform(rng::bits(seed, ordinal, purpose, attempt), 0, shares.checked_sub(1)?);
+            there().find(|member| {
+                let is_here = at < u64::from(member.share);
+                at = at.saturating_sub(u64::from(member.share));
+                is_here
+            })
+        };
+        let first = draw(among, Purpose::Target)?;
+        let second = draw(among & !first.bit(), Purpose::OtherTarget);
+        let better = second.filter(|second| self.cost(second) < self.cost(first));
+        Some(better.unwrap_or(first).number)
+    }
+}
+
+/// Which targets of a group admit an attempt now.
+#[derive(Clone, Copy, Debug, Default)]
+struct Survey {
+    admit: Set,
+    /// When the first of the others may admit it, if that is known.
+    earliest: Option<Duration>,
+}
+
+impl Routes {
+    /// Whether a target admits an attempt now. Otherwise when it may, if that is known: a permit has no time.
+    fn asks_target(&mut self, at: RouteAt, cost: u32, now: Time) -> Result<(), Option<Duration>> {
+        let target = &mut self[at];
+        if target.forced {
+            return Err(None);
+        }
+        let mut wait = target.breaker.as_ref().and_then(|breaker| breaker.refuses(now));
+        if let Some(rate) = &mut target.rate
+            && !rate.has(cost, now)
+        {
+            if rate.burst().is_some_and(|burst| cost > burst) {
+                return Err(None);
+            }
+            wait = wait.max(Some(rate.bucket.wait_for(u64::from(cost), now)));
+        }
+        if target.pool.as_ref().is_some_and(|pool| pool.in_flight >= pool.limit) {
+            return Err(None);
+        }
+        if wait.is_some() { Err(wait) } else { Ok(()) }
+    }
+
+    /// Asks all targets of a group.
+    fn survey(&mut self, home: PoolAt, cost: u32, now: Time) -> Survey {
+        let mut survey = Survey::default();
+        let Some(group) = self[home].group.take() else { return survey };
+        for member in group.members() {
+            match self.asks_target(member.at, cost, now) {
+                Ok(()) => survey.admit |= member.bit(),
+                Err(wait) => {
+                    survey.earliest = match (survey.earliest, wait) {
+                        (Some(one), Some(other)) => Some(one.min(other)),
+                        (one, other) => one.or(other),
+                    };
+                }
+            }
+        }
+        self[home].group = Some(group);
+        survey
+    }
+}
+
+/// Where the next attempt of a call with targets can go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Elsewhere {
+    /// The policy has no targets.
+    NoTargets,
+    /// A target that the call has not tried admits it now.
+    Now,
+    /// None does. A target may admit it after this.
+    After(Duration),
+}
+
+impl Desk {
+    /// Where the targets of a call's policy are.
+    fn targets_of(&self, slot: Slot) -> Option<PoolAt> {
+        self.routes[self.calls[slot].route].targets_at.map(|at| *at)
+    }
+
+    /// Where a further attempt of a call could go (17.4).
+    #[inline]
+    pub(super) fn elsewhere(&mut self, slot: Slot, now: Time) -> Elsewhere {
+        match self.targets_of(slot) {
+            None => Elsewhere::NoTargets,
+            Some(home) => self.elsewhere_in(slot, home, now),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn elsewhere_in(&mut self, slot: Slot, home: PoolAt, now: Time) -> Elsewhere {
+        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
+        if survey.admit & !self.calls.tried(slot) != 0 {
+            return Elsewhere::Now;
+        }
+        let wait = if survey.admit == 0 { survey.earliest } else { None };
+        Elsewhere::After(wait.unwrap_or(Duration::ZERO))
+    }
+
+    /// The early look: whether any target would admit an attempt. It takes nothing.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn peek_targets(&mut self, slot: Slot, now: Time) -> Answer {
+        let Some(home) = self.targets_of(slot) else { return Answer::Pass };
+        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
+        if survey.admit == 0 { Answer::Refuse(Verdict::NoTarget, survey.earliest) } else { Answer::Pass }
+    }
+
+    /// The choice: takes a target for a call's next attempt (17.2).
+    #[cold]
+    #[inline(never)]
+    pub(super) fn ask_targets(&mut self, slot: Slot, home: PoolAt, now: Time) -> Answer {
+        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
+        let untried = survey.admit & !self.calls.tried(slot);
+        match self.choose(slot, home, survey, if untried == 0 { survey.admit } else { untried }) {
+            Some(number) => {
+                self.take_target(slot, home, number, now);
+                Answer::Pass
+            }
+            None => Answer::Refuse(Verdict::NoTarget, survey.earliest),
+        }
+    }
+
+    /// The target for a hedge, which the call has not tried. Takes nothing; `None` if the hedge must not start.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn target_of_hedge(&mut self, slot: Slot, home: PoolAt, now: Time) -> Option<u8> {
+        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
+        let untried = survey.admit & !self.calls.tried(slot);
+        self.choose(slot, home, survey, untried)
+    }
+
+    /// Picks a target, and counts those that did not admit the attempt.
+    fn choose(&mut self, slot: Slot, home: PoolAt, survey: Survey, among: Set) -> Option<u8> {
+        let (seed, call) = (self.seed, &self.calls[slot]);
+        let (ordinal, attempt) = (call.ordinal(), call.attempts.saturating_add(1));
+        let group = self.routes[home].group.as_mut()?;
+        let picked = group.pick(among, seed, ordinal, attempt);
+        let is_ladder = group.pick == Pick::Ladder;
+        for member in group.members.iter_mut().filter(|member| !member.removed) {
+            if is_ladder && Some(member.number) == picked {
+                break;
+            }
+            member.skipped += u64::from(survey.admit & member.bit() == 0);
+        }
+        picked
+    }
+
+    /// Takes what an attempt needs of its target: tokens, a permit, and a ticket of its breaker.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_target(&mut self, slot: Slot, home: PoolAt, number: u8, now: Time) {
+        let cost = self.calls[slot].cost();
+        let Some(member) = self.routes[home].group.as_mut().and_then(|group| group.member_mut(number)) else {
+            return super::stage::missing("the target that was chosen");
+        };
+        member.in_flight += 1;
+        member.attempts += 1;
+        let at = member.at;
+        let target = &mut self.routes[at];
+        if let Some(rate) = &mut target.rate {
+            rate.take(cost, now);
+        }
+        if let Some(pool) = &mut target.pool {
+            pool.in_flight += 1;
+        }
+        let before = target.breaker.as_ref().map(|breaker| breaker.state(now));
+        let ticket = target.breaker.as_mut().and_then(|breaker| breaker.admit(now).ok());
+        self.calls.choose_target(slot, number, ticket);
+        if let Some(from) = before {
+            self.note(move |it| it.breaker_changed(Some(slot), at, from, now));
+        }
+    }
+
+    /// Releases the permits that attempts had of their targets. A target that was removed goes with its last one.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn release_targets(&mut self, route: RouteAt, numbers: &[u8]) {
+        let Some(home) = self.routes[route].targets_at.map(|at| *at) else {
+            return super::stage::missing("the group of an attempt's target");
+        };
+        for number in numbers {
+            let Some(member) = self.routes[home].group.as_mut().and_then(|group| group.member_mut(*number))
+            else {
+                continue;
+            };
+            member.in_flight = member.in_flight.saturating_sub(1);
+            let (at, goes) = (member.at, member.removed && member.in_flight == 0);
+            if let Some(pool) = &mut self.routes[at].pool {
+                pool.in_flight = pool.in_flight.saturating_sub(1);
+                pool.over = pool.over.saturating_sub(1);
+            }
+            if goes {
+                self.routes.remove_target(home, *number);
+            }
+        }
+    }
+}
+
+impl Pools {
+    /// All targets, with the names of their groups.
+    pub(super) fn targets<'a>(&'a self, routes: &'a Routes) -> impl Iterator<Item = (&'a str, &'a Member)> {
+        self.iter().flat_map(|(name, shared)| {
+            let group = routes[shared.at].group.iter();
+            group.flat_map(|group| group.members()).map(move |member| (name.as_str(), member))
+        })
+    }
+}
+
+impl Desk {
+    /// Attempts that calls have out at a target; for consistency checks.
+    pub(super) fn attempts_at(&self, at: RouteAt) -> u32 {
+        let calls = self.calls.iter().filter_map(|(slot, _)| {
+            let home = self.targets_of(slot)?;
+            let group = self.routes[home].group.as_ref()?;
+            let member = group.members.iter().find(|member| member.at == at)?;
+            Some(self.calls.out_at(slot, member.number) as u32)
+        });
+        calls.sum()
+    }
+}
+
+impl Engine {
+    /// Refuses every attempt at a target from now on; `on = false` ends that and resets its circuit breaker. Running
+    /// attempts finish. Calls go to the other targets of the group.
+    ///
+    /// # Errors
+    /// The engine has no such group, or the group no such target.
+    pub fn force_target(&mut self, group: &str, target: &str, on: bool, now: Time) -> Result<Flags, Clash> {
+        self.journal.write(|| Input::ForceTarget { group: group.into(), target: target.into(), on, now });
+        let now = self.clock.observe(now);
+        self.desk.chores.begin_step();
+        let known = self
+            .pools
+            .targets(&self.desk.routes)
+            .find(|(name, member)| *name == group && *member.name == *target);
+        let Some(at) = known.map(|(_, member)| member.at) else {
+            let name = format!("{group}/{target}");
+            return Err(Clash { name, rule: "there is no such target in this engine" });
+        };
+        let before = self.desk.routes.levels(at);
+        let route = &mut self.desk.routes[at];
+        route.forced = on;
+        if let Some(breaker) = route.breaker.as_mut().filter(|_| !on) {
+            breaker.reset();
+        }
+        let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
+        self.desk.note(move |it| it.policy_changed(what, None, Some(at), now));
+        self.desk.note(move |it| it.levels_changed(at, before, now));
+        Ok(self.flags())
+    }
+
+    /// The name of the target that the newest attempt of a call goes to; `None` for a call without one. A host reads
+    /// it when the step's flag `target` is set.
+    ///
+    /// ```
+    /// use tidegate::{Document, Engine, Options, Request, Time};
+    /// let document = Document::from_toml(r#"
+    ///     [targets.chat]
+    ///     pick = "ladder"
+    ///     members = ["large", "small"]
+    ///     [policy.chat]
+    ///     targets = "chat"
+    ///     retry = { max_attempts = 3 }
+    /// "#)?;
+    /// let (mut engine, now) = (Engine::new(7, Options::default()), Time::from_micros(0));
+    /// for group in document.pools() {
+    ///     engine.pool(group.clone(), now).unwrap();
+    /// }
+    /// let policy = engine.policy(document.policy("chat").unwrap().clone()).unwrap();
+    /// let route = engine.route(policy, "", now);
+    /// let (call, step) = engine.begin(route, &Request::default(), now);
+    /// assert!(step.flags.target);
+    /// assert_eq!(engine.target_of(call), Some("large"));
+    /// # Ok::<(), Vec<tidegate::PolicyError>>(())
+    /// ```
+    pub fn target_of(&self, call: crate::action::CallId) -> Option<&str> {
+        let slot = self.desk.calls.find(call)?;
+        let call = &self.desk.calls[slot];
+        let number = self.desk.calls.target_in(slot, call.attempt_slot())?;
+        let home = self.desk.targets_of(slot)?;
+        let member = self.desk.routes[home].group.as_ref()?.member(number)?;
+        Some(&member.name)
+    }
+}

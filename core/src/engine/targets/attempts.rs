@@ -1,0 +1,230 @@
+//! What attempts owe to their targets: outcomes, and permits. A call with targets has one pooled block for it.
+
+use super::Set;
+use crate::action::AttemptSlot;
+use crate::breaker::CircuitBreaker;
+use crate::breaker::Ticket;
+use crate::engine::arena::Arena;
+use crate::engine::call_extra::RunningAttempt;
+use crate::engine::desk::Desk;
+use crate::engine::place::Slot;
+use crate::engine::stage::{Context, Effect, Ended};
+use crate::outcome::{Class, Kind};
+use crate::rng::{self, Purpose};
+use crate::time::Time;
+
+/// No block.
+const NONE: u32 = u32::MAX;
+
+/// The targets of a call's attempts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::engine) struct AttemptTargets {
+    /// Targets that the call has tried since it last waited for one.
+    tried: Set,
+    /// By attempt slot: the target's number, and the number of its breaker's ticket.
+    target: [u8; 8],
+    ticket: [u16; 8],
+    /// The attempt slots whose ticket is a probe's, and those that hold a permit of their target.
+    probes: u8,
+    out: u8,
+    /// The target, ticket and probe of the attempt that starts next.
+    chosen: (u8, u16, bool),
+}
+
+const _: () = assert!(size_of::<AttemptTargets>() <= 128, "llm.md 0.1");
+
+impl AttemptTargets {
+    fn choose(&mut self, target: u8, ticket: Option<Ticket>) {
+        let ticket = ticket.unwrap_or(Ticket { number: 0, probe: false });
+        self.chosen = (target, ticket.number, ticket.probe);
+        self.tried |= 1 << target;
+    }
+
+    /// Gives the chosen target to the attempt that starts.
+    pub fn start(&mut self, attempt_slot: AttemptSlot) {
+        let (place, bit) = (usize::from(attempt_slot.number()), attempt_slot.bit());
+        let (target, ticket, probe) = self.chosen;
+        (self.target[place], self.ticket[place]) = (target, ticket);
+        self.probes = self.probes & !bit | if probe { bit } else { 0 };
+        self.out |= bit;
+    }
+
+    /// Takes the permits of attempts that have ended: their targets, and how many.
+    pub fn take(&mut self, gone: u8) -> ([u8; 8], u8) {
+        let (mut targets, mut count) = ([0; 8], 0);
+        for place in (0..8_u8).filter(|place| self.out & gone & 1 << place != 0) {
+            targets[usize::from(count)] = self.target[usize::from(place)];
+            count += 1;
+        }
+        self.out &= !gone;
+        (targets, count)
+    }
+}
+
+/// The blocks of all calls with targets, and the index from calls to blocks.
+#[derive(Debug, Default)]
+pub(in crate::engine) struct TargetBlocks {
+    blocks: Vec<AttemptTargets>,
+    free: Vec<u32>,
+    /// By slot of the call. Its length covers the highest slot that ever had a block.
+    of: Vec<u32>,
+}
+
+impl TargetBlocks {
+    fn place(&self, slot: Slot) -> Option<usize> {
+        self.of.get(slot.index()).copied().filter(|place| *place != NONE).map(|place| place as usize)
+    }
+
+    pub fn get(&self, slot: Slot) -> Option<&AttemptTargets> {
+        self.place(slot).map(|place| &self.blocks[place])
+    }
+
+    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut AttemptTargets> {
+        self.place(slot).map(|place| &mut self.blocks[place])
+    }
+
+    fn made(&mut self, slot: Slot) -> &mut AttemptTargets {
+        let place = self.place(slot).unwrap_or_else(|| {
+            let place = self.free.pop().unwrap_or_else(|| {
+                self.blocks.push(AttemptTargets::default());
+                (self.blocks.len() - 1) as u32
+            });
+            self.blocks[place as usize] = AttemptTargets::default();
+            if self.of.len() <= slot.index() {
+                self.of.resize(slot.index() + 1, NONE);
+            }
+            self.of[slot.index()] = place;
+            place as usize
+        });
+        &mut self.blocks[place]
+    }
+
+    pub fn remove(&mut self, slot: Slot) {
+        if let Some(place) = self.place(slot) {
+            self.free.push(place as u32);
+            self.of[slot.index()] = NONE;
+        }
+    }
+}
+
+impl Arena {
+    /// Notes the target of a call's next attempt. The call has a second block then, which says that it may have a third.
+    pub(super) fn choose_target(&mut self, slot: Slot, target: u8, ticket: Option<Ticket>) {
+        self.extra_mut(slot);
+        if let Some(blocks) = self.target_blocks() {
+            blocks.made(slot).choose(target, ticket);
+        }
+    }
+
+    /// Attempts of a call that hold a permit of this target, for consistency checks.
+    pub(super) fn out_at(&self, slot: Slot, number: u8) -> usize {
+        let Some(block) = self.targets(slot) else { return 0 };
+        (0..8).filter(|place| block.out >> place & 1 != 0 && block.target[*place] == number).count()
+    }
+
+    /// The targets that a call has tried.
+    pub(super) fn tried(&self, slot: Slot) -> Set {
+        self.targets(slot).map_or(0, |block| block.tried)
+    }
+
+    /// All targets count as untried again.
+    pub(in crate::engine) fn forget_tried(&mut self, slot: Slot) {
+        if let Some(block) = self.targets_mut(slot) {
+            block.tried = 0;
+        }
+    }
+
+    /// The target of the attempt in an attempt slot.
+    pub(in crate::engine) fn target_in(&self, slot: Slot, attempt_slot: AttemptSlot) -> Option<u8> {
+        let block = self.targets(slot).filter(|_| self[slot].attempts > 0)?;
+        Some(block.target[usize::from(attempt_slot.number())])
+    }
+}
+
+impl Desk {
+    /// Feeds the outcome of an attempt to its target: breaker, limit, and the estimate of its time.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn target_over(
+        &mut self,
+        slot: Slot,
+        running_attempt: &RunningAttempt,
+        kind: Kind,
+        now: Time,
+    ) {
+        let call = &self.calls[slot];
+        let class = self.policies.of(call).class_of(kind);
+        let (attempt, ordinal) = (running_attempt.attempt, call.ordinal());
+        let attempt_slot = AttemptSlot::of(attempt);
+        let (place, bit) = (usize::from(attempt_slot.number()), attempt_slot.bit());
+        let Some(home) = self.targets_of(slot) else { return };
+        let Some(block) = self.calls.targets(slot) else { return };
+        let number = block.target[place];
+        let ticket = Ticket { number: block.ticket[place], probe: block.probes & bit != 0 };
+        let Some(mut group) = self.routes[home].group.take() else { return };
+        let mean = group.member(number).map_or(0, |member| group.estimate(member));
+        if let Some(member) = group.member_mut(number) {
+            let at = member.at;
+            // A kind that the call's policy declares is none of the target's: its class counts.
+            let ended = Ended { ticket, kind: class.into(), class, attempt, ordinal };
+            let context = Context { policies: &self.policies, seed: self.seed, now };
+            let target = &mut self.routes[at];
+            let mut changed = None;
+            if ticket.number != 0
+                && let Some((from, Effect::Changed)) =
+                    target.teach::<CircuitBreaker>(&member.policy, &ended, context)
+            {
+                changed = Some(from);
+            }
+            let mut limit = None;
+            if let Some(pool) = target.pool.as_mut().filter(|pool| !pool.limiter.is_fixed()) {
+                let from = pool.limit;
+                pool.limiter.feed(class, running_attempt.since, pool.in_flight, now);
+                pool.set_limit(pool.limiter.limit());
+                limit = Some(from);
+            }
+            let took = now.since(running_attempt.since).as_micros().min((1 << 53) - 1);
+            match class {
+                Class::Ok | Class::Permanent => member.observe(took),
+                Class::Cancelled | Class::Ignored => {}
+                // Without any estimate there is nothing that a fast error could be measured by.
+                _ if mean == 0 => {}
+                _ => member.observe(mean.saturating_mul(2)),
+            }
+            if let Some(from) = changed {
+                self.note(move |it| it.breaker_changed(Some(slot), at, from, now));
+            }
+            if let Some(from) = limit {
+                self.note(move |it| it.limit_changed(Some(slot), at.own(), from, now));
+            }
+        }
+        self.routes[home].group = Some(group);
+    }
+
+    /// Records the failed body of an answer at its target, as a further failure.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn target_body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
+        let call = &self.calls[slot];
+        let class = self.policies.of(call).class_of(kind);
+        let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
+        let attempt_slot = AttemptSlot::of(attempt);
+        let Some((home, block)) = self.targets_of(slot).zip(self.calls.targets(slot)) else { return };
+        let place = usize::from(attempt_slot.number());
+        let ticket = Ticket { number: block.ticket[place], probe: block.probes & attempt_slot.bit() != 0 };
+        let Some(member) =
+            self.routes[home].group.as_ref().and_then(|group| group.member(block.target[place]))
+        else {
+            return;
+        };
+        let failure = crate::breaker::Evidence::Failure;
+        let is_failure =
+            member.policy.breaker.as_ref().is_some_and(|it| it.evidence(class.into(), class) == failure);
+        let at = member.at;
+        if let Some(breaker) = self.routes[at].breaker.as_mut().filter(|_| is_failure && ticket.number != 0) {
+            let from = breaker.state(now);
+            let _ = breaker.on_body_failure(ticket, bits, now);
+            self.note(move |it| it.breaker_changed(Some(slot), at, from, now));
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Groups as they are declared, and new settings for a group in use (semantics 17.1).
+
+use super::{Group, Member};
+use crate::engine::place::{PoolAt, RouteAt};
+use crate::engine::queue::Pool;
+use crate::engine::rate_queue::{Bucket, RateQueue};
+use crate::engine::route::Routes;
+use crate::policy;
+use crate::time::Time;
+
+/// Numbers of targets: those that a group has, and those that were removed and still have attempts.
+const NUMBERS: u8 = 64;
+
+impl Routes {
+    /// Creates the targets of a group.
+    pub(in crate::engine) fn group(&mut self, settings: &policy::Group, now: Time) -> Group {
+        let members = (0..).zip(&settings.members).map(|(number, it)| self.target(number, it, now));
+        Group { pick: settings.pick, members: members.collect() }
+    }
+
+    fn target(&mut self, number: u8, settings: &policy::Member, now: Time) -> Member {
+        Member {
+            number,
+            name: settings.name.as_str().into(),
+            share: settings.share,
+            at: self.pool(&settings.policy, now).route(),
+            policy: settings.policy.clone(),
+            removed: false,
+            in_flight: 0,
+            estimate: 0,
+            attempts: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Gives a group new settings. Targets of the same name keep their state. One that is removed goes when its
+    /// last attempt has ended. False, and nothing changed, if too many removed ones still have attempts.
+    pub(in crate::engine) fn retune_group(&mut self, home: PoolAt, to: &policy::Group, now: Time) -> bool {
+        let Some(mut group) = self[home].group.take() else { return true };
+        let stays =
+            |member: &&Member| member.in_flight > 0 || to.members.iter().any(|it| *it.name == *member.name);
+        let kept = group.members.iter().filter(stays).count();
+        let fresh =
+            to.members.iter().filter(|it| group.members.iter().all(|known| *it.name != *known.name)).count();
+        let fits = kept + fresh <= usize::from(NUMBERS);
+        if fits {
+            group.pick = to.pick;
+            let mut old = core::mem::take(&mut group.members);
+            for it in &to.members {
+                let known = old.iter().position(|known| *known.name == *it.name);
+                let member = if let Some(place) = known {
+                    let mut member = old.remove(place);
+                    self.retune_target(&member, it, now);
+                    (member.share, member.removed) = (it.share, false);
+                    member.policy = it.policy.clone();
+                    member
+                } else {
+                    let free = |number: &u8| group.members.iter().chain(&old).all(|it| it.number != *number);
+                    let number = (0..NUMBERS).find(free).unwrap_or_default();
+                    self.target(number, it, now)
+                };
+                group.members.push(member);
+            }
+            for mut member in old {
+                if member.in_flight > 0 {
+                    member.removed = true;
+                    group.members.push(member);
+                } else {
+                    self.remove_pool(member.at.own());
+                }
+            }
+        }
+        self[home].group = Some(group);
+        fits
+    }
+
+    fn retune_target(&mut self, member: &Member, to: &policy::Member, now: Time) {
+        let target = &mut self[member.at];
+        target.retune_stages(&to.policy, now);
+        match (&mut target.rate, &to.policy.rate_limit) {
+            (Some(queue), Some(limit)) => {
+                let _ = queue.bucket.retune(limit, now); // it neither joins nor leaves a fleet
+            }
+            (rate, limit) => {
+                *rate = limit.as_ref().map(|limit| Box::new(RateQueue::new(Bucket::of(limit, now))));
+            }
+        }
+        match (&mut target.pool, &to.policy.bulkhead) {
+            (Some(pool), Some(bulkhead)) => pool.retune(bulkhead, now),
+            (pool, bulkhead) => {
+                *pool = bulkhead.as_ref().map(|bulkhead| Pool::new(bulkhead, now));
+                if let Some(pool) = pool {
+                    pool.in_flight = member.in_flight;
+                    pool.set_limit(pool.limit);
+                }
+            }
+        }
+    }
+
+    /// Removes the targets of a group that no policy names, if a pool is one.
+    pub(in crate::engine) fn remove_group(&mut self, home: PoolAt) {
+        let members = self[home].group.take().map(|mut group| core::mem::take(&mut group.members));
+        for member in members.into_iter().flatten() {
+            self.remove_pool(member.at.own());
+        }
+    }
+
+    /// Removes a target whose last attempt has ended.
+    pub(super) fn remove_target(&mut self, home: PoolAt, number: u8) {
+        let Some(group) = &mut self[home].group else { return };
+        let Some(place) = group.members.iter().position(|member| member.number == number) else { return };
+        let at: RouteAt = group.members.remove(place).at;
+        self.remove_pool(at.own());
+    }
+}

@@ -1,0 +1,248 @@
+//! The queue of a set of limits, and the reservations of attempts (semantics 3.4 to 3.6). Hosts' methods are in
+//! `weights.rs`.
+
+use super::arena::flag;
+use super::call::{MAX_PARK, wait};
+use super::chores::Chore;
+use super::desk::Desk;
+use super::limits::is_same_form;
+use super::place::{PoolAt, Slot};
+use super::pools::Pools;
+use super::sheets::WEIGHTS;
+use super::stage::Answer;
+use crate::action::{AttemptSlot, Step, Verdict, Wait};
+use crate::full::Full;
+use crate::outcome::Class;
+use crate::policy::{Policy, Unit};
+use crate::time::{Duration, Time};
+
+impl Pools {
+    /// The rule that a policy breaks because the pool that it names has weights: attempts settle, so they must reserve.
+    pub(super) fn rule_against_unit(&self, policy: &Policy) -> Option<&'static str> {
+        let limit = policy.rate_limit.as_ref().filter(|limit| limit.unit == Unit::Call)?;
+        let set = self.get(&**limit.pool.as_ref()?)?.pool.policy().rate_limit.as_ref()?.limits.as_ref()?;
+        set.is_weighted()
+            .then_some("rate_limit.unit must be attempt: the pool that rate_limit.pool names has weights")
+    }
+}
+
+impl Desk {
+    /// Gives a new call its weights. False if it takes more than a limit ever holds, or has no amount for one.
+    #[cold]
+    pub(super) fn weigh(&mut self, slot: Slot, home: PoolAt) -> bool {
+        let given = self.weighed.take();
+        let Some((limits, full)) = self.routes.limits(home).zip(Full::here()) else { return true };
+        let amounts = match given {
+            Some(weights) if weights.mark == limits.mark => Some(weights.amounts),
+            _ => limits.defaults(),
+        };
+        let Some(amounts) = amounts else { return false };
+        let (mark, weighted) = (limits.mark, !limits.weights.is_empty());
+        if limits.are_above_burst(&limits.costs(self.calls[slot].cost(), &amounts)) {
+            return false;
+        }
+        if weighted {
+            self.calls.set_weights(slot, mark, amounts, full);
+        }
+        true
+    }
+
+    /// Takes the tokens of a call at once, if it passes no waiter.
+    pub(super) fn take_set(&mut self, slot: Slot, home: PoolAt, now: Time) -> bool {
+        let costs = self.costs(slot, home);
+        let waiting = self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.len() > 0);
+        let taken = !waiting && self.routes.limits_mut(home).is_some_and(|limits| limits.take(&costs, now));
+        if taken {
+            self.calls.reserve(slot);
+        }
+        taken
+    }
+
+    /// Whether a hedge of a call may take its tokens now.
+    pub(super) fn set_has(&mut self, slot: Slot, home: PoolAt, now: Time) -> bool {
+        let costs = self.costs(slot, home);
+        let waiting = self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.len() > 0);
+        let turn = self.routes.limits_mut(home).map(|limits| limits.turn(&costs, false, now).0);
+        !waiting && turn == Some(Duration::ZERO)
+    }
+
+    /// Asks for the tokens of a call, or of its next attempt.
+    #[cold]
+    pub(super) fn ask_set(&mut self, slot: Slot, home: PoolAt, now: Time) -> Answer {
+        self.hand_out_set(home, now);
+        if self.take_set(slot, home, now) {
+            return Answer::Pass;
+        }
+        let (costs, call) = (self.costs(slot, home), &self.calls[slot]);
+        let (deadline, parks, cost) = (call.deadline, call.has(flag::MAY_PARK), u64::from(call.cost()));
+        let limit = self.policies.of(call).rate_limit.as_ref();
+        let (waits, max_wait, most) =
+            limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
+        let Some(limits) = self.routes.limits_mut(home) else { return Answer::broken(Verdict::RateLimited) };
+        if limits.are_above_burst(&costs) {
+            return Answer::Refuse(Verdict::CostAboveBurst, None); // a burst has shrunk since the call began
+        }
+        let (turn, last) = limits.turn(&costs, true, now);
+        self.refused_by = Some((home, last as u8));
+        let waiting = self.routes[home].rate.as_deref().map_or(0, |queue| queue.waiting.len());
+        let in_vain = turn > max_wait || now.after(turn) >= deadline;
+        if !waits || !parks || waiting >= most || in_vain {
+            return Answer::Refuse(Verdict::RateLimited, Some(turn));
+        }
+        self.calls.note_charged(slot);
+        self.calls[slot].queue_for_rate(now.after(max_wait).min(deadline), false);
+        if let Some(queue) = self.routes[home].rate.as_deref_mut() {
+            queue.enlist(&mut self.calls, slot, cost);
+        }
+        if let Some(limits) = self.routes.limits_mut(home) {
+            limits.enlist(&costs);
+        }
+        self.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
+        Answer::Wait(self.wait_for_set(slot, home, now))
+    }
+
+    /// When a waiter checks again: the head at its turn, others once they are woken.
+    fn wait_for_set(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
+        let until = self.calls[slot].moment.min(self.calls[slot].deadline).min(now.after(MAX_PARK));
+        let is_head =
+            self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.head() == Some(slot));
+        let costs = self.costs(slot, home);
+        let turn = self.routes.limits_mut(home).map(|limits| limits.turn(&costs, !is_head, now).0);
+        let turn = turn.map_or(until, |turn| now.after(turn));
+        // Behind the head a turn is an estimate: the head wakes the next one.
+        let turn = if is_head { turn } else { turn.max(now.after(Duration::from_micros(1))) };
+        wait(Wait::Rate, until.min(turn), now)
+    }
+
+    /// Checks a waiter: its tokens may be there, or its patience over.
+    pub(super) fn still_in_set(&mut self, slot: Slot, now: Time) -> Answer {
+        let home = self.routes[self.calls[slot].route].rate_at;
+        if !self.calls[slot].has(flag::TOKENS) {
+            self.hand_out_set(home, now);
+            let own = self.calls.id(slot);
+            self.wakes.retain(|woken| *woken != own); // its own event is being processed
+        }
+        if self.calls[slot].has(flag::TOKENS) {
+            return Answer::Pass;
+        }
+        if self.calls[slot].moment <= now {
+            let costs = self.costs(slot, home);
+            let is_head = self.routes[home].rate.as_deref().is_some_and(|it| it.waiting.head() == Some(slot));
+            let Some(limits) = self.routes.limits_mut(home) else {
+                return Answer::broken(Verdict::RateLimited);
+            };
+            // What is queued includes the call's own tokens.
+            let (turn, last) = limits.turn(if is_head { &costs } else { &[0; WEIGHTS] }, !is_head, now);
+            self.refused_by = Some((home, last as u8));
+            return Answer::Refuse(Verdict::RateLimited, Some(turn));
+        }
+        Answer::Wait(self.wait_for_set(slot, home, now))
+    }
+
+    /// Gives tokens to waiters from the head on, as far as all limits have them. Nobody passes the head. Returns true if
+    /// there is a new head.
+    pub(super) fn hand_out_set(&mut self, home: PoolAt, now: Time) -> bool {
+        let mut moved = false;
+        while let Some(slot) = self.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head()) {
+            if !self.chores.one_more(Chore::Tokens(home.route(), false)) {
+                self.wakes.push(self.calls.id(slot)); // its next event resumes this loop
+                return true;
+            }
+            if self.calls[slot].deadline <= now {
+                self.unlist(slot); // a waiter whose deadline has passed is failed, not granted
+                self.turn_away(slot, Verdict::DeadlineQueued, now);
+                moved = true;
+                continue;
+            }
+            let costs = self.costs(slot, home);
+            if !self.routes.limits_mut(home).is_some_and(|limits| limits.take(&costs, now)) {
+                break;
+            }
+            self.unlist(slot);
+            self.calls[slot].flags |= flag::TOKENS;
+            self.calls.reserve(slot);
+            self.note_course(move |it| it.granted(slot, Wait::Rate, None, now));
+            self.wakes.push(self.calls.id(slot));
+            moved = true;
+        }
+        if moved && let Some(head) = self.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head())
+        {
+            self.wakes.push(self.calls.id(head));
+        }
+        moved
+    }
+
+    /// Settles the reservations of attempts that have ended, by their slots. `class` is how they ended, if that is known.
+    /// What comes back goes to the waiters.
+    #[cold]
+    pub(super) fn settle_attempts(&mut self, slot: Slot, attempt_slots: u8, class: Option<Class>, now: Time) {
+        let home = self.routes[self.calls[slot].route].rate_at;
+        let mut back = false;
+        while let Some(unsettled) = self.calls.take_unsettled(slot, attempt_slots) {
+            let Some(limits) = self.routes.limits_mut(home).filter(|it| it.mark == unsettled.mark) else {
+                continue;
+            };
+            let unserved = matches!(
+                class,
+                Some(Class::NeverSent | Class::Throttled | Class::Conflict | Class::Permanent)
+            );
+            let none = unserved || limits.unknown_is_zero;
+            let used = core::array::from_fn(|weight| {
+                unsettled.totals[weight].unwrap_or(if none { 0 } else { unsettled.reserved[weight] })
+            });
+            back |= limits.settle(&unsettled.reserved, &used, now);
+        }
+        if back {
+            self.hand_out_set(home, now);
+        }
+    }
+
+    /// Gives back what a call has reserved for an attempt that will not start.
+    #[cold]
+    pub(super) fn give_weights_back(&mut self, slot: Slot, now: Time) {
+        let Some((mark, reserved)) = self.calls.unreserve(slot) else { return };
+        let home = self.routes[self.calls[slot].route].rate_at;
+        let Some(limits) = self.routes.limits_mut(home).filter(|it| it.mark == mark) else { return };
+        if limits.settle(&reserved, &[0; WEIGHTS], now) {
+            self.hand_out_set(home, now);
+        }
+    }
+
+    /// The rule that the rate limit of a policy or a pool breaks: against the host, or against the settings `from` that it
+    /// replaces.
+    pub(super) fn rule_against_limits(&self, from: Option<&Policy>, to: &Policy) -> Option<&'static str> {
+        let set = to.rate_limit.as_ref()?.limits.as_ref();
+        if set.is_some_and(|set| set.is_weighted()) && !self.weights {
+            return Some(
+                "rate_limit.limits has a weight, which this package does not pass yet; leave the weight out",
+            );
+        }
+        let was = from.and_then(|from| from.rate_limit.as_ref())?;
+        let same = is_same_form(was.limits.as_deref(), to.rate_limit.as_ref()?.limits.as_deref());
+        (!same).then_some(
+            "retune keeps the form of a rate limit: permits, or limits with the same weights; for another form make another policy",
+        )
+    }
+
+    /// Whether a call has weights.
+    #[inline]
+    pub(super) fn is_weighted(&self, slot: Slot) -> bool {
+        self.calls.weights(slot).is_some()
+    }
+
+    /// Settles the reservation of an attempt that its host has reported.
+    #[inline]
+    pub(super) fn settle_reported(&mut self, slot: Slot, attempt: u8, class: Class, now: Time) {
+        if self.is_weighted(slot) {
+            self.settle_attempts(slot, AttemptSlot::of(attempt).bit(), Some(class), now);
+        }
+    }
+
+    /// Settles the reservations of attempts that the engine has given up.
+    #[inline]
+    pub(super) fn settle_given_up(&mut self, slot: Slot, attempt_slots: u8, now: Time) {
+        if self.is_weighted(slot) {
+            self.settle_attempts(slot, attempt_slots, None, now);
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The limits of a set: several named limits that a call takes all at once (semantics 3.4).
+//!
+//! A pair writes a limit as one text, `tpm: permits=200000 per=1m weight=tokens`; a document has a table of its own.
+
+use super::prelude::*;
+use super::rate_limit::{BURST, PER, PERMITS, STORE, UNIT};
+use crate::full::{Full, Name, Rare};
+use crate::limit::{MOST, WeightedSettings};
+use crate::policy::domain::is_short_name;
+use crate::policy::span;
+
+/// The most limits in a set, and hence the most weights.
+pub(crate) const MOST_LIMITS: usize = 4;
+
+keys! {
+    KEYS:
+    LIMITS = "rate_limit.limits", Domain::Limits, "",
+        "Several limits by name, at most 4, that a call takes all at once or none: instead of permits, per and burst. A limit with a weight counts the amount that each call names, such as tokens.";
+    SETTLE_UNKNOWN = "rate_limit.settle_unknown", Domain::Choice(&["reservation", "zero"]), "reservation",
+        "limits: what an attempt counts that may have been served and of which no amount was settled: what it had reserved, or nothing.";
+}
+
+/// What sets of limits add to a rate limit.
+pub(super) const COMPONENT: Component = Component {
+    table: "rate_limit",
+    keys: KEYS,
+    beside: &[(SETTLE_UNKNOWN, LIMITS)],
+    check: |settings, errors| {
+        if !settings.given(LIMITS) {
+            return;
+        }
+        let mut fail =
+            |key: &str, value: String, rule: String| errors.push(PolicyError::new(key, value, rule));
+        for key in [PERMITS, PER, BURST] {
+            if settings.given(key) {
+                let rule =
+                    text::of(&["belongs to one limit: put it into each of ", LIMITS, ", or leave these out"]);
+                fail(key, settings.shown_value(key), rule);
+            }
+        }
+        if settings.in_fleet(STORE) {
+            let rule = text::of(&[
+                "the fleet cannot share ",
+                LIMITS,
+                " yet; leave it out, and give each process its part",
+            ]);
+            fail(STORE, "fleet".into(), rule);
+        }
+        let limits = settings.limits();
+        if limits.len() > MOST_LIMITS {
+            let count = text::of(&["(", &text::whole(limits.len() as u64), " limits)"]);
+            fail(
+                LIMITS,
+                count,
+                text::of(&["a set has at most ", &text::whole(MOST_LIMITS as u64), " limits"]),
+            );
+        }
+        for (at, limit) in limits.iter().enumerate() {
+            if limits[..at].iter().any(|other| other.name == limit.name) {
+                fail(LIMITS, (*limit.name).into(), "is given more than once".into());
+            }
+        }
+        if limits.iter().any(|limit| limit.weight.is_some())
+            && settings.given(UNIT)
+            && settings.word(UNIT) == "call"
+        {
+            let rule = text::of(&[
+                "must be attempt where a limit of ",
+                LIMITS,
+                " has a weight, because attempts settle",
+            ]);
+            fail(UNIT, "call".into(), rule);
+        }
+    },
+    ..NOTHING
+};
+
+/// One limit of a set.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct NamedLimit {
+    pub(crate) name: Name,
+    pub(crate) bucket: WeightedSettings,
+    /// Name of the weight that it counts; without one, it counts each call's cost.
+    pub(crate) weight: Option<Name>,
+    /// The weight of a call that names none.
+    pub(crate) default: Option<u64>,
+}
+
+impl NamedLimit {
+    /// The limit as a pair writes it, without keys that have their defaults: one text for each meaning.
+    pub(in crate::policy) fn text(&self) -> String {
+        let WeightedSettings { permits, per, burst, max_debt } = self.bucket;
+        let mut all = text::of(&[&self.name, ": permits=", &text::whole(permits), " per=", &per.text()]);
+        let mut add = |key: &str, value: &str| all += &text::of(&[" ", key, "=", value]);
+        if burst != permits {
+            add("burst", &text::whole(burst));
+        }
+        if let Some(weight) = &self.weight {
+            add("weight", weight);
+        }
+        if let Some(default) = self.default {
+            add("default", &text::whole(default));
+        }
+        if self.weight.is_some() && max_debt != burst {
+            add("max_debt", &if max_debt == 0 { "none".into() } else { text::whole(max_debt) });
+        }
+        all
+    }
+}
+
+/// The limits of a set, and what its attempts count without a settlement.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct LimitSet {
+    pub(crate) limits: Vec<NamedLimit>,
+    /// Whether an attempt without a settlement counts nothing, instead of what it had reserved.
+    pub(crate) unknown_is_zero: bool,
+}
+
+impl LimitSet {
+    pub(crate) fn is_weighted(&self) -> bool {
+        self.limits.iter().any(|limit| limit.weight.is_some())
+    }
+}
+
+impl Settings {
+    /// The limits of the set, in the order in which they were given.
+    fn limits(&self) -> Vec<NamedLimit> {
+        let texts = self.texts(LIMITS);
+        texts.iter().filter_map(|text| limit(text).ok()).collect()
+    }
+
+    /// The set of limits, if there is one.
+    pub(super) fn limit_set(&self) -> Option<Rare<LimitSet>> {
+        let full = Full::here().filter(|_| self.given(LIMITS))?;
+        let unknown_is_zero = self.word(SETTLE_UNKNOWN) == "zero";
+        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero }, full))
+    }
+}
+
+/// Reads a limit of a set; the error is the rule that it breaks.
+pub(in crate::policy) fn limit(text: &str) -> Result<NamedLimit, String> {
+    let form = "must be name: permits=… per=…, perhaps with burst, weight, default and max_debt";
+    let Some(full) = Full::here() else { return Err(String::new()) };
+    let (name, rest) = text.split_once(':').ok_or(form)?;
+    if !is_short_name(name) {
+        return Err(
+            "the name of a limit has a to z, 0 to 9 and _, at most 50, and begins with a letter".into()
+        );
+    }
+    let (mut permits, mut per, mut burst, mut weight, mut default, mut max_debt) =
+        (None, None, None, None, None, None);
+    for part in rest.split_ascii_whitespace() {
+        let (key, value) = part.split_once('=').ok_or(form)?;
+        let whole = |least: u64| match value.parse::<u64>() {
+            Ok(n) if (least..=MOST).contains(&n) => Ok(Some(n)),
+            _ => Err(text::of(&[
+                key,
+                " must be a whole number from ",
+                &text::whole(least),
+                " to ",
+                &text::whole(MOST),
+            ])),
+        };
+        let place = match key {
+            "permits" => &mut permits,
+            "burst" => &mut burst,
+            "default" => &mut default,
+            "max_debt" => &mut max_debt,
+            "per" if per.is_none() => {
+                let micros = span::parse(value).ok().filter(|it| (1..=YEAR.as_micros()).contains(it));
+                per = Some(micros.ok_or(r#"per must be a span such as "1m", from 1us to 365 days"#)?);
+                continue;
+            }
+            "weight" if weight.is_none() => {
+                if !is_short_name(value) {
+                    return Err(
+                        "the name of a weight has a to z, 0 to 9 and _, at most 50, and begins with a letter"
+                            .into(),
+                    );
+                }
+                weight = Some(Name::new(value, full));
+                continue;
+            }
+            "per" | "weight" => return Err(text::of(&[key, " is given more than once"])),
+            _ => {
+                let rule = "the keys of a limit are permits, per, burst, weight, default, max_debt";
+                return Err(text::of(&["no key ", key, "; ", rule]));
+            }
+        };
+        if place.is_some() {
+            return Err(text::of(&[key, " is given more than once"]));
+        }
+        *place = match (key, value) {
+            ("max_debt", "none") => Some(0),
+            ("default" | "max_debt", _) => whole(0)?,
+            _ => whole(1)?,
+        };
+    }
+    let (Some(permits), Some(per)) = (permits, per) else { return Err("needs permits and per".into()) };
+    let burst = burst.unwrap_or(permits);
+    if weight.is_none() && (default.is_some() || max_debt.is_some()) {
+        return Err("default and max_debt mean something only beside weight".into());
+    }
+    if default.is_some_and(|it| it > burst) {
+        return Err("default must be at most burst".into());
+    }
+    let max_debt = if weight.is_some() { max_debt.unwrap_or(burst) } else { 0 };
+    let bucket = WeightedSettings { permits, per: Duration::from_micros(per), burst, max_debt };
+    Ok(NamedLimit { name: Name::new(name, full), bucket, weight, default })
+}

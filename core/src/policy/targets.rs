@@ -1,0 +1,266 @@
+//! Groups of targets: the models, providers, regions or keys that an attempt can go to (semantics 17).
+
+use super::check::{self, LONGEST, Pair, PolicyError, Value, quoted};
+use super::domain::is_name;
+use super::{Policy, TABLE};
+
+/// The most targets in a group.
+const MOST: usize = 16;
+
+/// The greatest share of a target.
+const MOST_SHARES: u32 = 1_000;
+
+/// How a group's choice is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pick {
+    /// The first target, in order, that admits the attempt.
+    Ladder,
+    /// The better of two that are drawn by their shares.
+    Balanced,
+}
+
+impl Pick {
+    const ALL: [(&'static str, Self); 2] = [("ladder", Self::Ladder), ("balanced", Self::Balanced)];
+
+    /// The name in documents.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ladder => "ladder",
+            Self::Balanced => "balanced",
+        }
+    }
+}
+
+/// One target of a group.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Member {
+    /// Its name within the group.
+    pub(crate) name: String,
+    /// How often it is drawn, relative to the others.
+    pub(crate) share: u32,
+    /// Its components; its name is that of the group and its own.
+    pub(crate) policy: Policy,
+}
+
+/// The settings of a group.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Group {
+    pub(crate) pick: Pick,
+    pub(crate) members: Vec<Member>,
+}
+
+/// Keys of a group that belong to no component.
+pub(super) const PICK: &str = "pick";
+pub(super) const MEMBER: &str = "member";
+pub(super) const SHARE: &str = "share";
+
+/// Makes a policy of a target's components count as one that has something, also where a target has none.
+const ALONE: (&str, Value<'static>) = ("retry.max_attempts", Value::Number(1.0));
+
+/// Keys of these components that no target has: it counts attempts, never queues, and belongs to its process.
+const FOREIGN: [&str; 17] = [
+    "bulkhead.max_queue",
+    "bulkhead.acquire_timeout",
+    "bulkhead.unit",
+    "bulkhead.queue_target",
+    "bulkhead.queue_interval",
+    "bulkhead.codel",
+    "bulkhead.queue_adaptive_lifo",
+    "bulkhead.prioritized",
+    "bulkhead.pool",
+    "bulkhead.store",
+    "bulkhead.lease_ttl",
+    "bulkhead.on_loss",
+    "bulkhead.latency_store",
+    "breaker.unit",
+    "breaker.store",
+    "breaker.quorum",
+    "breaker.on_loss",
+];
+
+/// Whether a target may have this key of a policy.
+fn owns(key: &str) -> bool {
+    let rate = ["rate_limit.permits", "rate_limit.per", "rate_limit.burst"].contains(&key);
+    let other = key.starts_with("bulkhead.") || key.starts_with("breaker.");
+    rate || other && !FOREIGN.contains(&key)
+}
+
+/// A pair of a group, in the order in which it was written: what is before the first `member` is the default of all.
+pub(super) struct Given<'a> {
+    pub pair: Pair<'a>,
+    /// The key as errors show it, such as `members.gpt.breaker.consecutive`.
+    pub shown: String,
+}
+
+/// The settings of one target, from its own pairs and the group's default.
+fn target_of(
+    group: &str,
+    (member, own): (&str, &[Given<'_>]),
+    defaults: &[Given<'_>],
+) -> Result<Policy, Vec<PolicyError>> {
+    let full = format!("{group}/{member}");
+    // A list of the target replaces the default's list, like any other key.
+    let replaced = |key: &str| own.iter().any(|given| given.pair.key == key);
+    let inherited = defaults.iter().filter(|given| !replaced(given.pair.key));
+    let all: Vec<_> = inherited.chain(own).collect();
+    let pairs = all.iter().map(|given| given.pair.again());
+    let alone = Pair { key: ALONE.0, value: Ok(ALONE.1), written: None, line: None };
+    check::build_written(&full, [alone].into_iter().chain(pairs)).map_err(|errors| {
+        let named = |error: PolicyError| {
+            let given = all.iter().find(|given| given.pair.key == error.key);
+            let key = given.map_or_else(
+                || format!("members.{}.{}", quoted_if_needed(member), error.key),
+                |given| given.shown.clone(),
+            );
+            let line = error.line.or(given.and_then(|given| given.pair.line));
+            PolicyError { key, line, ..error }
+        };
+        errors.into_iter().map(named).collect()
+    })
+}
+
+/// Removes the errors that are there before.
+fn leave_once(errors: &mut Vec<PolicyError>) {
+    let mut seen: Vec<PolicyError> = Vec::new();
+    errors.retain(|error| {
+        let is_new = !seen.contains(error);
+        seen.push(error.clone());
+        is_new
+    });
+}
+
+impl Group {
+    /// Builds a group from its pairs; errors name the key as the group's author wrote it.
+    pub(super) fn build(name: &str, given: Vec<Given<'_>>) -> Result<Self, Vec<PolicyError>> {
+        let mut errors = Vec::new();
+        let mut fail = |given: &Given<'_>, value: String, rule: String| {
+            let value = given.pair.written.map_or(value, check::clipped);
+            errors
+                .push(PolicyError { line: given.pair.line, ..PolicyError::new(&*given.shown, value, rule) });
+        };
+        let (mut pick, mut picks) = (None, 0);
+        let mut defaults: Vec<Given<'_>> = Vec::new();
+        let mut members: Vec<(String, Option<u32>, Vec<Given<'_>>)> = Vec::new();
+        let mut default_share = None;
+        for given in given {
+            picks += u32::from(given.pair.key == PICK);
+            let value = match &given.pair.value {
+                Ok(value) => *value,
+                Err(rule) => {
+                    fail(&given, String::new(), rule.clone());
+                    continue;
+                }
+            };
+            let shown = check::shown(value, false);
+            match given.pair.key {
+                PICK => match (Pick::ALL.iter().find(|(word, _)| Value::Text(word) == value), pick) {
+                    (_, Some(_)) => fail(&given, shown, "is given more than once".into()),
+                    (Some((_, word)), None) => pick = Some(*word),
+                    (None, None) => fail(&given, shown, "must be one of ladder, balanced".into()),
+                },
+                MEMBER => match value {
+                    Value::Text(member) if is_name(member) && name.len() + member.len() < LONGEST => {
+                        if members.iter().any(|(known, ..)| known == member) {
+                            fail(&given, shown, "is the name of another target of this group".into());
+                        }
+                        members.push((member.to_owned(), None, Vec::new()));
+                    }
+                    _ => {
+                        let rule = format!(
+                            "must be a name without control characters, and with the group's name of at most {} bytes",
+                            LONGEST - 1
+                        );
+                        fail(&given, shown, rule);
+                        members.push((String::new(), None, Vec::new()));
+                    }
+                },
+                SHARE => match value {
+                    Value::Number(n) if n >= 1.0 && n <= f64::from(MOST_SHARES) && n.fract() == 0.0 => {
+                        let share = Some(n as u32);
+                        match members.last_mut() {
+                            Some((_, own, _)) => *own = share,
+                            None => default_share = share,
+                        }
+                    }
+                    _ => fail(&given, shown, format!("must be a whole number from 1 to {MOST_SHARES}")),
+                },
+                key if !owns(key) => {
+                    let rule = if TABLE.iter().any(|known| known.path == key) {
+                        "a target has rate_limit (permits, per, burst), bulkhead without a queue, and breaker; \
+                         all else belongs to the policies that name the group"
+                    } else {
+                        "no such key; a target has share, rate_limit, bulkhead and breaker"
+                    };
+                    fail(&given, shown, rule.into());
+                }
+                _ => match members.last_mut() {
+                    Some((.., own)) => own.push(given),
+                    None => defaults.push(given),
+                },
+            }
+        }
+        let mut whole = |value: String, rule: String| errors.push(PolicyError::new("members", value, rule));
+        if members.is_empty() {
+            whole(
+                "(absent)".into(),
+                "is required: a list of the group's targets, in the order of a ladder".into(),
+            );
+        } else if members.len() > MOST {
+            whole(format!("({} targets)", members.len()), format!("a group has at most {MOST} targets"));
+        }
+        let mut built = Vec::new();
+        for (member, share, own) in &members {
+            match target_of(name, (member, own), &defaults) {
+                Ok(policy) => {
+                    let share = share.or(default_share).unwrap_or(1);
+                    built.push(Member { name: member.clone(), share, policy });
+                }
+                Err(_) if member.is_empty() => {}
+                Err(more) => errors.extend(more),
+            }
+        }
+        // A mistake in the default is reported once, not for each target.
+        leave_once(&mut errors);
+        match pick {
+            Some(pick) if errors.is_empty() => return Ok(Self { pick, members: built }),
+            None if picks == 0 => {
+                let rule = "is required: ladder (the first that admits) or balanced (the better of two)";
+                errors.push(PolicyError::new(PICK, "(absent)", rule));
+            }
+            _ => {}
+        }
+        Err(errors)
+    }
+
+    /// The pairs that make this group, in an order that [`Group::build`] reads; defaults are spelled out.
+    pub(super) fn pairs(&self) -> Vec<(&'static str, Value<'_>)> {
+        let mut pairs = vec![(PICK, Value::Text(self.pick.name()))];
+        for member in &self.members {
+            pairs.push((MEMBER, Value::Text(&member.name)));
+            if member.share != 1 {
+                pairs.push((SHARE, Value::Number(member.share.into())));
+            }
+            pairs.extend(member.pairs());
+        }
+        pairs
+    }
+}
+
+impl Member {
+    /// The pairs of its components.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&'static str, Value<'_>)> {
+        self.policy.to_pairs().into_iter().filter(|(key, _)| *key != ALONE.0)
+    }
+}
+
+impl<'a> Pair<'a> {
+    /// The same pair once more, for another target.
+    fn again(&self) -> Pair<'a> {
+        Pair { key: self.key, value: self.value.clone(), written: self.written, line: self.line }
+    }
+}
+
+fn quoted_if_needed(name: &str) -> String {
+    let bare = name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
+    if bare { name.to_owned() } else { quoted(name) }
+}
