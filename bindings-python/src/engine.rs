@@ -3,6 +3,7 @@
 //! Words have the layout of `core/src/wire.rs`. The lock is never held while Python code can run: ids are copied under
 //! it, and Python objects are made after its release. Core does no I/O, so the only other input is the clock.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, OnceLock};
 
@@ -10,8 +11,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
 use tidegate::{
-    Action, CallId, Class, Domain, Engine as Core, Event, HttpFailure, Kind, Options, Outcome, Policy,
-    PolicyId, Request, RouteId, SnapshotPages, Step, TABLE, Time, Value, Verdict, WallTime, wire,
+    Action, CallId, Class, Domain, Engine as Core, Event, HttpFailure, Kind, Link, Options, Outcome, Policy,
+    PolicyId, Request, RouteId, SnapshotPages, Step, TABLE, Time, Value, Verdict, WallTime, WeightError,
+    wire,
 };
 
 use crate::lock::{Guard, Lock};
@@ -33,6 +35,11 @@ impl Begun {
         matches!(self.step.action, Action::Attempt { attempt: 1, hedge: false })
             && self.step.stop == 0
             && !self.step.flags.commands
+    }
+
+    /// Was it refused because it takes more than a limit ever holds?
+    pub fn is_above_burst(&self) -> bool {
+        matches!(self.step.action, Action::Done { verdict: Verdict::CostAboveBurst, .. })
     }
 
     /// Was it refused because there is no such route: not yet, or no longer?
@@ -77,6 +84,40 @@ impl Engine {
         let (call, step) = state.core.begin(route, request, now);
         let woken = state.woken(step.flags);
         Begun { call, step, now, woken }
+    }
+
+    /// Begins a call with weights: names and amounts of what it will use of each limit.
+    pub fn begin_weighted(
+        &self,
+        py: Python<'_>,
+        route: RouteId,
+        request: &Request,
+        weights: &[(String, u64)],
+    ) -> PyResult<Begun> {
+        let (mut state, now) = self.at_now(py);
+        let mut own = None;
+        let inactive = state.mode.inactive.is_some();
+        let (route, request) = state.mode.begins(route, request, &mut own);
+        let named = weights.iter().map(|(name, amount)| (&**name, *amount));
+        let (call, step) = match state.core.weights(route, named) {
+            // The answer to a stale route makes the route anew, and calls of an inactive engine pass.
+            Err(WeightError::StaleRoute) => state.core.begin(route, request, now),
+            Err(_) if inactive => state.core.begin(route, request, now),
+            Err(error) => return Err(PyValueError::new_err(error.to_string())),
+            Ok(weights) => state.core.begin_weighted(route, request, weights, now),
+        };
+        let woken = state.woken(step.flags);
+        Ok(Begun { call, step, now, woken })
+    }
+
+    /// Raises the error of a call that began without weights where a limit counts one and has no default.
+    #[cold]
+    pub fn check_unweighted(&self, py: Python<'_>, route: RouteId) -> PyResult<()> {
+        let state = self.state.lock(py);
+        match state.core.weights(route, []) {
+            Err(error @ WeightError::Missing { .. }) => Err(PyValueError::new_err(error.to_string())),
+            _ => Ok(()),
+        }
     }
 
     /// Tells a call what happened.
@@ -145,7 +186,8 @@ impl Engine {
     #[new]
     #[pyo3(signature = (seed, manual_clock = false, journal = false, max_routes = 10_000, history = 0))]
     fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32, history: u32) -> Self {
-        let options = Options::default().journal(journal).max_routes(max_routes).history(history);
+        let options =
+            Options::default().journal(journal).max_routes(max_routes).history(history).weights(true);
         let core = Core::new(seed, options);
         let state = State::new(core, manual_clock.then_some(0));
         Self { manual: manual_clock, state: Lock::new(state) }
@@ -168,7 +210,8 @@ impl Engine {
         state.release(PolicyId::from_word(policy), keep, now);
     }
 
-    /// Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
+    /// Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table; or a
+    /// group of `targets`, whose pairs begin a target with `member`.
     ///
     /// Raises `PolicyError` with every mistake there is.
     #[pyo3(signature = (name, kind, pairs: "list[tuple[str, float | str]]") -> "None")]
@@ -208,10 +251,32 @@ impl Engine {
         state.woken(flags).unwrap_or_default()
     }
 
+    /// The name of the target that the newest attempt of a call goes to; None for a call without one.
+    #[pyo3(signature = (call) -> "str | None")]
+    fn target_of(&self, py: Python<'_>, call: u64) -> Option<String> {
+        let state = self.state.lock(py);
+        state.core.target_of(CallId::from_word(call)).map(ToOwned::to_owned)
+    }
+
+    /// Refuses all attempts at a target of a group, or ends that. Raises `PolicyError` where there is none.
+    fn force_target(&self, py: Python<'_>, group: &str, target: &str, on: bool) -> PyResult<()> {
+        let (mut state, now) = self.at_now(py);
+        let forced = state.core.force_target(group, target, on, now);
+        forced.map(drop).map_err(|clash| clashes("target", &clash))
+    }
+
+    /// Says the state of the device's link: 0 ok, 1 metered, 2 offline.
+    fn set_link(&self, py: Python<'_>, link: usize) {
+        let (mut state, now) = self.at_now(py);
+        if let Some(link) = Link::ALL.get(link) {
+            state.core.set_link(*link, now);
+        }
+    }
+
     /// The name of a path, for `begin`; 0 where its policy holds nothing.
     fn target(&self, py: Python<'_>, route: u64, path: &str) -> u64 {
         let (mut state, now) = self.at_now(py);
-        state.core.target(RouteId::from_word(route), path, now).to_word()
+        state.core.path_id(RouteId::from_word(route), path, now).to_word()
     }
 
     /// The kinds of failure that a policy declares, in the order of their numbers, from 9 on: name and base class.
@@ -250,8 +315,12 @@ impl Engine {
         state.core.route(PolicyId::from_word(policy), key, now).to_word()
     }
 
-    /// Begins a call: its id and its first step, and the calls that can go on now where the step says so.
-    #[pyo3(signature = (route, flags, remaining, parent, target) -> "tuple[int, int] | tuple[int, int, list[int]]")]
+    /// Begins a call: its id and its first step, and the calls that can go on now where the step says so. `weights` are what
+    /// it will use of each limit that counts a weight.
+    ///
+    /// Raises `ValueError` for a weight that no limit counts, and for one that is missing.
+    #[allow(clippy::too_many_arguments)] // the words of a request, and its weights
+    #[pyo3(signature = (route, flags, remaining, parent, target, weights: "dict[str, int] | None" = None) -> "tuple[int, int] | tuple[int, int, list[int]]")]
     fn begin<'py>(
         &self,
         py: Python<'py>,
@@ -260,16 +329,35 @@ impl Engine {
         remaining: u64,
         parent: u64,
         target: u64,
+        weights: Option<BTreeMap<String, u64>>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let Some(request) = wire::unpack_request(flags, remaining, parent, target) else {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
-        let Begun { call, step, woken, .. } = self.begin_with(py, RouteId::from_word(route), &request);
+        let route = RouteId::from_word(route);
+        let begun = match weights {
+            None => self.begin_with(py, route, &request),
+            Some(weights) => {
+                let weights: Vec<_> = weights.into_iter().collect();
+                self.begin_weighted(py, route, &request, &weights)?
+            }
+        };
+        if begun.is_above_burst() {
+            self.check_unweighted(py, route)?;
+        }
+        let Begun { call, step, woken, .. } = begun;
         let (call, step) = (call.to_word(), wire::pack_step(step));
         match woken {
             None => (call, step).into_pyobject(py),
             Some(woken) => (call, step, woken).into_pyobject(py),
         }
+    }
+
+    /// Settles the total that an attempt has used of a weight so far. False where the attempt has ended, or counts no such
+    /// weight.
+    fn settle(&self, py: Python<'_>, call: u64, attempt: u8, name: &str, total: u64) -> bool {
+        let (mut state, now) = self.at_now(py);
+        state.core.settle_weight(CallId::from_word(call), attempt, name, total, now)
     }
 
     /// Tells a call what happened: its next step, paired with the calls that can go on now where the step says so.
@@ -344,6 +432,31 @@ impl Engine {
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
         wire::pack_outcome(self.state.lock(py).core.classify(PolicyId::from_word(policy), &failure, wall))
+    }
+
+    /// The outcome of an HTTP answer of whose body the beginning was read, at its place in the word of a Finished event.
+    #[pyo3(signature = (policy, status, headers: "list[tuple[bytes, bytes]]", body, wall_us) -> "int")]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn classify_read(
+        &self,
+        py: Python<'_>,
+        policy: u32,
+        status: u16,
+        headers: Vec<(Vec<u8>, Vec<u8>)>,
+        body: &[u8],
+        wall_us: u64,
+    ) -> u64 {
+        let headers: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
+        let failure = HttpFailure { status, headers: &headers };
+        let wall = WallTime::from_unix_micros(wall_us);
+        let policy = PolicyId::from_word(policy);
+        wire::pack_outcome(self.state.lock(py).core.classify_read(policy, &failure, body, wall))
+    }
+
+    /// Does a host read the beginning of a failed answer's body under a policy?
+    fn reads_errors(&self, py: Python<'_>, policy: u32) -> bool {
+        self.state.lock(py).core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::reads_errors)
     }
 
     /// May a request of this method be repeated without an idempotency key?
@@ -427,7 +540,7 @@ pub fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
             Domain::Real { .. } => "real",
             Domain::Flag => "flag",
             Domain::Choice(_) => "choice",
-            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => "list",
+            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "list",
             Domain::Kinds => "kinds",
             Domain::Name => "name",
         };

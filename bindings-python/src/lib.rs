@@ -3,7 +3,7 @@
 //! - `ffi`, `lock`, `pairs`: the interpreter's C API, the lock, settings;
 //! - `unread`, `inside`, `scope`: a call's context, and the responses that have not been judged;
 //! - `listeners`, `state`, `testing`, `engine`: core's engine behind its lock;
-//! - `document`, `fleet`, `snapshot`, `telemetry`, `parts`: documents, the store, snapshots, records and metrics, parts;
+//! - `document`, `fleet`, `snapshot`, `telemetry`, `parts`, `streams`: documents, the store, snapshots, records and metrics, parts, events;
 //! - `runner`, `again`, `call`, `awaitable`, `method`, `decorated`: the happy path of a call, for threads and for event loops.
 //!
 //! There are no cyclic dependencies between modules: `tidegate-house` checks that.
@@ -36,6 +36,7 @@ mod runner;
 mod scope;
 mod snapshot;
 mod state;
+mod streams;
 mod telemetry;
 mod testing;
 mod unread;
@@ -79,6 +80,8 @@ mod _native {
     use super::runner::Runner;
     #[pymodule_export]
     use super::scope::{scope, scope_variable, within};
+    #[pymodule_export]
+    use super::streams::Events;
     #[pymodule_export]
     use super::telemetry::{Inspector, bounds, families, record_types, verdicts};
     #[pymodule_export]

@@ -29,7 +29,7 @@ pub fn checked(name: &str, pairs: &[(String, Given)]) -> PyResult<Policy> {
 
 /// The pool of these pairs, or `PolicyError` with every mistake there is.
 pub fn checked_pool(name: &str, kind: &str, pairs: &[(String, Given)]) -> PyResult<Pool> {
-    let Some(kind) = PoolKind::ALL.into_iter().find(|known| known.name() == kind) else {
+    let Some(kind) = PoolKind::of_name(kind) else {
         return Err(PyValueError::new_err(format!("no pool is a {kind}")));
     };
     Pool::from_pairs(name, kind, &plain(pairs)).map_err(|errors| raise(&errors))

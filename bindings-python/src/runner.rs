@@ -1,6 +1,7 @@
 //! Settings of a caller for the happy path, and the calls between the native and the Python half. No logic here: a call
 //! that succeeds at its first attempt stays native; all others are passed to the Python half with the engine's step.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -43,6 +44,8 @@ pub struct Settings {
     bare: bool,
     /// The engine's mark on exceptions that end calls, for `Engine.explain`; 0 where that knows of none.
     token: u64,
+    /// What each call will use of the limits that count weights.
+    weights: Vec<(String, u64)>,
 }
 
 impl Settings {
@@ -106,9 +109,26 @@ impl Settings {
                 (around.remaining, around.parent, around.criticality);
         }
         let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
+        if !self.weights.is_empty() {
+            return self.begin_weighted(caller.py(), route, &request);
+        }
         let mut begun = self.engine.get().begin_with(caller.py(), route, &request);
         while begun.is_stale_route() {
             begun = self.engine.get().begin_with(caller.py(), self.renew(caller.py()), &request);
+        }
+        if begun.is_above_burst() {
+            let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
+            self.engine.get().check_unweighted(caller.py(), route)?;
+        }
+        Ok(begun)
+    }
+
+    /// The same with weights.
+    #[cold]
+    fn begin_weighted(&self, py: Python<'_>, route: RouteId, request: &Request) -> Result<Begun, Raised> {
+        let mut begun = self.engine.get().begin_weighted(py, route, request, &self.weights)?;
+        while begun.is_stale_route() {
+            begun = self.engine.get().begin_weighted(py, self.renew(py), request, &self.weights)?;
         }
         Ok(begun)
     }
@@ -213,7 +233,7 @@ impl Runner {
     }
 
     /// How its calls begin.
-    #[pyo3(signature = (native, owner: "object", policy, key, flags, limit, plain, judged, bare, token))]
+    #[pyo3(signature = (native, owner: "object", policy, key, flags, limit, plain, judged, bare, token, weights: "dict[str, int] | None" = None))]
     #[allow(clippy::too_many_arguments)] // told once, when a caller is made
     fn _settle(
         &self,
@@ -227,6 +247,7 @@ impl Runner {
         judged: bool,
         bare: bool,
         token: u64,
+        weights: Option<BTreeMap<String, u64>>,
         py: Python<'_>,
     ) -> PyResult<()> {
         let Some(request) = wire::unpack_request(flags, limit, 0, 0) else {
@@ -246,6 +267,7 @@ impl Runner {
             judged,
             bare,
             token,
+            weights: weights.unwrap_or_default().into_iter().collect(),
         };
         let again = |_| PyRuntimeError::new_err("tidegate: this caller has been made already");
         self.settings.set(settings).map_err(again)

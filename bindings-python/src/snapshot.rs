@@ -3,8 +3,8 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidegate::{
-    BreakerState, BreakerView, Counts, Duration, HedgeView, HoldView, PoolView, RateView, RouteView,
-    SendView, SharedView, Snapshot, ThrottleView, Verdict,
+    BreakerState, BreakerView, CooldownView, Counts, Duration, HedgeView, HoldView, LimitView, PoolView,
+    RateView, RouteView, SendView, SharedView, Snapshot, ThrottleView, Verdict,
 };
 
 pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
@@ -55,12 +55,13 @@ fn route(py: Python<'_>, of: RouteView) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("forced", of.forced)?;
     dict.set_item("budget", of.budget)?;
     dict.set_item("pool", of.pool.map(|of| permits(py, of)).transpose()?)?;
-    dict.set_item("rate", of.rate.map(|of| tokens(py, of)).transpose()?)?;
+    dict.set_item("rate", of.rate.map(|rate| tokens(py, rate, &of.limits)).transpose()?)?;
     dict.set_item("send", of.send.map(|of| send(py, of)).transpose()?)?;
     dict.set_item("breaker", of.breaker.map(|of| breaker(py, of)).transpose()?)?;
     dict.set_item("throttle", of.throttle.map(|of| throttle(py, of)).transpose()?)?;
     dict.set_item("hedge", of.hedge.map(|of| hedge(py, of)).transpose()?)?;
     dict.set_item("hold", of.hold.map(|of| hold(py, of)).transpose()?)?;
+    dict.set_item("cooldown", of.cooldown.map(|of| cooldown(py, of)).transpose()?)?;
     Ok(dict)
 }
 
@@ -69,7 +70,7 @@ fn shared<'py>(py: Python<'py>, of: &SharedView) -> PyResult<Bound<'py, PyDict>>
     dict.set_item("kind", of.kind.name())?;
     dict.set_item("budget", of.budget)?;
     dict.set_item("pool", of.pool.map(|of| permits(py, of)).transpose()?)?;
-    dict.set_item("rate", of.rate.map(|of| tokens(py, of)).transpose()?)?;
+    dict.set_item("rate", of.rate.map(|rate| tokens(py, rate, &of.limits)).transpose()?)?;
     Ok(dict)
 }
 
@@ -83,10 +84,22 @@ fn permits(py: Python<'_>, of: PoolView) -> PyResult<Bound<'_, PyDict>> {
     Ok(dict)
 }
 
-fn tokens(py: Python<'_>, of: RateView) -> PyResult<Bound<'_, PyDict>> {
+fn tokens<'py>(py: Python<'py>, of: RateView, limits: &[LimitView]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("tokens", of.tokens)?;
     dict.set_item("waiting", of.waiting)?;
+    let set = PyDict::new(py);
+    for limit in limits {
+        let one = PyDict::new(py);
+        one.set_item("weight", limit.weight.as_deref())?;
+        one.set_item("tokens", limit.tokens)?;
+        one.set_item("burst", limit.burst)?;
+        one.set_item("reserved", limit.reserved)?;
+        one.set_item("settled", limit.settled)?;
+        one.set_item("forgiven", limit.forgiven)?;
+        set.set_item(&limit.name, one)?;
+    }
+    dict.set_item("limits", set)?;
     Ok(dict)
 }
 
@@ -130,6 +143,16 @@ fn hold(py: Python<'_>, of: HoldView) -> PyResult<Bound<'_, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("held", of.held)?;
     dict.set_item("holds", of.holds)?;
+    Ok(dict)
+}
+
+fn cooldown(py: Python<'_>, of: CooldownView) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("state", of.state.name())?;
+    dict.set_item("retry_in", of.retry_in.map(seconds))?;
+    dict.set_item("places", of.places)?;
+    dict.set_item("taken", of.taken)?;
+    dict.set_item("waiting", of.waiting)?;
     Ok(dict)
 }
 

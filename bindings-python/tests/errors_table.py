@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from odd_server import Server
 
 NOBODY = "127.0.0.1:1"
-"""An address at which nobody listens."""
+"""The address of a closed port."""
 
 
 class Row(NamedTuple):
@@ -56,10 +56,10 @@ row("Python", "OSError", "`EINVAL` of `readlink`", "permanent")(lambda s: os.rea
 row("Python", "OSError", "`EBADF` of a closed descriptor", "permanent")(lambda s: os.read(2**20, 1))
 row("Python", "ValueError", "`int` of a word", "permanent")(lambda s: int("word"))
 row("Python", "ZeroDivisionError", "a bug", "permanent")(lambda s: 1 // 0)
-row("Python", "ConnectionRefusedError", "a port at which nobody listens", "never_sent")(
+row("Python", "ConnectionRefusedError", "a closed port", "never_sent")(
     lambda s: socket.create_connection(("127.0.0.1", 1))
 )
-row("Python", "gaierror", "a name that is no name", "never_sent")(
+row("Python", "gaierror", "an unknown host name", "never_sent")(
     lambda s: socket.getaddrinfo("no.invalid.", 1)
 )
 row("Python", "TimeoutError", "`recv` with a timeout", "timeout")(
@@ -99,7 +99,7 @@ row("http.client", "BadStatusLine", "a server that speaks no HTTP", "transient")
     lambda s: _http_client(s, BAD)
 )
 row("http.client", "IncompleteRead", "a body that breaks off", "transient")(lambda s: _http_client(s, SHORT))
-row("urllib", "URLError", "a port at which nobody listens", "never_sent")(
+row("urllib", "URLError", "a closed port", "never_sent")(
     lambda s: urllib.request.urlopen(f"http://{NOBODY}/")
 )
 row("urllib", "HTTPError", "a 503", "transient")(lambda s: urllib.request.urlopen(s.status(503)))
@@ -114,7 +114,7 @@ row("sqlite3", "OperationalError", "a table that is not there", "permanent")(
 # HTTP clients.
 
 
-@row("httpx", "ConnectError", "a port at which nobody listens", "never_sent")
+@row("httpx", "ConnectError", "a closed port", "never_sent")
 def _(s: Server) -> object:
     import httpx
 
@@ -185,9 +185,7 @@ def _requests(url: Callable[[Server], str], **more: Any) -> Callable[[Server], o
 
 
 refused = f"http://{NOBODY}/"
-row("requests", "ConnectionError", "a port at which nobody listens", "never_sent")(
-    _requests(lambda s: refused)
-)
+row("requests", "ConnectionError", "a closed port", "never_sent")(_requests(lambda s: refused))
 row("requests", "ReadTimeout", "a server that is silent", "timeout")(
     _requests(lambda s: s.url(None), timeout=0.05)
 )
@@ -217,9 +215,7 @@ def _urllib3(url: Callable[[Server], str], **more: Any) -> Callable[[Server], ob
     return make
 
 
-row("urllib3", "NewConnectionError", "a port at which nobody listens", "never_sent")(
-    _urllib3(lambda s: refused)
-)
+row("urllib3", "NewConnectionError", "a closed port", "never_sent")(_urllib3(lambda s: refused))
 row("urllib3", "MaxRetryError", "the same, after its own retries", "never_sent")(
     _urllib3(lambda s: refused, retries=1)
 )
@@ -228,7 +224,7 @@ row("urllib3", "ReadTimeoutError", "a server that is silent", "timeout")(
 )
 row("urllib3", "ProtocolError", "a server that hangs up", "transient")(_urllib3(lambda s: s.url(b"")))
 row("urllib3", "ProtocolError", "a body that breaks off", "transient")(_urllib3(lambda s: s.url(SHORT)))
-row("urllib3", "LocationParseError", "a URL that is none", "permanent")(_urllib3(lambda s: "http://[::1"))
+row("urllib3", "LocationParseError", "an invalid URL", "permanent")(_urllib3(lambda s: "http://[::1"))
 
 
 def _aiohttp(url: Callable[[Server], str], **more: Any) -> Callable[[Server], object]:
@@ -248,10 +244,8 @@ def _total(seconds: float) -> Any:
     return aiohttp.ClientTimeout(sock_read=seconds)
 
 
-row("aiohttp", "ClientConnectorError", "a port at which nobody listens", "never_sent")(
-    _aiohttp(lambda s: refused)
-)
-row("aiohttp", "ClientConnectorDNSError", "a name that is no name", "never_sent")(
+row("aiohttp", "ClientConnectorError", "a closed port", "never_sent")(_aiohttp(lambda s: refused))
+row("aiohttp", "ClientConnectorDNSError", "an unknown host name", "never_sent")(
     _aiohttp(lambda s: "http://no.invalid/")
 )
 row("aiohttp", "ServerDisconnectedError", "a server that hangs up", "transient")(
@@ -266,7 +260,7 @@ row("aiohttp", "SocketTimeoutError", "a server that is silent", "timeout")(
 )
 row("aiohttp", "ClientResponseError", "a 503", "transient")(_aiohttp(lambda s: s.status(503)))
 row("aiohttp", "ClientResponseError", "a 403", "permanent")(_aiohttp(lambda s: s.status(403)))
-row("aiohttp", "InvalidUrlClientError", "a URL that is none", "permanent")(_aiohttp(lambda s: "http:///"))
+row("aiohttp", "InvalidUrlClientError", "an invalid URL", "permanent")(_aiohttp(lambda s: "http:///"))
 
 # SDKs.
 
@@ -289,9 +283,7 @@ def _aws_error(status: int, code: str) -> bytes:
     return f"HTTP/1.1 {status} x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n{body}".encode()
 
 
-row("botocore", "EndpointConnectionError", "a port at which nobody listens", "never_sent")(
-    _aws(lambda s: refused)
-)
+row("botocore", "EndpointConnectionError", "a closed port", "never_sent")(_aws(lambda s: refused))
 row("botocore", "ReadTimeoutError", "a server that is silent", "timeout")(
     _aws(lambda s: s.url(None), read_timeout=0.1)
 )
@@ -318,9 +310,7 @@ def _model(library: str, url: Callable[[Server], str], **more: Any) -> Callable[
 
 
 for sdk in ("openai", "anthropic"):
-    row(sdk, "APIConnectionError", "a port at which nobody listens", "never_sent")(
-        _model(sdk, lambda s: refused)
-    )
+    row(sdk, "APIConnectionError", "a closed port", "never_sent")(_model(sdk, lambda s: refused))
     row(sdk, "APIConnectionError", "a server that hangs up", "transient")(_model(sdk, lambda s: s.url(b"")))
     row(sdk, "APITimeoutError", "a server that is silent", "timeout")(
         _model(sdk, lambda s: s.url(None), timeout=0.1)
@@ -371,7 +361,7 @@ for name, expected in (
 # Databases and stores.
 
 
-@row("redis", "ConnectionError", "a port at which nobody listens", "never_sent")
+@row("redis", "ConnectionError", "a closed port", "never_sent")
 def _(s: Server) -> object:
     import redis
     from redis.backoff import NoBackoff
@@ -413,7 +403,7 @@ def _postgres(state: str) -> bytes:
     return b"E" + (len(fields) + 4).to_bytes(4, "big") + fields
 
 
-@row("psycopg", "OperationalError", "a port at which nobody listens", "transient")
+@row("psycopg", "OperationalError", "a closed port", "transient")
 def _(s: Server) -> object:
     import psycopg
 
@@ -462,7 +452,7 @@ def _pymysql(number: int | None) -> Callable[[Server], object]:
     return make
 
 
-row("pymysql", "OperationalError", "a port at which nobody listens (2003)", "never_sent")(_pymysql(None))
+row("pymysql", "OperationalError", "a closed port (2003)", "never_sent")(_pymysql(None))
 row("pymysql", "OperationalError", "too many connections (1040)", "never_sent")(_pymysql(1040))
 row("pymysql", "OperationalError", "a wrong password (1045)", "permanent")(_pymysql(1045))
 row("pymysql", "OperationalError", "a deadlock (1213)", "conflict")(_pymysql(1213))

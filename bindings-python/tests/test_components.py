@@ -25,7 +25,7 @@ def test_a_rate_limit_refuses_at_once_and_says_when_to_come_back(calls: Caller) 
     calls.refused(policy, "rate_limited", 0.5)
     calls.wait(0.5)
     assert calls.call(policy, "again") == "again"
-    assert policy.snapshot()["routes"]["default"]["rate"] == {"tokens": 0, "waiting": 0}
+    assert policy.snapshot()["routes"]["default"]["rate"] == {"tokens": 0, "waiting": 0, "limits": {}}
 
 
 def test_a_rate_limit_may_wait(calls: Caller) -> None:
@@ -121,7 +121,12 @@ def test_a_queue_that_stays_full_sheds_those_who_waited_too_long(
 
 def test_aimd_follows_latency(clock: FakeClock, fake: tidegate.Engine) -> None:
     bulkhead = tidegate.Bulkhead(
-        kind="aimd", max_concurrency=8, latency_threshold=0.5, backoff_ratio=0.5, cooldown=0, max_queue=100
+        kind="aimd",
+        max_concurrency=8,
+        latency_threshold=0.5,
+        backoff_ratio=0.5,
+        cut_interval=0,
+        max_queue=100,
     )
     policy = tidegate.Policy(bulkhead=bulkhead, engine=fake)
 

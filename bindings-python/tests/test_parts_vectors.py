@@ -111,7 +111,7 @@ def limited(part: parts.Aimd | parts.Gradient2, step: Any) -> Any:
 
 
 def aimd(settings: Any) -> dict[str, Any]:
-    return spans(settings, "latency_threshold", "cooldown")
+    return spans(settings, "latency_threshold", "cut_interval")
 
 
 def test_aimd_limits() -> None:

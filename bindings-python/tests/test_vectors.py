@@ -31,6 +31,7 @@ POOLS = {
 """What a case takes for granted: the pools that its policy names."""
 
 FAMILIES = "wire rng backoff budget breaker throttle retry_after classify errors policy engine".split()
+FAMILIES += ["classify_read"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -88,6 +89,18 @@ def test_answers_are_classified():
         for case in file["cases"]:
             headers = [(name.encode(), value.encode()) for name, value in case["headers"]]
             word = engine.classify(policies[case["policy"]], case["status"], headers, file["wall_us"])
+            assert word == case["word"], case
+
+
+def test_answers_are_classified_by_what_was_read_of_them():
+    for file in load("classify_read"):
+        engine = Engine(0, manual_clock=True)
+        policies = take_in(engine, file["policies"])
+        for case in file["cases"]:
+            headers = [(name.encode(), value.encode()) for name, value in case["headers"]]
+            body = case["body"].encode()
+            policy = policies[case["policy"]]
+            word = engine.classify_read(policy, case["status"], headers, body, file["wall_us"])
             assert word == case["word"], case
 
 

@@ -14,13 +14,13 @@ class World:
     """Seeds the arrival times and the server's service times."""
 
     offered: float = 60.0
-    """Calls per second, open loop: nobody waits for an answer before calling again."""
+    """Calls per second, open loop: a caller does not wait for an answer before its next call."""
 
     workers: int = 4
     service_ms: float = 40.0
     """Mean service time (exponential) of a healthy worker."""
     queue: int = 200
-    """Places in front of the workers, first in, first out; whoever finds none free gets a 503 at once."""
+    """Places before the workers, first in, first out; a request that finds none free gets a 503 at once."""
     error_rate: float = 0.02
     """Requests answered 503 at any time, brown-out or not: the everyday trouble that retries are for."""
 
@@ -33,7 +33,7 @@ class World:
     attempt_timeout: float = 0.5
     """How long any client waits for one attempt."""
     deadline: float = 2.0
-    """A call answered later than this does not count as a success, whoever made it."""
+    """A call answered later than this does not count as a success, with or without a policy."""
     tries: int = 3
     """Attempts per call, at most: the naive loop's and Tidegate's."""
     naive_pause: float = 0.1

@@ -22,7 +22,7 @@ BUCKET = 0.05
 
 
 def settings() -> argparse.Namespace:
-    """What the worker is told."""
+    """Settings that the demo gives the worker."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--redis", required=True)
     for name in ("start", "seconds", "load", "rate", "burst", "lease", "breaker"):

@@ -29,21 +29,25 @@ from ._call.deadline import criticality, deadline
 from ._call.document import Policies, Reloaded, UnknownPolicy, load, loads
 from ._call.outcomes import Outcome
 from ._call.policy import Policy
+from ._call.target import target
 from ._engine.engine import Engine, explain
 from ._engine.errors import (
     AttemptTimeout,
     BreakerOpen,
     BulkheadFull,
     CallLost,
+    CoolingDown,
     CostAboveBurst,
     DeadlineExceeded,
     ForcedOpen,
     HoldFull,
+    NoTarget,
     PolicyError,
     RateLimited,
     Rejected,
     StateError,
     StoreUnavailable,
+    StreamStalled,
     Throttled,
     TidegateError,
     Unsupported,
@@ -54,6 +58,7 @@ from ._engine.options import (
     Breaker,
     Budget,
     Bulkhead,
+    Cooldown,
     Hedge,
     HedgeBudget,
     RateLimit,
@@ -78,6 +83,8 @@ __all__ = [
     "BulkheadFull",
     "CallLost",
     "Caller",
+    "Cooldown",
+    "CoolingDown",
     "CostAboveBurst",
     "DeadlineExceeded",
     "Engine",
@@ -85,6 +92,7 @@ __all__ = [
     "Hedge",
     "HedgeBudget",
     "HoldFull",
+    "NoTarget",
     "Outcome",
     "Policies",
     "Policy",
@@ -99,6 +107,7 @@ __all__ = [
     "Retrying",
     "StateError",
     "StoreUnavailable",
+    "StreamStalled",
     "Throttle",
     "Throttled",
     "TidegateError",
@@ -110,6 +119,7 @@ __all__ = [
     "load",
     "loads",
     "report",
+    "target",
 ]
 
 

@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "decorated", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "decorated", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
 
 @final
 class AdaptiveThrottle:
@@ -39,7 +39,7 @@ class AdaptiveThrottle:
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
         """
-        Goes on with other settings.
+        Applies new settings.
         """
 
 @final
@@ -58,7 +58,7 @@ class Aimd:
         """
     def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
+        Whether it is as new: at its maximum, with no recent cut and no estimate.
         """
     def limit(self, /) -> int:
         """
@@ -74,11 +74,11 @@ class Aimd:
         """
     def on_timeout(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Our own timeout has cut a call: a breach, whatever the quantile says.
+        A call was stopped by its timeout, which is a breach whatever the quantile is.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
         """
-        Goes on with other settings.
+        Applies new settings.
         """
 
 @final
@@ -120,11 +120,11 @@ class CircuitBreaker:
         """
     def forget_probes(self, /) -> None:
         """
-        Gives all probes' places back: after a fork they are none of ours.
+        Releases the places of all probes: after a fork, they belong to the parent process.
         """
     def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Would a new breaker do the same from here on?
+        Whether a new breaker would decide the same from now on.
         """
     def on_body_failure(self, /, ticket: Ticket, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "tuple[str, str] | None":
         """
@@ -140,7 +140,7 @@ class CircuitBreaker:
         """
     def refuses(self, /, now: SupportsFloat | SupportsIndex) -> float | None:
         """
-        How long until another try makes sense where an admission now would be refused, else `None`.
+        How long until another try makes sense if an admission now would be refused, else `None`.
         """
     def reset(self, /) -> None:
         """
@@ -148,7 +148,7 @@ class CircuitBreaker:
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Goes on with other settings.
+        Applies new settings.
         """
     def state(self, /) -> str:
         """
@@ -162,7 +162,7 @@ class CircuitBreaker:
 @final
 class CoDel:
     """
-    What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+    Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> CoDel: ...
     def allowance(self, /, now: SupportsFloat | SupportsIndex) -> float:
@@ -171,7 +171,7 @@ class CoDel:
         """
     def congested(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Has the queue not been empty for a whole interval? Then serve the newest waiter first.
+        Whether the queue has not been empty for a whole interval; then serve the newest waiter first.
         """
     def copy(self, /) -> CoDel:
         """
@@ -179,15 +179,15 @@ class CoDel:
         """
     def on_empty(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        The queue has just been seen empty: before a waiter came, or after the last one has left.
+        The queue is empty: before a waiter comes, or after the last one has left.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
         """
-        Goes on with other settings.
+        Applies new settings.
         """
     def should_shed(self, /, sojourn: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex, scale: SupportsFloat | SupportsIndex) -> bool:
         """
-        Is the waiter at hand shed? To be asked once for each one that is taken out.
+        Whether to shed this waiter. Ask once for each waiter that is taken out.
         """
 
 @final
@@ -221,7 +221,7 @@ class DDSketch:
     def __new__(cls, /, alpha: SupportsFloat | SupportsIndex) -> DDSketch: ...
     def add(self, /, x: SupportsFloat | SupportsIndex) -> None:
         """
-        Takes in one value. NaN and the infinities are ignored.
+        Adds one value. NaN and the infinities are ignored.
         """
     def alpha(self, /) -> float:
         """
@@ -237,7 +237,7 @@ class DDSketch:
         """
     def count(self, /) -> int:
         """
-        How many values have been taken in.
+        Number of values.
         """
     def equals(self, /, other: DDSketch) -> bool:
         """
@@ -266,7 +266,7 @@ class DDSketch:
         """
     def quantile(self, /, q: SupportsFloat | SupportsIndex) -> float | None:
         """
-        What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+        Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
         """
     def sum(self, /) -> float:
         """
@@ -331,7 +331,7 @@ class EarnedBudget:
         """
     def on_answer(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call has ended with an answer, good or permanent; at most once per call.
+        Reports an answer: a success or a permanent error. At most once per call.
         """
     def on_call(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
@@ -339,11 +339,11 @@ class EarnedBudget:
         """
     def refund(self, /, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Gives back a retry that was withdrawn and never started.
+        Refunds a retry that was withdrawn and never started.
         """
     def try_withdraw(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Takes one retry, if there is one to take.
+        Takes one retry, if one is available.
         """
 
 @final
@@ -368,13 +368,20 @@ class Engine:
         """
         In the child of a fork: drops the parent's calls and takes a seed of its own.
         """
-    def begin(self, /, route: SupportsIndex, flags: SupportsIndex, remaining: SupportsIndex, parent: SupportsIndex, target: SupportsIndex) -> "tuple[int, int] | tuple[int, int, list[int]]":
+    def begin(self, /, route: SupportsIndex, flags: SupportsIndex, remaining: SupportsIndex, parent: SupportsIndex, target: SupportsIndex, weights: "dict[str, int] | None" = None) -> "tuple[int, int] | tuple[int, int, list[int]]":
         """
-        Begins a call: its id and its first step, and the calls that can go on now where the step says so.
+        Begins a call: its id and its first step, and the calls that can go on now where the step says so. `weights` are what
+        it will use of each limit that counts a weight.
+
+        Raises `ValueError` for a weight that no limit counts, and for one that is missing.
         """
     def classify(self, /, policy: SupportsIndex, status: SupportsIndex, headers: "list[tuple[bytes, bytes]]", wall_us: SupportsIndex) -> "int":
         """
         The outcome of an HTTP answer, at its place in the word of a Finished event.
+        """
+    def classify_read(self, /, policy: SupportsIndex, status: SupportsIndex, headers: "list[tuple[bytes, bytes]]", body: bytes, wall_us: SupportsIndex) -> "int":
+        """
+        The outcome of an HTTP answer of whose body the beginning was read, at its place in the word of a Finished event.
         """
     def falls_back(self, /, policy: SupportsIndex, verdict: SupportsIndex, failure: SupportsIndex | None, judged: bool) -> "bool":
         """
@@ -384,6 +391,10 @@ class Engine:
     def force_open(self, /, policy: SupportsIndex, route: "int | None", on: bool) -> "list[int]":
         """
         Refuses all calls of a policy or of one of its routes, or ends that: the calls to wake.
+        """
+    def force_target(self, /, group: str, target: str, on: bool) -> None:
+        """
+        Refuses all attempts at a target of a group, or ends that. Raises `PolicyError` where there is none.
         """
     def kinds(self, /, policy: SupportsIndex) -> "list[tuple[str, str]]":
         """
@@ -413,9 +424,14 @@ class Engine:
         """
     def pool(self, /, name: str, kind: str, pairs: "list[tuple[str, float | str]]") -> "None":
         """
-        Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table.
+        Takes a pool in: a `bulkhead`, a `rate_limit` or a `budget`, its pairs without the name of their table; or a
+        group of `targets`, whose pairs begin a target with `member`.
 
         Raises `PolicyError` with every mistake there is.
+        """
+    def reads_errors(self, /, policy: SupportsIndex) -> bool:
+        """
+        Does a host read the beginning of a failed answer's body under a policy?
         """
     def release(self, /, policy: SupportsIndex, keep: bool) -> None:
         """
@@ -441,6 +457,10 @@ class Engine:
         """
         The route of a key under a policy.
         """
+    def set_link(self, /, link: SupportsIndex) -> None:
+        """
+        Says the state of the device's link: 0 ok, 1 metered, 2 offline.
+        """
     def set_now(self, /, us: SupportsIndex) -> None:
         """
         Sets the manual clock, in microseconds.
@@ -450,6 +470,11 @@ class Engine:
         The value of a policy's key that is in force, in its pool where it stands there: a number (spans in
         microseconds), a word, or None.
         """
+    def settle(self, /, call: SupportsIndex, attempt: SupportsIndex, name: str, total: SupportsIndex) -> bool:
+        """
+        Settles the total that an attempt has used of a weight so far. False where the attempt has ended, or counts no such
+        weight.
+        """
     def snapshot(self, /) -> "dict[str, object]":
         """
         The state of everything, as plain dictionaries and lists.
@@ -458,9 +483,24 @@ class Engine:
         """
         The name of a path, for `begin`; 0 where its policy holds nothing.
         """
+    def target_of(self, /, call: SupportsIndex) -> "str | None":
+        """
+        The name of the target that the newest attempt of a call goes to; None for a call without one.
+        """
     def time_left(self, /, call: SupportsIndex) -> int:
         """
         Microseconds that the newest attempt of a call still has, below 0 without end.
+        """
+
+@final
+class Events:
+    """
+    Reads a stream of server-sent events piece by piece.
+    """
+    def __new__(cls, /) -> Events: ...
+    def read(self, /, piece: "bytes") -> "tuple[bool, int]":
+        """
+        Reads the next piece: whether it counts, and the outcome that its failure means; 0 without a failure.
         """
 
 @final
@@ -505,7 +545,7 @@ class Gcra:
         """
     def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Is it full, as a new one is?
+        Whether it is full, as a new one is.
         """
     def try_take(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> bool:
         """
@@ -532,7 +572,7 @@ class Gradient2:
         """
     def is_fresh(self, /) -> bool:
         """
-        Is it as if new? Only before its first sample or drop.
+        Whether it is as new: before its first sample or drop.
         """
     def limit(self, /) -> int:
         """
@@ -540,7 +580,7 @@ class Gradient2:
         """
     def on_drop(self, /, started: SupportsFloat | SupportsIndex, in_flight: SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
-        A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+        A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
         """
     def on_latency(self, /, rtt: SupportsFloat | SupportsIndex, started: SupportsFloat | SupportsIndex, in_flight: SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
@@ -548,7 +588,7 @@ class Gradient2:
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
         """
-        Goes on with other settings.
+        Applies new settings.
         """
 
 @final
@@ -639,7 +679,7 @@ class P2Quantile:
         """
     def count(self, /) -> int:
         """
-        How many values have been taken in.
+        Number of values.
         """
     def estimate(self, /) -> float | None:
         """
@@ -651,7 +691,7 @@ class P2Quantile:
         """
     def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
         """
-        Takes in one value. NaN and the infinities are ignored.
+        Adds one value. NaN and the infinities are ignored.
         """
 
 @final
@@ -670,7 +710,7 @@ class RatioBudget:
         """
     def is_free(self, /) -> bool:
         """
-        Would a retry be free now, because there have been few calls?
+        Whether a retry would be free now, because there have been few calls.
         """
     def on_call(self, /) -> None:
         """
@@ -678,11 +718,11 @@ class RatioBudget:
         """
     def refund(self, /) -> None:
         """
-        Gives back a retry that was paid for and never started; not one that was free.
+        Refunds a retry that was paid for and never started; not one that was free.
         """
     def try_withdraw(self, /) -> bool:
         """
-        Takes one retry, if it is free or there is one to take.
+        Takes one retry, if it is free or one is available.
         """
 
 @final
@@ -705,11 +745,11 @@ class RetryBudget:
         """
     def refund(self, /, withdrawn: SupportsFloat | SupportsIndex, now: SupportsFloat | SupportsIndex) -> None:
         """
-        Gives back a retry withdrawn at the moment `withdrawn` that was never started.
+        Refunds a retry withdrawn at the moment `withdrawn` that was never started.
         """
     def try_withdraw(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Takes one retry, if there is one to take.
+        Takes one retry, if one is available.
         """
 
 @final
@@ -728,15 +768,15 @@ class RetryQuota:
         """
     def on_success(self, /, cost: SupportsIndex) -> None:
         """
-        A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+        Reports a success of a call whose last retry cost `cost`: 0 if it had none.
         """
     def refund(self, /, cost: SupportsIndex) -> None:
         """
-        Gives a charge back, 0 to 65,535, of a retry that was never started.
+        Refunds the charge of a retry that was never started; 0 to 65,535.
         """
     def try_acquire(self, /, kind: str) -> int | None:
         """
-        Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
+        Pays for a retry after a failure of this kind: the cost, or `None` if the tokens are too few.
         """
 
 @final
@@ -801,7 +841,7 @@ class Runner:
         """
         The route of its calls; a number that no route has until the first call.
         """
-    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, key: str, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool, token: SupportsIndex) -> None:
+    def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, key: str, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool, token: SupportsIndex, weights: "dict[str, int] | None" = None) -> None:
         """
         How its calls begin.
         """
@@ -871,15 +911,15 @@ class TokenBucket:
         """
     def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
-        Is it full, as a new one is?
+        Whether it is full, as a new one is.
         """
     def level(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """
-        Whole tokens that are there now.
+        Whole tokens that are available now.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
         """
-        Goes on with other settings.
+        Applies new settings.
         """
     def try_take(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> bool:
         """
@@ -898,7 +938,7 @@ class TokenBudget:
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> TokenBudget: ...
     def allows(self, /) -> bool:
         """
-        May there be a retry now?
+        Whether a retry is allowed now.
         """
     def balance(self, /) -> int:
         """
@@ -941,7 +981,7 @@ class WindowedP2Quantile:
         """
     def count(self, /) -> int:
         """
-        How many values are behind the estimate.
+        Number of values behind the estimate.
         """
     def estimate(self, /) -> float | None:
         """
@@ -949,7 +989,7 @@ class WindowedP2Quantile:
         """
     def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
         """
-        Takes in one value. NaN and the infinities are ignored.
+        Adds one value. NaN and the infinities are ignored.
         """
     def reset(self, /) -> None:
         """

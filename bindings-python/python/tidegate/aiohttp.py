@@ -31,7 +31,7 @@ from aiohttp import payload
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ._call import outcomes
-from ._http.aiohttp_body import Body, drain, is_open
+from ._http.aiohttp_body import Body, begin, drain, is_open
 from ._http.front import Front
 from ._http.options import RequestOptions, gathered, options
 from ._http.run import HttpRun, is_seekable
@@ -164,7 +164,17 @@ class _Run(HttpRun):
                 request.headers["Retry-Attempt"] = str(attempt - 1)
             if self.factory is not None:
                 await request.update_body(self.factory())
-        return await self.handler(request)
+        response = await self.handler(request)
+        if self.begins(response):
+            self.keep(response, await begin(response, self.left()))
+        return response
+
+    def final(self, value: aiohttp.ClientResponse) -> None:
+        """Does nothing: no SDK that obeys the header uses aiohttp itself."""
+
+    def retries_before(self) -> str | None:
+        found: str | None = self.request.headers.get("x-stainless-retry-count")
+        return found
 
     async def release(self, value: aiohttp.ClientResponse) -> None:
         """Reads a small failed response to its end, so that its connection is reused; closes a large one."""

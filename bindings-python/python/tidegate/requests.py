@@ -216,6 +216,7 @@ class _Run(Urllib3Run):
         except EmptyPoolError as error:
             raise requests.exceptions.ConnectTimeout(error, request=self.request) from error
         response.request = self.request  # without the header of repeats, in case the caller sends it again
+        self.begun(response)
         return response
 
     def own_errors(self) -> type[BaseException]:

@@ -208,4 +208,5 @@ class _Run(Urllib3Run):
             if self.factory is not None:
                 body = self.factory()
         with self.within(us):
-            return self.sends(request.method, request.url, body, headers, timeout=timeout, **how)
+            response = self.sends(request.method, request.url, body, headers, timeout=timeout, **how)
+        return self.begun(response)

@@ -24,7 +24,7 @@ impl CircuitBreaker {
         ))))
     }
 
-    /// How long until another try makes sense where an admission now would be refused, else `None`.
+    /// How long until another try makes sense if an admission now would be refused, else `None`.
     fn refuses(&self, now: f64) -> PyResult<Option<f64>> {
         let now = moment("now", now)?;
         Ok(self.0.lock().part.refuses(now).map(seconds))
@@ -47,7 +47,7 @@ impl CircuitBreaker {
         Ok(self.0.lock().part.throughput(now))
     }
 
-    /// Would a new breaker do the same from here on?
+    /// Whether a new breaker would decide the same from now on.
     fn is_fresh(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
         Ok(self.0.lock().part.is_fresh(now))
@@ -58,12 +58,12 @@ impl CircuitBreaker {
         self.0.lock().part.reset();
     }
 
-    /// Gives all probes' places back: after a fork they are none of ours.
+    /// Releases the places of all probes: after a fork, they belong to the parent process.
     fn forget_probes(&self) {
         self.0.lock().part.forget_probes();
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", probe_lease, now))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs, probe_lease: Option<u64>, now: f64) -> PyResult<()> {
@@ -157,7 +157,7 @@ impl AdaptiveThrottle {
         Ok(self.0.lock().part.is_fresh(now))
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs, now: f64) -> PyResult<()> {

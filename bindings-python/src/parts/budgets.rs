@@ -29,20 +29,20 @@ impl EarnedBudget {
         Ok(())
     }
 
-    /// A call has ended with an answer, good or permanent; at most once per call.
+    /// Reports an answer: a success or a permanent error. At most once per call.
     fn on_answer(&self, now: f64) -> PyResult<()> {
         let now = moment("now", now)?;
         self.0.lock().on_answer(now);
         Ok(())
     }
 
-    /// Takes one retry, if there is one to take.
+    /// Takes one retry, if one is available.
     fn try_withdraw(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
         Ok(self.0.lock().try_withdraw(now))
     }
 
-    /// Gives back a retry that was withdrawn and never started.
+    /// Refunds a retry that was withdrawn and never started.
     fn refund(&self, now: f64) -> PyResult<()> {
         let now = moment("now", now)?;
         self.0.lock().refund(now);
@@ -86,13 +86,13 @@ impl RetryBudget {
         Ok(())
     }
 
-    /// Takes one retry, if there is one to take.
+    /// Takes one retry, if one is available.
     fn try_withdraw(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
         Ok(self.0.lock().try_withdraw(now))
     }
 
-    /// Gives back a retry withdrawn at the moment `withdrawn` that was never started.
+    /// Refunds a retry withdrawn at the moment `withdrawn` that was never started.
     fn refund(&self, withdrawn: f64, now: f64) -> PyResult<()> {
         let withdrawn = moment("withdrawn", withdrawn)?;
         let now = moment("now", now)?;
@@ -135,17 +135,17 @@ impl RatioBudget {
         self.0.lock().on_call();
     }
 
-    /// Takes one retry, if it is free or there is one to take.
+    /// Takes one retry, if it is free or one is available.
     fn try_withdraw(&self) -> bool {
         self.0.lock().try_withdraw()
     }
 
-    /// Gives back a retry that was paid for and never started; not one that was free.
+    /// Refunds a retry that was paid for and never started; not one that was free.
     fn refund(&self) {
         self.0.lock().refund();
     }
 
-    /// Would a retry be free now, because there have been few calls?
+    /// Whether a retry would be free now, because there have been few calls.
     fn is_free(&self) -> bool {
         self.0.lock().is_free()
     }
@@ -233,7 +233,7 @@ impl TokenBudget {
         self.0.lock().on_success();
     }
 
-    /// May there be a retry now?
+    /// Whether a retry is allowed now.
     fn allows(&self) -> bool {
         self.0.lock().allows()
     }
@@ -267,18 +267,18 @@ impl RetryQuota {
         })?))))
     }
 
-    /// Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
+    /// Pays for a retry after a failure of this kind: the cost, or `None` if the tokens are too few.
     fn try_acquire(&self, kind: &str) -> PyResult<Option<u16>> {
         let kind = paid_for(kind)?;
         Ok(self.0.lock().try_acquire(kind))
     }
 
-    /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+    /// Reports a success of a call whose last retry cost `cost`: 0 if it had none.
     fn on_success(&self, cost: u16) {
         self.0.lock().on_success(cost);
     }
 
-    /// Gives a charge back, 0 to 65,535, of a retry that was never started.
+    /// Refunds the charge of a retry that was never started; 0 to 65,535.
     fn refund(&self, cost: u16) {
         self.0.lock().refund(cost);
     }

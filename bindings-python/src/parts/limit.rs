@@ -45,20 +45,20 @@ impl Aimd {
         Ok(())
     }
 
-    /// Our own timeout has cut a call: a breach, whatever the quantile says.
+    /// A call was stopped by its timeout, which is a breach whatever the quantile is.
     fn on_timeout(&self, now: f64) -> PyResult<()> {
         let now = moment("now", now)?;
         self.0.lock().on_timeout(now);
         Ok(())
     }
 
-    /// Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
+    /// Whether it is as new: at its maximum, with no recent cut and no estimate.
     fn is_fresh(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
         Ok(self.0.lock().is_fresh(now))
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
@@ -112,7 +112,7 @@ impl Gradient2 {
         Ok(())
     }
 
-    /// A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+    /// A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
     fn on_drop(&self, started: f64, in_flight: u32, now: f64) -> PyResult<()> {
         let started = moment("started", started)?;
         let now = moment("now", now)?;
@@ -120,12 +120,12 @@ impl Gradient2 {
         Ok(())
     }
 
-    /// Is it as if new? Only before its first sample or drop.
+    /// Whether it is as new: before its first sample or drop.
     fn is_fresh(&self) -> bool {
         self.0.lock().is_fresh()
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
@@ -142,7 +142,7 @@ impl Gradient2 {
     }
 }
 
-/// What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+/// Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct CoDel(pub(super) Mutex<tidegate::CoDel>);
 
@@ -158,21 +158,21 @@ impl CoDel {
         ))))
     }
 
-    /// The queue has just been seen empty: before a waiter came, or after the last one has left.
+    /// The queue is empty: before a waiter comes, or after the last one has left.
     fn on_empty(&self, now: f64) -> PyResult<()> {
         let now = moment("now", now)?;
         self.0.lock().on_empty(now);
         Ok(())
     }
 
-    /// Is the waiter at hand shed? To be asked once for each one that is taken out.
+    /// Whether to shed this waiter. Ask once for each waiter that is taken out.
     fn should_shed(&self, sojourn: f64, now: f64, scale: f64) -> PyResult<bool> {
         let sojourn = span("sojourn", sojourn)?;
         let now = moment("now", now)?;
         Ok(self.0.lock().should_shed(sojourn, scale, now))
     }
 
-    /// Has the queue not been empty for a whole interval? Then serve the newest waiter first.
+    /// Whether the queue has not been empty for a whole interval; then serve the newest waiter first.
     fn congested(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
         Ok(self.0.lock().congested(now))
@@ -184,7 +184,7 @@ impl CoDel {
         Ok(seconds(self.0.lock().allowance(now)))
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {

@@ -40,19 +40,19 @@ impl TokenBucket {
         Ok(until(self.0.lock().wait_for(tokens, now)))
     }
 
-    /// Whole tokens that are there now.
+    /// Whole tokens that are available now.
     fn level(&self, now: f64) -> PyResult<u32> {
         let now = moment("now", now)?;
         Ok(self.0.lock().level(now))
     }
 
-    /// Is it full, as a new one is?
+    /// Whether it is full, as a new one is.
     fn is_fresh(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
         Ok(self.0.lock().is_fresh(now))
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs, now: f64) -> PyResult<()> {
@@ -95,7 +95,7 @@ impl Gcra {
         Ok(self.0.lock().try_take(cost, now).err().map_or(0.0, until))
     }
 
-    /// Is it full, as a new one is?
+    /// Whether it is full, as a new one is.
     fn is_fresh(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
         Ok(self.0.lock().is_fresh(now))

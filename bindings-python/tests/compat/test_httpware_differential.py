@@ -9,11 +9,11 @@ Where it is not, the scenario says so in `DIFFERS`, and why:
 - **a Retry-After beyond 2^53 µs**: told as that.
 - **a window's slices** begin with the first entry, not at the clock's 0: no decision hangs on its origin.
 - **a budget's share**: rounded down, as the document has it; `rounding="ceil"` is what releases do.
-- **the cause of a full bulkhead**: releases chain the event loop's timeout, an inner detail.
 """
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from typing import Any
 
@@ -65,6 +65,8 @@ RETRIES: dict[str, Any] = {
     "POST, listed": ({"retry_methods": frozenset({"POST"})}, "POST", [503, 200], {}),
     "lower case": ({"retry_methods": frozenset({"post"})}, "POST", [503, 200], {}),
     "one attempt": ({"max_attempts": 1}, "GET", [503], {}),
+    "one attempt, POST": ({"max_attempts": 1}, "POST", [503], {}),
+    "one attempt, network, POST": ({"max_attempts": 1}, "POST", [httpware.NetworkError("reset")], {}),
     "one attempt and a long wait": ({"max_attempts": 1}, "GET", [503], {"Retry_After": "99"}),
     "wait": ({}, "GET", [503, 200], {"Retry_After": "2"}),
     "wait, the longest": ({"max_delay": 2.0}, "GET", [503, 200], {"Retry_After": "2"}),
@@ -115,14 +117,15 @@ def test_a_retry_is_seen_alike(name: str, scenario: str, caplog: pytest.LogCaptu
 
 @pytest.mark.parametrize("name", ["sync", "async"])
 @pytest.mark.parametrize(("method", "note"), [("PUT", "differs"), ("POST", "ours only")])
+@pytest.mark.parametrize("settings", [{}, {"max_attempts": 1}])
 def test_a_stream_differs_in_its_note_alone(
-    name: str, method: str, note: str, caplog: pytest.LogCaptureFixture
+    name: str, method: str, note: str, settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     both = []
     for which in (theirs, door):
         caplog.clear()
         asked = request(method, extensions={"httpware.streaming_body": True})
-        both.append(seen(Colour(name, which), "Retry", {}, asked, Chain(503), Events(caplog)))
+        both.append(seen(Colour(name, which), "Retry", settings, asked, Chain(503), Events(caplog)))
     ours = both[1].pop("notes")
     assert ours == ["httpware: not retrying — request body is a stream that cannot replay across attempts"]
     expected = [ours[0].replace("— request", "because the request")] if note == "differs" else []
@@ -195,8 +198,24 @@ def test_a_full_bulkhead_is_seen_alike(name: str, caplog: pytest.LogCaptureFixtu
 
         assert colour.call(bulkhead, request(), Chain(hold)) in (204, httpx2.Response(204)) or name == "sync"
         error = inner[0]
-        both.append([str(error), error.max_concurrent, error.acquire_timeout, events.names()])
+        cause = type(error.__cause__)
+        both.append([str(error), error.max_concurrent, error.acquire_timeout, cause, events.names()])
     assert both[0] == both[1]
+
+
+def test_an_overall_timeout_is_seen_alike(caplog: pytest.LogCaptureFixture) -> None:
+    both = []
+    for which in (theirs, door):
+        caplog.clear()
+        colour = Colour("async", which)
+        slow = Chain(lambda asked: asyncio.sleep(3600))
+        with pytest.raises(httpware.TimeoutError) as caught:
+            colour.call(which.AsyncTimeout(timeout=0.01), request(), slow)
+        error = caught.value
+        causes = [type(error.__cause__), type(error.__cause__ and error.__cause__.__cause__)]
+        both.append([str(error), causes, Events(caplog).names()])
+    assert both[0] == both[1]
+    assert both[0][1] == [TimeoutError, asyncio.CancelledError]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
-from tidegate._engine.wire import attempt_of, has_span, is_attempt, is_done, is_wait, span_of, verdict_of
+from tidegate._engine.wire import (
+    attempt_of,
+    has_span,
+    is_attempt,
+    is_done,
+    is_wait,
+    span_of,
+    verdict_of,
+    weights_rule,
+)
 
 from . import lazy
 from .deadline import SCOPE, leave
@@ -84,6 +93,26 @@ class Attempt:
         Without a result, an attempt whose body ends normally succeeds.
         """
         self._value = value
+
+    def settle(self, **totals: int) -> bool:
+        """Tells what the attempt has used so far of each weight, such as `attempt.settle(tokens=1200)`.
+
+        What exceeds the reservation is charged at once. At the attempt's end the last totals hold, and the
+        rest of the reservation comes back. A lower total than before is ignored.
+
+        Returns:
+            Whether all totals were taken: False once the attempt has ended, and for a weight that it does not
+            have.
+
+        Raises:
+            ValueError: If a total is not a whole number from 0 to 2**53 - 1.
+        """
+        wrong = weights_rule(totals)
+        if wrong is not None:
+            raise ValueError(f"settle: {totals!r}: must be {wrong}")
+        run = self._run
+        taken = [run.engine.native.settle(run.id, self.num, name, total) for name, total in totals.items()]
+        return all(taken)
 
     def __repr__(self) -> str:
         return f"<Attempt {self.num}, remaining {self.remaining}>"

@@ -73,6 +73,7 @@ class Caller(_native.Runner):
         "_policy",
         "_route_key",
         "_urgent",
+        "_weights",
     )
 
     _policy: Policy
@@ -94,6 +95,7 @@ class Caller(_native.Runner):
         fallback: Fallback | None = None,
         urgent: bool = False,
         bare: bool = False,
+        weights: dict[str, int] | None = None,
     ) -> None:
         """Initialises the caller with the settings of its calls.
 
@@ -106,6 +108,7 @@ class Caller(_native.Runner):
             fallback: The replacement of an error.
             urgent: Whether `flags` set a criticality, so that it is not inherited from the scope.
             bare: Whether its calls are admissions, whose exceptions get no note.
+            weights: What each call will use of the limits that count weights.
         """
         engine = policy.engine
         if policy is not self:
@@ -120,11 +123,13 @@ class Caller(_native.Runner):
         self._fallback = fallback
         self._urgent = urgent
         self._bare = bare
+        self._weights = weights
         plain = FAST and self._classify is None and passing is None
         number, judged = policy._number, self._judged_by_type and policy._on is None
         token = engine.token if engine.explains else 0
         bare = fallback is None
-        self._settle(engine.native, engine, number, route, self._flags, limit, plain, judged, bare, token)
+        told = (plain, judged, bare, token, weights)
+        self._settle(engine.native, engine, number, route, self._flags, limit, *told)
 
     @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -375,7 +380,9 @@ class Caller(_native.Runner):
         """Begins a call whose attempts are made by a loop or a generator; returns its run and first step."""
         scope = current()
         flags = self._flags | SOLO | more  # attempts cannot run concurrently
-        call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
+        call, step = self._engine.begun(
+            self._begin(self._route, *self._around(scope, flags), 0, self._weights)
+        )
         try:
             return self._fresh(scope, call, step, flags, nothing, (), {})
         except BaseException:
@@ -403,7 +410,9 @@ class Caller(_native.Runner):
         """Makes the run of a new call; returns it with its first step. Renews a route that was evicted."""
         while is_stale_route(step):
             self._renew()
-            call, step = self._engine.begun(self._begin(self._route, *self._around(scope, flags), 0))
+            call, step = self._engine.begun(
+                self._begin(self._route, *self._around(scope, flags), 0, self._weights)
+            )
         run = self._run(scope, call, fn, args, kwargs)
         run.races = self._policy._races(flags)
         return run, step

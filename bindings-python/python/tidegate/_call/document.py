@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidegate._engine.engine import default_engine
 from tidegate._engine.errors import PolicyError
@@ -14,6 +14,9 @@ from tidegate._engine.pool import Pool
 from tidegate._native import Document
 
 from .policy import Policy, _on
+
+TARGETS: Final = "targets"
+"""The kind of a group of targets, and its section of a document."""
 
 if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
@@ -84,7 +87,10 @@ class Policies(Mapping[str, Policy]):
         self._made: dict[str, Policy] = {}
         self.pools: dict[str, Pool] = {}
         for name, kind, pairs in document.pools():
-            self.pools[name] = Pool(name, engine=self._its_engine(), **{kind: _options(kind, pairs)})
+            if kind == TARGETS:
+                self._its_engine().native.pool(name, kind, pairs)
+            else:
+                self.pools[name] = Pool(name, engine=self._its_engine(), **{kind: _options(kind, pairs)})
 
     @property
     def digest(self) -> str:
@@ -134,6 +140,8 @@ class Policies(Mapping[str, Policy]):
         self._made = {name: policy for name, policy in self._made.items() if f"policy.{name}" in new}
         pools = {}
         for name, kind, pairs in to.pools():
+            if kind == TARGETS:
+                continue  # a group has no object: policies name it
             options = _options(kind, pairs)
             pools[name] = self.pools.get(name) or Pool(name, engine=engine, **{kind: options})
             pools[name]._options = options
@@ -253,7 +261,10 @@ def _checked(given: Any, names: list[str]) -> dict[str | None, tuple[type[Except
 
 def _said(document: Document) -> dict[str, Any]:
     """Returns the settings of each policy and pool of a document, by name."""
-    said: dict[str, Any] = {f"pool.{name}": (kind, pairs) for name, kind, pairs in document.pools()}
+    section = {TARGETS: TARGETS}
+    said: dict[str, Any] = {
+        f"{section.get(kind, 'pool')}.{name}": (kind, pairs) for name, kind, pairs in document.pools()
+    }
     return said | {f"policy.{name}": document.pairs(name) for name in document.names()}
 
 

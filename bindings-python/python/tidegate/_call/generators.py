@@ -25,7 +25,7 @@ from tidegate._native import within
 
 from . import lazy
 from .deadline import SCOPE, leave
-from .open_call import Open
+from .open_call import Open, refuse_streams
 from .outcomes import CANCELLED
 from .run import HEAD, Run
 from .threads import discard_held, park, settle
@@ -67,6 +67,7 @@ class _GeneratorRun(Run):
 
 
 def _begin(caller: Caller, awaits: bool, fn: Any, args: Any, kwargs: Any) -> tuple[_GeneratorRun, int]:
+    refuse_streams(caller._policy, ("idle_timeout",), "a generator function")
     until_body = caller._policy._setting("slot_until") == "body"
     begun, step = caller._start(awaits, SLOT_UNTIL_BODY if until_body else 0)
     run = _GeneratorRun(

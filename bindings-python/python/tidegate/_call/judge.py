@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._engine.errors import (
     AttemptTimeout,
+    CoolingDown,
     DeadlineExceeded,
     RateLimited,
     Rejected,
+    StreamStalled,
     Throttled,
     TidegateError,
 )
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 PERMANENT: Final = pack_outcome(KINDS["permanent"])
 _SAID: Final = -4
 """Permanent because of a status, or as an error of our own: no note is needed."""
+_TIMEOUTS: Final = (AttemptTimeout, StreamStalled, DeadlineExceeded)
 _WORDS: Final = {name: pack_outcome(number) for name, number in KINDS.items()}
 _RETRYABLE: Final = frozenset(
     KINDS[name] for name in ("transient", "throttled", "timeout", "never_sent", "conflict")
@@ -92,11 +95,11 @@ def of_own(error: TidegateError) -> int:
 def of_type_alone(kind: type[Exception]) -> int | None:
     """Returns the outcome of a type if no instance can change it: a listed type, or an error of our own."""
     if issubclass(kind, TidegateError):
-        if issubclass(kind, (RateLimited, Throttled)):
+        if issubclass(kind, (RateLimited, Throttled, CoolingDown)):
             return None
         if issubclass(kind, Rejected):
             return _WORDS["conflict"]
-        return _WORDS["timeout" if issubclass(kind, (AttemptTimeout, DeadlineExceeded)) else "permanent"]
+        return _WORDS["timeout" if issubclass(kind, _TIMEOUTS) else "permanent"]
     name = table.TYPES.get(key_of(kind))
     if name is None or key_of(kind) in table.WRAPS or not is_retryable(_WORDS[name]):
         return None

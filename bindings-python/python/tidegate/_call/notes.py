@@ -19,11 +19,14 @@ _ERRORS: Final[dict[str, tuple[type[errors.TidegateError], str]]] = {
     "queue_shed": (errors.BulkheadFull, "the queue's delay was over target"),
     "displaced": (errors.BulkheadFull, "a call of higher criticality took its place in the queue"),
     "hold_full": (errors.HoldFull, "too many calls are held already"),
+    "cooldown": (errors.CoolingDown, "too many requests: no attempt may start yet"),
     "store_unavailable": (errors.StoreUnavailable, "the shared store is gone"),
+    "no_target": (errors.NoTarget, "no target of its group admits it"),
     "deadline_before": (errors.DeadlineExceeded, "the deadline had passed before the call began"),
     "deadline_queued": (errors.DeadlineExceeded, "the deadline passed while the call was waiting"),
     "deadline": (errors.DeadlineExceeded, "the deadline passed"),
     "cost_above_burst": (errors.CostAboveBurst, "the call costs more than the rate limit can ever hold"),
+    "stream_stalled": (errors.StreamStalled, "no piece of the body came for idle_timeout"),
     "attempt_timeout": (errors.AttemptTimeout, "the attempt ran out of attempt_timeout"),
 }
 _LOST: Final = (errors.CallLost, "the call was given up: nothing was heard of it for too long")
@@ -39,6 +42,7 @@ _NOTES: Final = {
     "time_limit": "not retried: the next wait would exceed retry_time_limit",
     "budget": "retry budget exhausted",
     "readmission": "not retried: the next attempt was refused a slot",
+    "offline": "not retried: the device was offline for longer than a retry may wait",
     "deadline": "the deadline passed while waiting for the next attempt",
 }
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from tidegate._engine.wire import DEADLINE, TIMER, finished, is_done, span_of, verdict_of
+from tidegate._engine.errors import Unsupported
+from tidegate._engine.wire import (
+    DEADLINE,
+    STALLED,
+    TIMER,
+    VERDICTS,
+    finished,
+    is_done,
+    span_of,
+    verdict_of,
+)
 
 from . import outcomes
 
@@ -12,9 +22,25 @@ if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
     from tidegate._engine.errors import TidegateError
 
+    from .policy import Policy
+
 
 MARGIN: Final = 0.001
 """Seconds added to the client's own timeout, so that the engine's time is up too when it fires."""
+
+
+def refuse_streams(policy: Policy, keys: tuple[str, ...], what: str) -> None:
+    """Refuses a policy with one of these keys, which `what` does not serve (semantics 7.7.23).
+
+    Raises:
+        Unsupported: If the policy has one of them.
+    """
+    for key in keys:
+        value = policy._setting(key)
+        if value is not None and value != "body":
+            shown = f"{value / 1e6:g}s" if isinstance(value, (int, float)) else repr(value)
+            rule = f"{what} does not serve timeouts of streams yet: use tidegate.httpx, or leave the key out"
+            raise Unsupported([(key, shown, rule)])
 
 
 class OpenRun(Protocol):
@@ -49,6 +75,10 @@ class Open:
         us = span_of(step)
         self._until = run.engine.native.now() + us if us >= 0 else None
 
+    def _event(self) -> int:
+        """Returns the event of a timer that has fired."""
+        return TIMER
+
     def _end(self, outcome: int) -> None:
         """Reports to the engine, once, how reading ended."""
         call, self._call = self._call, 0
@@ -68,11 +98,11 @@ class Open:
         if self._until is not None and self._run.engine.native.now() >= self._until:
             if not self._call:
                 return None if self._had_call else self._run.refuse("deadline")
-            step = self._run.engine.on(self._call, TIMER)
+            step = self._run.engine.on(self._call, self._event())
             if is_done(step):
                 self._end(outcomes.CANCELLED)  # reading itself cannot be stopped from here
-                if verdict_of(step) == DEADLINE:
-                    return self._run.refuse("deadline")
+                if verdict_of(step) in (DEADLINE, STALLED):
+                    return self._run.refuse(VERDICTS[verdict_of(step)])
             else:
                 us = span_of(step)
                 self._until = self._run.engine.native.now() + us if us >= 0 else None

@@ -11,7 +11,15 @@ from tidegate._engine.hooks import wanted
 from tidegate._engine.options import UNSET, pairs_of
 from tidegate._engine.options_gen import SETTINGS
 from tidegate._engine.places import Shared, place, warn_again
-from tidegate._engine.wire import CRITICALITIES, IDEMPOTENT, KINDS, REPLAYABLE, may_hedge, pack_request
+from tidegate._engine.wire import (
+    CRITICALITIES,
+    IDEMPOTENT,
+    KINDS,
+    REPLAYABLE,
+    may_hedge,
+    pack_request,
+    weights_rule,
+)
 
 from .caller import Caller, limit_of
 from .deadline import criticality_number
@@ -72,6 +80,8 @@ class Policy(Caller):
         kinds: Custom kinds of failure: name → the class that it is based on. `classify` may return them;
             `retry_on`, `failure_on` and `ignore_on` may name them.
         retry: A `Retry`, or a dict of its keys; one attempt if left out.
+        cooldown: A `Cooldown`, or a dict of its keys: after a throttled attempt no attempt starts until the
+            time that the server names. None if left out. Not beside `hold`.
         rate_limit: A `RateLimit`, or a dict of its keys; no limit if left out.
         bulkhead: A `Bulkhead`, or a dict of its keys; no limit if left out.
         breaker: A `Breaker`, or a dict of its keys; none if left out.
@@ -209,22 +219,28 @@ class Policy(Caller):
             fallback=self._fallback_by,
         )
 
-    def _learn(self) -> tuple[bool, dict[str, int], int, bool]:
+    def _learn(self) -> tuple[bool, dict[str, int], int, bool, bool]:
         """Caches settings that shells need for every call, until the next `retune`.
 
         They are: whether the policy has a hold, its kinds of failure, the engine's retune count at this time,
-        and whether it hedges.
+        whether it hedges, and whether it reads why an answer failed.
         """
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
         hedges = self._setting("hedge.max_attempts") is not None
-        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges)
+        reads = self.engine.native.reads_errors(self._number)
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges, reads)
         return self._seen
 
     @property
     def _holds(self) -> bool:
         seen = self._seen
         return (seen if seen[2] == self.engine.tunings else self._learn())[0]
+
+    @property
+    def _reads_errors(self) -> bool:
+        seen = self._seen
+        return (seen if seen[2] == self.engine.tunings else self._learn())[4]
 
     def _races(self, flags: int) -> bool:
         """Returns whether attempts of a call with these flags may run concurrently."""
@@ -291,6 +307,7 @@ class Policy(Caller):
         criticality: Criticality | None = None,
         deadline: Span | None = None,
         cost: int = 1,
+        weights: Mapping[str, int] | None = None,
         pass_timeout: str | None = None,
         fallback: Any = UNSET,
         fallback_on: On | None = None,
@@ -306,6 +323,8 @@ class Policy(Caller):
                 `tidegate.criticality` around the call, or normal.
             deadline: Time for each call, seconds or `timedelta`; the earlier of this and the policy's wins.
             cost: Rate limit tokens that a call takes, 0 to 65,535.
+            weights: What a call will use of the limits that count a weight, such as `{"tokens": 1800}`; each
+                attempt reserves it. Report what was used with `Attempt.settle`.
             pass_timeout: The name of a keyword parameter that receives the time of each attempt in seconds
                 (None: no limit). A synchronous function under an `attempt_timeout` needs it, since a thread
                 cannot be interrupted.
@@ -318,12 +337,18 @@ class Policy(Caller):
         """
         if not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
+        wrong = None if weights is None else weights_rule(weights)
+        if wrong is not None:
+            raise ValueError(f"weights = {weights!r}: must be {wrong}")
         urgent = criticality is not None
         flags = pack_request(criticality_number(criticality if urgent else "normal"), cost)
         flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)
         made = self._fallback_by if fallback is UNSET else _fallback(fallback, fallback_on)
         caller = Caller()
-        caller._bind(self, route, flags, limit_of(deadline), pass_timeout, fallback=made, urgent=urgent)
+        own = None if weights is None else dict(weights)
+        caller._bind(
+            self, route, flags, limit_of(deadline), pass_timeout, fallback=made, urgent=urgent, weights=own
+        )
         return caller
 
     def replace(self, name: str | None = None, **changes: Any) -> Policy:

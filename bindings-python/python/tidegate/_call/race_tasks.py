@@ -30,6 +30,7 @@ from tidegate._engine.wire import (
 from .deadline import SCOPE
 from .outcomes import CANCELLED
 from .run import COROUTINES, Run, awaited
+from .target import OF_LANE
 from .tasks import discard, discard_held
 from .timers import in_trio, timers_of
 
@@ -156,7 +157,9 @@ class _Race:
         lane = self.lanes[lane_of(attempt)] = run.lane()
         lane.attempts = attempt
         self.out.add(attempt)
-        self.crew.start(attempt, self._attempt(lane, attempt, run.engine.native.time_left(run.call)))
+        native = run.engine.native
+        where = native.target_of(run.call)
+        self.crew.start(attempt, self._attempt(lane, attempt, native.time_left(run.call), where))
 
     def _stop(self, bits: int) -> None:
         for attempt in self.out:
@@ -164,9 +167,10 @@ class _Race:
                 self.stopped.add(attempt)
                 self.crew.stop(attempt)
 
-    async def _attempt(self, lane: Run, attempt: int, us: int) -> None:
+    async def _attempt(self, lane: Run, attempt: int, us: int, where: str | None) -> None:
         """Body of an attempt's task: runs the attempt and reports how it ended. Never raises."""
         SCOPE.set((lane.engine, lane.call, None, lane.scope))
+        OF_LANE.set((lane.engine, lane.call, where))
         ok, value = False, None
         try:
             made = lane.start(attempt, us)

@@ -33,6 +33,7 @@ from tidegate._native import within
 
 from .outcomes import CANCELLED
 from .run import COROUTINES, Run, not_async
+from .target import OF_LANE
 from .threads import discard_held
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ class _Race:
         self._out.add(attempt)
         us = run.engine.native.time_left(run.call)
         context = copy_context()
+        context.run(OF_LANE.set, (run.engine, run.call, run.engine.native.target_of(run.call)))
         try:
             in_thread(lambda: context.run(self._attempt, lane, attempt, us))
         except BaseException as error:  # no thread could be started: counts as a failed attempt

@@ -20,7 +20,7 @@ from tidegate._engine.wire import TIMER, is_wait, span_of, stops_of
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Future, Handle, Task
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
     from tidegate._engine.engine import Engine
 
@@ -77,7 +77,7 @@ class Parked(ABC):
 class Timers(ABC):
     """The deadlines of one engine's calls in one event loop. Only that loop's thread uses it."""
 
-    __slots__ = ("__weakref__", "engine", "next", "now", "offset", "parked", "running", "stopped")
+    __slots__ = ("__weakref__", "engine", "next", "now", "offset", "parked", "reports", "running", "stopped")
 
     def __init__(self, engine: Engine, key: int) -> None:
         self.engine = engine
@@ -87,6 +87,8 @@ class Timers(ABC):
         self.parked: dict[int, tuple[float, Waiter | Future[None]]] = {}
         # By call: the step that stopped its attempt, the task or scope, and the count.
         self.stopped: dict[int, tuple[int, Any, int]] = {}
+        # By call whose body is read: makes the event of a timer that has fired, in place of `TIMER`.
+        self.reports: dict[int, Callable[[], int]] = {}
         clock = engine.clock
         self.now = monotonic if clock is None else lambda: clock.now_us() / 1e6
         self.offset = (
@@ -128,6 +130,7 @@ class Timers(ABC):
         """Removes the entries of a call whose coroutine was dropped."""
         self.running.pop(call, None)
         self.stopped.pop(call, None)
+        self.reports.pop(call, None)
 
     def park(self, call: int, future: Waiter | Future[None], us: int) -> None:
         """Sets a timer that wakes a waiting call after `us` microseconds; negative means no limit."""
@@ -170,7 +173,8 @@ class Timers(ABC):
             self.schedule(max(due, self.now() + _COALESCE * len(dues)))
 
     def _step(self, call: int, owner: Any, before: int, now: float) -> None:
-        step = self.engine.on(call, TIMER)
+        reports = self.reports.get(call)
+        step = self.engine.on(call, TIMER if reports is None else reports())
         if stops_of(step):
             del self.running[call]
             self.stopped[call] = (step, owner, before)

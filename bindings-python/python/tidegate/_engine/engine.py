@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast, get_args
 from weakref import WeakSet, WeakValueDictionary
 
 from tidegate import _native
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from .record import Record
     from .snapshot import Snapshot
     from .store import Carrier, Link
+
+
+LinkState = Literal["ok", "metered", "offline"]
+"""State of the device's link: see `Engine.set_link`."""
+_LINK_STATES: Final = get_args(LinkState)
 
 
 def draw_seed() -> int:
@@ -190,6 +195,27 @@ class Engine:
     def wall(self) -> float:
         """Returns the wall clock in seconds since 1970. Dates in server headers are compared with it."""
         return time.time() if self.clock is None else self.clock.wall()
+
+    def set_link(self, state: LinkState) -> None:
+        """Tells the engine the state of the device's link: `ok` (at first), `metered` or `offline`.
+
+        While it is offline, first attempts still start, retries and hedges wait until it is back (at
+        most until the deadline or `retry_time_limit`; without both, `max_retry_after` after the
+        failure), and failures to connect are no evidence for a breaker. Then they start within a
+        second, spread evenly. While it is metered, no hedges start.
+
+        Raises:
+            ValueError: If the state is none of the three.
+
+        Example:
+            >>> import tidegate
+            >>> engine = tidegate.default_engine()
+            >>> engine.set_link("offline")
+            >>> engine.set_link("ok")
+        """
+        if state not in _LINK_STATES:
+            raise ValueError(f"state = {state!r}: must be one of {', '.join(_LINK_STATES)}")
+        self.native.set_link(_LINK_STATES.index(state))
 
     def snapshot(self) -> Snapshot:
         """Returns the engine's state at this moment: calls, waiters, and counters by policy and route."""

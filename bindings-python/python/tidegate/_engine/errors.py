@@ -134,10 +134,23 @@ class HoldFull(Rejected):
     code = "hold_full"
 
 
+class CoolingDown(Rejected):
+    """The server has said that there are too many requests; no attempt starts until `retry_at`."""
+
+    code = "cooling_down"
+    http_status = 429
+
+
 class StoreUnavailable(Rejected):
     """The shared store is unavailable, and the policy refuses calls in that case."""
 
     code = "store_unavailable"
+
+
+class NoTarget(Rejected):
+    """No target of its group admits the call's attempt: each is open, out of tokens or full."""
+
+    code = "no_target"
 
 
 class CostAboveBurst(TidegateError):
@@ -156,6 +169,13 @@ class AttemptTimeout(TidegateError, TimeoutError):
     """The last attempt exceeded `attempt_timeout` and was stopped."""
 
     code = "attempt_timeout"
+    http_status = 504
+
+
+class StreamStalled(TidegateError, TimeoutError):
+    """No piece of the response's body came for `idle_timeout`, after the response was delivered."""
+
+    code = "stream_stalled"
     http_status = 504
 
 

@@ -32,6 +32,7 @@ Preset: TypeAlias = Literal[
     "aws_2026",
     "aws_adaptive",
     "grpc",
+    "llm",
 ]
 """The built-in policies that a policy may start from."""
 
@@ -215,7 +216,8 @@ class Bulkhead(Options):
         increase_step: aimd: what a good completion adds, divided by the limit. At least 0.000001; 1 by
             default.
         backoff_ratio: aimd: what a cut multiplies the limit by. 0.01 to 0.999; 0.9 by default.
-        cooldown: aimd: at most one cut per cooldown. Seconds or `timedelta`, 0 to 365 days; 1 s by default.
+        cut_interval: aimd: at most one cut per interval. Seconds or `timedelta`, 0 to 365 days; 1 s by
+            default.
         latency_quantile: aimd: compare this quantile of recent latencies with the threshold, instead of each
             one. 0.001 to 0.999; off by default.
         long_window: gradient2: completions that the long-term latency looks back on. 2 to 1,000,000; 600 by
@@ -256,7 +258,7 @@ class Bulkhead(Options):
     latency_threshold: float | timedelta = UNSET
     increase_step: float = UNSET
     backoff_ratio: float = UNSET
-    cooldown: float | timedelta = UNSET
+    cut_interval: float | timedelta = UNSET
     latency_quantile: float = UNSET
     long_window: int = UNSET
     rtt_tolerance: float = UNSET
@@ -296,6 +298,12 @@ class RateLimit(Options):
             by default.
         on_loss: fleet: what holds while the store is gone: local is the process's share of the rate, open
             lets all calls pass, closed refuses them. `"local"` (default), `"open"`, `"closed"`.
+        limits: Several limits by name, at most 4, that a call takes all at once or none: instead of permits,
+            per and burst. A limit with a weight counts the amount that each call names, such as tokens. Texts
+            such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt; a
+            document has a table for each; off by default.
+        settle_unknown: limits: what an attempt counts that may have been served and of which no amount was
+            settled: what it had reserved, or nothing. `"reservation"` (default), `"zero"`.
     """
 
     permits: int = UNSET
@@ -309,6 +317,31 @@ class RateLimit(Options):
     store: Literal["local", "fleet"] = UNSET
     lease: int = UNSET
     on_loss: Literal["local", "open", "closed"] = UNSET
+    limits: Collection[str] = UNSET
+    settle_unknown: Literal["reservation", "zero"] = UNSET
+
+
+class Cooldown(Options):
+    """How long no attempt starts after one that was throttled, per route, and how few at first afterwards.
+
+    Args:
+        base: How long no attempt starts after a throttled one whose server names no time; doubled for each
+            such closing in a row. Seconds or `timedelta`, 1 µs to 365 days; 1 s by default.
+        max: The longest that no attempt starts, whatever time the server names. Seconds or `timedelta`, 1 µs
+            to 365 days; `retry.max_retry_after` by default.
+        wait: Wait for the end of a cooldown instead of being refused. True or False; False by default.
+        max_wait: wait: the longest wait; without it there must be a deadline. Seconds or `timedelta`, 0 to
+            365 days; off by default.
+        max_waiters: wait: calls that may wait. 1 to 10,000,000; 200 by default.
+        store: Whose cooldown it is; fleet is not there yet. `"local"` (default), `"fleet"`.
+    """
+
+    base: float | timedelta = UNSET
+    max: float | timedelta = UNSET
+    wait: bool = UNSET
+    max_wait: float | timedelta = UNSET
+    max_waiters: int = UNSET
+    store: Literal["local", "fleet"] = UNSET
 
 
 class Budget(Options):
@@ -402,8 +435,8 @@ class Retry(Options):
             days; off by default.
         methods: Methods that may be repeated without an idempotency key. One of GET, HEAD, OPTIONS, PUT,
             DELETE, QUERY, TRACE, POST, PATCH; GET HEAD OPTIONS PUT DELETE by default.
-        statuses: HTTP statuses that are retried. A status that can be retried: 408, 429 or 500 to 599; 408
-            429 502 503 504 by default.
+        statuses: HTTP statuses that are retried. A status that can be retried: 408, 409, 429 or 500 to 599;
+            408 429 502 503 504 by default.
         respect_retry_after: Wait at least as long as the server's Retry-After says. True or False; True by
             default.
         retry_after: What Retry-After r does: floor waits r plus up to 10 % and never less than the backoff,
@@ -411,6 +444,11 @@ class Retry(Options):
             `"clamp_5s"`, `"ignore"`.
         max_retry_after: A server that asks for a longer wait than this ends the call. Seconds or `timedelta`,
             0 to 365 days; `retry.backoff.max` by default.
+        throttled_statuses: HTTP statuses by which the server asks for less load. A status that can be
+            retried: 408, 409, 429 or 500 to 599; 429 by default.
+        read_errors: Read why an answer failed, from its quota headers and up to 64 kB of its body, and wait
+            for that at most 1 s; adds the kinds quota_spent, unauthorized, too_long and content_refused. True
+            or False; False by default.
         hold: While a throttled call waits, new calls to the same path, and to paths that begin alike, wait
             too. True or False; False by default.
         max_held: hold: calls that may wait so, per route. 1 to 1,000,000; 200 by default.
@@ -429,6 +467,8 @@ class Retry(Options):
     respect_retry_after: bool = UNSET
     retry_after: Literal["floor", "exact", "clamp_5s", "ignore"] = UNSET
     max_retry_after: float | timedelta = UNSET
+    throttled_statuses: Collection[int] = UNSET
+    read_errors: bool = UNSET
     hold: bool = UNSET
     max_held: int = UNSET
     send_rate: Literal["none", "cubic"] = UNSET
@@ -448,7 +488,12 @@ if TYPE_CHECKING:
         kinds: Mapping[str, Base] | None
         store_timeout: float | timedelta | None
         store_exchange: float | timedelta | None
+        first_byte_timeout: float | timedelta | None
+        idle_timeout: float | timedelta | None
+        deadline_until: Literal["body", "delivery"] | None
+        counts: Literal["bytes", "sse_data"] | None
         retry: Retry | Mapping[str, Any] | None
+        cooldown: Cooldown | Mapping[str, Any] | None
         rate_limit: RateLimit | Mapping[str, Any] | None
         bulkhead: Bulkhead | Mapping[str, Any] | None
         breaker: Breaker | Mapping[str, Any] | None
@@ -464,7 +509,12 @@ SETTINGS: Final = (
     "kinds",
     "store_timeout",
     "store_exchange",
+    "first_byte_timeout",
+    "idle_timeout",
+    "deadline_until",
+    "counts",
     "retry",
+    "cooldown",
     "rate_limit",
     "bulkhead",
     "breaker",
@@ -478,6 +528,7 @@ PRESENCE: Final = {
     "retry": "retry.max_attempts",
     "retry.backoff": "retry.backoff.kind",
     "retry.budget": "retry.budget.kind",
+    "cooldown": "cooldown.max_waiters",
     "rate_limit": "rate_limit.unit",
     "bulkhead": "bulkhead.kind",
     "breaker": "breaker.window_kind",

@@ -15,11 +15,28 @@ class Permits(TypedDict):
     max_queue: int
 
 
+class LimitView(TypedDict):
+    """One limit of a set.
+
+    `weight` is what it counts, None for calls. `tokens` is what is left, below 0 while the limit is in debt.
+    `reserved`, `settled` and `forgiven` are totals so far: what attempts reserved, what they used, and what
+    they used beyond the largest debt.
+    """
+
+    weight: str | None
+    tokens: int
+    burst: int
+    reserved: int
+    settled: int
+    forgiven: int
+
+
 class Tokens(TypedDict):
-    """One rate limit: whole `tokens` available, and the number of waiting calls."""
+    """One rate limit: whole `tokens` available, the number of waiting calls, and a set's `limits` by name."""
 
     tokens: int
     waiting: int
+    limits: dict[str, LimitView]
 
 
 class SendRate(TypedDict):
@@ -60,6 +77,16 @@ class HoldView(TypedDict):
     holds: int
 
 
+class CooldownView(TypedDict):
+    """The cooldown of a route: seconds left of a closing, places while it reopens, and waiting calls."""
+
+    state: Literal["open", "closed", "reopening"]
+    retry_in: float | None
+    places: int
+    taken: int
+    waiting: int
+
+
 class RouteView(TypedDict):
     """One route. A component is None if the policy does not have it, or if it is in a pool."""
 
@@ -75,6 +102,7 @@ class RouteView(TypedDict):
     throttle: ThrottleView | None
     hedge: HedgeView | None
     hold: HoldView | None
+    cooldown: CooldownView | None
 
 
 class PoolView(TypedDict):

@@ -5,6 +5,7 @@ No other module packs or unpacks them: `tests/test_rooms.py` searches for shifts
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 # The action that a step requests: bits 0 and 1.
@@ -29,6 +30,7 @@ POLL: Final = 1
 CANCEL: Final = 2
 HEADERS: Final = 3
 FINISHED: Final = 4
+PROGRESS: Final = 5
 FINISHED_1: Final = FINISHED | 1 << 3
 """Attempt 1 succeeded."""
 ATTEMPT_SHIFT: Final = 3
@@ -38,15 +40,17 @@ VERDICTS: Final = (
     "would_outlive_deadline", "time_limit", "budget", "readmission", "forced_open", "breaker_open",
     "throttled", "rate_limited", "queue_full", "acquire_timeout", "queue_shed", "displaced", "hold_full",
     "store_unavailable", "deadline_before", "deadline_queued", "cost_above_burst", "deadline", "cancelled",
-    "lost", "stale", "stale_route",
+    "lost", "stale", "stale_route", "stream_stalled", "no_target",
+    "offline", "cooldown",
 )  # fmt: skip
 CANCELLED: Final = VERDICTS.index("cancelled")
 DEADLINE: Final = VERDICTS.index("deadline")
 LOST: Final = VERDICTS.index("lost")
 STALE: Final = VERDICTS.index("stale")
 STALE_ROUTE: Final = VERDICTS.index("stale_route")
+STALLED: Final = VERDICTS.index("stream_stalled")
 
-WAITS: Final = ("running", "backoff", "hold", "rate", "queue", "store", "body")
+WAITS: Final = ("running", "backoff", "hold", "rate", "queue", "store", "body", "cooldown")
 
 KINDS: Final = {
     name: number
@@ -77,6 +81,8 @@ SLOT_UNTIL_BODY: Final = 1 << 6
 COST_SHIFT: Final = 7
 SOLO: Final = 1 << 23
 """Retried, but never hedged."""
+STREAM: Final = 1 << 24
+"""Its answer is a stream, so that `first_byte_timeout` applies."""
 
 _CRITICALITY: Final = 3
 _KIND_SHIFT: Final = 11
@@ -85,6 +91,8 @@ _OPINION: Final = 3 << _OPINION_SHIFT
 _BODY: Final = 0xF003
 """The bits of a step with its action and the reason of a wait."""
 
+_AGE_SHIFT: Final = 11
+_LONGEST_AGE: Final = (1 << 42) - 1
 _LONGEST_MS: Final = (1 << 31) - 2
 _LONGEST_US: Final = (1 << 53) - 2
 
@@ -169,6 +177,11 @@ def finished(attempt: int, outcome: int = 0) -> int:
     return FINISHED | attempt << ATTEMPT_SHIFT | outcome
 
 
+def progress(attempt: int, age: int) -> int:
+    """Returns the event that reports for how many microseconds reads of a body have waited for a piece."""
+    return PROGRESS | attempt << ATTEMPT_SHIFT | min(age, _LONGEST_AGE) << _AGE_SHIFT
+
+
 def headers(attempt: int) -> int:
     """Returns the event for the arrival of a successful response's headers."""
     return HEADERS | attempt << ATTEMPT_SHIFT
@@ -239,3 +252,12 @@ def decode_step(word: int) -> dict[str, Any]:
         raise ValueError(f"no step has the word {word:#x}")
     step["next_us"] = None if span < 0 else span
     return step
+
+
+def weights_rule(weights: object) -> str | None:
+    """Returns the rule that the weights of a call break; None if they are names and amounts."""
+    fits = isinstance(weights, Mapping) and all(
+        isinstance(name, str) and type(amount) is int and 0 <= amount < 1 << 53
+        for name, amount in weights.items()
+    )
+    return None if fits else "a mapping of names to whole numbers from 0 to 2**53 - 1"

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped,unused-ignore]
 
-from tidegate._engine.errors import AttemptTimeout, DeadlineExceeded, RateLimited, Throttled, TidegateError
+from tidegate._engine.errors import (
+    AttemptTimeout,
+    CoolingDown,
+    DeadlineExceeded,
+    RateLimited,
+    Throttled,
+    TidegateError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +24,7 @@ _classes: Final[dict[tuple[type, bool], type]] = {}
 
 def status_of(kind: type[TidegateError]) -> Any:
     """Returns the `grpc.StatusCode` of one of our errors, the same as in the other languages."""
-    if issubclass(kind, (RateLimited, Throttled)):
+    if issubclass(kind, (RateLimited, Throttled, CoolingDown)):
         return grpc.StatusCode.RESOURCE_EXHAUSTED
     if issubclass(kind, (AttemptTimeout, DeadlineExceeded)):
         return grpc.StatusCode.DEADLINE_EXCEEDED

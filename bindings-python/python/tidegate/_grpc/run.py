@@ -11,7 +11,7 @@ import grpc  # type: ignore[import-untyped,unused-ignore]
 from tidegate._call import outcomes
 from tidegate._call.caller import limit_of
 from tidegate._call.deadline import criticality_of, current, inherited
-from tidegate._call.open_call import MARGIN
+from tidegate._call.open_call import MARGIN, refuse_streams
 from tidegate._call.policy import Policy
 from tidegate._call.run import HEAD, Run
 from tidegate._engine.wire import (
@@ -75,6 +75,9 @@ class Guard:
         """Begins a call; returns its run and its first step."""
         policy = self.policy
         run = kind(self, continuation, details, request)
+        refuse_streams(
+            policy, ("first_byte_timeout", "idle_timeout", "deadline_until"), "the adapter for gRPC"
+        )
         engine, native = policy.engine, policy.engine.native
         flags = MAY_PARK | SOLO | _NORMAL | run.flags
         method = details.method.decode() if isinstance(details.method, bytes) else details.method

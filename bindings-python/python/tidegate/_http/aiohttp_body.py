@@ -10,11 +10,13 @@ from __future__ import annotations
 from asyncio import ensure_future, get_running_loop, wait
 from time import monotonic
 from typing import TYPE_CHECKING, Any
+from warnings import catch_warnings, simplefilter
 from weakref import ref
 
 from tidegate._call.open_call import Open
 from tidegate._call.timers import timers_of
 
+from .beginning import READ_BYTES, seconds_for
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
 
 if TYPE_CHECKING:
@@ -72,6 +74,31 @@ class Body(Open):
             self._end(0)
         else:
             self._end(self._run.judge_error(error))
+
+
+async def begin(response: Any, left: float) -> bytes:
+    """Reads the beginning of a failed response; the bytes go back into its stream. Returns what was read."""
+    limit = seconds_for(left)
+    until = monotonic() + limit
+    content = response.content
+    chunks: list[bytes] = []
+    while not content.at_eof() and sum(map(len, chunks)) < READ_BYTES:
+        reading = ensure_future(content.readany())
+        try:
+            await wait({reading}, timeout=max(until - monotonic(), 0))
+        finally:
+            if not reading.done():
+                reading.cancel()
+                await wait({reading})
+        if reading.cancelled() or reading.exception() is not None:
+            break
+        chunks.append(reading.result())
+    data = b"".join(chunks)
+    if data:
+        with catch_warnings():
+            simplefilter("ignore", DeprecationWarning)
+            content.unread_data(data)
+    return data
 
 
 async def drain(response: Any, left: float) -> bool:

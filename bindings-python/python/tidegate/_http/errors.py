@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Final
 
-from tidegate._engine.errors import AttemptTimeout, DeadlineExceeded, TidegateError
+from tidegate._engine.errors import AttemptTimeout, DeadlineExceeded, StreamStalled, TidegateError
 
 _THEIRS: Final = {
     # classes for an attempt timeout, a deadline, other errors; and the attribute behind `error.request`
@@ -39,7 +39,7 @@ def _class_of(kind: type, library: str) -> type:
         attempt, deadline, other, _ = _THEIRS[library]
         name = (
             attempt
-            if issubclass(kind, AttemptTimeout)
+            if issubclass(kind, (AttemptTimeout, StreamStalled))
             else deadline
             if issubclass(kind, DeadlineExceeded)
             else other

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call.caller import limit_of
 from tidegate._call.deadline import criticality_of, current, inherited
+from tidegate._call.open_call import refuse_streams
 from tidegate._call.policy import Policy
 from tidegate._engine.wire import (
     IDEMPOTENT,
@@ -13,12 +14,14 @@ from tidegate._engine.wire import (
     REPLAYABLE,
     SLOT_UNTIL_BODY,
     SOLO,
+    STREAM,
     criticality_in,
     is_stale_route,
     with_criticality,
 )
 
 from .options import NONE, NORMAL, flags_of
+from .streams import KEYS, Limits, limits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +47,7 @@ class Front:
         TypeError: If `policy` is not a Policy.
     """
 
-    __slots__ = ("_facts", "_methods", "_routes", "policies", "policy", "retry_header")
+    __slots__ = ("_facts", "_limits", "_methods", "_routes", "policies", "policy", "retry_header")
 
     def __init__(
         self, policy: Policy | None, policies: Mapping[str, Policy] | None, retry_header: bool
@@ -57,6 +60,7 @@ class Front:
         self._routes: dict[tuple[Policy, Any], tuple[int, str]] = {}
         self._methods: dict[tuple[Policy, str], tuple[int, bool]] = {}
         self._facts: dict[Policy, tuple[int, int | None, int]] = {}
+        self._limits: dict[Policy, tuple[int, Limits | None]] = {}
 
     def policy_of(self, options: Mapping[str, Any]) -> Policy:
         """Returns the policy of one request.
@@ -98,8 +102,16 @@ class Front:
         if self.retries(policy, run.method()) or run.keyed() if told is None else told:
             flags |= IDEMPOTENT
         own, slot = self.facts(policy)
+        run.limits = limits = self.limits_of(policy)
+        if limits is not None:
+            if not run.serves_streams:
+                refuse_streams(policy, KEYS, f"the adapter for {run.library}")
+            if limits.first_byte and options.get("stream", run.accepts_events()):
+                run.holds = True
+                flags |= STREAM
         flags |= slot
         run.until_body = slot != 0
+        weights = options.get("weights")
         run.header = options.get("retry_header", self.retry_header)
         run.predicate = options.get("predicate")
         run.races = policy._races(flags)
@@ -114,11 +126,13 @@ class Front:
             route, run.route = self.route_of(policy, options.get("route"), run)
             # The query is cut off: holds ignore it, and it may contain a secret (S6).
             target = native.target(route, run.path().partition("?")[0]) if policy._holds else 0
-            run.call, step = engine.begun(native.begin(route, flags, limit, parent, target))
+            run.call, step = engine.begun(native.begin(route, flags, limit, parent, target, weights))
             if not is_stale_route(step):
                 break
             self._routes.clear()
         run.races = policy._races(flags)
+        if limits is not None and limits.until_delivery:
+            return step
         if limit or own is not None:
             run.until = native.now() + min(limit - 1 if limit else 1 << 53, 1 << 53 if own is None else own)
         return step
@@ -136,6 +150,14 @@ class Front:
             facts = tunings, int(own) if isinstance(own, (int, float)) else None, slot
             self._facts[policy] = facts
         return facts[1], facts[2]
+
+    def limits_of(self, policy: Policy) -> Limits | None:
+        """Returns the timeouts that a policy has for streams; None without any."""
+        tunings = policy.engine.tunings
+        known = self._limits.get(policy)
+        if known is None or known[0] != tunings:
+            known = self._limits[policy] = tunings, limits_of(policy)
+        return known[1]
 
     def retries(self, policy: Policy, method: str) -> bool:
         """Returns whether the policy retries requests with this HTTP method."""

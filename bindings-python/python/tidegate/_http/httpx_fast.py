@@ -181,7 +181,15 @@ class Plans:
         where = getattr(request.url, "_uri_reference", None)
         front = self._front
         policy = front.policy
-        if where is None or not caller.FAST or policy._classify_by is not None or policy._holds:
+        if (
+            where is None
+            or not caller.FAST
+            or policy._classify_by is not None
+            or policy._holds
+            or policy._reads_errors
+        ):
+            return None
+        if front.limits_of(policy) is not None:
             return None
         deadline, slot = front.facts(policy)
         timeout = policy._setting("attempt_timeout")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegate._call.open_call import MARGIN
 from tidegate._engine.wire import span_of
 
+from .beginning import begin, begin_async
 from .body import AsyncBody, SyncBody
 from .drain import drain, drain_async
 from .run import HttpRun, is_seekable
+from .streams import AsyncStream, SyncStream, ahold, hold, is_coded
 from .until import bounded
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from .front import Front, Origin
 
 PHASES: Final = ("connect", "read", "write", "pool")
+_HELD_PHASES: Final = ("connect", "write", "pool")
+"""Without `read`: the transport keeps the timeout of the first read, which comes before the delivery."""
 
 
 class Family:
@@ -102,7 +106,9 @@ def replay_of(stream: Any, family: Family) -> tuple[bool, Any]:
 class HttpxRun(HttpRun):
     """A request of httpx or httpx2 under a policy."""
 
-    __slots__ = ("family", "inner", "library", "timeouts")
+    __slots__ = ("coded", "family", "inner", "library", "timeouts")
+
+    serves_streams = True
 
     def __init__(
         self, front: Front, request: Any, options: Mapping[str, Any], family: Family, inner: Any
@@ -112,6 +118,7 @@ class HttpxRun(HttpRun):
         self.inner = inner
         self.library = family.module.__name__  # type: ignore[misc]  # per instance, not per class
         self.timeouts: dict[str, Any] | None = None
+        self.coded = False
 
     def method(self) -> str:
         """Returns the HTTP method."""
@@ -137,12 +144,15 @@ class HttpxRun(HttpRun):
     def outgoing(self, attempt: int, us: int) -> Any:
         """Returns an attempt's request: a copy with timeouts within the time left and the retry header."""
         request = self.request
+        if self.limits is not None:
+            # The step's own time may end earlier, with a report of silence.
+            us = self.engine.native.time_left(self.call)
         left = self.seconds_for(us)
         repeats = self.renew(attempt)
         # A dict of our own: the transport reads it again with the body, and `_cap` changes it before that.
         self.timeouts = timeouts = dict(request.extensions.get("timeout") or {})
         if left is not None:
-            for phase in PHASES:
+            for phase in _HELD_PHASES if self.holds else PHASES:
                 own = timeouts.get(phase)
                 if own is None or own > left:
                     timeouts[phase] = left
@@ -168,6 +178,25 @@ class HttpxRun(HttpRun):
             return content
         return module.Request("POST", "http://body", content=content).stream
 
+    def accepts_events(self) -> bool:
+        """Returns whether the request accepts server-sent events."""
+        return "text/event-stream" in self.request.headers.get("accept", "")
+
+    def is_held(self, value: Any) -> bool:
+        """Returns whether a response is delivered with its first piece, and not with its head."""
+        good = value.status_code < 400 and value.status_code != 101
+        return self.holds and good and self.method() != "CONNECT"
+
+    def _judge_answer(self, value: Any) -> int:
+        pieces = getattr(value.stream, "pieces", None)
+        return pieces.failure if pieces is not None and pieces.failure else super()._judge_answer(value)
+
+    def out_of_time(self) -> Exception:
+        """Returns the error of a stream of which no piece has come in time."""
+        text = "no piece of the stream came within first_byte_timeout"
+        error: Exception = self.family.module.ReadTimeout(text, request=self.request)
+        return error
+
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
         """Returns the status of a response, and a function for its headers."""
         return value.status_code, lambda: value.headers.raw
@@ -180,6 +209,15 @@ class HttpxRun(HttpRun):
         """Stores the report in `response.extensions["tidegate"]`."""
         value.extensions["tidegate"] = info
 
+    def final(self, value: Any) -> None:
+        """Puts `x-should-retry: false` into a failed response."""
+        value.headers["x-should-retry"] = "false"
+
+    def retries_before(self) -> str | None:
+        """Returns the value of the request's `x-stainless-retry-count`."""
+        found: str | None = self.request.headers.get("x-stainless-retry-count")
+        return found
+
     def own_errors(self) -> type[BaseException]:
         """Returns the base class of the transport's errors."""
         return self.family.transport
@@ -191,6 +229,7 @@ class HttpxRun(HttpRun):
     def guard(self, value: Any, step: int) -> None:
         """Applies the deadline to the body, instead of the attempt timeout."""
         self._cap(span_of(step))
+        self.coded = self.limits is not None and is_coded(value)
         value.stream = self._guarded(value.stream, step)
 
     def _cap(self, us: int) -> None:
@@ -216,8 +255,20 @@ class SyncRun(HttpxRun):
     def start(self, attempt: int, us: int) -> Any:
         """Sends the request."""
         request = self.outgoing(attempt, us)
-        with bounded(us / 1e6 + MARGIN if us >= 0 else None):
-            return self.inner.handle_request(request)
+        left = us / 1e6 + MARGIN if us >= 0 else None
+        if self.limits is not None:
+            left = None if self.us_until is None else self.left() + MARGIN
+        with bounded(left):
+            response = self.inner.handle_request(request)
+            if self.is_held(response):
+                hold(self, response)
+        if self.begins(response):
+            self.keep(response, begin(response, self.family, self.timeouts, self.left()))
+        return response
+
+    def sided(self, kind: type) -> type:
+        """Returns a subclass that is also a stream of the client library."""
+        return sided(kind, self.family, "SyncByteStream")
 
     def release(self, value: Any) -> None:
         """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
@@ -228,7 +279,8 @@ class SyncRun(HttpxRun):
         value.close()
 
     def _guarded(self, stream: Any, step: int) -> Any:
-        return sided(SyncBody, self.family, "SyncByteStream")(self, stream, step)
+        kind = SyncBody if self.limits is None or not self.call else SyncStream
+        return self.sided(kind)(self, stream, step)
 
 
 class AsyncRun(HttpxRun):
@@ -238,7 +290,16 @@ class AsyncRun(HttpxRun):
 
     async def start(self, attempt: int, us: int) -> Any:
         """Sends the request."""
-        return await self.inner.handle_async_request(self.outgoing(attempt, us))
+        response = await self.inner.handle_async_request(self.outgoing(attempt, us))
+        if self.is_held(response):
+            await ahold(self, response)
+        if self.begins(response):
+            self.keep(response, await begin_async(response, self.family, self.left()))
+        return response
+
+    def sided(self, kind: type) -> type:
+        """Returns a subclass that is also a stream of the client library."""
+        return sided(kind, self.family, "AsyncByteStream")
 
     async def release(self, value: Any) -> None:
         """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
@@ -249,4 +310,5 @@ class AsyncRun(HttpxRun):
         await value.aclose()
 
     def _guarded(self, stream: Any, step: int) -> Any:
-        return sided(AsyncBody, self.family, "AsyncByteStream")(self, stream, step)
+        kind = AsyncBody if self.limits is None or not self.call else AsyncStream
+        return self.sided(kind)(self, stream, step)

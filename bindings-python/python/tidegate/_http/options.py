@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from tidegate._call import outcomes
 from tidegate._call.caller import limit_of
 from tidegate._call.policy import Policy
-from tidegate._engine.wire import CRITICALITIES, pack_request, with_opinion
+from tidegate._engine.wire import CRITICALITIES, pack_request, weights_rule, with_opinion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,9 +33,12 @@ class RequestOptions(TypedDict, total=False):
     criticality: Criticality
     """Importance of the request, which queues use; `normal` if left out."""
     cost: int
+    weights: Mapping[str, int]
     """Rate limit tokens that it takes, 0 to 65,535; 1 if left out."""
     body_factory: Callable[[], Any]
     """Makes a new body for a repeat (bytes, text or an iterable), for a body that can be read only once."""
+    stream: bool
+    """Whether the answer is a stream; if left out, whether the request accepts `text/event-stream`."""
     retry_header: bool
     """Whether repeats carry `Retry-Attempt: n`."""
     predicate: Callable[[Any], bool | None]
@@ -62,7 +65,10 @@ class options:  # noqa: N801 - it reads as a statement: `with tidegate.requests.
         idempotent: Whether a repeat is harmless.
         criticality: `best_effort`, `degraded`, `normal` or `critical`.
         cost: Rate limit tokens that each request takes, 0 to 65,535.
+        weights: What the request will use of the limits that count a weight, such as `{"tokens": 1800}`; each
+            attempt counts it.
         body_factory: Makes a new body for a repeat.
+        stream: Whether the answer is a stream, to which `first_byte_timeout` applies.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
         predicate: Takes each response or exception and returns whether to try again; None keeps the default.
 
@@ -153,7 +159,9 @@ _RULES: Final[dict[str, Callable[[Any], str | None]]] = {
     "idempotent": _one_of("True, False or None", bool, type(None)),
     "criticality": _criticality,
     "cost": _cost,
+    "weights": weights_rule,
     "body_factory": _callable,
+    "stream": _one_of("True or False", bool),
     "retry_header": _one_of("True or False", bool),
     "predicate": _callable,
 }

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from .front import Front, Origin
+    from .streams import Limits
 
 _SERVER_SAYS: Final = frozenset({b"x-should-retry", b"grpc-retry-pushback-ms"})
 _REFUSED: Final = with_opinion(outcomes.PERMANENT, "do_not")
@@ -55,8 +56,8 @@ class BodyLost(Exception):
 class HttpRun(Run):
     """A request under a policy."""
 
-    __slots__ = ("body_lost", "factory", "file", "gone", "header", "offset", "predicate",
-                 "request", "said", "until", "until_body", "us_until")  # fmt: skip
+    __slots__ = ("beginnings", "body_lost", "factory", "file", "gone", "header", "holds", "limits", "offset",
+                 "predicate", "request", "said", "until", "until_body", "us_until")  # fmt: skip
 
     library: ClassVar[str]
     """The client library's module, which defines its exceptions."""
@@ -76,10 +77,24 @@ class HttpRun(Run):
         self.body_lost = False
         self.said: str | None = None
         self.gone: list[Any] = []
+        self.beginnings: dict[int, bytes] | None = {} if policy._reads_errors else None
+        self.limits: Limits | None = None
+        self.holds = False
         self.us_until: int | None = None
         self.until: int | None = None
 
+    serves_streams: ClassVar[bool] = False
+    """Whether the adapter serves the timeouts of streams."""
+
     # Each client implements these.
+
+    def final(self, value: Any) -> None:
+        """Puts `x-should-retry: false` into a failed response, which SDKs obey (15.8)."""
+        raise NotImplementedError
+
+    def retries_before(self) -> str | None:
+        """Returns the value of the request's `x-stainless-retry-count`; None if it has none."""
+        raise NotImplementedError
 
     def method(self) -> str:
         """Returns the HTTP method in capitals."""
@@ -103,6 +118,10 @@ class HttpRun(Run):
         An offset of None is asked from the file before the first attempt.
         """
         raise NotImplementedError
+
+    def accepts_events(self) -> bool:
+        """Returns whether the request accepts server-sent events."""
+        return False
 
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
         """Returns the status of a response, and a function for its headers, called only for failures."""
@@ -185,7 +204,20 @@ class HttpRun(Run):
         if status < 400:
             return 0
         wall = int(self.engine.wall() * 1e6)
-        return self.engine.native.classify(self.policy._number, status, headers(), wall)
+        native = self.engine.native
+        if self.beginnings is not None:
+            body = self.beginnings.get(id(value), b"")
+            return native.classify_read(self.policy._number, status, headers(), body, wall)
+        return native.classify(self.policy._number, status, headers(), wall)
+
+    def begins(self, value: Any) -> bool:
+        """Returns whether the beginning of this response is to be read."""
+        return self.beginnings is not None and self.answer(value)[0] >= 400
+
+    def keep(self, value: Any, beginning: bytes) -> None:
+        """Keeps the beginning of a response until it is judged."""
+        if self.beginnings is not None:
+            self.beginnings[id(value)] = beginning
 
     def judge_error(self, error: BaseException) -> int:
         """Returns the outcome of an exception."""
@@ -269,12 +301,27 @@ class HttpRun(Run):
             "retry_at": retry_at,
             "call": self.id,
         }
+        if self.beginnings is not None and verdict != "ok":
+            self._tell_sdk(value, info)
         if self.engine.explains and (verdict != "ok" or self.attempts > 1):
             self.engine.mark(value, self.id)
         try:
             self.attach(value, info)
         except Exception:  # noqa: S110 - a response that refuses attributes is delivered without a report
             pass
+
+    def _tell_sdk(self, value: Any, info: dict[str, Any]) -> None:
+        """Tells an SDK not to repeat a failed response, and its user that the SDK repeats requests too."""
+        try:
+            if self.answer(value)[0] >= 400:
+                self.final(value)
+            before = self.retries_before()
+        except Exception:  # a test double of a response, or headers that cannot be changed
+            return
+        if before is not None and before.strip() not in ("", "0"):
+            count = before.strip()[:10]
+            told = f"the SDK retries too (x-stainless-retry-count: {count}): set its max_retries to 0"
+            info["note"] = f"{info['note']}; {told}" if info["note"] else f"tidegate: {told}"
 
     def _why_not(self, value: Any) -> str | None:
         """Returns the note for a response not retried because of its status, the server, or a classifier."""

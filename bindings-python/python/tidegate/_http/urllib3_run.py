@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call.open_call import MARGIN
 
+from .beginning import READ_BYTES, decoded, seconds_for
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
 from .run import HttpRun, is_seekable
 from .until import bounded
@@ -68,6 +70,25 @@ class Urllib3Run(HttpRun):
             self.gone.append(value)
             self.discard(value)
 
+    def begun(self, value: Any) -> Any:
+        """Returns a response of an attempt, after reading its beginning if it has failed."""
+        if self.begins(value):
+            raw = self.raw(value)
+            data = _begin(raw, seconds_for(self.left())) if is_open(raw) else b""
+            self.keep(value, decoded(data, raw.headers.get("content-encoding", "")))
+        return value
+
+    def final(self, value: Any) -> None:
+        """Puts `x-should-retry: false` into a failed response."""
+        value.headers["x-should-retry"] = "false"
+
+    def retries_before(self) -> str | None:
+        """Returns the value of the request's `x-stainless-retry-count`."""
+        for name, value in self.request.headers.items():
+            if name.lower() == "x-stainless-retry-count":
+                return str(value)
+        return None
+
     def discard(self, value: Any) -> None:
         """Closes a response that no caller receives."""
         raw = self.raw(value)
@@ -122,6 +143,71 @@ def replay_of(body: Any) -> tuple[bool, Any]:
     if body is None or isinstance(body, (bytes, bytearray, memoryview, str, list, tuple)):
         return True, None
     return (True, body) if is_seekable(body) else (False, None)
+
+
+class _Begun(io.RawIOBase):
+    """A body of which a part has been read: that part, then the rest or the error that ended it."""
+
+    def __init__(self, beginning: bytes, original: Any, error: Exception | None) -> None:
+        self._beginning = io.BytesIO(beginning)
+        self._original = original
+        self._error = error
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._beginning.readinto(buffer)
+        if count:
+            return count
+        if self._error is not None:
+            raise self._error
+        chunk: bytes = self._original.read1(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._original.close()
+
+
+def _begin(raw: Any, limit: float) -> bytes:
+    """Reads the beginning of a response; the bytes read stand before the rest."""
+    original = raw._original_response
+    until = monotonic() + limit
+    sock = socket_of(raw)
+    before = None if sock is None else sock.gettimeout()
+    if sock is not None and limit > 0:
+        sock.settimeout(limit)
+    chunks: list[bytes] = []
+    size = 0
+    whole = False
+    error: Exception | None = None
+    try:
+        with bounded(limit):
+            while size < READ_BYTES and monotonic() < until:
+                chunk = original.read1(_PIECE)
+                chunks.append(chunk)
+                size += len(chunk)
+                if not chunk or original.length == 0:  # before Python 3.13 `read1` does not close by itself
+                    if original.length:
+                        error = http.client.IncompleteRead(b"".join(chunks), original.length)
+                    whole = error is None
+                    break
+    except Exception as failure:
+        error = failure
+    if sock is not None and sock.fileno() >= 0:
+        sock.settimeout(before)
+    data = b"".join(chunks)
+    if whole:
+        original.close()
+        raw.release_conn()
+        raw._fp = io.BytesIO(data)
+    else:
+        raw._fp = io.BufferedReader(_Begun(data, original, error))
+    raw.length_remaining = None
+    return data
 
 
 def _drain(raw: Any, limit: float) -> bool:

@@ -77,7 +77,7 @@ class CircuitBreaker(Part):
         successes_to_close: Good probes that close it. 1 to 1,000,000; 1 by default.
         probe_lease: How long a probe keeps its place without reporting; 1 µs to 365 days, by default
             `break_duration`. In a policy it follows from the attempt timeout.
-        seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        seed: Seed of all random draws, 64 bits; by default from the operating system.
 
     Raises:
         tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
@@ -134,7 +134,7 @@ class CircuitBreaker(Part):
         )
 
     def refuses(self, now: float) -> float | None:
-        """Seconds until another try makes sense where an admission now would be refused, else None.
+        """Seconds until another try makes sense if an admission now would be refused, else None.
 
         Changes nothing.
         """
@@ -154,7 +154,7 @@ class CircuitBreaker(Part):
         return self._native.throughput(now)
 
     def is_fresh(self, now: float) -> bool:
-        """Would a new breaker do the same from here on?"""
+        """Whether a new breaker would decide the same from now on."""
         return self._native.is_fresh(now)
 
     def reset(self) -> None:
@@ -162,7 +162,7 @@ class CircuitBreaker(Part):
         self._native.reset()
 
     def forget_probes(self) -> None:
-        """Gives all probes' places back: after a fork they are none of ours."""
+        """Releases the places of all probes: after a fork, they belong to the parent process."""
         self._native.forget_probes()
 
     @property
@@ -213,7 +213,7 @@ class CircuitBreaker(Part):
         return cast("Evidence", _native.evidence_of(kind))
 
     def retune(self, now: float, **settings: Unpack[CircuitBreakerKeys]) -> None:
-        """Goes on with other settings, the same keys as at first.
+        """Applies new settings, with the same keys as before.
 
         State, probes out and failures in a row are kept, and so are the window's counts where its length and
         kind are the same. A break under way is cut to the longest that the new settings could give.
@@ -241,7 +241,7 @@ class AdaptiveThrottle(Part):
         probe_interval: At least one call is let through per interval. Seconds or `timedelta`, 1 µs to 365
             days, or `"none"`; 1 s by default.
         now: The present, on your clock.
-        seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        seed: Seed of all random draws, 64 bits; by default from the operating system.
 
     Raises:
         tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.
@@ -317,7 +317,7 @@ class AdaptiveThrottle(Part):
         return self._native.counts(now)
 
     def retune(self, now: float, **settings: Unpack[AdaptiveThrottleKeys]) -> None:
-        """Goes on with other settings, the same keys as at first.
+        """Applies new settings, with the same keys as before.
 
         The counts are kept where the window's length and kind are the same.
         """

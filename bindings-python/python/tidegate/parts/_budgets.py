@@ -50,15 +50,15 @@ class EarnedBudget(Part):
         self._native.on_call(now)
 
     def on_answer(self, now: float) -> None:
-        """A call has ended with an answer, good or permanent; at most once per call."""
+        """Reports an answer: a success or a permanent error. At most once per call."""
         self._native.on_answer(now)
 
     def try_withdraw(self, now: float) -> bool:
-        """Takes one retry, if there is one to take."""
+        """Takes one retry, if one is available."""
         return self._native.try_withdraw(now)
 
     def refund(self, now: float) -> None:
-        """Gives back a retry that was withdrawn and never started."""
+        """Refunds a retry that was withdrawn and never started."""
         self._native.refund(now)
 
     def balance(self, now: float) -> int:
@@ -115,11 +115,11 @@ class RetryBudget(Part):
         self._native.deposit(now)
 
     def try_withdraw(self, now: float) -> bool:
-        """Takes one retry, if there is one to take."""
+        """Takes one retry, if one is available."""
         return self._native.try_withdraw(now)
 
     def refund(self, withdrawn: float, now: float) -> None:
-        """Gives back a retry withdrawn at the moment `withdrawn` that was never started."""
+        """Refunds a retry withdrawn at the moment `withdrawn` that was never started."""
         self._native.refund(withdrawn, now)
 
     def balance(self, now: float) -> int:
@@ -160,16 +160,16 @@ class RatioBudget(Part):
         self._native.on_call()
 
     def try_withdraw(self) -> bool:
-        """Takes one retry, if it is free or there is one to take."""
+        """Takes one retry, if it is free or one is available."""
         return self._native.try_withdraw()
 
     def refund(self) -> None:
-        """Gives back a retry that was paid for and never started; not one that was free."""
+        """Refunds a retry that was paid for and never started; not one that was free."""
         self._native.refund()
 
     @property
     def is_free(self) -> bool:
-        """Would a retry be free now, because there have been few calls?"""
+        """Whether a retry would be free now, because there have been few calls."""
         return self._native.is_free()
 
     @property
@@ -260,7 +260,7 @@ class TokenBudget(Part):
 
     @property
     def allows(self) -> bool:
-        """May there be a retry now?"""
+        """Whether a retry is allowed now."""
         return self._native.allows()
 
     @property
@@ -312,15 +312,15 @@ class RetryQuota(Part):
         self._native: _native.RetryQuota = made(_native.RetryQuota, "retry.budget", options)
 
     def try_acquire(self, kind: Literal["transient", "timeout", "throttled"] = "transient") -> int | None:
-        """Pays for a retry after a failure of this kind: the cost, or None where there is not enough."""
+        """Pays for a retry after a failure of this kind: the cost, or None if the tokens are too few."""
         return self._native.try_acquire(kind)
 
     def on_success(self, cost: int = 0) -> None:
-        """A call has succeeded, whose last retry cost `cost`: 0 if there was none."""
+        """Reports a success of a call whose last retry cost `cost`: 0 if it had none."""
         self._native.on_success(whole("cost", cost, 0, U16))
 
     def refund(self, cost: int) -> None:
-        """Gives a charge back, 0 to 65,535, of a retry that was never started."""
+        """Refunds the charge of a retry that was never started; 0 to 65,535."""
         self._native.refund(whole("cost", cost, 0, U16))
 
     @property

@@ -72,7 +72,7 @@ class Backoff(Part):
             [d/2, d], decorrelated from [base, 3·previous], bounded from [(1−j)·d, (1+j)·d]. `"full_floor"`
             (default), `"none"`, `"full"`, `"equal"`, `"decorrelated"`, `"bounded"`.
         jitter_ratio: The j of bounded jitter. 0 to 1; required with jitter `"bounded"`.
-        seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        seed: Seed of all random draws, 64 bits; by default from the operating system.
 
     Raises:
         tidegate.PolicyError: If a setting is outside its range; with the key, the value and the rule.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         min_concurrency: int
         increase_step: float
         backoff_ratio: float
-        cooldown: Span
+        cut_interval: Span
         latency_quantile: float
 
     class Gradient2Keys(TypedDict, total=False):
@@ -50,8 +50,8 @@ class Aimd(Part):
     """A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
 
     Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly
-    without knowing each other. A controller and nothing else: it is told what happened and answers with a
-    limit; who holds a permit and who waits is yours (`docs/spec.md`, 4.2).
+    without knowing each other. It computes the limit only: report how calls ended, and read the limit. Your
+    code keeps the permits and the queue (`docs/spec.md`, 4.2).
 
     Args:
         max_concurrency: The limit at first and at most, in calls. 1 to 1,000,000,000.
@@ -60,7 +60,7 @@ class Aimd(Part):
         min_concurrency: The limit at least; at most `max_concurrency`. 1 to 1,000,000,000; 1 by default.
         increase_step: What a good completion adds, divided by the limit. At least 0.000001; 1 by default.
         backoff_ratio: What a cut multiplies the limit by. 0.01 to 0.999; 0.9 by default.
-        cooldown: At most one cut per cooldown. Seconds or `timedelta`, 0 to 365 days; 1 s by default.
+        cut_interval: At most one cut per interval. Seconds or `timedelta`, 0 to 365 days; 1 s by default.
         latency_quantile: Compare this quantile of recent latencies with the threshold, instead of each one.
             0.001 to 0.999; off by default.
 
@@ -87,7 +87,7 @@ class Aimd(Part):
         min_concurrency: int = UNSET,
         increase_step: float = UNSET,
         backoff_ratio: float = UNSET,
-        cooldown: Span = UNSET,
+        cut_interval: Span = UNSET,
         latency_quantile: float = UNSET,
     ) -> None:
         options: dict[str, Any] = {
@@ -97,7 +97,7 @@ class Aimd(Part):
             "min_concurrency": min_concurrency,
             "increase_step": increase_step,
             "backoff_ratio": backoff_ratio,
-            "cooldown": cooldown,
+            "cut_interval": cut_interval,
             "latency_quantile": latency_quantile,
         }
         self._native: _native.Aimd = made(_native.Aimd, "bulkhead", options)
@@ -121,15 +121,15 @@ class Aimd(Part):
         self._native.on_failure(latency if type(latency) is float else seconds(latency), now)
 
     def on_timeout(self, now: float) -> None:
-        """Our own timeout has cut a call: a breach, whatever the quantile says."""
+        """A call was stopped by its timeout, which is a breach whatever the quantile is."""
         self._native.on_timeout(now)
 
     def is_fresh(self, now: float) -> bool:
-        """Is it as if new: at its maximum, with no cut that still cools down, and no estimate?"""
+        """Whether it is as new: at its maximum, with no recent cut and no estimate."""
         return self._native.is_fresh(now)
 
     def retune(self, **settings: Unpack[AimdKeys]) -> None:
-        """Goes on with other settings, the same keys as at first.
+        """Applies new settings, with the same keys as before.
 
         A limit at its maximum moves with it; any other stays where it is, within the new range.
         """
@@ -140,8 +140,8 @@ class Aimd(Part):
 class Gradient2(Part):
     """A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
 
-    It compares the latest latencies with their long-term average, so that nobody has to name a threshold
-    (Netflix `concurrency-limits`; `steady` is what this project made of it, `docs/adr/0007`).
+    It compares the latest latencies with their long-term average, so it needs no threshold (Netflix
+    `concurrency-limits`; `steady` is what this project made of it, `docs/adr/0007`).
 
     Args:
         max_concurrency: The limit at most, in calls; it begins at 20, within its range. 1 to 1,000,000,000.
@@ -208,7 +208,7 @@ class Gradient2(Part):
         Args:
             rtt: How long it took; 0 or more.
             started: When it started, on the clock of `now`.
-            in_flight: Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+            in_flight: Calls in flight when it ended, itself included; 0 to 2^32 − 1.
             now: The present, in seconds.
         """
         try:
@@ -218,11 +218,11 @@ class Gradient2(Part):
             raise
 
     def on_drop(self, started: float, in_flight: int, now: float) -> None:
-        """A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+        """A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
 
         Args:
             started: When it started, on the clock of `now`.
-            in_flight: Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+            in_flight: Calls in flight when it ended, itself included; 0 to 2^32 − 1.
             now: The present, in seconds.
         """
         try:
@@ -233,30 +233,30 @@ class Gradient2(Part):
 
     @property
     def is_fresh(self) -> bool:
-        """Is it as if new? Only before its first sample or drop."""
+        """Whether it is as new: before its first sample or drop."""
         return self._native.is_fresh()
 
     def retune(self, **settings: Unpack[Gradient2Keys]) -> None:
-        """Goes on with other settings, the same keys as at first; what has been learnt stays."""
+        """Applies new settings, with the same keys as before, and keeps the estimates."""
         options: dict[str, Any] = {"kind": "gradient2", **settings}
         made(self._native.retune, "bulkhead", options)
 
 
 class CoDel(Part):
-    """What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+    """Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
 
-    It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue:
-    ask for each waiter that is taken out, and say when the queue is empty.
+    It bounds a queue by the time that waiters spend in it, not by its length alone. It does not hold the
+    queue: ask it for each waiter that is taken out, and report when the queue is empty.
 
     Args:
-        queue_target: The wait that is fine at any time; less than the interval. Seconds or `timedelta`, 1 µs
-            to 365 days.
+        queue_target: The wait that is allowed at any time; less than the interval. Seconds or `timedelta`, 1
+            µs to 365 days.
         queue_interval: How long a queue that never empties is not yet congested. Seconds or `timedelta`, 1 µs
             to 365 days; 0.1 s by default.
-        codel: The law: facebook ("Fail at Scale", ACM Queue 2015) sheds whoever has waited longer than the
-            interval, and longer than the target where the queue has not been empty for an interval; rfc8289
-            sheds one waiter, then more and more often, once waits have stayed above the target. `"facebook"`
-            (default), `"rfc8289"`.
+        codel: The law: facebook ("Fail at Scale", ACM Queue 2015) sheds a waiter that has waited longer than
+            the interval, and longer than the target where the queue has not been empty for an interval;
+            rfc8289 sheds one waiter, then more and more often, once waits have stayed above the target.
+            `"facebook"` (default), `"rfc8289"`.
         now: The present, on your clock: the queue is empty.
 
     Raises:
@@ -291,16 +291,16 @@ class CoDel(Part):
         self._native: _native.CoDel = made(_native.CoDel, "bulkhead", options, now)
 
     def on_empty(self, now: float) -> None:
-        """The queue has just been seen empty: before a waiter came, or after the last one has left."""
+        """The queue is empty: before a waiter comes, or after the last one has left."""
         self._native.on_empty(now)
 
     def should_shed(self, sojourn: Span, now: float, scale: float = 1.0) -> bool:
-        """Is the waiter at hand shed? To be asked once for each one that is taken out.
+        """Whether to shed this waiter. Ask once for each waiter that is taken out.
 
         Args:
             sojourn: How long it has waited; 0 or more.
             now: The present, in seconds.
-            scale: What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for
+            scale: Factor by which its importance extends the allowed wait; 0.01 to 100. A policy has 0.25 for
                 `best_effort`, 0.5 for `degraded`, 1 for `normal` and 2 for `critical`.
         """
         return self._native.should_shed(
@@ -310,7 +310,7 @@ class CoDel(Part):
         )
 
     def congested(self, now: float) -> bool:
-        """Has the queue not been empty for a whole interval? Then serve the newest waiter first."""
+        """Whether the queue has not been empty for a whole interval; then serve the newest waiter first."""
         return self._native.congested(now)
 
     def allowance(self, now: float) -> float:
@@ -318,6 +318,6 @@ class CoDel(Part):
         return self._native.allowance(now)
 
     def retune(self, **settings: Unpack[CoDelKeys]) -> None:
-        """Goes on with other settings, the same keys as at first. Another law begins anew."""
+        """Applies new settings, with the same keys as before. A change of the law resets the state."""
         options: dict[str, Any] = {"max_concurrency": 1, "max_queue": 1, **settings}
         made(self._native.retune, "bulkhead", options)

@@ -22,8 +22,8 @@ class P2Quantile(Part):
     """One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
 
     Jain and Chlamtac, CACM 28(10), 1985. 88 bytes, whatever the number of values; there is no forgetting.
-    Exact below five values; a quantile far from the middle is told too low (or high) until some 3 ÷ (1 − p)
-    values have moved the marker to its place.
+    Exact below five values; a quantile far from the middle is estimated too low (or high) until some 3 ÷ (1 −
+    p) values have moved the marker to its place.
 
     Args:
         p: The quantile, 0.001 to 0.999; 0.5 is the median.
@@ -45,7 +45,7 @@ class P2Quantile(Part):
         self._native: _native.P2Quantile = _native.P2Quantile(real("p", p, 0.001, 0.999))
 
     def observe(self, x: float) -> None:
-        """Takes in one value. NaN and the infinities are ignored."""
+        """Adds one value. NaN and the infinities are ignored."""
         self._native.observe(x)
 
     @property
@@ -55,7 +55,7 @@ class P2Quantile(Part):
 
     @property
     def count(self) -> int:
-        """How many values have been taken in."""
+        """Number of values."""
         return self._native.count()
 
     @property
@@ -93,7 +93,7 @@ class WindowedP2Quantile(Part):
         )
 
     def observe(self, x: float) -> None:
-        """Takes in one value. NaN and the infinities are ignored."""
+        """Adds one value. NaN and the infinities are ignored."""
         self._native.observe(x)
 
     @property
@@ -103,7 +103,7 @@ class WindowedP2Quantile(Part):
 
     @property
     def count(self) -> int:
-        """How many values are behind the estimate."""
+        """Number of values behind the estimate."""
         return self._native.count()
 
     def reset(self) -> None:
@@ -143,11 +143,11 @@ class DDSketch(Part):
         self._native: _native.DDSketch = _native.DDSketch(real("alpha", alpha, 0.001, 0.25))
 
     def add(self, x: float) -> None:
-        """Takes in one value. NaN and the infinities are ignored."""
+        """Adds one value. NaN and the infinities are ignored."""
         self._native.add(x)
 
     def quantile(self, q: float) -> float | None:
-        """What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+        """Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
 
         Those two are exact, all others within `alpha` of the true value, relative to it. None of an empty
         sketch. `q` is 0 to 1.
@@ -156,7 +156,7 @@ class DDSketch(Part):
 
     @property
     def count(self) -> int:
-        """How many values have been taken in."""
+        """Number of values."""
         return self._native.count()
 
     @property

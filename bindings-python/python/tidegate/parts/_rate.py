@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class TokenBucket(Part):
     """A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
 
-    Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one
+    Integers only, so nothing drifts; a clock that runs back adds no tokens, and a silence of hours gives one
     burst. Within any span t it grants at most `burst` + t·`permits`/`per`.
 
     Args:
@@ -79,8 +79,7 @@ class TokenBucket(Part):
     def wait_for(self, now: float, tokens: int = 1) -> float:
         """Seconds until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
 
-        Linear, also above the burst: those who queue take their tokens as they come, so the third of three
-        that want one each waits for 3.
+        Linear, also above the burst: the third of three waiters that need one token each waits for 3.
         """
         try:
             return self._native.wait_for(now, tokens)
@@ -89,18 +88,18 @@ class TokenBucket(Part):
             raise
 
     def level(self, now: float) -> int:
-        """Whole tokens that are there now."""
+        """Whole tokens that are available now."""
         return self._native.level(now)
 
     def is_fresh(self, now: float) -> bool:
-        """Is it full, as a new one is?"""
+        """Whether it is full, as a new one is."""
         return self._native.is_fresh(now)
 
     def retune(self, now: float, **settings: Unpack[TokenBucketKeys]) -> None:
-        """Goes on with other settings, the same keys as at first, and the tokens that are there.
+        """Applies new settings, with the same keys as before, and keeps the tokens.
 
-        They are capped at the new burst; a larger burst fills at the new rate. A change to and fro mints
-        nothing.
+        They are capped at the new burst; a larger burst fills at the new rate. Changing the settings back and
+        forth adds no tokens.
         """
         options: dict[str, Any] = {**settings}
         made(self._native.retune, "rate_limit", options, now)
@@ -111,7 +110,7 @@ class Gcra(Part):
 
     ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in
     microseconds; elsewhere its interval is rounded up to whole microseconds, so that it never grants more.
-    Starts full. A clock that runs back mints nothing.
+    Starts full. A clock that runs back adds no tokens.
 
     Args:
         permits: Tokens that flow in per `per`. 1 to 1,000,000,000.
@@ -156,7 +155,7 @@ class Gcra(Part):
             raise
 
     def is_fresh(self, now: float) -> bool:
-        """Is it full, as a new one is?"""
+        """Whether it is full, as a new one is."""
         return self._native.is_fresh(now)
 
 

@@ -184,7 +184,9 @@ def _(strategy: BulkheadStrategy) -> dict[str, Any]:
 def _(strategy: AdaptiveBulkheadStrategy) -> dict[str, Any]:
     inherited = {field.name for field in fields(BulkheadStrategy)}
     names = [field.name for field in fields(strategy) if field.name not in inherited]
-    return _bulkhead("aimd", strategy, *names)
+    option = _bulkhead("aimd", strategy, *names)
+    option["bulkhead"]["cut_interval"] = option["bulkhead"].pop("cooldown")
+    return option
 
 
 @_option.register

@@ -40,7 +40,10 @@ class _Run(ChainRun):
         }
         message = "bulkhead rejected request: no slot came free within acquire_timeout"
         emit(BULKHEAD, "bulkhead.rejected", message, self.request, **limits)
-        return joined(BulkheadFullError(**limits))
+        error = joined(BulkheadFullError(**limits))
+        if isinstance(self.door, AsyncBulkhead):
+            error.__cause__ = TimeoutError()  # as httpware's, which waits under `asyncio.timeout`
+        return error
 
 
 class _Bulkhead:

@@ -126,6 +126,12 @@ class _Run(ChainRun):
     def note(self, verdict: str, note: str | None) -> str | None:
         """Returns httpware's note of a verdict and emits its event; else returns the engine's note."""
         error = self.held[lane_of(self.attempts)][1]
+        if verdict == "attempts" and self.attempts == 1:
+            # The engine names the spent attempt first; httpware asks for the method and the body before it.
+            if str(self.request.method).upper() not in self.door._methods:
+                verdict = "method"
+            elif _is_streaming(self.request):
+                verdict = "one_shot_body"
         if verdict == "attempts":
             note = f"httpware: gave up after {self.attempts} attempts"
             message = f"retry gave up after {self.attempts} attempts"

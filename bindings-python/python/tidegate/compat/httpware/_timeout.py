@@ -24,20 +24,32 @@ _SLACK: Final = 1_000
 
 
 class _Run(ChainRun):
-    __slots__ = ("door", "due")
+    __slots__ = ("door", "due", "expired")
 
     def __init__(self, door: AsyncTimeout, call: int, scope: Scope | None, request: Any, next_: Any) -> None:
         super().__init__(door._start, call, scope, request, next_)
         self.door = door
         self.due = self.engine.native.now() + int(door.timeout * 1e6) - _SLACK
+        self.expired = False
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
         """Returns httpware's error for the end of the own time only, not for an earlier outer deadline."""
         if verdict != "deadline" or self.engine.native.now() < self.due:
             return super().refuse(verdict, retry_in)
+        self.expired = True
         seconds = self.door.timeout
         emit(TIMEOUT, "timeout.exceeded", "overall timeout exceeded", self.request, timeout=seconds)
         return joined(OverallTimeoutError(f"overall timeout of {seconds}s exceeded"))
+
+    def conclude(self, step: int) -> Any:
+        """Ends the call. The error of the own time has a `TimeoutError` as its cause, as httpware's has."""
+        try:
+            return super().conclude(step)
+        except OverallTimeoutError as error:
+            if self.expired:
+                cause = TimeoutError()  # httpware's comes from `asyncio.timeout`
+                cause.__cause__, error.__cause__ = error.__cause__, cause
+            raise
 
 
 class AsyncTimeout:

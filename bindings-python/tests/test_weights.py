@@ -1,0 +1,119 @@
+"""Weights of calls, and what their attempts settle (spec 3.4 to 3.6)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+import tidegate
+from tidegate.httpx import Transport
+from tidegate.testing import FakeClock
+
+pytestmark = pytest.mark.usefixtures("both_paths")
+
+LIMITS = ["rpm: permits=60 per=1m burst=3", "tpm: permits=60000 per=1m burst=10000 weight=tokens"]
+
+
+def metered(engine: tidegate.Engine, **rest: Any) -> tidegate.Policy:
+    """Requests and tokens."""
+    return tidegate.Policy("metered", engine=engine, rate_limit={"limits": LIMITS}, **rest)
+
+
+def limit(engine: tidegate.Engine, name: str) -> Any:
+    """A limit of the only route."""
+    return engine.snapshot()["routes"][0]["rate"]["limits"][name]
+
+
+def test_a_loop_reserves_and_settles(fake: tidegate.Engine) -> None:
+    """Semantics 3.6.2 and 3.6.3."""
+    policy = metered(fake)
+    for attempt in policy.at(weights={"tokens": 4_000}).attempts():
+        with attempt:
+            assert limit(fake, "tpm")["tokens"] == 6_000
+            assert attempt.settle(tokens=1_000)
+            assert attempt.settle(tokens=5_500)
+            assert limit(fake, "tpm")["tokens"] == 4_500
+    assert not attempt.settle(tokens=9_000)
+    assert limit(fake, "tpm") == {
+        "weight": "tokens",
+        "tokens": 4_500,
+        "burst": 10_000,
+        "reserved": 4_000,
+        "settled": 5_500,
+        "forgiven": 0,
+    }
+    assert limit(fake, "rpm")["tokens"] == 2
+
+
+def test_calls_reserve_and_the_rest_waits(fake: tidegate.Engine, clock: FakeClock) -> None:
+    """Semantics 3.4.3, 3.5.4 and 3.6.4."""
+    caller = metered(fake).at(weights={"tokens": 6_000})
+    assert caller.call(lambda: 7) == 7
+    with pytest.raises(tidegate.RateLimited):
+        caller.call(lambda: 7)
+    clock.tick(2)
+    assert caller.call(lambda: 7) == 7
+    with pytest.raises(tidegate.CostAboveBurst):
+        metered(fake).at(weights={"tokens": 10_001}).call(lambda: 7)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"token": 5}, 'weights = "token": no limit counts it; the weights are tokens'),
+        (None, "weights: the rate limit counts tokens; give each call an amount, or the limit a default"),
+    ],
+)
+def test_a_wrong_or_missing_weight_is_one_clear_error(
+    fake: tidegate.Engine, weights: dict[str, int] | None, message: str
+) -> None:
+    """Semantics 3.5.3."""
+    caller = metered(fake).at(weights=weights)
+    with pytest.raises(ValueError, match="weights") as raised:
+        caller.call(lambda: 7)
+    assert str(raised.value) == message
+    with pytest.raises(ValueError, match="weights") as raised:
+        next(iter(caller.attempts()))
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    "weights", [{"tokens": -1}, {"tokens": 1.5}, {"tokens": True}, {"tokens": 1 << 53}, [1], {1: 1}]
+)
+def test_amounts_are_whole_numbers(fake: tidegate.Engine, weights: Any) -> None:
+    """Semantics 3.5.2."""
+    with pytest.raises(ValueError, match="must be a mapping of names to whole numbers from 0 to 2"):
+        metered(fake).at(weights=weights)
+
+
+def test_a_policy_without_weights_takes_none(fake: tidegate.Engine) -> None:
+    """Semantics 3.5.3."""
+    policy = tidegate.Policy("plain", engine=fake, deadline=5)
+    with pytest.raises(ValueError, match="has no weights; leave weights out"):
+        policy.at(weights={"tokens": 5}).call(lambda: 7)
+
+
+def test_a_request_of_an_adapter_has_weights(fake: tidegate.Engine) -> None:
+    """Semantics 3.5.1: the option `weights` of a request."""
+    policy = metered(fake)
+    inner = httpx.MockTransport(lambda request: httpx.Response(200))
+    with httpx.Client(transport=Transport(inner, policy=policy)) as client:
+        told = {"tidegate": {"weights": {"tokens": 2_500}}}
+        assert client.get("https://api.example/", extensions=told).status_code == 200
+        assert limit(fake, "tpm")["tokens"] == 7_500
+        with pytest.raises(ValueError, match="weights: the rate limit counts tokens"):
+            client.get("https://api.example/")
+
+
+def test_a_document_declares_limits_in_tables(fake: tidegate.Engine) -> None:
+    """Semantics 3.4.1."""
+    document = """
+        [policy.chat.rate_limit.limits]
+        rpm = { permits = 60, per = "1m" }
+        tpm = { permits = 60000, per = "1m", weight = "tokens", default = 500, max_debt = "none" }
+    """
+    policies = tidegate.loads(document, engine=fake)
+    assert policies["chat"].call(lambda: 7) == 7
+    assert limit(fake, "tpm")["tokens"] == 59_500
