@@ -1,7 +1,7 @@
 // Runs package linters on the tarball, and checks that bundlers can leave out unused code: node e2e/tools.mjs
 
 import { spawnSync } from "node:child_process";
-import { closeSync, openSync, readdirSync, readFileSync } from "node:fs";
+import { closeSync, cpSync, openSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { brotliCompressSync } from "node:zlib";
 import { publint } from "publint";
@@ -43,6 +43,17 @@ const CHECKS = {
     const real = told.filter(({ resolutionKind }) => resolutionKind !== "node10");
     if (real.length > 0) throw new Error(JSON.stringify(real, null, 1));
     return names.join(", ");
+  },
+  "JSR's checks (deno publish --dry-run)": () => {
+    // With `--allow-slow-types`, as RELEASING.md says. A folder of its own: JSR leaves out what git ignores, and looks for the files that it names.
+    cpSync(`${fresh.folder}/node_modules/tidegate/dist`, join(fresh.folder, "jsr/dist"), { recursive: true });
+    for (const name of ["jsr.json", "README.md", "LICENSE-APACHE", "LICENSE-MIT"])
+      cpSync(new URL(`../${name}`, import.meta.url), join(fresh.folder, "jsr", name));
+    const args = ["publish", "--dry-run", "--allow-dirty", "--allow-slow-types", "--config", "jsr.json"];
+    const env = { ...process.env, NO_COLOR: "1", DENO_DIR: join(fresh.folder, "deno") };
+    const told = spawnSync(tool("deno"), args, { cwd: join(fresh.folder, "jsr"), encoding: "utf8", env });
+    if (told.status !== 0 || /warning\[/.test(told.stderr)) throw new Error(told.stderr);
+    if (!/Check .*jsr\.js/.test(told.stderr)) throw new Error(`it checked no types: ${told.stderr}`);
   },
   "core and fetch in a page that Vite builds": async () => {
     fresh.write("two/index.html", '<script type="module" src="./main.js"></script>');

@@ -12,7 +12,7 @@
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { brotliCompressSync } from "node:zlib";
 
@@ -109,9 +109,10 @@ function surface(from, name) {
     const [, ...types] = readFileSync(join(folder, `${name}.d.ts`), "utf8").split("\n\n");
     const methods = types.join("\n").replaceAll("export function ", "").trim();
     write("surface_gen.ts", [
+      'import type { Memory } from "./engine/global_types.js";',
       "/** What the full module exports. */",
       "export interface Native {",
-      "readonly memory: WebAssembly.Memory;",
+      "readonly memory: Memory;",
       methods,
       "}",
     ]);
@@ -154,8 +155,18 @@ function typescript() {
   }
   rmSync(join(here, "dist/cjs"), { recursive: true, force: true });
   run(bin("tsc"), ["-p", join(here, "tsconfig.json")]);
+  declared(join(here, "dist/esm"));
   run(bin("tsc"), ["-p", join(here, "tsconfig.cjs.json")]);
   writeFileSync(join(here, "dist/cjs/package.json"), '{ "type": "commonjs" }\n');
+}
+
+/** Names the types of each file in its first line, which is where JSR and Deno look for them. */
+function declared(folder) {
+  for (const name of readdirSync(folder, { recursive: true })) {
+    if (!name.endsWith(".js")) continue;
+    const [place, types] = [join(folder, name), basename(name).replace(/js$/, "d.ts")];
+    writeFileSync(place, `/* @ts-self-types="./${types}" */\n${readFileSync(place, "utf8")}`);
+  }
 }
 
 wasm();

@@ -57,6 +57,17 @@ const there: Promise<void> = ready({ full: true });
 export { length, there };
 `;
 
+/** A program in whose types there is neither `fetch` nor `AbortSignal`. */
+const BARE = `
+import { policy, reportOf } from "tidegate";
+import { TokenBucket } from "tidegate/parts";
+import { FakeClock } from "tidegate/testing";
+const some = policy({ preset: "http", deadline: 5000 });
+const answer: Promise<number> = some.run(async ({ signal }) => (signal.aborted ? 0 : 1));
+const bucket = new TokenBucket({ permits: 1, per: 1000 }, 0);
+export const all = [answer, bucket, new FakeClock(), reportOf, some.fetch];
+`;
+
 /** A bundle of a program: its path and its bytes. */
 function bundled(name, program, options) {
   file(`${name}.mjs`, program);
@@ -174,6 +185,26 @@ const CHECKS = {
     ]) {
       file(name, text);
       run(tsc, [...strict, "--module", module, "--lib", "es2022,dom", "--types", "", name]);
+    }
+    file("inline.mts", TYPED.replace('from "tidegate"', 'from "tidegate/inline"'));
+    run(tsc, [...strict, "--module", "nodenext", "--lib", "es2022,dom", "--types", "", "inline.mts"]);
+    return "works";
+  },
+  "types without those of a page or of Node": () => {
+    const tsc = join(here, "node_modules/.bin/tsc");
+    for (const entry of ["tidegate", "tidegate/inline"]) {
+      file("bare.mts", BARE.replace("tidegate", entry));
+      run(tsc, [
+        "--strict",
+        "--noEmit",
+        "--module",
+        "nodenext",
+        "--lib",
+        "es2022",
+        "--types",
+        "",
+        "bare.mts",
+      ]);
     }
     return "works";
   },

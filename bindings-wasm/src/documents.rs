@@ -13,16 +13,21 @@ use crate::{answer, time};
 #[wasm_bindgen]
 pub fn document() -> f64 {
     let text = host(|host| host.text(0, usize::MAX));
-    answer(Document::from_json(&text).map_err(|errors| lined(&errors)).map(|document| {
-        host(|host| {
-            let free = host.documents.iter().position(Option::is_none).unwrap_or(host.documents.len());
-            if free == host.documents.len() {
-                host.documents.push(None);
-            }
-            host.documents[free] = Some(document);
-            free as f64
-        })
-    }))
+    answer(
+        Document::from_json(&text).and_then(Document::without_targets).map_err(|errors| lined(&errors)).map(
+            |document| {
+                host(|host| {
+                    let free =
+                        host.documents.iter().position(Option::is_none).unwrap_or(host.documents.len());
+                    if free == host.documents.len() {
+                        host.documents.push(None);
+                    }
+                    host.documents[free] = Some(document);
+                    free as f64
+                })
+            },
+        ),
+    )
 }
 
 /// Forgets a document.

@@ -1,6 +1,6 @@
 //! Exports that only the full module has.
 
-use tidegate::{Duration, Policy, PolicyId, Pool, PoolKind, RouteId};
+use tidegate::{Duration, HttpFailure, Policy, PolicyId, Pool, PoolKind, RouteId, WallTime, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{host, with};
@@ -45,7 +45,25 @@ pub fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
 #[wasm_bindgen]
 pub fn target(engine: u32, route: f64, now: f64) -> f64 {
     let path = host(|host| host.text(0, usize::MAX));
-    with(engine, |it| it.core.target(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
+    with(engine, |it| it.core.path_id(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
+}
+
+/// The outcome of an HTTP response of whose body the beginning was read, at its position in the word of a Finished event. The input has
+/// so many headers: name, NUL, value, NUL, and so on; then the body.
+#[wasm_bindgen]
+pub fn classify_read(engine: u32, policy: u32, status: u32, wall_us: f64, headers: u32) -> f64 {
+    let input = host(|host| std::mem::take(&mut host.input));
+    let (mut rest, mut pairs) = (&input[..], Vec::new());
+    for _ in 0..headers {
+        let mut pieces = rest.splitn(3, |byte| *byte == 0);
+        let (Some(name), Some(value)) = (pieces.next(), pieces.next()) else { break };
+        pairs.push((name, value));
+        rest = pieces.next().unwrap_or_default();
+    }
+    let failure = HttpFailure { status: status as u16, headers: &pairs };
+    let wall = WallTime::from_unix_micros(wall_us as u64);
+    let policy = PolicyId::from_word(policy);
+    with(engine, |it| wire::pack_outcome(it.core.classify_read(policy, &failure, rest, wall)) as f64)
 }
 
 /// Refuses all calls of a policy (or only of the route, if that is not 0), or admits them again. Then call `wakes`.

@@ -151,12 +151,13 @@ fn said(answer: &Answer) -> String {
         }
         Answer::Pool(taken) => taken.as_ref().map_or_else(clash, |()| "pool".to_owned()),
         Answer::Route(route) => format!("route {}", route.to_word()),
-        Answer::Target(target) => format!("target {}", target.to_word()),
+        Answer::Path(path) => format!("target {}", path.to_word()),
         Answer::Begin(call, step) => format!("begin {} {}", call.to_word(), wire::pack_step(*step)),
         Answer::Step(step) => format!("step {}", wire::pack_step(*step)),
         Answer::Retuned(retuned) => retuned.as_ref().map_or_else(clash, flags),
         Answer::Flags(of) => flags(of),
         Answer::Noted => "noted".to_owned(),
+        Answer::Settled(told) => format!("settled {}", u8::from(*told)),
         Answer::Restored(Ok(restored)) => format!("restored {}", restored.routes),
         Answer::Restored(Err(error)) => format!("not restored: {error}"),
         Answer::Wakes(calls) => {

@@ -175,6 +175,16 @@ impl Json {
                     json.count("holds", of.holds);
                 });
             });
+            json.maybe("cooldown", of.cooldown, |json, of| {
+                json.object(|json| {
+                    json.key("state");
+                    json.string(of.state.name());
+                    json.maybe("retryIn", of.retry_in, |json, span| json.real(millis(span)));
+                    json.count("places", of.places);
+                    json.count("taken", of.taken);
+                    json.count("waiting", of.waiting);
+                });
+            });
         });
     }
 

@@ -23,8 +23,8 @@ mod output;
 mod pages;
 
 use tidegate::{
-    CallId, Engine as Core, HttpFailure, Kind, Options, Policy, PolicyId, Request, RouteId, Time, Value,
-    Verdict, WallTime, wire,
+    CallId, Engine as Core, HttpFailure, Kind, Link, Options, Policy, PolicyId, Request, RouteId, Time,
+    Value, Verdict, WallTime, wire,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 
@@ -64,7 +64,8 @@ pub fn output_length() -> u32 {
 /// trouble (semantics 12.4); the small engine keeps none.
 #[wasm_bindgen]
 pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32, history: u32) -> u32 {
-    let options = Options::default().max_routes(max_routes).journal(journal != 0).history(history);
+    let options =
+        Options::default().max_routes(max_routes).journal(journal != 0).history(history).streams(false);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
     host(|host| {
@@ -124,6 +125,14 @@ fn staged<T>(work: impl FnOnce(&str, &[(&str, Value<'_>)]) -> T) -> T {
 #[wasm_bindgen]
 pub fn lift_budgets(engine: u32, on: u32) {
     with(engine, |it| it.core.lift_budgets(on != 0));
+}
+
+/// Says the state of the device's link: 0 ok, 1 metered, 2 offline.
+#[wasm_bindgen]
+pub fn set_link(engine: u32, link: u32, now: f64) {
+    if let Some(link) = Link::ALL.get(link as usize) {
+        with(engine, |it| it.core.set_link(*link, time(now)));
+    }
 }
 
 /// Takes in the staged pairs as a policy, named by the input. Returns its number, or −1 with the mistakes in the output.

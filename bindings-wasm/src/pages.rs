@@ -10,6 +10,7 @@ use crate::{json, meter, time};
 const WRITTEN: usize = 16;
 
 /// A reading in progress.
+#[expect(clippy::large_enum_variant, reason = "a host has one reader at a time")]
 pub enum Reader {
     /// With the routes that have been read and not yet written.
     Snapshot(SnapshotPages, Vec<RouteView>),

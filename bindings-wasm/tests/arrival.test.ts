@@ -341,3 +341,29 @@ test("what happens between a subscription and the full module is told when that 
   await deliver();
   expect(types).toContain("retry_scheduled");
 });
+
+test("a link that is down before a module is there, or when the full one takes over, stays down", async () => {
+  const { policy, engine, deliver, FakeClock } = await page();
+  const clock = new FakeClock();
+  const shared = engine({ clock });
+  shared.setLink("offline");
+  const some = policy({ engine: shared, deadline: 60_000, retry: { backoff: { base: 0 } } });
+  let attempts = 0;
+  const answer = some.run(async () => {
+    attempts += 1;
+    if (attempts === 1) throw Object.assign(new Error("reset"), { code: "ECONNRESET" });
+    return attempts;
+  });
+  await deliver();
+  expect(shared.full).toBe(false);
+  await clock.advance(5000);
+  expect(attempts).toBe(1);
+  policy({ engine: shared, hedge: { delay: 50 } });
+  await deliver();
+  expect(shared.full).toBe(true);
+  await clock.advance(5000);
+  expect(attempts).toBe(1);
+  shared.setLink("ok");
+  await clock.advance(1000);
+  expect(await answer).toBe(2);
+});

@@ -91,9 +91,7 @@ row("Node", "Error", "ENOENT of `execFileSync`", "permanent", () => execFileSync
 row("Node", "Error", "TLS with a server that has none", "permanent", async (here) =>
   errorOf(connectTls(await here.port("nonsense"), "127.0.0.1")),
 );
-row("Node", "Error", "HTTP/2 at a port at which nobody listens", "never_sent", () =>
-  errorOf(connect2(NOBODY)),
-);
+row("Node", "Error", "HTTP/2 at a closed port", "never_sent", () => errorOf(connect2(NOBODY)));
 row("Node", "SyntaxError", "`JSON.parse`", "permanent", () => JSON.parse("{"));
 row("Node", "TypeError", "a bug", "permanent", () => (undefined as unknown as { x: number }).x);
 row("Node", "TypeError", "`new URL`", "permanent", () => new URL("nothing"));
@@ -109,10 +107,8 @@ row("Node", "DOMException", "an `AbortController`", "ignored", () =>
 
 // fetch and undici.
 
-row("fetch", "TypeError", "a port at which nobody listens", "never_sent", () =>
-  fetch(NOBODY.replace(":1/", ":2/")),
-);
-row("fetch", "TypeError", "a name that is no name", "never_sent", () => fetch("http://no.invalid/"));
+row("fetch", "TypeError", "a closed port", "never_sent", () => fetch(NOBODY.replace(":1/", ":2/")));
+row("fetch", "TypeError", "an unknown host name", "never_sent", () => fetch("http://no.invalid/"));
 row("fetch", "TypeError", "a server that hangs up", "transient", async (here) => fetch(await here.url("")));
 row("fetch", "TypeError", "a connection that is reset", "transient", async (here) =>
   fetch(await here.url("", true)),
@@ -120,9 +116,9 @@ row("fetch", "TypeError", "a connection that is reset", "transient", async (here
 row("fetch", "TypeError", "a body that breaks off", "transient", async (here) =>
   (await fetch(await here.url(SHORT))).text(),
 );
-row("fetch", "TypeError", "a URL that is none", "permanent", () => fetch("nothing"));
+row("fetch", "TypeError", "an invalid URL", "permanent", () => fetch("nothing"));
 
-row("undici", "Error", "`request`, a port at which nobody listens", "never_sent", async () =>
+row("undici", "Error", "`request`, a closed port", "never_sent", async () =>
   (await import("undici")).request(NOBODY),
 );
 row("undici", "SocketError", "`request`, a server that hangs up", "transient", async (here) =>
@@ -133,7 +129,7 @@ row("undici", "HeadersTimeoutError", "a server that is silent", "timeout", async
   const dispatcher = new Agent({ headersTimeout: 20 });
   return request(await here.url(null), { dispatcher }).finally(() => dispatcher.destroy());
 });
-row("undici", "InvalidArgumentError", "a URL that is none", "permanent", async () =>
+row("undici", "InvalidArgumentError", "an invalid URL", "permanent", async () =>
   (await import("undici")).request("ftp://h/"),
 );
 row("undici", "DOMException", "an `AbortController`", "ignored", async (here) => {
@@ -152,8 +148,8 @@ row("undici", "ResponseError", "its interceptor, a 503", "transient", async (her
 
 const axios = async (url: string, config: object = {}) =>
   (await import("axios")).default.get(url, { proxy: false, ...config });
-row("axios", "AxiosError", "a port at which nobody listens", "never_sent", () => axios(NOBODY));
-row("axios", "AxiosError", "a name that is no name", "never_sent", () => axios("http://no.invalid/"));
+row("axios", "AxiosError", "a closed port", "never_sent", () => axios(NOBODY));
+row("axios", "AxiosError", "an unknown host name", "never_sent", () => axios("http://no.invalid/"));
 row("axios", "AxiosError", "a server that hangs up", "transient", async (here) => axios(await here.url("")));
 row("axios", "AxiosError", "`timeout`", "transient", async (here) =>
   axios(await here.url(null), { timeout: 20 }),
@@ -167,7 +163,7 @@ row("axios", "CanceledError", "an `AbortController`", "ignored", () =>
 
 const got = async (url: string, more: object = {}) =>
   (await import("got")).default(url, { retry: { limit: 0 }, ...more });
-row("got", "RequestError", "a port at which nobody listens", "never_sent", () => got(NOBODY));
+row("got", "RequestError", "a closed port", "never_sent", () => got(NOBODY));
 row("got", "RequestError", "a server that hangs up", "transient", async (here) => got(await here.url("")));
 row("got", "TimeoutError", "`timeout.request`", "timeout", async (here) =>
   got(await here.url(null), { timeout: { request: 30 } }),
@@ -177,7 +173,7 @@ row("got", "HTTPError", "a 404", "permanent", async (here) => got(await here.sta
 row("got", "ReadError", "a body that breaks off", "transient", async (here) => got(await here.url(SHORT)));
 
 const nodeFetch = async (url: string, more: object = {}) => (await import("node-fetch")).default(url, more);
-row("node-fetch", "FetchError", "a port at which nobody listens", "never_sent", () => nodeFetch(NOBODY));
+row("node-fetch", "FetchError", "a closed port", "never_sent", () => nodeFetch(NOBODY));
 row("node-fetch", "FetchError", "a server that hangs up", "transient", async (here) =>
   nodeFetch(await here.url("")),
 );
@@ -192,13 +188,11 @@ const ky = async (url: string, more: object = {}) => (await import("ky")).defaul
 row("ky", "HTTPError", "a 503", "transient", async (here) => ky(await here.status(503)));
 row("ky", "HTTPError", "a 400", "permanent", async (here) => ky(await here.status(400)));
 row("ky", "TimeoutError", "`timeout`", "timeout", async (here) => ky(await here.url(null), { timeout: 20 }));
-row("ky", "TypeError", "a port at which nobody listens", "never_sent", () => ky("http://127.0.0.1:2/"));
+row("ky", "TypeError", "a closed port", "never_sent", () => ky("http://127.0.0.1:2/"));
 
 const openai = async (baseURL: string, more: object = {}) =>
   new (await import("openai")).default({ apiKey: "k", baseURL, maxRetries: 0, ...more }).models.list();
-row("openai", "APIConnectionError", "a port at which nobody listens", "never_sent", () =>
-  openai("http://127.0.0.1:2/"),
-);
+row("openai", "APIConnectionError", "a closed port", "never_sent", () => openai("http://127.0.0.1:2/"));
 row("openai", "APIConnectionError", "a server that hangs up", "transient", async (here) =>
   openai(await here.url("")),
 );
@@ -238,7 +232,7 @@ const ioredis = async (port: number, more: object) => {
     client.disconnect();
   }
 };
-row("ioredis", "Error", "`connect` to a port at which nobody listens", "never_sent", async () => {
+row("ioredis", "Error", "`connect` to a closed port", "never_sent", async () => {
   const { Redis } = await import("ioredis");
   const client = new Redis({ port: 1, host: "127.0.0.1", lazyConnect: true, retryStrategy: () => null });
   const failed = errorOf(client);
@@ -248,7 +242,7 @@ row("ioredis", "Error", "`connect` to a port at which nobody listens", "never_se
 row("ioredis", "MaxRetriesPerRequestError", "a request after its own retries", "transient", () =>
   ioredis(1, { retryStrategy: () => 1 }),
 );
-row("redis", "Error", "a port at which nobody listens", "never_sent", async () => {
+row("redis", "Error", "a closed port", "never_sent", async () => {
   const { createClient } = await import("redis");
   const client = createClient({ socket: { port: 1, host: "127.0.0.1", reconnectStrategy: false } });
   client.on("error", () => undefined);

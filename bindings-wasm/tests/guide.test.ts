@@ -6,11 +6,12 @@ import type { Redis as IORedis } from "ioredis";
 import { expect, test } from "vitest";
 import type { Policy } from "../ts/node.js";
 import { PROGRAM, Redis } from "./support/redis.js";
-import { origin } from "./support/server.js";
+import { origin, scripted, stats } from "./support/server.js";
 
 const GUIDE = new URL("../../docs/javascript.md", import.meta.url);
 const COMING_FROM = new URL("../../docs/javascript/coming-from.md", import.meta.url);
 const TUTORIAL = new URL("../../docs/tutorial/javascript.md", import.meta.url);
+const MODELS = new URL("../../docs/javascript/language-models.md", import.meta.url);
 const FLEET = new URL("../../docs/fleet.md", import.meta.url);
 const MODULE = fileURLToPath(new URL("./guide_gen.ts", import.meta.url));
 
@@ -39,9 +40,12 @@ async function run(text: string): Promise<Record<string, unknown>> {
 
 /** Runs the blocks of a page against an origin that answers with these statuses. */
 async function follow(page: URL, least: number, ...statuses: number[]): Promise<void> {
+  await followAt(page, least, await origin(...statuses));
+}
+
+async function followAt(page: URL, least: number, url: string): Promise<void> {
   const blocks = blocksOf(page);
   expect(blocks.length).toBeGreaterThanOrEqual(least);
-  const url = await origin(...statuses);
   const head = `import assert from "node:assert/strict";\nconst ORIGIN = ${JSON.stringify(url)};\n`;
   const { done } = await run(`${head}${blocks.join("\n")}\nexport const done = true;\n`);
   expect(done).toBe(true);
@@ -52,6 +56,12 @@ test("the guide does what it says", () => follow(GUIDE, 18, 503, 200, 503, 503, 
 test("the tutorial prints what it says", () => follow(TUTORIAL, 10, 200));
 
 test("who comes from another library gets what the page says", () => follow(COMING_FROM, 4, 503, 200));
+
+test("calls to language models do what the page says", async () => {
+  const faults = [{ fault: "unavailable", first: 1 }];
+  await followAt(MODELS, 6, await scripted({ provider: { faults } }));
+  expect((await stats()).requests).toBe(6);
+});
 
 test.skipIf(PROGRAM === undefined)(
   "the fleet's sketch for all languages runs (needs redis-server)",

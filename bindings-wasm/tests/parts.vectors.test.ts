@@ -114,7 +114,7 @@ function limited(part: parts.Aimd | parts.Gradient2, step: Any): object {
 }
 
 test("aimd limits", () => {
-  const of = (given: Any) => settings(given, "latency_threshold", "cooldown");
+  const of = (given: Any) => settings(given, "latency_threshold", "cut_interval");
   const made = told(
     "limit/aimd.json",
     (each) => new parts.Aimd(of(each.settings)),

@@ -11,4 +11,5 @@ provide({
     bytesOf((which === "small" ? await import("./small_gen.js") : await import("./full_gen.js")).MODULE),
 });
 
+export type {} from "./fetch/request_init.js";
 export * from "./main.js";

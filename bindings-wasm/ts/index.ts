@@ -10,4 +10,5 @@ provide({
       : streamed(new URL("./tidegate.wasm", import.meta.url)),
 });
 
+export type {} from "./fetch/request_init.js";
 export * from "./main.js";

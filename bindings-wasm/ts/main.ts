@@ -3,7 +3,7 @@
 export { defaultEngine } from "./engine/default_engine.js";
 export { type DocumentOptions, load, Policies, type Reloaded } from "./engine/document.js";
 export { Engine } from "./engine/engine.js";
-export type { EngineOptions, Restored, SavedState } from "./engine/engine_types.js";
+export type { EngineOptions, Link, Restored, SavedState } from "./engine/engine_types.js";
 export { type ReadyOptions, ready } from "./engine/module.js";
 export type { Class, Criticality, Verdict } from "./engine/wire.js";
 export type { Classify, Outcome, Predicate } from "./errors/classify.js";

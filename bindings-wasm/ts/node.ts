@@ -18,4 +18,5 @@ provide({
   later: async () => bytesOf((await import("./full_gen.js")).MODULE),
 });
 
+export type {} from "./fetch/request_init.js";
 export * from "./main.js";

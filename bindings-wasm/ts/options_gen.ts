@@ -15,7 +15,8 @@ export type Preset =
   | "aws_standard"
   | "aws_2026"
   | "aws_adaptive"
-  | "grpc";
+  | "grpc"
+  | "llm";
 
 /** The classes that a kind of failure of your own can be based on. */
 export type Base =
@@ -45,8 +46,8 @@ export interface Retry {
    */
   methods?: readonly string[] | undefined;
   /**
-   * HTTP statuses that are retried. A status that can be retried: 408, 429 or 500 to 599; default: `408 429
-   * 502 503 504`.
+   * HTTP statuses that are retried. A status that can be retried: 408, 409, 429 or 500 to 599; default: `408
+   * 429 502 503 504`.
    */
   statuses?: readonly number[] | undefined;
   /** Wait at least as long as the server's Retry-After says. True or false; default: `true`. */
@@ -61,6 +62,17 @@ export interface Retry {
    * of `retry.backoff.max`.
    */
   maxRetryAfter?: number | undefined;
+  /**
+   * HTTP statuses by which the server asks for less load. A status that can be retried: 408, 409, 429 or 500
+   * to 599; default: `429`.
+   */
+  throttledStatuses?: readonly number[] | undefined;
+  /**
+   * Read why an answer failed, from its quota headers and up to 64 kB of its body, and wait for that at most
+   * 1 s; adds the kinds quota_spent, unauthorized, too_long and content_refused. True or false; default:
+   * `false`.
+   */
+  readErrors?: boolean | undefined;
   /**
    * While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too. True
    * or false; default: `false`.
@@ -160,6 +172,30 @@ export interface Budget {
   throttledCost?: number | undefined;
 }
 
+/** How long no attempt starts after one that was throttled, per route, and how few at first afterwards. */
+export interface Cooldown {
+  /**
+   * How long no attempt starts after a throttled one whose server names no time; doubled for each such
+   * closing in a row. Milliseconds, 0.001 to 365 days; default: `1s`.
+   */
+  base?: number | undefined;
+  /**
+   * The longest that no attempt starts, whatever time the server names. Milliseconds, 0.001 to 365 days;
+   * default: that of `retry.maxRetryAfter`.
+   */
+  max?: number | undefined;
+  /** Wait for the end of a cooldown instead of being refused. True or false; default: `false`. */
+  wait?: boolean | undefined;
+  /**
+   * wait: the longest wait; without it there must be a deadline. Milliseconds, 0 to 365 days; default: off.
+   */
+  maxWait?: number | undefined;
+  /** wait: calls that may wait. 1 to 10000000; default: `200`. */
+  maxWaiters?: number | undefined;
+  /** Whose cooldown it is; fleet is not there yet. Local, fleet; default: `local`. */
+  store?: "local" | "fleet" | undefined;
+}
+
 /** How many calls may start per span, per route. */
 export interface RateLimit {
   /** Calls that may start per span. 1 to 1000000000; default: required unless there is `pool`. */
@@ -200,6 +236,18 @@ export interface RateLimit {
    * pass, closed refuses them. Local, open, closed; default: `local`.
    */
   onLoss?: "local" | "open" | "closed" | undefined;
+  /**
+   * Several limits by name, at most 4, that a call takes all at once or none: instead of permits, per and
+   * burst. A limit with a weight counts the amount that each call names, such as tokens. Texts such as `tpm:
+   * permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt; a document has a table
+   * for each; default: off.
+   */
+  limits?: readonly string[] | undefined;
+  /**
+   * limits: what an attempt counts that may have been served and of which no amount was settled: what it had
+   * reserved, or nothing. Reservation, zero; default: `reservation`.
+   */
+  settleUnknown?: "reservation" | "zero" | undefined;
 }
 
 /** How many calls may be in flight at once, per route. */
@@ -239,8 +287,8 @@ export interface Bulkhead {
   increaseStep?: number | undefined;
   /** aimd: what a cut multiplies the limit by. 0.01 to 0.999; default: `0.9`. */
   backoffRatio?: number | undefined;
-  /** aimd: at most one cut per cooldown. Milliseconds, 0 to 365 days; default: `1s`. */
-  cooldown?: number | undefined;
+  /** aimd: at most one cut per interval. Milliseconds, 0 to 365 days; default: `1s`. */
+  cutInterval?: number | undefined;
   /**
    * aimd: compare this quantile of recent latencies with the threshold, instead of each one. 0.001 to 0.999;
    * default: off.
@@ -460,7 +508,7 @@ export interface HedgeBudget {
 export interface Settings {
   /**
    * The built-in policy to start from. Http, httpware, transient, occ, graph, aws_standard, aws_2026,
-   * aws_adaptive, grpc; default: none.
+   * aws_adaptive, grpc, llm; default: none.
    */
   preset?: Preset | undefined;
   /**
@@ -487,8 +535,30 @@ export interface Settings {
    * at once. Milliseconds, 1 to 365 days; default: `250ms`.
    */
   storeExchange?: number | undefined;
+  /**
+   * Streams: time from an attempt's start to the first piece of its body that counts (a model's first token);
+   * running out of it is retryable. Milliseconds, 0.001 to 365 days; default: off.
+   */
+  firstByteTimeout?: number | undefined;
+  /**
+   * Time without a piece of the body that counts; once the answer is delivered, running out of it ends the
+   * call. Milliseconds, 0.001 to 365 days; default: off.
+   */
+  idleTimeout?: number | undefined;
+  /**
+   * Where the deadline ends: with the body, or where the answer is handed to the caller. Body, delivery;
+   * default: `body`.
+   */
+  deadlineUntil?: "body" | "delivery" | undefined;
+  /**
+   * Which pieces of a body count: all bytes, or data of server-sent events, without comments and pings.
+   * Bytes, sse_data; default: `bytes`.
+   */
+  counts?: "bytes" | "sse_data" | undefined;
   /** When to try again. */
   retry?: Retry | undefined;
+  /** How long no attempt starts after one that was throttled, per route, and how few at first afterwards. */
+  cooldown?: Cooldown | undefined;
   /** How many calls may start per span, per route. */
   rateLimit?: RateLimit | undefined;
   /** How many calls may be in flight at once, per route. */
@@ -509,6 +579,7 @@ export const PRESENCE: Readonly<Record<string, readonly [string, number | string
   retry: ["max_attempts", 3, true],
   "retry.backoff": ["kind", "exponential", true],
   "retry.budget": ["kind", "earned", true],
+  cooldown: ["max_waiters", 200, false],
   rate_limit: ["unit", "call", false],
   bulkhead: ["kind", "fixed", false],
   breaker: ["window_kind", "sliding", false],

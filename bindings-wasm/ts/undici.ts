@@ -13,7 +13,7 @@
 import type { Dispatcher } from "undici";
 import type { Predicate } from "./errors/classify.js";
 import { type Answer, Attempt, DRAIN_MS, type Front } from "./fetch/answer.js";
-import { isReplayable } from "./fetch/body.js";
+import { isReplayable, type Limited, noteOfSdk } from "./fetch/body.js";
 import type { FetchOptions } from "./fetch/fetch.js";
 import { askedFor, begun, originOf, Sending } from "./fetch/request.js";
 import type { Core } from "./run/core.js";
@@ -172,6 +172,8 @@ class DispatchAdapter implements Adapter<Answer> {
   #releasing: Promise<unknown> | undefined;
   /** The response whose body the caller reads while the call is still active. */
   #answer: Answer | undefined;
+  /** What has been received of failed responses. */
+  readonly #beginnings = new WeakMap<Answer, string>();
 
   constructor(core: Core, plan: Plan) {
     this.#core = core;
@@ -188,10 +190,33 @@ class DispatchAdapter implements Adapter<Answer> {
     signal.addEventListener("abort", stop);
     try {
       dispatch(this.#outgoing(lane.attempt), attempt);
-      return await attempt.answer;
+      const answer = await attempt.answer;
+      if (!this.#reads(answer)) return answer;
+      this.#beginnings.set(answer, await answer.begin(this.#limit));
+      if (signal.aborted) throw signal.reason;
+      return answer;
     } finally {
       signal.removeEventListener("abort", stop);
     }
+  }
+
+  /** Whether the policy reads why this response failed. */
+  #reads({ status }: Answer): boolean {
+    return status >= 400 && this.#core.setting("retry.read_errors") === 1;
+  }
+
+  readonly #limit: Limited = (timed, us) => {
+    const { ticker } = this.#core.engine;
+    const place = ticker.add(timed, this.#plan.engineTime() + us);
+    return () => ticker.drop(place);
+  };
+
+  get remark(): string | undefined {
+    if (this.#core.setting("retry.read_errors") !== 1) return undefined;
+    const found = pairs(this.#plan.sent.headers).find(
+      ([name]) => name.toLowerCase() === "x-stainless-retry-count",
+    );
+    return noteOfSdk(found?.[1]);
   }
 
   /** The request of an attempt: equal to the first but for the retry header. */
@@ -214,9 +239,10 @@ class DispatchAdapter implements Adapter<Answer> {
     return this.#plan.onRetry;
   }
 
-  outcome({ status, pairs }: Answer): number {
+  outcome(answer: Answer): number {
+    const { status, pairs } = answer;
     const { engine, number } = this.#core;
-    return status >= 400 ? engine.classify(number, status, pairs) : 0;
+    return status >= 400 ? engine.classify(number, status, pairs, this.#beginnings.get(answer)) : 0;
   }
 
   lasts(): boolean {
@@ -253,6 +279,7 @@ class DispatchAdapter implements Adapter<Answer> {
   /** The response of a call that has ended. Reading it must end by the deadline too. */
   deliver(answer: Answer, ending: Ending): Answer {
     const { ticker } = this.#core.engine;
+    if (this.#reads(answer)) answer.final();
     ending.tell(this.#plan.context);
     const { until } = this.#plan;
     if (!this.#plan.untilBody || until === Infinity || answer.whole) return answer;

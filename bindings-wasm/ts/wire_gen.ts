@@ -11,6 +11,8 @@ export const WAIT = 2;
 export const WAKES = 4;
 /** Commands for a store are waiting. */
 export const COMMANDS = 8;
+/** The attempt goes to a target: the engine says to which. */
+export const TARGET = 2097152;
 /** One of a step's span: 0 none, else 1 + d; microseconds, or milliseconds where the step is Done. */
 export const SPAN = 4194304;
 /** "Start attempt 1" with nothing beside it and no timer: the happy path's first answer. */
@@ -82,6 +84,10 @@ export const VERDICTS = [
   "lost",
   "stale",
   "stale_route",
+  "stream_stalled",
+  "no_target",
+  "offline",
+  "cooldown",
 ] as const;
 
 /** Why a call ended as it did. */

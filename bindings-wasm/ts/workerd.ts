@@ -12,4 +12,5 @@ teach(table);
 provideTicker(Timers);
 provide({ now: () => module as WebAssembly.Module });
 
+export type {} from "./fetch/request_init.js";
 export * from "./main.js";

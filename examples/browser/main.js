@@ -25,7 +25,7 @@ const policies = {
       maxConcurrency: 6,
       latencyThreshold: 150,
       backoffRatio: 0.7,
-      cooldown: 300,
+      cutInterval: 300,
       maxQueue: 20,
       acquireTimeout: 300,
     },

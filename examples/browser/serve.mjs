@@ -1,7 +1,7 @@
 // The page and its flaky origin: node examples/browser/serve.mjs [port]
 //
 // /work has workers behind a bounded queue, as servers have: it slows down under load, refuses with a 503 where the queue is
-// full, works on for those that have left, and fails at the rate it is told to. POST /origin sets {workers, errorRate}.
+// full, works on for callers that have left, and fails at a given rate. POST /origin sets {workers, errorRate}.
 
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";

@@ -39,7 +39,7 @@ pub extern "C" fn circuit_breaker(probe_lease: f64, seed: u64) -> f64 {
     })
 }
 
-/// How long until another try makes sense where an admission now would be refused, else `None`.
+/// How long until another try makes sense if an admission now would be refused, else `None`.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_refuses(part: u32, now: f64) -> f64 {
     maybe(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.refuses(time(now))).map(millis))
@@ -63,7 +63,7 @@ pub extern "C" fn circuit_breaker_throughput(part: u32, now: f64) -> f64 {
     with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.throughput(time(now))).into()
 }
 
-/// Would a new breaker do the same from here on?
+/// Whether a new breaker would decide the same from now on.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_is_fresh(part: u32, now: f64) -> u32 {
     with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.is_fresh(time(now))).into()
@@ -75,13 +75,13 @@ pub extern "C" fn circuit_breaker_reset(part: u32) {
     with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.reset());
 }
 
-/// Gives all probes' places back: after a fork they are none of ours.
+/// Releases the places of all probes: after a fork, they belong to the parent process.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_forget_probes(part: u32) {
     with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.forget_probes());
 }
 
-/// Goes on with other settings.
+/// Applies new settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_retune(part: u32, probe_lease: f64, now: f64) -> f64 {
     checked(&|policy| {
@@ -167,7 +167,7 @@ pub extern "C" fn adaptive_throttle_is_fresh(part: u32, now: f64) -> u32 {
     with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.is_fresh(time(now))).into()
 }
 
-/// Goes on with other settings.
+/// Applies new settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle_retune(part: u32, now: f64) -> f64 {
     checked(&|policy| {

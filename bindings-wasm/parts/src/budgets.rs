@@ -22,19 +22,19 @@ pub extern "C" fn earned_budget_on_call(part: u32, now: f64) {
     with(part, |it: &mut tidegate::EarnedBudget| it.on_call(time(now)));
 }
 
-/// A call has ended with an answer, good or permanent; at most once per call.
+/// Reports an answer: a success or a permanent error. At most once per call.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_on_answer(part: u32, now: f64) {
     with(part, |it: &mut tidegate::EarnedBudget| it.on_answer(time(now)));
 }
 
-/// Takes one retry, if there is one to take.
+/// Takes one retry, if one is available.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_try_withdraw(part: u32, now: f64) -> u32 {
     with(part, |it: &mut tidegate::EarnedBudget| it.try_withdraw(time(now))).into()
 }
 
-/// Gives back a retry that was withdrawn and never started.
+/// Refunds a retry that was withdrawn and never started.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_refund(part: u32, now: f64) {
     with(part, |it: &mut tidegate::EarnedBudget| it.refund(time(now)));
@@ -63,13 +63,13 @@ pub extern "C" fn retry_budget_deposit(part: u32, now: f64) {
     with(part, |it: &mut tidegate::RetryBudget| it.deposit(time(now)));
 }
 
-/// Takes one retry, if there is one to take.
+/// Takes one retry, if one is available.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_budget_try_withdraw(part: u32, now: f64) -> u32 {
     with(part, |it: &mut tidegate::RetryBudget| it.try_withdraw(time(now))).into()
 }
 
-/// Gives back a retry withdrawn at the moment `withdrawn` that was never started.
+/// Refunds a retry withdrawn at the moment `withdrawn` that was never started.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_budget_refund(part: u32, withdrawn: f64, now: f64) {
     with(part, |it: &mut tidegate::RetryBudget| it.refund(time(withdrawn), time(now)));
@@ -98,19 +98,19 @@ pub extern "C" fn ratio_budget_on_call(part: u32) {
     with(part, |it: &mut tidegate::RatioBudget| it.on_call());
 }
 
-/// Takes one retry, if it is free or there is one to take.
+/// Takes one retry, if it is free or one is available.
 #[unsafe(no_mangle)]
 pub extern "C" fn ratio_budget_try_withdraw(part: u32) -> u32 {
     with(part, |it: &mut tidegate::RatioBudget| it.try_withdraw()).into()
 }
 
-/// Gives back a retry that was paid for and never started; not one that was free.
+/// Refunds a retry that was paid for and never started; not one that was free.
 #[unsafe(no_mangle)]
 pub extern "C" fn ratio_budget_refund(part: u32) {
     with(part, |it: &mut tidegate::RatioBudget| it.refund());
 }
 
-/// Would a retry be free now, because there have been few calls?
+/// Whether a retry would be free now, because there have been few calls.
 #[unsafe(no_mangle)]
 pub extern "C" fn ratio_budget_is_free(part: u32) -> u32 {
     with(part, |it: &mut tidegate::RatioBudget| it.is_free()).into()
@@ -180,7 +180,7 @@ pub extern "C" fn token_budget_on_success(part: u32) {
     with(part, |it: &mut tidegate::TokenBudget| it.on_success());
 }
 
-/// May there be a retry now?
+/// Whether a retry is allowed now.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_budget_allows(part: u32) -> u32 {
     with(part, |it: &mut tidegate::TokenBudget| it.allows()).into()
@@ -203,19 +203,19 @@ pub extern "C" fn retry_quota() -> f64 {
     })
 }
 
-/// Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
+/// Pays for a retry after a failure of this kind: the cost, or `None` if the tokens are too few.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_quota_try_acquire(part: u32, kind: u32) -> f64 {
     maybe(with(part, |it: &mut tidegate::RetryQuota| it.try_acquire(paid_for(kind))).map(f64::from))
 }
 
-/// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+/// Reports a success of a call whose last retry cost `cost`: 0 if it had none.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_quota_on_success(part: u32, cost: u32) {
     with(part, |it: &mut tidegate::RetryQuota| it.on_success(cost as u16));
 }
 
-/// Gives a charge back, 0 to 65,535, of a retry that was never started.
+/// Refunds the charge of a retry that was never started; 0 to 65,535.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_quota_refund(part: u32, cost: u32) {
     with(part, |it: &mut tidegate::RetryQuota| it.refund(cost as u16));

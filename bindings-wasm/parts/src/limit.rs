@@ -35,19 +35,19 @@ pub extern "C" fn aimd_on_failure(part: u32, latency: f64, now: f64) {
     with(part, |it: &mut tidegate::Aimd| it.on_failure(span(latency), time(now)));
 }
 
-/// Our own timeout has cut a call: a breach, whatever the quantile says.
+/// A call was stopped by its timeout, which is a breach whatever the quantile is.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_on_timeout(part: u32, now: f64) {
     with(part, |it: &mut tidegate::Aimd| it.on_timeout(time(now)));
 }
 
-/// Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
+/// Whether it is as new: at its maximum, with no recent cut and no estimate.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_is_fresh(part: u32, now: f64) -> u32 {
     with(part, |it: &mut tidegate::Aimd| it.is_fresh(time(now))).into()
 }
 
-/// Goes on with other settings.
+/// Applies new settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_retune(part: u32) -> f64 {
     checked(&|policy| {
@@ -87,19 +87,19 @@ pub extern "C" fn gradient2_on_latency(part: u32, rtt: f64, started: f64, in_fli
     with(part, |it: &mut tidegate::Gradient2| it.on_latency(span(rtt), time(started), in_flight, time(now)));
 }
 
-/// A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+/// A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_on_drop(part: u32, started: f64, in_flight: u32, now: f64) {
     with(part, |it: &mut tidegate::Gradient2| it.on_drop(time(started), in_flight, time(now)));
 }
 
-/// Is it as if new? Only before its first sample or drop.
+/// Whether it is as new: before its first sample or drop.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_is_fresh(part: u32) -> u32 {
     with(part, |it: &mut tidegate::Gradient2| it.is_fresh()).into()
 }
 
-/// Goes on with other settings.
+/// Applies new settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_retune(part: u32) -> f64 {
     checked(&|policy| {
@@ -115,19 +115,19 @@ pub extern "C" fn co_del(now: f64) -> f64 {
     checked(&|policy| Some(keep(tidegate::CoDel::new(policy.codel()?, time(now)))))
 }
 
-/// The queue has just been seen empty: before a waiter came, or after the last one has left.
+/// The queue is empty: before a waiter comes, or after the last one has left.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_on_empty(part: u32, now: f64) {
     with(part, |it: &mut tidegate::CoDel| it.on_empty(time(now)));
 }
 
-/// Is the waiter at hand shed? To be asked once for each one that is taken out.
+/// Whether to shed this waiter. Ask once for each waiter that is taken out.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_should_shed(part: u32, sojourn: f64, now: f64, scale: f64) -> u32 {
     with(part, |it: &mut tidegate::CoDel| it.should_shed(span(sojourn), scale, time(now))).into()
 }
 
-/// Has the queue not been empty for a whole interval? Then serve the newest waiter first.
+/// Whether the queue has not been empty for a whole interval; then serve the newest waiter first.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_congested(part: u32, now: f64) -> u32 {
     with(part, |it: &mut tidegate::CoDel| it.congested(time(now))).into()
@@ -139,7 +139,7 @@ pub extern "C" fn co_del_allowance(part: u32, now: f64) -> f64 {
     millis(with(part, |it: &mut tidegate::CoDel| it.allowance(time(now))))
 }
 
-/// Goes on with other settings.
+/// Applies new settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_retune(part: u32) -> f64 {
     checked(&|policy| {

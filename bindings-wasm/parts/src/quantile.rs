@@ -12,7 +12,7 @@ pub extern "C" fn p2_quantile(p: f64) -> u32 {
     keep(tidegate::P2Quantile::new(p))
 }
 
-/// Takes in one value. NaN and the infinities are ignored.
+/// Adds one value. NaN and the infinities are ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn p2_quantile_observe(part: u32, x: f64) {
     with(part, |it: &mut tidegate::P2Quantile| it.observe(x));
@@ -24,7 +24,7 @@ pub extern "C" fn p2_quantile_estimate(part: u32) -> f64 {
     maybe(with(part, |it: &mut tidegate::P2Quantile| it.estimate()))
 }
 
-/// How many values have been taken in.
+/// Number of values.
 #[unsafe(no_mangle)]
 pub extern "C" fn p2_quantile_count(part: u32) -> f64 {
     with(part, |it: &mut tidegate::P2Quantile| it.count()) as f64
@@ -50,7 +50,7 @@ pub extern "C" fn windowed_p2_quantile(p: f64, window: u32) -> u32 {
     keep(tidegate::WindowedP2Quantile::new(p, window))
 }
 
-/// Takes in one value. NaN and the infinities are ignored.
+/// Adds one value. NaN and the infinities are ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn windowed_p2_quantile_observe(part: u32, x: f64) {
     with(part, |it: &mut tidegate::WindowedP2Quantile| it.observe(x));
@@ -62,7 +62,7 @@ pub extern "C" fn windowed_p2_quantile_estimate(part: u32) -> f64 {
     maybe(with(part, |it: &mut tidegate::WindowedP2Quantile| it.estimate()))
 }
 
-/// How many values are behind the estimate.
+/// Number of values behind the estimate.
 #[unsafe(no_mangle)]
 pub extern "C" fn windowed_p2_quantile_count(part: u32) -> f64 {
     with(part, |it: &mut tidegate::WindowedP2Quantile| it.count()).into()
@@ -80,19 +80,19 @@ pub extern "C" fn dd_sketch(alpha: f64) -> u32 {
     keep(tidegate::DDSketch::new(alpha))
 }
 
-/// Takes in one value. NaN and the infinities are ignored.
+/// Adds one value. NaN and the infinities are ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn dd_sketch_add(part: u32, x: f64) {
     with(part, |it: &mut tidegate::DDSketch| it.add(x));
 }
 
-/// What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+/// Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
 #[unsafe(no_mangle)]
 pub extern "C" fn dd_sketch_quantile(part: u32, q: f64) -> f64 {
     maybe(with(part, |it: &mut tidegate::DDSketch| it.quantile(q)))
 }
 
-/// How many values have been taken in.
+/// Number of values.
 #[unsafe(no_mangle)]
 pub extern "C" fn dd_sketch_count(part: u32) -> f64 {
     with(part, |it: &mut tidegate::DDSketch| it.count()) as f64

@@ -29,19 +29,19 @@ pub extern "C" fn token_bucket_wait_for(part: u32, now: f64, tokens: f64) -> f64
     until(with(part, |it: &mut tidegate::TokenBucket| it.wait_for(tokens as u64, time(now))))
 }
 
-/// Whole tokens that are there now.
+/// Whole tokens that are available now.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_level(part: u32, now: f64) -> f64 {
     with(part, |it: &mut tidegate::TokenBucket| it.level(time(now))).into()
 }
 
-/// Is it full, as a new one is?
+/// Whether it is full, as a new one is.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_is_fresh(part: u32, now: f64) -> u32 {
     with(part, |it: &mut tidegate::TokenBucket| it.is_fresh(time(now))).into()
 }
 
-/// Goes on with other settings.
+/// Applies new settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_retune(part: u32, now: f64) -> f64 {
     checked(&|policy| {
@@ -69,7 +69,7 @@ pub extern "C" fn gcra_acquire(part: u32, now: f64, cost: u32) -> f64 {
     with(part, |it: &mut tidegate::Gcra| it.try_take(cost, time(now))).err().map_or(0.0, until)
 }
 
-/// Is it full, as a new one is?
+/// Whether it is full, as a new one is.
 #[unsafe(no_mangle)]
 pub extern "C" fn gcra_is_fresh(part: u32, now: f64) -> u32 {
     with(part, |it: &mut tidegate::Gcra| it.is_fresh(time(now))).into()

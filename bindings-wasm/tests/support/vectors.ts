@@ -83,7 +83,21 @@ interface Script {
   script: Entry[];
 }
 
-const all = files<{ vectors: Script[] }>("engine").flatMap(({ vectors }) => vectors);
+const STREAMS = ["first_byte_timeout", "idle_timeout", "deadline_until", "counts"];
+
+/** Whether a script has the timeouts of streams, which this package refuses so far (semantics 7.7.23). */
+function streams({ policies }: Script): boolean {
+  return policies.some(({ pairs }) => pairs.some(([key]) => STREAMS.includes(key)));
+}
+
+/** Whether a policy has limits with weights, which this package refuses so far (semantics 3.4.9). */
+function weighted(pairs: readonly (readonly [string, string | number])[]): boolean {
+  return pairs.some(([key, value]) => key === "rate_limit.limits" && String(value).includes("weight="));
+}
+
+const all = files<{ vectors: Script[] }>("engine")
+  .flatMap(({ vectors }) => vectors)
+  .filter((script) => !streams(script));
 
 /** Whether the small module can play a script, apart from its policies: no pools, no nested calls. */
 function isPlain({ pools = [], script }: Script): boolean {
@@ -157,7 +171,7 @@ export function vectors(code: Uint8Array<ArrayBuffer>, small: boolean): void {
   interface Answers {
     wall_us: number;
     policies: Named[];
-    cases: { policy: string; status: number; headers: [string, string][]; word: number }[];
+    cases: { policy: string; status: number; headers: [string, string][]; word: number; body?: string }[];
   }
 
   test.each(files<Answers>("classify"))(
@@ -175,7 +189,25 @@ export function vectors(code: Uint8Array<ArrayBuffer>, small: boolean): void {
         const word = native.classify(engine, numbers.get(each.policy) as number, each.status, wall_us);
         expect(word, JSON.stringify(each)).toBe(each.word);
       }
-      expect(seen).toBeGreaterThan(100);
+      if (!small) expect(seen).toBeGreaterThan(50);
+    },
+  );
+
+  test.skipIf(small).each(files<Answers>("classify_read"))(
+    "answers are classified by what was read of them ($cases.length)",
+    ({ wall_us, policies, cases }) => {
+      const [native, engine] = fresh(0);
+      const numbers = new Map(
+        policies.map((policy) => [policy.name, take(native, engine, policy) as number]),
+      );
+      for (const each of cases) {
+        const { headers, status, body = "" } = each;
+        say(`${headers.map(([name, value]) => `${name}\0${value}\0`).join("")}${body}`);
+        const policy = numbers.get(each.policy) as number;
+        const word = native.classify_read(engine, policy, status, wall_us, headers.length);
+        expect(word, JSON.stringify(each)).toBe(each.word);
+      }
+      expect(cases.length).toBeGreaterThan(500);
     },
   );
 
@@ -197,6 +229,7 @@ export function vectors(code: Uint8Array<ArrayBuffer>, small: boolean): void {
       "policy",
     )) {
       for (const { pairs, wrong } of cases) {
+        if (weighted(pairs)) continue;
         const [native, engine] = fresh(0);
         for (const [key, name] of pairs) {
           const known = PRESENT[key];
@@ -277,7 +310,7 @@ export function vectors(code: Uint8Array<ArrayBuffer>, small: boolean): void {
 
   test("what is no word is refused", () => {
     const [native, engine] = fresh(0);
-    expect(native.on(engine, 1, 5, 0)).toBe(-1);
+    expect(native.on(engine, 1, 6, 0)).toBe(-1);
     expect(native.begin(engine, 0, 2 ** 31, 0, 0, 0, 0)).toBe(-1);
   });
 

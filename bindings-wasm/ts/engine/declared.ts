@@ -1,6 +1,7 @@
 /** Declarations of policies, pools and checks, which the engine takes in as soon as its module is there. */
 
 import type { Engine } from "./engine.js";
+import type { Signal } from "./global_types.js";
 import { type Which, want } from "./module.js";
 
 /** Thrown by a declaration that the small module cannot take in. */
@@ -64,7 +65,7 @@ export class Declared {
  */
 export async function waited(
   of: Declared,
-  signal: AbortSignal | undefined,
+  signal: Signal | undefined,
   deadline: number,
   refused: () => Error,
 ): Promise<number> {

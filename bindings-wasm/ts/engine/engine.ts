@@ -27,7 +27,15 @@ import { added, tester } from "../testing/tested.js";
 import { type Clock, platformTime } from "../time/clock.js";
 import { type Moments, Ticker } from "../time/ticker.js";
 import { Declared, LACKING } from "./declared.js";
-import type { EngineOptions, Halves, Restored, SavedState, Waiter } from "./engine_types.js";
+import {
+  type EngineOptions,
+  type Halves,
+  LINKS,
+  type Link,
+  type Restored,
+  type SavedState,
+  type Waiter,
+} from "./engine_types.js";
 import { isFull, needs, there, want } from "./module.js";
 import { type Native, type Pair, pieces, said, say, stage } from "./native.js";
 import { type Form, mistakesOf, OPTIONS, type PoolKind } from "./options.js";
@@ -78,6 +86,8 @@ export class Engine {
   readonly #place: Place = { handle: -1 };
   /** The keys of routes, for events. The number of a route is never reused. */
   #keys = new RouteKeys();
+  /** State of the device's link, as the program set it. */
+  #link: Link = "ok";
   /** Whether lines have been taken from the journal. */
   #taken = false;
   /** @internal */
@@ -154,6 +164,7 @@ export class Engine {
     this.#inputs = new Inputs(() => void want("full").catch(() => undefined));
     this.native = this.#inputs.recording(native);
     this.#enter();
+    if (this.#link !== "ok") this.#sayLink();
   }
 
   /** Starts in the full module, or moves there from the small one. */
@@ -164,8 +175,10 @@ export class Engine {
     this.native = native;
     this.full = true;
     this.#enter();
-    if (inputs === undefined) this.#hear();
-    else inputs.replay(this);
+    if (inputs === undefined) {
+      this.#hear();
+      if (this.#link !== "ok") this.#sayLink();
+    } else inputs.replay(this);
     this.wanted.settle();
     tester?.made(this);
   }
@@ -174,6 +187,34 @@ export class Engine {
     // The module takes the lower 32 bits of whole numbers.
     this.handle = this.native.engine(...this.seed, this.maxRoutes, Number(this.journals), this.#history);
     this.#place.handle = this.handle;
+  }
+
+  #sayLink(): void {
+    const [state, now] = [LINKS.indexOf(this.#link), this.time()];
+    this.#inputs?.link(state, now);
+    this.native.set_link(this.handle, state, now);
+  }
+
+  /**
+   * Sets the state of the device's link to its networks; "ok" at first.
+   *
+   * While it is "offline", first attempts still start, retries and hedges wait until it is back (at most until the deadline or
+   * `retryTimeLimit`; without both, `maxRetryAfter` after the failure), and failures to connect are no evidence for a breaker. Then they start
+   * within a second, spread evenly. While it is "metered", no hedges start.
+   *
+   * @example
+   * ```ts
+   * addEventListener("offline", () => defaultEngine().setLink("offline"));
+   * addEventListener("online", () => defaultEngine().setLink("ok"));
+   * ```
+   *
+   * @throws TypeError If the state is none of the three.
+   */
+  setLink(state: Link): void {
+    if (!LINKS.includes(state))
+      throw new TypeError(`state = ${String(state)}: must be one of ${LINKS.join(", ")}`);
+    this.#link = state;
+    if (this.handle >= 0) this.#sayLink();
   }
 
   /** @internal Whether it can take in a declaration now; `full` says that the declaration needs the full module. */
@@ -303,14 +344,18 @@ export class Engine {
     return this.native.retries_method(this.handle, policy) === 1;
   }
 
-  /** @internal The outcome of an HTTP response, encoded as in the word of a Finished event. */
-  classify(policy: number, status: number, headers: Headers | undefined): number {
+  /** @internal The outcome of an HTTP response, encoded as in the word of a Finished event; `beginning` is what was read of its body. */
+  classify(policy: number, status: number, headers: Headers | undefined, beginning?: string): number {
     let text = "";
+    let count = 0;
     // Test doubles of responses may lack headers.
     headers?.forEach?.((value, name) => {
       text += `${name}\0${value}\0`;
+      count++;
     });
-    say(text);
+    say(text + (beginning ?? ""));
+    if (beginning !== undefined)
+      return this.whole("classify").classify_read(this.handle, policy, status, Date.now() * 1000, count);
     return this.native.classify(this.handle, policy, status, Date.now() * 1000);
   }
 

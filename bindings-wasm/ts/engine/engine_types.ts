@@ -2,6 +2,12 @@
 
 import type { Clock } from "../time/clock.js";
 
+/** State of the device's link to its networks: see `Engine.setLink`. */
+export type Link = "ok" | "metered" | "offline";
+
+/** The states in the order of their numbers. */
+export const LINKS: readonly Link[] = ["ok", "metered", "offline"];
+
 /** Options of an engine. */
 export interface EngineOptions {
   /** The seed of all randomness, 0 to 2^53 − 1; random if absent. */
@@ -26,7 +32,7 @@ export interface EngineOptions {
    */
   readonly journal?: boolean | undefined;
   /**
-   * Number of records that the engine keeps about calls that were retried, refused or failed, for `explain`; 512 by default, about 60 kB.
+   * Number of records that the engine keeps about calls that were retried, refused or failed, for `explain`; 512 by default, about 70 kB.
    * A call takes two to five. 0 turns it off.
    */
   readonly history?: number | undefined;

@@ -7,6 +7,7 @@
 
 import { ModuleUnavailable, NotReady } from "../errors/errors.js";
 import { engines } from "../testing/tested.js";
+import type { Address, CompiledModule, Fetched } from "./global_types.js";
 import type { Native } from "./native.js";
 import { isBrowser } from "./platform.js";
 
@@ -14,7 +15,7 @@ import { isBrowser } from "./platform.js";
 export type Which = "small" | "full";
 
 /** A compiled module, or its bytes. */
-export type Code = WebAssembly.Module | Uint8Array<ArrayBuffer> | ArrayBuffer;
+export type Code = CompiledModule | Uint8Array<ArrayBuffer> | ArrayBuffer;
 
 /** The source of the modules, set by an entry of the package. */
 export interface Source {
@@ -211,7 +212,7 @@ function isForbidden(error: unknown): boolean {
 }
 
 /** Compiles the response of a URL while it streams. With another content type than `application/wasm` it compiles after the download. */
-export async function streamed(url: string | URL): Promise<Code> {
+export async function streamed(url: string | Address): Promise<Code> {
   const response = await globalThis.fetch(url);
   if (!response.ok) throw new Error(`${url} answered ${response.status}`);
   const { compileStreaming } = WebAssembly;
@@ -232,7 +233,7 @@ export interface ReadyOptions {
   /** Whether to load the full module, for `snapshot`, `explain`, `retune` and the like. If absent, the policies decide. */
   readonly full?: boolean | undefined;
   /** The full module (`tidegate/tidegate.wasm`), compiled or as bytes, response or URL, for hosts whose bundler drops the file. */
-  readonly from?: string | URL | Response | Code | undefined;
+  readonly from?: string | Address | Fetched | Code | undefined;
 }
 
 /**

@@ -63,9 +63,9 @@ export function mistakesOf(texts: readonly string[], form: Form, pairs: readonly
  * Tables, and words and keys of other tables, that only the full module knows. This guess saves a page a round trip; the small module
  * has the final say. `tests/small.test.ts` compares the two, key by key.
  */
-const FULL_TABLES = ["hedge", "throttle", "kinds"];
+const FULL_TABLES = ["hedge", "throttle", "cooldown", "kinds"];
 const FULL_WORDS =
-  /:"(?:graph|aws_\w+|grpc|ratio|share|tokens|quota|cubic|aimd|gradient2|fleet)"|"(?:pool|hold|prioritized|queueTarget|queueAdaptiveLifo)":/;
+  /:"(?:graph|aws_\w+|grpc|llm|ratio|share|tokens|quota|cubic|aimd|gradient2|fleet)"|"(?:pool|limits|hold|readErrors|throttledStatuses|prioritized|queueTarget|queueAdaptiveLifo|firstByteTimeout|idleTimeout|deadlineUntil|counts|settleUnknown|targets)":|"statuses":\[[^\]]*\b409\b/;
 
 /** Whether a policy needs the full module. */
 export function needsFull(settings: object): boolean {

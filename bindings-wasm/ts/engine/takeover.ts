@@ -16,7 +16,7 @@ export const MOST = 100_000;
 /** Number of inputs after which a replay publishes the records; an engine keeps as many records. */
 const BATCH = 200;
 
-const [POLICY, ROUTE, BEGIN, ON, WAKES, FELL_BACK, SUBSCRIBE, MEASURE] = [0, 1, 2, 3, 4, 5, 6, 7];
+const [POLICY, ROUTE, BEGIN, ON, WAKES, FELL_BACK, SUBSCRIBE, LINK, MEASURE] = [0, 1, 2, 3, 4, 5, 6, 7, 8];
 
 /** The inputs of an engine under the small module. */
 export class Inputs {
@@ -66,6 +66,10 @@ export class Inputs {
 
   subscribe(on: boolean): void {
     this.#add([SUBSCRIBE, Number(on)]);
+  }
+
+  link(state: number, now: number): void {
+    this.#add([LINK, state, now]);
   }
 
   measure(maxRoutes: number): void {
@@ -122,6 +126,9 @@ export class Inputs {
           break;
         case SUBSCRIBE:
           native.subscribe(handle, next());
+          break;
+        case LINK:
+          native.set_link(handle, next(), next());
           break;
         default:
           native.measure(handle, next());

@@ -149,11 +149,26 @@ export class HoldFull extends Rejected {
   declare readonly code: "hold_full";
 }
 
+/** The server has said that there are too many requests; no attempt starts until `retryAt`. */
+export class CoolingDown extends Rejected {
+  /** @internal */
+  static override [KIND]: Kind = ["CoolingDown", 429];
+  declare readonly code: "cooling_down";
+  declare readonly httpStatus: 429;
+}
+
 /** The shared store is unreachable, and the policy refuses calls then. */
 export class StoreUnavailable extends Rejected {
   /** @internal */
   static override [KIND]: Kind = ["StoreUnavailable"];
   declare readonly code: "store_unavailable";
+}
+
+/** No target of its group admits the call's attempt: each is open, out of tokens or full. */
+export class NoTarget extends Rejected {
+  /** @internal */
+  static override [KIND]: Kind = ["NoTarget"];
+  declare readonly code: "no_target";
 }
 
 /** The call costs more than the rate limit can ever hold. */

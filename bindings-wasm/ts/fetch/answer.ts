@@ -2,7 +2,7 @@
 
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
-import { DRAIN_BYTES, DRAIN_MS } from "./body.js";
+import { DRAIN_BYTES, DRAIN_MS, type Limited, READ_MS } from "./body.js";
 
 export { DRAIN_MS };
 
@@ -88,6 +88,8 @@ export class Answer {
   #handler: Dispatcher.DispatchHandler | undefined;
   #front: Front | undefined;
   #drained: (() => void) | undefined;
+  /** Called when enough of its beginning has come. */
+  #begun: (() => void) | undefined;
   /** Whether its handler has been given the end or the error. */
   #over = false;
   #closed = false;
@@ -143,12 +145,14 @@ export class Answer {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
     if (this.#drained !== undefined && this.#size > DRAIN_BYTES) this.close();
+    if (this.#size >= DRAIN_BYTES) this.#begun?.();
     this.#pump();
   }
 
   complete(trailers: IncomingHttpHeaders): void {
     this.#trailers = trailers;
     this.#drained?.();
+    this.#begun?.();
     this.#pump();
   }
 
@@ -158,6 +162,7 @@ export class Answer {
     this.#error = error;
     if (abort) this.#controller.abort(error);
     this.#drained?.();
+    this.#begun?.();
     this.#pump();
   }
 
@@ -166,6 +171,33 @@ export class Answer {
     if (this.#trailers !== undefined) return;
     this.#closed = true;
     this.fail(new Error("the answer was not wanted"));
+  }
+
+  /**
+   * Receives its beginning: at most 64 kB, for at most a second. It can still be played from its start.
+   *
+   * @returns What has come; nothing of a body in an encoding, because undici does not decode.
+   */
+  async begin(limit: Limited): Promise<string> {
+    if ((this.headers["content-encoding"] ?? "identity") !== "identity") return "";
+    if (!this.whole && this.#error === undefined) {
+      await new Promise<void>((resolve) => {
+        const stop = limit({ tick: () => this.#begun?.() }, READ_MS * 1000);
+        this.#begun = () => {
+          this.#begun = undefined;
+          stop();
+          resolve();
+        };
+        this.#controller.resume();
+      });
+      if (!this.whole) this.#controller.pause();
+    }
+    return Buffer.concat(this.#chunks).toString();
+  }
+
+  /** Says `x-should-retry: false` to its reader. */
+  final(): void {
+    this.headers["x-should-retry"] = "false";
   }
 
   /** Reads a small response to its end, which keeps its connection open; it can still be played then. */

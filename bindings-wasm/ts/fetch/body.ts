@@ -110,6 +110,52 @@ export function rebuilt(response: Response, body: BodyInit | null): Response {
   return new (standingOf(Response))(body, response);
 }
 
+/** Longest time to wait for the beginning of a failed response, in milliseconds. */
+export const READ_MS = 1000;
+
+/**
+ * Reads the beginning of a failed response, for policies with `retry.readErrors`: at most 64 kB, and for at most a second. The response
+ * itself stays unread.
+ *
+ * @returns What has come; undefined where the response is no `Response` of a platform.
+ */
+export async function beginningOf(response: Response, limit: Limited): Promise<string | undefined> {
+  if (!isWebStream(response.body) || response.bodyUsed) return undefined;
+  const reader = response.clone().body?.getReader();
+  if (reader === undefined) return undefined;
+  const chunks: Uint8Array[] = [];
+  let size = 0;
+  let stop = () => {};
+  const late = new Promise<undefined>((tick) => {
+    stop = limit({ tick: () => tick(undefined) }, READ_MS * 1000);
+  });
+  try {
+    while (size < DRAIN_BYTES) {
+      const read = await Promise.race([reader.read(), late]);
+      if (read === undefined || read.done) break;
+      chunks.push(read.value);
+      size += read.value.byteLength;
+    }
+  } catch {
+    // The caller gets this error when it reads the body.
+  }
+  stop();
+  reader.cancel().catch(() => undefined); // waits for the other half of the body, so it is not awaited
+  return new Blob(chunks as BlobPart[]).text();
+}
+
+/** Puts `x-should-retry: false` into a failed response, which SDKs obey: they would repeat what the policy has given up. */
+export function final(response: Response): Response {
+  const last = rebuilt(response, response.body);
+  last.headers.set("x-should-retry", "false");
+  return last;
+}
+
+/** What the note of a call says whose SDK repeats requests too, by its `x-stainless-retry-count`. */
+export function noteOfSdk(count: string | null | undefined): string | undefined {
+  return Number(count) > 0 ? "the SDK retries too: set its maxRetries to 0" : undefined;
+}
+
 /** Starts a timer of so many µs, and returns a function that stops it. */
 export type Limited = (timed: Timed, us: number) => () => void;
 

@@ -1,5 +1,6 @@
 /** `fetch` under a policy: which requests can be repeated, what each attempt sends, and how a response is judged. */
 
+import type { GlobalFetch, Init, SentBody } from "../engine/global_types.js";
 import { isBrowser } from "../engine/platform.js";
 import type { Predicate } from "../errors/classify.js";
 import type { Core } from "../run/core.js";
@@ -8,18 +9,30 @@ import type { Lane } from "../run/lane.js";
 import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
 import type { OnRetry } from "../run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
-import { closeBody, drained, isReplayable, isWebStream, type Watching, watch } from "./body.js";
+import {
+  beginningOf,
+  closeBody,
+  drained,
+  final,
+  isReplayable,
+  isWebStream,
+  type Limited,
+  noteOfSdk,
+  type Watching,
+  watch,
+} from "./body.js";
 import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
 
-/** The type of the global `fetch`. */
-export type Fetch = typeof globalThis.fetch;
+/** The type of the global `fetch`, which also takes the option `tidegate`. */
+export type Fetch = GlobalFetch &
+  ((input: Parameters<GlobalFetch>[0], init?: Init & { tidegate?: FetchOptions }) => ReturnType<GlobalFetch>);
 
 /** Options of one request, as in `fetch(url, { tidegate: { … } })`. */
 export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   /** Another policy for this request. */
   readonly policy?: Policy<unknown> | undefined;
   /** Makes the body for each repeat, for bodies that can be read only once. */
-  readonly bodyFactory?: (() => BodyInit) | undefined;
+  readonly bodyFactory?: (() => SentBody) | undefined;
   /**
    * Decides by each response or error whether to try again; undefined is no opinion. Limits still apply: attempts, budget, deadline,
    * and requests that must not be repeated at all. With undici its argument is `{ status, headers }`.
@@ -27,13 +40,6 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly predicate?: Predicate | undefined;
   /** Whether repeats carry `Retry-Attempt: n`. */
   readonly retryHeader?: boolean | undefined;
-}
-
-declare global {
-  interface RequestInit {
-    /** The request's options for its policy. */
-    tidegate?: FetchOptions;
-  }
 }
 
 /** The global `fetch` under a policy. */
@@ -148,6 +154,8 @@ class FetchAdapter implements Adapter<Response> {
   readonly #spent = new WeakSet<object>();
   /** The replacement of each response that was drained: the same response with the bytes read. */
   readonly #kept = new WeakMap<object, Response>();
+  /** What has been read of failed responses. */
+  readonly #beginnings = new WeakMap<object, string>();
   #original: Request | undefined;
 
   constructor(core: Core, plan: Plan) {
@@ -166,9 +174,27 @@ class FetchAdapter implements Adapter<Response> {
     // A mock may return one object for every attempt; only its replacement can still be read.
     for (let kept = this.#kept.get(response); kept !== undefined; kept = this.#kept.get(response))
       response = kept;
-    if (!this.#spent.has(response)) return response;
+    if (!this.#spent.has(response)) return this.#reads(response) ? this.#begun(response, lane) : response;
     throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
   }
+
+  /** Whether the policy reads why this response failed. */
+  #reads({ status }: Response): boolean {
+    return status >= 400 && this.#core.setting("retry.read_errors") === 1;
+  }
+
+  async #begun(response: Response, lane: Lane): Promise<Response> {
+    const beginning = await beginningOf(response, this.#limit).catch(() => undefined);
+    if (lane.stopped) throw lane.signal.reason;
+    if (beginning !== undefined) this.#beginnings.set(response, beginning);
+    return response;
+  }
+
+  readonly #limit: Limited = (timed, us) => {
+    const { engine } = this.#core;
+    const place = engine.ticker.add(timed, engine.time() + us);
+    return () => engine.ticker.drop(place);
+  };
 
   /** The request of an attempt: equal to the first but for the retry header. */
   #outgoing(lane: Lane): { input: string | URL | Request; init: RequestInit } {
@@ -202,9 +228,17 @@ class FetchAdapter implements Adapter<Response> {
     return this.#plan.options.onRetry;
   }
 
-  outcome({ status, headers }: Response): number {
+  outcome(response: Response): number {
+    const { status, headers } = response;
     const { engine, number } = this.#core;
-    return status >= 400 ? engine.classify(number, status, headers) : 0;
+    return status >= 400 ? engine.classify(number, status, headers, this.#beginnings.get(response)) : 0;
+  }
+
+  /** What the note says beside why there was no further attempt. */
+  get remark(): string | undefined {
+    return this.#core.setting("retry.read_errors") === 1
+      ? noteOfSdk(this.#plan.headers().get("x-stainless-retry-count"))
+      : undefined;
   }
 
   lasts(response: Response): boolean {
@@ -214,16 +248,11 @@ class FetchAdapter implements Adapter<Response> {
   /** Drains a small failed response, which keeps its connection; closes a large one. The next attempt waits for that. */
   release(lane: Lane): void {
     const response = lane.value as Response;
-    const { engine } = this.#core;
-    const limit = (timed: { tick(): void }, us: number) => {
-      const place = engine.ticker.add(timed, engine.time() + us);
-      return () => engine.ticker.drop(place);
-    };
     const before = this.#releasing;
     this.#spent.add(response);
     this.#releasing = (async () => {
       await before;
-      const kept = await drained(response, limit).catch(() => closeBody(response.body));
+      const kept = await drained(response, this.#limit).catch(() => closeBody(response.body));
       if (!kept) return;
       if (kept === response) this.#spent.delete(response);
       else this.#kept.set(response, kept);
@@ -251,8 +280,9 @@ class FetchAdapter implements Adapter<Response> {
   }
 
   /** The response, whose reading must end by the deadline too. That also holds for the streams of node-fetch, which are not watched. */
-  deliver(response: Response, ending: Ending): Response {
+  deliver(answered: Response, ending: Ending): Response {
     const { ticker } = this.#core.engine;
+    const response = this.#reads(answered) && !answered.bodyUsed ? final(answered) : answered;
     const body = response.body as { once?: (event: "close", end: () => void) => void } | null | undefined;
     const web = isOpen(response);
     const bounded = this.#plan.asked.untilBody && this.#plan.asked.until < Infinity;

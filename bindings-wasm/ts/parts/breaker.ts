@@ -47,7 +47,7 @@ export type BreakerSettings =
 export type BreakerOptions =
   BreakerSettings &
   {
-  /** All the randomness there is, 64 bits; drawn from the operating system where it is left out. */
+  /** Seed of all random draws, 64 bits; by default from the operating system. */
   readonly seed?: Seed | undefined;
 };
 
@@ -79,7 +79,7 @@ export class CircuitBreaker extends Part {
   }
 
   /**
-   * Milliseconds until another try makes sense where an admission now would be refused, else undefined.
+   * Milliseconds until another try makes sense if an admission now would be refused, else undefined.
    *
    * Changes nothing.
    */
@@ -102,7 +102,7 @@ export class CircuitBreaker extends Part {
     return load().circuit_breaker_throughput(this.handle, moment(now));
   }
 
-  /** Would a new breaker do the same from here on? */
+  /** Whether a new breaker would decide the same from now on. */
   isFresh(now: number): boolean {
     return load().circuit_breaker_is_fresh(this.handle, moment(now)) === 1;
   }
@@ -112,7 +112,7 @@ export class CircuitBreaker extends Part {
     load().circuit_breaker_reset(this.handle);
   }
 
-  /** Gives all probes' places back: after a fork they are none of ours. */
+  /** Releases the places of all probes: after a fork, they belong to the parent process. */
   forgetProbes(): void {
     load().circuit_breaker_forget_probes(this.handle);
   }
@@ -163,7 +163,7 @@ export class CircuitBreaker extends Part {
   }
 
   /**
-   * Goes on with other settings, the same keys as at first.
+   * Applies new settings, with the same keys as before.
    *
    * State, probes out and failures in a row are kept, and so are the window's counts where its length and
    * kind are the same. A break under way is cut to the longest that the new settings could give.
@@ -183,7 +183,7 @@ export type ThrottleSettings =
 export type ThrottleOptions =
   ThrottleSettings &
   {
-  /** All the randomness there is, 64 bits; drawn from the operating system where it is left out. */
+  /** Seed of all random draws, 64 bits; by default from the operating system. */
   readonly seed?: Seed | undefined;
 };
 
@@ -250,7 +250,7 @@ export class AdaptiveThrottle extends Part {
   }
 
   /**
-   * Goes on with other settings, the same keys as at first.
+   * Applies new settings, with the same keys as before.
    *
    * The counts are kept where the window's length and kind are the same.
    */

@@ -39,17 +39,17 @@ export class EarnedBudget extends Part {
     load().earned_budget_on_call(this.handle, moment(now));
   }
 
-  /** A call has ended with an answer, good or permanent; at most once per call. */
+  /** Reports an answer: a success or a permanent error. At most once per call. */
   onAnswer(now: number): void {
     load().earned_budget_on_answer(this.handle, moment(now));
   }
 
-  /** Takes one retry, if there is one to take. */
+  /** Takes one retry, if one is available. */
   tryWithdraw(now: number): boolean {
     return load().earned_budget_try_withdraw(this.handle, moment(now)) === 1;
   }
 
-  /** Gives back a retry that was withdrawn and never started. */
+  /** Refunds a retry that was withdrawn and never started. */
   refund(now: number): void {
     load().earned_budget_refund(this.handle, moment(now));
   }
@@ -89,12 +89,12 @@ export class RetryBudget extends Part {
     load().retry_budget_deposit(this.handle, moment(now));
   }
 
-  /** Takes one retry, if there is one to take. */
+  /** Takes one retry, if one is available. */
   tryWithdraw(now: number): boolean {
     return load().retry_budget_try_withdraw(this.handle, moment(now)) === 1;
   }
 
-  /** Gives back a retry withdrawn at the moment `withdrawn` that was never started. */
+  /** Refunds a retry withdrawn at the moment `withdrawn` that was never started. */
   refund(withdrawn: number, now: number): void {
     load().retry_budget_refund(this.handle, moment(withdrawn, "withdrawn"), moment(now));
   }
@@ -136,17 +136,17 @@ export class RatioBudget extends Part {
     load().ratio_budget_on_call(this.handle);
   }
 
-  /** Takes one retry, if it is free or there is one to take. */
+  /** Takes one retry, if it is free or one is available. */
   tryWithdraw(): boolean {
     return load().ratio_budget_try_withdraw(this.handle) === 1;
   }
 
-  /** Gives back a retry that was paid for and never started; not one that was free. */
+  /** Refunds a retry that was paid for and never started; not one that was free. */
   refund(): void {
     load().ratio_budget_refund(this.handle);
   }
 
-  /** Would a retry be free now, because there have been few calls? */
+  /** Whether a retry would be free now, because there have been few calls. */
   get isFree(): boolean {
     return load().ratio_budget_is_free(this.handle) === 1;
   }
@@ -236,7 +236,7 @@ export class TokenBudget extends Part {
     load().token_budget_on_success(this.handle);
   }
 
-  /** May there be a retry now? */
+  /** Whether a retry is allowed now. */
   get allows(): boolean {
     return load().token_budget_allows(this.handle) === 1;
   }
@@ -271,17 +271,17 @@ export class RetryQuota extends Part {
     super(made("retry.budget", { kind: "quota", ...settings }, () => load().retry_quota()));
   }
 
-  /** Pays for a retry after a failure of this kind: the cost, or undefined where there is not enough. */
+  /** Pays for a retry after a failure of this kind: the cost, or undefined if the tokens are too few. */
   tryAcquire(kind: (typeof PAID_FOR)[number] = "transient"): number | undefined {
     return maybe(load().retry_quota_try_acquire(this.handle, placeOf("kind", kind, PAID_FOR)));
   }
 
-  /** A call has succeeded, whose last retry cost `cost`: 0 if there was none. */
+  /** Reports a success of a call whose last retry cost `cost`: 0 if it had none. */
   onSuccess(cost = 0): void {
     load().retry_quota_on_success(this.handle, whole("cost", cost, 0, U16));
   }
 
-  /** Gives a charge back, 0 to 65,535, of a retry that was never started. */
+  /** Refunds the charge of a retry that was never started; 0 to 65,535. */
   refund(cost: number): void {
     load().retry_quota_refund(this.handle, whole("cost", cost, 0, U16));
   }

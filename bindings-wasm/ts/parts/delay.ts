@@ -39,7 +39,7 @@ export function parseRetryAfter(
 export type BackoffOptions =
   May<BackoffKeys, "kind" | "base" | "max" | "multiplier" | "exponent" | "jitter" | "jitterRatio"> &
   {
-  /** All the randomness there is, 64 bits; drawn from the operating system where it is left out. */
+  /** Seed of all random draws, 64 bits; by default from the operating system. */
   readonly seed?: Seed | undefined;
 };
 

@@ -9,14 +9,14 @@ import { type May, made, maybe, moment, type Needs, Part, real, span, U32, whole
 /** Settings of a `Aimd`. */
 export type AimdSettings =
   Needs<Bulkhead, "maxConcurrency" | "latencyThreshold"> &
-  May<Bulkhead, "minConcurrency" | "increaseStep" | "backoffRatio" | "cooldown" | "latencyQuantile">;
+  May<Bulkhead, "minConcurrency" | "increaseStep" | "backoffRatio" | "cutInterval" | "latencyQuantile">;
 
 /**
  * A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
  *
  * Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly
- * without knowing each other. A controller and nothing else: it is told what happened and answers with a
- * limit; who holds a permit and who waits is yours (`docs/spec.md`, 4.2).
+ * without knowing each other. It computes the limit only: report how calls ended, and read the limit. Your
+ * code keeps the permits and the queue (`docs/spec.md`, 4.2).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -53,18 +53,18 @@ export class Aimd extends Part {
     load().aimd_on_failure(this.handle, span("latency", latency), moment(now));
   }
 
-  /** Our own timeout has cut a call: a breach, whatever the quantile says. */
+  /** A call was stopped by its timeout, which is a breach whatever the quantile is. */
   onTimeout(now: number): void {
     load().aimd_on_timeout(this.handle, moment(now));
   }
 
-  /** Is it as if new: at its maximum, with no cut that still cools down, and no estimate? */
+  /** Whether it is as new: at its maximum, with no recent cut and no estimate. */
   isFresh(now: number): boolean {
     return load().aimd_is_fresh(this.handle, moment(now)) === 1;
   }
 
   /**
-   * Goes on with other settings, the same keys as at first.
+   * Applies new settings, with the same keys as before.
    *
    * A limit at its maximum moves with it; any other stays where it is, within the new range.
    */
@@ -82,8 +82,8 @@ export type Gradient2Settings =
 /**
  * A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
  *
- * It compares the latest latencies with their long-term average, so that nobody has to name a threshold
- * (Netflix `concurrency-limits`; `steady` is what this project made of it, `docs/adr/0007`).
+ * It compares the latest latencies with their long-term average, so it needs no threshold (Netflix
+ * `concurrency-limits`; `steady` is what this project made of it, `docs/adr/0007`).
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -120,28 +120,28 @@ export class Gradient2 extends Part {
    *
    * @param rtt How long it took; 0 or more. In milliseconds.
    * @param started When it started, on the clock of `now`.
-   * @param inFlight Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+   * @param inFlight Calls in flight when it ended, itself included; 0 to 2^32 − 1.
    */
   onLatency(rtt: number, started: number, inFlight: number, now: number): void {
     load().gradient2_on_latency(this.handle, span("rtt", rtt), moment(started, "started"), whole("inFlight", inFlight, 0, U32), moment(now));
   }
 
   /**
-   * A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+   * A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
    *
    * @param started When it started, on the clock of `now`.
-   * @param inFlight Calls that were out when it ended, itself included; 0 to 2^32 − 1.
+   * @param inFlight Calls in flight when it ended, itself included; 0 to 2^32 − 1.
    */
   onDrop(started: number, inFlight: number, now: number): void {
     load().gradient2_on_drop(this.handle, moment(started, "started"), whole("inFlight", inFlight, 0, U32), moment(now));
   }
 
-  /** Is it as if new? Only before its first sample or drop. */
+  /** Whether it is as new: before its first sample or drop. */
   get isFresh(): boolean {
     return load().gradient2_is_fresh(this.handle) === 1;
   }
 
-  /** Goes on with other settings, the same keys as at first; what has been learnt stays. */
+  /** Applies new settings, with the same keys as before, and keeps the estimates. */
   retune(settings: Gradient2Settings): void {
     const given = [this.handle] as const;
     made("bulkhead", { kind: "gradient2", ...settings }, () => load().gradient2_retune(...given));
@@ -154,10 +154,10 @@ export type CoDelSettings =
   May<Bulkhead, "queueInterval" | "codel">;
 
 /**
- * What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+ * Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
  *
- * It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue: ask
- * for each waiter that is taken out, and say when the queue is empty.
+ * It bounds a queue by the time that waiters spend in it, not by its length alone. It does not hold the
+ * queue: ask it for each waiter that is taken out, and report when the queue is empty.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -175,23 +175,23 @@ export class CoDel extends Part {
     super(made("bulkhead", { maxConcurrency: 1, maxQueue: 1, ...settings }, () => load().co_del(...given)));
   }
 
-  /** The queue has just been seen empty: before a waiter came, or after the last one has left. */
+  /** The queue is empty: before a waiter comes, or after the last one has left. */
   onEmpty(now: number): void {
     load().co_del_on_empty(this.handle, moment(now));
   }
 
   /**
-   * Is the waiter at hand shed? To be asked once for each one that is taken out.
+   * Whether to shed this waiter. Ask once for each waiter that is taken out.
    *
    * @param sojourn How long it has waited; 0 or more. In milliseconds.
-   * @param scale What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for
+   * @param scale Factor by which its importance extends the allowed wait; 0.01 to 100. A policy has 0.25 for
    * `best_effort`, 0.5 for `degraded`, 1 for `normal` and 2 for `critical`.
    */
   shouldShed(sojourn: number, now: number, scale = 1): boolean {
     return load().co_del_should_shed(this.handle, span("sojourn", sojourn), moment(now), real("scale", scale, 0.01, 100)) === 1;
   }
 
-  /** Has the queue not been empty for a whole interval? Then serve the newest waiter first. */
+  /** Whether the queue has not been empty for a whole interval; then serve the newest waiter first. */
   congested(now: number): boolean {
     return load().co_del_congested(this.handle, moment(now)) === 1;
   }
@@ -201,7 +201,7 @@ export class CoDel extends Part {
     return load().co_del_allowance(this.handle, moment(now));
   }
 
-  /** Goes on with other settings, the same keys as at first. Another law begins anew. */
+  /** Applies new settings, with the same keys as before. A change of the law resets the state. */
   retune(settings: CoDelSettings): void {
     const given = [this.handle] as const;
     made("bulkhead", { maxConcurrency: 1, maxQueue: 1, ...settings }, () => load().co_del_retune(...given));

@@ -1,5 +1,6 @@
 /** The module of the parts (`parts/src`), separate from the engine's: its source, and the transfer of texts to and from it. */
 
+import type { Memory } from "../engine/global_types.js";
 import type { Code } from "../engine/module.js";
 import type { Pair } from "../engine/native.js";
 import { ModuleUnavailable, NotReady } from "../errors/errors.js";
@@ -7,7 +8,7 @@ import type { Exports } from "./exports.js";
 
 /** The exports of the module: numbers in and out, 64-bit words as `bigint`. */
 export interface Native extends Exports {
-  readonly memory: WebAssembly.Memory;
+  readonly memory: Memory;
   breaker_evidence(kind: number): number;
   breaker_state(part: number): number;
   breaker_admit(part: number, now: number): number;

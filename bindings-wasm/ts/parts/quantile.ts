@@ -16,8 +16,8 @@ function parsed(word: string): bigint {
  * One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
  *
  * Jain and Chlamtac, CACM 28(10), 1985. 88 bytes, whatever the number of values; there is no forgetting.
- * Exact below five values; a quantile far from the middle is told too low (or high) until some 3 ÷ (1 − p)
- * values have moved the marker to its place.
+ * Exact below five values; a quantile far from the middle is estimated too low (or high) until some 3 ÷ (1 −
+ * p) values have moved the marker to its place.
  *
  * @throws RangeError If one is outside its range.
  * @example
@@ -33,7 +33,7 @@ export class P2Quantile extends Part {
     super(load().p2_quantile(real("p", p, 0.001, 0.999)));
   }
 
-  /** Takes in one value. NaN and the infinities are ignored. */
+  /** Adds one value. NaN and the infinities are ignored. */
   observe(x: number): void {
     load().p2_quantile_observe(this.handle, x);
   }
@@ -43,7 +43,7 @@ export class P2Quantile extends Part {
     return maybe(load().p2_quantile_estimate(this.handle));
   }
 
-  /** How many values have been taken in. */
+  /** Number of values. */
   get count(): number {
     return load().p2_quantile_count(this.handle);
   }
@@ -80,7 +80,7 @@ export class WindowedP2Quantile extends Part {
     super(load().windowed_p2_quantile(real("p", p, 0.001, 0.999), whole("window", window, 10, U32)));
   }
 
-  /** Takes in one value. NaN and the infinities are ignored. */
+  /** Adds one value. NaN and the infinities are ignored. */
   observe(x: number): void {
     load().windowed_p2_quantile_observe(this.handle, x);
   }
@@ -90,7 +90,7 @@ export class WindowedP2Quantile extends Part {
     return maybe(load().windowed_p2_quantile_estimate(this.handle));
   }
 
-  /** How many values are behind the estimate. */
+  /** Number of values behind the estimate. */
   get count(): number {
     return load().windowed_p2_quantile_count(this.handle);
   }
@@ -127,13 +127,13 @@ export class DDSketch extends Part {
     super(load().dd_sketch(real("alpha", alpha, 0.001, 0.25)));
   }
 
-  /** Takes in one value. NaN and the infinities are ignored. */
+  /** Adds one value. NaN and the infinities are ignored. */
   add(x: number): void {
     load().dd_sketch_add(this.handle, x);
   }
 
   /**
-   * What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+   * Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
    *
    * Those two are exact, all others within `alpha` of the true value, relative to it. Undefined of an empty
    * sketch. `q` is 0 to 1.
@@ -142,7 +142,7 @@ export class DDSketch extends Part {
     return maybe(load().dd_sketch_quantile(this.handle, real("q", q, 0, 1)));
   }
 
-  /** How many values have been taken in. */
+  /** Number of values. */
   get count(): number {
     return load().dd_sketch_count(this.handle);
   }

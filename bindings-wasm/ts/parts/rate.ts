@@ -14,7 +14,7 @@ export type RateSettings =
 /**
  * A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
  *
- * Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one
+ * Integers only, so nothing drifts; a clock that runs back adds no tokens, and a silence of hours gives one
  * burst. Within any span t it grants at most `burst` + t·`permits`/`per`.
  *
  * @throws PolicyError If a setting is outside its range.
@@ -51,28 +51,27 @@ export class TokenBucket extends Part {
   /**
    * Milliseconds until `tokens` in all (0 to 2^53 − 1) will have flowed in beyond what is used; takes none.
    *
-   * Linear, also above the burst: those who queue take their tokens as they come, so the third of three that
-   * want one each waits for 3.
+   * Linear, also above the burst: the third of three waiters that need one token each waits for 3.
    */
   waitFor(now: number, tokens = 1): number {
     return load().token_bucket_wait_for(this.handle, moment(now), whole("tokens", tokens, 0, Number.MAX_SAFE_INTEGER));
   }
 
-  /** Whole tokens that are there now. */
+  /** Whole tokens that are available now. */
   level(now: number): number {
     return load().token_bucket_level(this.handle, moment(now));
   }
 
-  /** Is it full, as a new one is? */
+  /** Whether it is full, as a new one is. */
   isFresh(now: number): boolean {
     return load().token_bucket_is_fresh(this.handle, moment(now)) === 1;
   }
 
   /**
-   * Goes on with other settings, the same keys as at first, and the tokens that are there.
+   * Applies new settings, with the same keys as before, and keeps the tokens.
    *
-   * They are capped at the new burst; a larger burst fills at the new rate. A change to and fro mints
-   * nothing.
+   * They are capped at the new burst; a larger burst fills at the new rate. Changing the settings back and
+   * forth adds no tokens.
    */
   retune(settings: RateSettings, now: number): void {
     const given = [this.handle, moment(now)] as const;
@@ -85,7 +84,7 @@ export class TokenBucket extends Part {
  *
  * ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in
  * microseconds; elsewhere its interval is rounded up to whole microseconds, so that it never grants more.
- * Starts full. A clock that runs back mints nothing.
+ * Starts full. A clock that runs back adds no tokens.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -115,7 +114,7 @@ export class Gcra extends Part {
     return load().gcra_acquire(this.handle, moment(now), whole("cost", cost, 0, U32));
   }
 
-  /** Is it full, as a new one is? */
+  /** Whether it is full, as a new one is. */
   isFresh(now: number): boolean {
     return load().gcra_is_fresh(this.handle, moment(now)) === 1;
   }

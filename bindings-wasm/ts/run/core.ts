@@ -2,6 +2,7 @@
 
 import { type Declared, waited } from "../engine/declared.js";
 import type { Engine } from "../engine/engine.js";
+import type { Signal } from "../engine/global_types.js";
 import type { Classify } from "../errors/classify.js";
 import type { Limits } from "../errors/errors.js";
 import type { ErrorClass } from "../errors/judge.js";
@@ -61,11 +62,7 @@ export class Core implements Refused {
   }
 
   /** Waits, for a call, until the engine has taken the policy in. Returns the milliseconds left to the deadline. */
-  async there(
-    route: string,
-    signal: AbortSignal | undefined,
-    deadline?: number,
-  ): Promise<number | undefined> {
+  async there(route: string, signal: Signal | undefined, deadline?: number): Promise<number | undefined> {
     const least = Math.min(this.#deadline, deadline ?? Infinity);
     const refused = () => refusal("deadline_before", this, route, undefined, undefined);
     const ms = await waited(this.declared, signal, least, refused);

@@ -1,5 +1,6 @@
 /** Fallbacks: a value instead of an error, applied last and outside all components (semantics 7.4). */
 
+import type { Signal } from "../engine/global_types.js";
 import { VERDICTS, type Verdict } from "../engine/wire.js";
 import { by, ofError, warn } from "../errors/classify.js";
 import { AttemptTimeout, PolicyError, TidegateError } from "../errors/errors.js";
@@ -31,7 +32,7 @@ export class StandIn {
   }
 
   /** The result of `going`, or the fallback's. If the caller has given up, the fallback is not used. */
-  async instead<T>(going: Promise<T>, route: string, signal: AbortSignal | undefined): Promise<T> {
+  async instead<T>(going: Promise<T>, route: string, signal: Signal | undefined): Promise<T> {
     try {
       return await going;
     } catch (error) {

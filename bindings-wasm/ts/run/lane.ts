@@ -1,11 +1,13 @@
 /** One attempt of a call: the object that the function gets, and its result. */
 
+import type { Signal } from "../engine/global_types.js";
+
 /** The argument of a function under a policy: the attempt that it makes. */
 export interface Attempt {
   /** Its number, starting from 1. */
   readonly attempt: number;
   /** Aborted when the attempt must stop: it timed out, its caller gave up, or another attempt has answered. */
-  readonly signal: AbortSignal;
+  readonly signal: Signal;
 }
 
 /**
@@ -40,7 +42,7 @@ export class Lane implements Attempt {
     this.value = undefined;
   }
 
-  get signal(): AbortSignal {
+  get signal(): Signal {
     let { controller } = this;
     if (controller === undefined) {
       controller = this.controller = new AbortController();

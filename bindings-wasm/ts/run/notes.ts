@@ -12,7 +12,9 @@ const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
   queue_shed: [errors.BulkheadFull, "the queue's delay was over target"],
   displaced: [errors.BulkheadFull, "a call of higher criticality took its place in the queue"],
   hold_full: [errors.HoldFull, "too many calls are held already"],
+  cooldown: [errors.CoolingDown, "too many requests: no attempt may start yet"],
   store_unavailable: [errors.StoreUnavailable, "the shared store is gone"],
+  no_target: [errors.NoTarget, "no target of its group admits it"],
   breaker_open: [errors.BreakerOpen, "the circuit breaker is open"],
   rate_limited: [errors.RateLimited, "the rate limit is used up"],
   queue_full: [errors.BulkheadFull, "all slots are taken, and so is the queue"],
@@ -38,6 +40,7 @@ const NOTES: Readonly<Record<string, string>> = {
   time_limit: "not retried: the next wait would exceed retryTimeLimit",
   budget: "retry budget exhausted",
   readmission: "not retried: the next attempt was refused a slot",
+  offline: "not retried: the device was offline for longer than a retry may wait",
   deadline: "the deadline passed while waiting for the next attempt",
 };
 

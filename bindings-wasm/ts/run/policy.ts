@@ -2,6 +2,7 @@
 
 import { defaultEngine } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
+import type { Signal } from "../engine/global_types.js";
 import { asWritten, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
 import { definedIn } from "../engine/place.js";
 import {
@@ -95,7 +96,7 @@ export interface CallOptions {
 /** Options of a single call. */
 export interface RunOptions extends CallOptions {
   /** The caller's own signal: when it is aborted, the call ends with its reason. */
-  readonly signal?: AbortSignal | null | undefined;
+  readonly signal?: Signal | null | undefined;
   /**
    * Whether the function ends immediately when its signal is aborted, which frees its slot at that moment. By default, a stopped
    * attempt keeps its slot until its promise settles, at most 60 s, so that the limit counts the work that is really running.
@@ -196,14 +197,14 @@ export class Caller<F = never> {
   }
 
   /** A call that waits for the engine's module. */
-  async #wait<T>(work: Work<T>, signal: AbortSignal | undefined, abortable: boolean | undefined): Promise<T> {
+  async #wait<T>(work: Work<T>, signal: Signal | undefined, abortable: boolean | undefined): Promise<T> {
     const left = await this.core.there(this.key, signal, this.options.deadline);
     return this.#begin(work, signal, abortable, left);
   }
 
   #begin<T>(
     work: Work<T>,
-    signal: AbortSignal | undefined,
+    signal: Signal | undefined,
     abortable: boolean | undefined,
     left?: number,
   ): Promise<T> {
@@ -258,7 +259,7 @@ export class Caller<F = never> {
   }
 
   /** @internal Takes over a call that is not on the fast path, or leaves it. */
-  shape<T>(work: Work<T>, around: Scope | undefined, signal: AbortSignal | undefined): Run<T> {
+  shape<T>(work: Work<T>, around: Scope | undefined, signal: Signal | undefined): Run<T> {
     return new Run(this.core, this.key, around, signal, functionAdapter(work, this.options.onRetry));
   }
 }
@@ -337,7 +338,7 @@ export class Policy<F = never> extends Caller<F> {
   }
 
   /**
-   * The global `fetch` under this policy, with exactly its type. It needs no `this`: `const { fetch } = policy({ preset: "http" })`.
+   * The global `fetch` under this policy: its type, with the option `tidegate`. It needs no `this`: `const { fetch } = policy({ preset: "http" })`.
    */
   get fetch(): Fetch {
     this.#fetch ??= fetchUnder(this.core, this.#given);

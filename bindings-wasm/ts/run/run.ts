@@ -76,6 +76,8 @@ export interface Adapter<A, T = A> {
   readonly predicate?: Predicate | undefined;
   /** The call's own callback before each wait for a further attempt. */
   readonly onRetry?: OnRetry | undefined;
+  /** What the note of a failed call says besides. */
+  readonly remark?: string | undefined;
   /** Whether the call of a good answer lasts until its body has been read. */
   lasts?(answer: A): boolean;
   /** Frees the resources of a failed answer while the call continues. */
@@ -541,7 +543,9 @@ export class Run<A, T = A> implements Timed, Waiter {
       const most = () => this.#core.ms("retry.max_retry_after");
       const unlisted = verdict === "not_retryable" && !ok && value === this.#unlisted;
       const retries = unlisted && (this.#core.count("retry.max_attempts") ?? 1) > 1;
-      const note = retries ? noteOfUnlisted(value) : noteOf(verdict, this.#attempts, retryIn, most);
+      const why = retries ? noteOfUnlisted(value) : noteOf(verdict, this.#attempts, retryIn, most);
+      const remark = this.#attempted(() => this.#adapter.remark);
+      const note = [why, remark].filter((text) => text !== undefined).join("; ") || undefined;
       const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
       report(what, { attempts: this.#attempts, reason: verdict, note, retryAt });
       this.#engine.ended(what, this.#call);

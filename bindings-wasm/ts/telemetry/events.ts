@@ -19,7 +19,7 @@ interface Fields {
   /** Why a call ended or was refused. In `store_degraded`: why the store counts as unreachable. */
   readonly reason: string;
   /** The reason for waiting. */
-  readonly why: "running" | "backoff" | "hold" | "rate" | "queue" | "store" | "body";
+  readonly why: "running" | "backoff" | "hold" | "rate" | "queue" | "store" | "body" | "cooldown";
   /** The wait that begins or has ended, in milliseconds. */
   readonly wait: number;
   /** Milliseconds since the call or the attempt began. */
@@ -69,6 +69,11 @@ interface EventFields {
   limit_changed: Form<"route" | "from" | "to", "policy" | "call" | "attempt" | "elapsed", Changed<number>>;
   throttle_changed: Form<Call | "from" | "to", "attempt", Changed<number>>;
   hold_changed: Form<"policy" | "route" | "from" | "to", "call" | "attempt" | "elapsed", Changed<number>>;
+  cooldown_changed: Form<
+    "policy" | "route" | "from" | "to",
+    "call" | "attempt" | "elapsed" | "wait",
+    Changed<number>
+  >;
   deadline_exceeded: Form<Call | "reason", "attempt" | "kind" | "wait", Ends>;
   lease_reclaimed: Form<"route", "policy" | "call" | "attempt" | "elapsed" | "why">;
   store_degraded: Form<"reason", "policy" | "route">;

@@ -56,6 +56,13 @@ export interface RouteSnapshot {
   } | null;
   readonly hedge: { readonly delay: number; readonly budget: number | null } | null;
   readonly hold: { readonly held: number; readonly holds: number } | null;
+  readonly cooldown: {
+    readonly state: "open" | "closed" | "reopening";
+    readonly retryIn: number | null;
+    readonly places: number;
+    readonly taken: number;
+    readonly waiting: number;
+  } | null;
 }
 
 /** A pool that policies share. */
