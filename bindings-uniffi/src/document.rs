@@ -60,7 +60,12 @@ impl Document {
     #[uniffi::constructor]
     pub fn new(text: &str, json: bool) -> Result<Arc<Self>, Invalid> {
         let read = if json { Core::from_json(text) } else { Core::from_toml(text) };
-        read.map(|core| Arc::new(Self(core))).map_err(|errors| Invalid::settings(&errors))
+        let read = read.and_then(Core::without_targets);
+        let core = read.map_err(|errors| Invalid::settings(&errors))?;
+        if let Some(policy) = core.policies().find(|policy| policy.reads_errors()) {
+            return Err(Invalid::unread(&format!("policy.{}.retry.read_errors", policy.name())));
+        }
+        Ok(Arc::new(Self(core)))
     }
 
     /// A number for what it says, as 16 hexadecimal digits: the same for documents that say the same.

@@ -25,8 +25,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate::{
-    CallId, Domain, Engine as Core, Flags, HttpFailure, Kind, Options, Policy, PolicyId, RecordType, RouteId,
-    TABLE, Time, Verdict, WallTime, wire,
+    CallId, Domain, Engine as Core, Flags, HttpFailure, Kind, Link, Options, Policy, PolicyId, RecordType,
+    RouteId, TABLE, Time, Verdict, WallTime, wire,
 };
 
 use settings::{checked, checked_pool};
@@ -64,7 +64,7 @@ pub fn keys() -> Vec<Key> {
         Domain::Real { .. } => "real",
         Domain::Flag => "flag",
         Domain::Choice(_) => "choice",
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) => "list",
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "list",
         Domain::Kinds => "kinds",
         Domain::Name => "name",
     };
@@ -163,7 +163,7 @@ impl Engine {
     #[uniffi::constructor]
     pub fn new(seed: u64, max_routes: u32, journal: bool, history: u32) -> Arc<Self> {
         let routes = max_routes.clamp(1, 1 << 19);
-        let options = Options::default().max_routes(routes).journal(journal).history(history);
+        let options = Options::default().max_routes(routes).journal(journal).history(history).streams(false);
         let core = Core::new(seed, options);
         Arc::new(Self {
             state: Mutex::new(State {
@@ -226,7 +226,7 @@ impl Engine {
 
     /// The name of a path, for `begin`; 0 where its policy holds nothing.
     pub fn target(&self, route: u64, path: &str, now: u64) -> u64 {
-        self.state.lock().core.target(RouteId::from_word(route), path, time(now)).to_word()
+        self.state.lock().core.path_id(RouteId::from_word(route), path, time(now)).to_word()
     }
 
     /// Begins a call; nothing for a request that there is none of.
@@ -267,6 +267,27 @@ impl Engine {
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
         wire::pack_outcome(self.state.lock().core.classify(PolicyId::from_word(policy), &failure, wall))
+    }
+
+    /// The outcome of an HTTP answer of whose body the beginning was read, at its place in the word of a Finished event.
+    pub fn classify_read(
+        &self,
+        policy: u32,
+        status: u16,
+        headers: Vec<Header>,
+        body: Vec<u8>,
+        wall_us: u64,
+    ) -> u64 {
+        let headers: Vec<_> = headers.iter().map(|it| (it.name.as_bytes(), it.value.as_bytes())).collect();
+        let failure = HttpFailure { status, headers: &headers };
+        let wall = WallTime::from_unix_micros(wall_us);
+        let policy = PolicyId::from_word(policy);
+        wire::pack_outcome(self.state.lock().core.classify_read(policy, &failure, &body, wall))
+    }
+
+    /// Does a host read the beginning of a failed answer's body under a policy?
+    pub fn reads_errors(&self, policy: u32) -> bool {
+        self.state.lock().core.policy_of(PolicyId::from_word(policy)).is_some_and(Policy::reads_errors)
     }
 
     /// May a request of this method be repeated without an idempotency key?
@@ -351,6 +372,13 @@ impl Engine {
         self.state.lock().core.records_dropped()
     }
 
+    /// Says the state of the device's link: 0 ok, 1 metered, 2 offline.
+    pub fn set_link(&self, link: u8, now: u64) {
+        if let Some(link) = Link::ALL.get(usize::from(link)) {
+            self.state.lock().core.set_link(*link, time(now));
+        }
+    }
+
     /// Grants every retry without asking its budget while `on`, for tests.
     pub fn lift_budgets(&self, on: bool) {
         self.state.lock().core.lift_budgets(on);
@@ -421,7 +449,7 @@ mod tests {
         assert_eq!((step, other.step & 0xfff), (other.step, 1));
         assert_eq!(engine.on(other.call, 4 | 1 << 3, 15), Some(end));
         assert_eq!(engine.snapshot(20).policies["p"].ends["ok"], 2);
-        assert_eq!(engine.begin(route, 1 << 24, 0, 0, 0, 20), None, "no request has these flags");
+        assert_eq!(engine.begin(route, 1 << 31, 0, 0, 0, 20), None, "no request has these flags");
         assert_eq!(engine.on(call, 7, 20), None, "no event has this word");
     }
 
@@ -433,6 +461,15 @@ mod tests {
         assert_eq!(told, "retry.max_attempts = 0: must be a whole number from 1 to 255");
         let told = document::Document::new("policy.p.deadline = 1", false).unwrap_err().to_string();
         assert!(told.starts_with("policy.p.deadline = 1: ") && told.ends_with("(line 1)"), "{told}");
+        // Semantics 15.8.9.
+        let pairs = vec![Pair { key: "retry.read_errors".into(), value: Value::Number { value: 1.0 } }];
+        let rule =
+            "= true: is not there yet in Kotlin and Swift, whose adapters do not read bodies; leave it out";
+        let told = engine.policy("p", pairs).unwrap_err().to_string();
+        assert_eq!(told, format!("retry.read_errors {rule}"));
+        let told =
+            document::Document::new("policy.p.retry.read_errors = true", false).unwrap_err().to_string();
+        assert_eq!(told, format!("policy.p.retry.read_errors {rule}"));
     }
 
     #[test]

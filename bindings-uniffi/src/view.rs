@@ -101,6 +101,21 @@ pub struct HoldView {
     pub holds: u32,
 }
 
+/// The cooldown of a route.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct CooldownView {
+    /// `open`, `closed` or `reopening`.
+    pub state: String,
+    /// What is left of a closing.
+    pub retry_in_us: Option<u64>,
+    /// Attempts that may run at once while it reopens.
+    pub places: u32,
+    /// Of these, places that are taken.
+    pub taken: u32,
+    /// Calls that wait for it.
+    pub waiting: u32,
+}
+
 /// One route. A component that the policy does not have, or that is in a shared pool, is absent.
 #[derive(Clone, Debug, uniffi::Record)]
 pub struct RouteSnapshot {
@@ -128,6 +143,8 @@ pub struct RouteSnapshot {
     pub hedge: Option<HedgeView>,
     /// Its holds.
     pub hold: Option<HoldView>,
+    /// Its cooldown.
+    pub cooldown: Option<CooldownView>,
 }
 
 /// A pool that policies share: of the three components it has the one of its kind.
@@ -239,6 +256,13 @@ fn route(of: RouteView) -> RouteSnapshot {
         }),
         hedge: of.hedge.map(|of| HedgeView { delay_us: of.delay.as_micros(), budget: of.budget }),
         hold: of.hold.map(|of| HoldView { held: of.held, holds: of.holds }),
+        cooldown: of.cooldown.map(|of| CooldownView {
+            state: of.state.name().to_owned(),
+            retry_in_us: of.retry_in.map(tidegate::Duration::as_micros),
+            places: of.places,
+            taken: of.taken,
+            waiting: of.waiting,
+        }),
     }
 }
 

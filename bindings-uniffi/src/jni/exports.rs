@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0x1759_9f99_1826_5df2;
+pub const HASH: u64 = 0xacf2_ee4e_3637_e469;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -152,6 +152,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEarnedbudgetTryWithdraw = uniffi_tidegat
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineAttachStore = uniffi_tidegate_uniffi_fn_method_engine_attach_store of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer, a2: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineBegin = uniffi_tidegate_uniffi_fn_method_engine_begin of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: u32, a2: u64, a3: u64, a4: u64, a5: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineClassify = uniffi_tidegate_uniffi_fn_method_engine_classify of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: u16, a2: RustBuffer, a3: u64) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineClassifyRead = uniffi_tidegate_uniffi_fn_method_engine_classify_read of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: u16, a2: RustBuffer, a3: RustBuffer, a4: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineEventsDropped = uniffi_tidegate_uniffi_fn_method_engine_events_dropped of uniffi_tidegate_uniffi_fn_clone_engine () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineExplain = uniffi_tidegate_uniffi_fn_method_engine_explain of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineExplainCall = uniffi_tidegate_uniffi_fn_method_engine_explain_call of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
@@ -169,6 +170,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineOn = uniffi_tidegate_uniffi_fn_met
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineOnReply = uniffi_tidegate_uniffi_fn_method_engine_on_reply of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: RustBuffer, a2: u64) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEnginePolicy = uniffi_tidegate_uniffi_fn_method_engine_policy of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer) -> u32);
 export!(Java_dev_tidegate_ffi_Ffi_methodEnginePool = uniffi_tidegate_uniffi_fn_method_engine_pool of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer, a2: RustBuffer, a3: u64) -> ());
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineReadsErrors = uniffi_tidegate_uniffi_fn_method_engine_reads_errors of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineRelease = uniffi_tidegate_uniffi_fn_method_engine_release of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: i8, a2: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineReplay = uniffi_tidegate_uniffi_fn_method_engine_replay of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineRestore = uniffi_tidegate_uniffi_fn_method_engine_restore of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: u64, a2: u64) -> RustBuffer);
@@ -178,6 +180,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineRetunePool = uniffi_tidegate_uniff
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineRoute = uniffi_tidegate_uniffi_fn_method_engine_route of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: RustBuffer, a2: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSave = uniffi_tidegate_uniffi_fn_method_engine_save of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSeries = uniffi_tidegate_uniffi_fn_method_engine_series of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineSetLink = uniffi_tidegate_uniffi_fn_method_engine_set_link of uniffi_tidegate_uniffi_fn_clone_engine (a0: u8, a1: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSetting = uniffi_tidegate_uniffi_fn_method_engine_setting of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: RustBuffer) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSnapshot = uniffi_tidegate_uniffi_fn_method_engine_snapshot of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSubscribe = uniffi_tidegate_uniffi_fn_method_engine_subscribe of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer) -> ());

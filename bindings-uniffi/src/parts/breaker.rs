@@ -23,7 +23,7 @@ impl CircuitBreaker {
         )))))
     }
 
-    /// How long until another try makes sense where an admission now would be refused, else `None`.
+    /// How long until another try makes sense if an admission now would be refused, else `None`.
     pub fn refuses(&self, now: u64) -> Option<u64> {
         let now = time(now);
         self.0.lock().part.refuses(now).map(tidegate::Duration::as_micros)
@@ -46,7 +46,7 @@ impl CircuitBreaker {
         self.0.lock().part.throughput(now)
     }
 
-    /// Would a new breaker do the same from here on?
+    /// Whether a new breaker would decide the same from now on.
     pub fn is_fresh(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().part.is_fresh(now)
@@ -57,12 +57,12 @@ impl CircuitBreaker {
         self.0.lock().part.reset();
     }
 
-    /// Gives all probes' places back: after a fork they are none of ours.
+    /// Releases the places of all probes: after a fork, they belong to the parent process.
     pub fn forget_probes(&self) {
         self.0.lock().part.forget_probes();
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     pub fn retune(&self, pairs: Pairs, probe_lease: Option<u64>, now: u64) -> Result<(), Invalid> {
         let to = leased(settings(&pairs, tidegate::Policy::breaker)?, probe_lease);
         let now = time(now);
@@ -153,7 +153,7 @@ impl AdaptiveThrottle {
         self.0.lock().part.is_fresh(now)
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     pub fn retune(&self, pairs: Pairs, now: u64) -> Result<(), Invalid> {
         let to = settings(&pairs, tidegate::Policy::throttle)?;
         let now = time(now);

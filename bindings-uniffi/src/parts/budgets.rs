@@ -30,19 +30,19 @@ impl EarnedBudget {
         self.0.lock().on_call(now);
     }
 
-    /// A call has ended with an answer, good or permanent; at most once per call.
+    /// Reports an answer: a success or a permanent error. At most once per call.
     pub fn on_answer(&self, now: u64) {
         let now = time(now);
         self.0.lock().on_answer(now);
     }
 
-    /// Takes one retry, if there is one to take.
+    /// Takes one retry, if one is available.
     pub fn try_withdraw(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().try_withdraw(now)
     }
 
-    /// Gives back a retry that was withdrawn and never started.
+    /// Refunds a retry that was withdrawn and never started.
     pub fn refund(&self, now: u64) {
         let now = time(now);
         self.0.lock().refund(now);
@@ -85,13 +85,13 @@ impl RetryBudget {
         self.0.lock().deposit(now);
     }
 
-    /// Takes one retry, if there is one to take.
+    /// Takes one retry, if one is available.
     pub fn try_withdraw(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().try_withdraw(now)
     }
 
-    /// Gives back a retry withdrawn at the moment `withdrawn` that was never started.
+    /// Refunds a retry withdrawn at the moment `withdrawn` that was never started.
     pub fn refund(&self, withdrawn: u64, now: u64) {
         let withdrawn = time(withdrawn);
         let now = time(now);
@@ -134,17 +134,17 @@ impl RatioBudget {
         self.0.lock().on_call();
     }
 
-    /// Takes one retry, if it is free or there is one to take.
+    /// Takes one retry, if it is free or one is available.
     pub fn try_withdraw(&self) -> bool {
         self.0.lock().try_withdraw()
     }
 
-    /// Gives back a retry that was paid for and never started; not one that was free.
+    /// Refunds a retry that was paid for and never started; not one that was free.
     pub fn refund(&self) {
         self.0.lock().refund();
     }
 
-    /// Would a retry be free now, because there have been few calls?
+    /// Whether a retry would be free now, because there have been few calls.
     pub fn is_free(&self) -> bool {
         self.0.lock().is_free()
     }
@@ -234,7 +234,7 @@ impl TokenBudget {
         self.0.lock().on_success();
     }
 
-    /// May there be a retry now?
+    /// Whether a retry is allowed now.
     pub fn allows(&self) -> bool {
         self.0.lock().allows()
     }
@@ -269,18 +269,18 @@ impl RetryQuota {
         })?)))))
     }
 
-    /// Pays for a retry after a failure of this kind: the cost, or `None` where there is not enough.
+    /// Pays for a retry after a failure of this kind: the cost, or `None` if the tokens are too few.
     pub fn try_acquire(&self, kind: &str) -> Result<Option<u16>, Invalid> {
         let kind = paid_for(kind)?;
         Ok(self.0.lock().try_acquire(kind))
     }
 
-    /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+    /// Reports a success of a call whose last retry cost `cost`: 0 if it had none.
     pub fn on_success(&self, cost: u16) {
         self.0.lock().on_success(cost);
     }
 
-    /// Gives a charge back, 0 to 65,535, of a retry that was never started.
+    /// Refunds the charge of a retry that was never started; 0 to 65,535.
     pub fn refund(&self, cost: u16) {
         self.0.lock().refund(cost);
     }

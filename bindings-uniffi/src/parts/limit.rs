@@ -43,19 +43,19 @@ impl Aimd {
         self.0.lock().on_failure(latency, now);
     }
 
-    /// Our own timeout has cut a call: a breach, whatever the quantile says.
+    /// A call was stopped by its timeout, which is a breach whatever the quantile is.
     pub fn on_timeout(&self, now: u64) {
         let now = time(now);
         self.0.lock().on_timeout(now);
     }
 
-    /// Is it as if new: at its maximum, with no cut that still cools down, and no estimate?
+    /// Whether it is as new: at its maximum, with no recent cut and no estimate.
     pub fn is_fresh(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().is_fresh(now)
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     pub fn retune(&self, pairs: Pairs) -> Result<(), Invalid> {
         let to = settings(&pairs, tidegate::Policy::aimd)?;
         self.0.lock().retune(to);
@@ -108,19 +108,19 @@ impl Gradient2 {
         self.0.lock().on_latency(rtt, started, in_flight, now);
     }
 
-    /// A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+    /// A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
     pub fn on_drop(&self, started: u64, in_flight: u32, now: u64) {
         let started = time(started);
         let now = time(now);
         self.0.lock().on_drop(started, in_flight, now);
     }
 
-    /// Is it as if new? Only before its first sample or drop.
+    /// Whether it is as new: before its first sample or drop.
     pub fn is_fresh(&self) -> bool {
         self.0.lock().is_fresh()
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     pub fn retune(&self, pairs: Pairs) -> Result<(), Invalid> {
         let to = settings(&pairs, tidegate::Policy::gradient2)?;
         self.0.lock().retune(to);
@@ -135,7 +135,7 @@ impl Gradient2 {
     }
 }
 
-/// What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+/// Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
 #[derive(uniffi::Object)]
 pub struct CoDel(pub(super) Mutex<tidegate::CoDel>);
 
@@ -150,20 +150,20 @@ impl CoDel {
         )))))
     }
 
-    /// The queue has just been seen empty: before a waiter came, or after the last one has left.
+    /// The queue is empty: before a waiter comes, or after the last one has left.
     pub fn on_empty(&self, now: u64) {
         let now = time(now);
         self.0.lock().on_empty(now);
     }
 
-    /// Is the waiter at hand shed? To be asked once for each one that is taken out.
+    /// Whether to shed this waiter. Ask once for each waiter that is taken out.
     pub fn should_shed(&self, sojourn: u64, now: u64, scale: f64) -> bool {
         let sojourn = span(sojourn);
         let now = time(now);
         self.0.lock().should_shed(sojourn, scale, now)
     }
 
-    /// Has the queue not been empty for a whole interval? Then serve the newest waiter first.
+    /// Whether the queue has not been empty for a whole interval; then serve the newest waiter first.
     pub fn congested(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().congested(now)
@@ -175,7 +175,7 @@ impl CoDel {
         self.0.lock().allowance(now).as_micros()
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     pub fn retune(&self, pairs: Pairs) -> Result<(), Invalid> {
         let to = settings(&pairs, tidegate::Policy::codel)?;
         self.0.lock().retune(to);

@@ -19,7 +19,7 @@ impl P2Quantile {
         Arc::new(Self(Mutex::new(tidegate::P2Quantile::new(p))))
     }
 
-    /// Takes in one value. NaN and the infinities are ignored.
+    /// Adds one value. NaN and the infinities are ignored.
     pub fn observe(&self, x: f64) {
         self.0.lock().observe(x);
     }
@@ -29,7 +29,7 @@ impl P2Quantile {
         self.0.lock().estimate()
     }
 
-    /// How many values have been taken in.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.0.lock().count()
     }
@@ -60,7 +60,7 @@ impl WindowedP2Quantile {
         Arc::new(Self(Mutex::new(tidegate::WindowedP2Quantile::new(p, window))))
     }
 
-    /// Takes in one value. NaN and the infinities are ignored.
+    /// Adds one value. NaN and the infinities are ignored.
     pub fn observe(&self, x: f64) {
         self.0.lock().observe(x);
     }
@@ -70,7 +70,7 @@ impl WindowedP2Quantile {
         self.0.lock().estimate()
     }
 
-    /// How many values are behind the estimate.
+    /// Number of values behind the estimate.
     pub fn count(&self) -> u32 {
         self.0.lock().count()
     }
@@ -100,17 +100,17 @@ impl DDSketch {
         Arc::new(Self(Mutex::new(tidegate::DDSketch::new(alpha))))
     }
 
-    /// Takes in one value. NaN and the infinities are ignored.
+    /// Adds one value. NaN and the infinities are ignored.
     pub fn add(&self, x: f64) {
         self.0.lock().add(x);
     }
 
-    /// What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+    /// Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
     pub fn quantile(&self, q: f64) -> Option<f64> {
         self.0.lock().quantile(q)
     }
 
-    /// How many values have been taken in.
+    /// Number of values.
     pub fn count(&self) -> u64 {
         self.0.lock().count()
     }

@@ -40,19 +40,19 @@ impl TokenBucket {
         until(self.0.lock().wait_for(tokens, now))
     }
 
-    /// Whole tokens that are there now.
+    /// Whole tokens that are available now.
     pub fn level(&self, now: u64) -> u32 {
         let now = time(now);
         self.0.lock().level(now)
     }
 
-    /// Is it full, as a new one is?
+    /// Whether it is full, as a new one is.
     pub fn is_fresh(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().is_fresh(now)
     }
 
-    /// Goes on with other settings.
+    /// Applies new settings.
     pub fn retune(&self, pairs: Pairs, now: u64) -> Result<(), Invalid> {
         let to = settings(&pairs, tidegate::Policy::rate)?;
         let now = time(now);
@@ -92,7 +92,7 @@ impl Gcra {
         self.0.lock().try_take(cost, now).err().map_or(0, until)
     }
 
-    /// Is it full, as a new one is?
+    /// Whether it is full, as a new one is.
     pub fn is_fresh(&self, now: u64) -> bool {
         let now = time(now);
         self.0.lock().is_fresh(now)

@@ -76,7 +76,7 @@ private func own(_ error: any Error, _ policy: Policy?) -> Judged? {
     switch error {
     case let error as Rejected:
         // An inner policy's refusal: retryable, and no evidence about the server.
-        let limited = error.cause == .rateLimited || error.cause == .throttled
+        let limited = error.httpStatus == 429
         return Judged(outcome: limited ? classOutcome(.throttled, error.retryIn) : classOutcome(.conflict))
     case let error as any TidegateError:
         return Judged(outcome: classOutcome(error.httpStatus == 504 ? .timeout : .permanent))

@@ -67,8 +67,12 @@ public struct Rejected: TidegateError {
         case forcedOpen = "forced_open"
         /// Too many calls are held already.
         case holdFull = "hold_full"
+        /// The server has said that there are too many requests; no attempt starts until `retryAt`.
+        case coolingDown = "cooling_down"
         /// The shared store is unreachable, and the policy refuses calls without it.
         case storeUnavailable = "store_unavailable"
+        /// No target of its group admits the call's attempt: each is open, out of tokens or full.
+        case noTarget = "no_target"
     }
 
     /// Component that refused the call.
@@ -76,7 +80,7 @@ public struct Rejected: TidegateError {
     public let details: Details
     public let lastError: (any Error)?
     public var code: String { cause.rawValue }
-    public var httpStatus: Int { cause == .rateLimited || cause == .throttled ? 429 : 503 }
+    public var httpStatus: Int { [.rateLimited, .throttled, .coolingDown].contains(cause) ? 429 : 503 }
 }
 
 /// The call costs more than the rate limit can ever hold.

@@ -35,6 +35,7 @@ public enum EventType: String, Sendable, Hashable, CaseIterable {
     case forcedOpen = "forced_open"
     case forcedCleared = "forced_cleared"
     case fallback
+    case cooldownChanged = "cooldown_changed"
 }
 
 extension Event {
@@ -50,6 +51,15 @@ extension Engine {
     ///   long as nothing has been taken from the journal.
     public func explain(call: UInt64) -> CallExplanation? {
         native.explainCall(call: call).map(CallExplanation.init)
+    }
+
+    /// Tells the engine the state of the device's link to its networks, as the platform reports it; `.ok` at first.
+    ///
+    /// While it is `.offline`, first attempts still start, retries and hedges wait until it is back (at most until the deadline or
+    /// `retryTimeLimit`; without both, `maxRetryAfter` after the failure), and failures to connect are no evidence for a breaker. Then they start
+    /// within a second, spread evenly. While it is `.metered`, no hedges start.
+    public func setLink(_ link: Link) {
+        native.setLink(link: link.rawValue, now: now())
     }
 
     /// Grants every retry without asking its budget while `on`, for tests that expect a number of attempts. Such a retry costs nothing.

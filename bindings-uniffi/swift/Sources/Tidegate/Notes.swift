@@ -54,6 +54,7 @@ extension Verdict {
         case .timeLimit: return "not retried: the next wait would exceed retryTimeLimit"
         case .budget: return "retry budget exhausted"
         case .readmission: return "not retried: the next attempt was refused a slot"
+        case .offline: return "not retried: the device was offline for longer than a retry may wait"
         case .deadline: return "the deadline passed while waiting for the next attempt"
         default: return nil
         }
@@ -95,7 +96,9 @@ extension Verdict {
         case .rateLimited: .rateLimited
         case .queueFull, .acquireTimeout, .queueShed, .displaced: .bulkheadFull
         case .holdFull: .holdFull
+        case .cooldown: .coolingDown
         case .storeUnavailable: .storeUnavailable
+        case .noTarget: .noTarget
         default: nil
         }
     }
@@ -111,7 +114,9 @@ extension Verdict {
         case .queueShed: "the queue's delay was over target"
         case .displaced: "a call of higher criticality took its place in the queue"
         case .holdFull: "too many calls are held already"
+        case .cooldown: "too many requests: no attempt may start yet"
         case .storeUnavailable: "the shared store is gone"
+        case .noTarget: "no target of its group admits it"
         case .deadlineBefore: "the deadline had passed before the call began"
         case .deadlineQueued: "the deadline passed while the call was waiting"
         case .deadline: "the deadline passed"

@@ -11,12 +11,25 @@ public enum Preset: String, Sendable, Hashable, CaseIterable {
     case aws2026 = "aws_2026"
     case awsAdaptive = "aws_adaptive"
     case grpc
+    case llm
 }
 
 /// How long a streamed answer keeps its slot and its deadline.
 public enum SlotUntil: String, Sendable, Hashable, CaseIterable {
     case body
     case headers
+}
+
+/// Where the deadline ends: with the body, or where the answer is handed to the caller.
+public enum DeadlineUntil: String, Sendable, Hashable, CaseIterable {
+    case body
+    case delivery
+}
+
+/// Which pieces of a body count: all bytes, or data of server-sent events, without comments and pings.
+public enum Counts: String, Sendable, Hashable, CaseIterable {
+    case bytes
+    case sseData = "sse_data"
 }
 
 /// The classes that a kind of failure of your own can be based on.
@@ -59,8 +72,8 @@ public struct Retry: Sendable, Hashable {
     /// Methods that may be repeated without an idempotency key. One of GET, HEAD, OPTIONS, PUT, DELETE,
     /// QUERY, TRACE, POST, PATCH; default: `GET HEAD OPTIONS PUT DELETE`.
     public var methods: [String]?
-    /// HTTP statuses that are retried. A status that can be retried: 408, 429 or 500 to 599; default: `408
-    /// 429 502 503 504`.
+    /// HTTP statuses that are retried. A status that can be retried: 408, 409, 429 or 500 to 599; default:
+    /// `408 429 502 503 504`.
     public var statuses: [Int]?
     /// Wait at least as long as the server's Retry-After says. True or false; default: `true`.
     public var respectRetryAfter: Bool?
@@ -71,6 +84,13 @@ public struct Retry: Sendable, Hashable {
     /// A server that asks for a longer wait than this ends the call. 0 to 365 days; default: that of
     /// `retry.backoff.max`.
     public var maxRetryAfter: Duration?
+    /// HTTP statuses by which the server asks for less load. A status that can be retried: 408, 409, 429 or
+    /// 500 to 599; default: `429`.
+    public var throttledStatuses: [Int]?
+    /// Read why an answer failed, from its quota headers and up to 64 kB of its body, and wait for that at
+    /// most 1 s; adds the kinds quota_spent, unauthorized, too_long and content_refused. True or false;
+    /// default: `false`.
+    public var readErrors: Bool?
     /// While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too.
     /// True or false; default: `false`.
     public var hold: Bool?
@@ -94,6 +114,8 @@ public struct Retry: Sendable, Hashable {
         respectRetryAfter: Bool? = nil,
         retryAfter: RetryAfter? = nil,
         maxRetryAfter: Duration? = nil,
+        throttledStatuses: [Int]? = nil,
+        readErrors: Bool? = nil,
         hold: Bool? = nil,
         maxHeld: Int? = nil,
         sendRate: SendRate? = nil,
@@ -108,6 +130,8 @@ public struct Retry: Sendable, Hashable {
         self.respectRetryAfter = respectRetryAfter
         self.retryAfter = retryAfter
         self.maxRetryAfter = maxRetryAfter
+        self.throttledStatuses = throttledStatuses
+        self.readErrors = readErrors
         self.hold = hold
         self.maxHeld = maxHeld
         self.sendRate = sendRate
@@ -125,6 +149,8 @@ public struct Retry: Sendable, Hashable {
         pairs.add("retry.respect_retry_after", respectRetryAfter)
         pairs.add("retry.retry_after", retryAfter)
         pairs.add("retry.max_retry_after", maxRetryAfter)
+        pairs.add("retry.throttled_statuses", throttledStatuses)
+        pairs.add("retry.read_errors", readErrors)
         pairs.add("retry.hold", hold)
         pairs.add("retry.max_held", maxHeld)
         pairs.add("retry.send_rate", sendRate)
@@ -330,6 +356,58 @@ public struct Budget: Sendable, Hashable {
     }
 }
 
+/// How long no attempt starts after one that was throttled, per route, and how few at first afterwards.
+public struct Cooldown: Sendable, Hashable {
+    /// Whose cooldown it is; fleet is not there yet.
+    public enum Store: String, Sendable, Hashable, CaseIterable {
+        case local
+        case fleet
+    }
+
+    /// How long no attempt starts after a throttled one whose server names no time; doubled for each such
+    /// closing in a row. 1 µs to 365 days; default: `1s`.
+    public var base: Duration?
+    /// The longest that no attempt starts, whatever time the server names. 1 µs to 365 days; default: that of
+    /// `retry.maxRetryAfter`.
+    public var max: Duration?
+    /// Wait for the end of a cooldown instead of being refused. True or false; default: `false`.
+    public var wait: Bool?
+    /// wait: the longest wait; without it there must be a deadline. 0 to 365 days; default: off.
+    public var maxWait: Duration?
+    /// wait: calls that may wait. 1 to 10000000; default: `200`.
+    public var maxWaiters: Int?
+    /// Whose cooldown it is; fleet is not there yet. `.local`, `.fleet`; default: `.local`.
+    public var store: Store?
+
+    /// What is left out is left to core.
+    public init(
+        base: Duration? = nil,
+        max: Duration? = nil,
+        wait: Bool? = nil,
+        maxWait: Duration? = nil,
+        maxWaiters: Int? = nil,
+        store: Store? = nil
+    ) {
+        self.base = base
+        self.max = max
+        self.wait = wait
+        self.maxWait = maxWait
+        self.maxWaiters = maxWaiters
+        self.store = store
+    }
+
+    func write(_ pairs: inout Pairs) {
+        let before = pairs.count
+        pairs.add("cooldown.base", base)
+        pairs.add("cooldown.max", max)
+        pairs.add("cooldown.wait", wait)
+        pairs.add("cooldown.max_wait", maxWait)
+        pairs.add("cooldown.max_waiters", maxWaiters)
+        pairs.add("cooldown.store", store)
+        pairs.present(since: before, "cooldown.max_waiters", .number(value: 200), inPresets: false)
+    }
+}
+
 /// How many calls may start per span, per route.
 public struct RateLimit: Sendable, Hashable {
     /// What takes a token: the call, or each of its attempts.
@@ -351,6 +429,13 @@ public struct RateLimit: Sendable, Hashable {
         case local
         case open
         case closed
+    }
+
+    /// limits: what an attempt counts that may have been served and of which no amount was settled: what it
+    /// had reserved, or nothing.
+    public enum SettleUnknown: String, Sendable, Hashable, CaseIterable {
+        case reservation
+        case zero
     }
 
     /// Calls that may start per span. 1 to 1000000000; default: required unless there is `pool`.
@@ -380,6 +465,14 @@ public struct RateLimit: Sendable, Hashable {
     /// fleet: what holds while the store is gone: local is the process's share of the rate, open lets all
     /// calls pass, closed refuses them. `.local`, `.open`, `.closed`; default: `.local`.
     public var onLoss: OnLoss?
+    /// Several limits by name, at most 4, that a call takes all at once or none: instead of permits, per and
+    /// burst. A limit with a weight counts the amount that each call names, such as tokens. Texts such as
+    /// `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt; a document has a
+    /// table for each; default: off.
+    public var limits: [String]?
+    /// limits: what an attempt counts that may have been served and of which no amount was settled: what it
+    /// had reserved, or nothing. `.reservation`, `.zero`; default: `.reservation`.
+    public var settleUnknown: SettleUnknown?
 
     /// What is left out is left to core.
     public init(
@@ -393,7 +486,9 @@ public struct RateLimit: Sendable, Hashable {
         pool: String? = nil,
         store: Store? = nil,
         lease: Int? = nil,
-        onLoss: OnLoss? = nil
+        onLoss: OnLoss? = nil,
+        limits: [String]? = nil,
+        settleUnknown: SettleUnknown? = nil
     ) {
         self.permits = permits
         self.per = per
@@ -406,6 +501,8 @@ public struct RateLimit: Sendable, Hashable {
         self.store = store
         self.lease = lease
         self.onLoss = onLoss
+        self.limits = limits
+        self.settleUnknown = settleUnknown
     }
 
     func write(_ pairs: inout Pairs) {
@@ -421,6 +518,8 @@ public struct RateLimit: Sendable, Hashable {
         pairs.add("rate_limit.store", store)
         pairs.add("rate_limit.lease", lease)
         pairs.add("rate_limit.on_loss", onLoss)
+        pairs.add("rate_limit.limits", limits)
+        pairs.add("rate_limit.settle_unknown", settleUnknown)
         pairs.present(since: before, "rate_limit.unit", .word(value: "call"), inPresets: false)
     }
 }
@@ -502,8 +601,8 @@ public struct Bulkhead: Sendable, Hashable {
     public var increaseStep: Double?
     /// aimd: what a cut multiplies the limit by. 0.01 to 0.999; default: `0.9`.
     public var backoffRatio: Double?
-    /// aimd: at most one cut per cooldown. 0 to 365 days; default: `1s`.
-    public var cooldown: Duration?
+    /// aimd: at most one cut per interval. 0 to 365 days; default: `1s`.
+    public var cutInterval: Duration?
     /// aimd: compare this quantile of recent latencies with the threshold, instead of each one. 0.001 to
     /// 0.999; default: off.
     public var latencyQuantile: Double?
@@ -554,7 +653,7 @@ public struct Bulkhead: Sendable, Hashable {
         latencyThreshold: Duration? = nil,
         increaseStep: Double? = nil,
         backoffRatio: Double? = nil,
-        cooldown: Duration? = nil,
+        cutInterval: Duration? = nil,
         latencyQuantile: Double? = nil,
         longWindow: Int? = nil,
         rttTolerance: Double? = nil,
@@ -580,7 +679,7 @@ public struct Bulkhead: Sendable, Hashable {
         self.latencyThreshold = latencyThreshold
         self.increaseStep = increaseStep
         self.backoffRatio = backoffRatio
-        self.cooldown = cooldown
+        self.cutInterval = cutInterval
         self.latencyQuantile = latencyQuantile
         self.longWindow = longWindow
         self.rttTolerance = rttTolerance
@@ -609,7 +708,7 @@ public struct Bulkhead: Sendable, Hashable {
         pairs.add("bulkhead.latency_threshold", latencyThreshold)
         pairs.add("bulkhead.increase_step", increaseStep)
         pairs.add("bulkhead.backoff_ratio", backoffRatio)
-        pairs.add("bulkhead.cooldown", cooldown)
+        pairs.add("bulkhead.cut_interval", cutInterval)
         pairs.add("bulkhead.latency_quantile", latencyQuantile)
         pairs.add("bulkhead.long_window", longWindow)
         pairs.add("bulkhead.rtt_tolerance", rttTolerance)
@@ -985,7 +1084,7 @@ public struct HedgeBudget: Sendable, Hashable {
 /// The settings of a policy. What is left out is left to core's one table of keys.
 public struct Settings: Sendable, Hashable {
     /// The built-in policy to start from. `.http`, `.httpware`, `.transient`, `.occ`, `.graph`,
-    /// `.awsStandard`, `.aws2026`, `.awsAdaptive`, `.grpc`; default: none.
+    /// `.awsStandard`, `.aws2026`, `.awsAdaptive`, `.grpc`, `.llm`; default: none.
     public var preset: Preset?
     /// Time for the whole call: queueing, backoff, attempts and reading the body. 1 µs to 365 days; default:
     /// off.
@@ -1003,8 +1102,22 @@ public struct Settings: Sendable, Hashable {
     /// Where breaker or latencies are fleet-wide: how often they are exchanged, at most; an opening is
     /// written at once. 0.001 s to 365 days; default: `250ms`.
     public var storeExchange: Duration?
+    /// Streams: time from an attempt's start to the first piece of its body that counts (a model's first
+    /// token); running out of it is retryable. 1 µs to 365 days; default: off.
+    public var firstByteTimeout: Duration?
+    /// Time without a piece of the body that counts; once the answer is delivered, running out of it ends the
+    /// call. 1 µs to 365 days; default: off.
+    public var idleTimeout: Duration?
+    /// Where the deadline ends: with the body, or where the answer is handed to the caller. `.body`,
+    /// `.delivery`; default: `.body`.
+    public var deadlineUntil: DeadlineUntil?
+    /// Which pieces of a body count: all bytes, or data of server-sent events, without comments and pings.
+    /// `.bytes`, `.sseData`; default: `.bytes`.
+    public var counts: Counts?
     /// When to try again.
     public var retry: Retry?
+    /// How long no attempt starts after one that was throttled, per route, and how few at first afterwards.
+    public var cooldown: Cooldown?
     /// How many calls may start per span, per route.
     public var rateLimit: RateLimit?
     /// How many calls may be in flight at once, per route.
@@ -1025,7 +1138,12 @@ public struct Settings: Sendable, Hashable {
         kinds: [String: Base]? = nil,
         storeTimeout: Duration? = nil,
         storeExchange: Duration? = nil,
+        firstByteTimeout: Duration? = nil,
+        idleTimeout: Duration? = nil,
+        deadlineUntil: DeadlineUntil? = nil,
+        counts: Counts? = nil,
         retry: Retry? = nil,
+        cooldown: Cooldown? = nil,
         rateLimit: RateLimit? = nil,
         bulkhead: Bulkhead? = nil,
         breaker: Breaker? = nil,
@@ -1039,7 +1157,12 @@ public struct Settings: Sendable, Hashable {
         self.kinds = kinds
         self.storeTimeout = storeTimeout
         self.storeExchange = storeExchange
+        self.firstByteTimeout = firstByteTimeout
+        self.idleTimeout = idleTimeout
+        self.deadlineUntil = deadlineUntil
+        self.counts = counts
         self.retry = retry
+        self.cooldown = cooldown
         self.rateLimit = rateLimit
         self.bulkhead = bulkhead
         self.breaker = breaker
@@ -1055,7 +1178,12 @@ public struct Settings: Sendable, Hashable {
         pairs.add("kinds", kinds)
         pairs.add("store_timeout", storeTimeout)
         pairs.add("store_exchange", storeExchange)
+        pairs.add("first_byte_timeout", firstByteTimeout)
+        pairs.add("idle_timeout", idleTimeout)
+        pairs.add("deadline_until", deadlineUntil)
+        pairs.add("counts", counts)
         retry?.write(&pairs)
+        cooldown?.write(&pairs)
         rateLimit?.write(&pairs)
         bulkhead?.write(&pairs)
         breaker?.write(&pairs)
@@ -1081,7 +1209,12 @@ extension Policy {
         kinds: [String: Base]? = nil,
         storeTimeout: Duration? = nil,
         storeExchange: Duration? = nil,
+        firstByteTimeout: Duration? = nil,
+        idleTimeout: Duration? = nil,
+        deadlineUntil: DeadlineUntil? = nil,
+        counts: Counts? = nil,
         retry: Retry? = nil,
+        cooldown: Cooldown? = nil,
         rateLimit: RateLimit? = nil,
         bulkhead: Bulkhead? = nil,
         breaker: Breaker? = nil,
@@ -1102,7 +1235,12 @@ extension Policy {
             kinds: kinds,
             storeTimeout: storeTimeout,
             storeExchange: storeExchange,
+            firstByteTimeout: firstByteTimeout,
+            idleTimeout: idleTimeout,
+            deadlineUntil: deadlineUntil,
+            counts: counts,
             retry: retry,
+            cooldown: cooldown,
             rateLimit: rateLimit,
             bulkhead: bulkhead,
             breaker: breaker,
@@ -1124,11 +1262,15 @@ let camelCased: [String: String] = [
     "backoff_ratio": "backoffRatio",
     "break_duration": "breakDuration",
     "break_factor": "breakFactor",
+    "cut_interval": "cutInterval",
+    "deadline_until": "deadlineUntil",
     "delay_max": "delayMax",
     "delay_min": "delayMin",
     "failure_on": "failureOn",
     "failure_ratio": "failureRatio",
+    "first_byte_timeout": "firstByteTimeout",
     "half_open_max_calls": "halfOpenMaxCalls",
+    "idle_timeout": "idleTimeout",
     "ignore_on": "ignoreOn",
     "increase_step": "increaseStep",
     "jitter_ratio": "jitterRatio",
@@ -1157,18 +1299,21 @@ let camelCased: [String: String] = [
     "queue_interval": "queueInterval",
     "queue_target": "queueTarget",
     "rate_limit": "rateLimit",
+    "read_errors": "readErrors",
     "respect_retry_after": "respectRetryAfter",
     "retry_after": "retryAfter",
     "retry_on": "retryOn",
     "retry_time_limit": "retryTimeLimit",
     "rtt_tolerance": "rttTolerance",
     "send_rate": "sendRate",
+    "settle_unknown": "settleUnknown",
     "slot_until": "slotUntil",
     "store_exchange": "storeExchange",
     "store_timeout": "storeTimeout",
     "successes_to_close": "successesToClose",
     "throttled_base": "throttledBase",
     "throttled_cost": "throttledCost",
+    "throttled_statuses": "throttledStatuses",
     "timeout_cost": "timeoutCost",
     "window_kind": "windowKind",
 ]

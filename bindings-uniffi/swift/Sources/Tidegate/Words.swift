@@ -72,6 +72,16 @@ enum Wire {
     }
 }
 
+/// State of the device's link to its networks: see `Engine.setLink`.
+public enum Link: UInt8, Sendable, Hashable, CaseIterable {
+    /// Nothing stands against retries and hedges.
+    case ok
+    /// Traffic costs money: no hedges start.
+    case metered
+    /// There is no network: retries and hedges wait.
+    case offline
+}
+
 /// Why a call ended. `docs/spec.md` has the words.
 public enum Verdict: String, Sendable, Hashable, CaseIterable {
     case ok
@@ -107,6 +117,12 @@ public enum Verdict: String, Sendable, Hashable, CaseIterable {
     case lost
     case stale
     case staleRoute = "stale_route"
+    case streamStalled = "stream_stalled"
+    // Refused before any attempt, as those above.
+    case noTarget = "no_target"
+    // The caller gets the failure, because the device stayed offline.
+    case offline
+    case cooldown
 }
 
 /// Kind of an outcome: a class that every policy knows, or the name of a kind that a policy declares.

@@ -93,7 +93,7 @@ private typealias Json = [String: Any]
         return Bulkhead(
             maxConcurrency: int(of["max_concurrency"]), minConcurrency: int(of["min_concurrency"]),
             latencyThreshold: us(of["latency_threshold"]), increaseStep: real(of["increase_step"]),
-            backoffRatio: real(of["backoff_ratio"]), cooldown: us(of["cooldown"]), latencyQuantile: real(of["latency_quantile"]))
+            backoffRatio: real(of["backoff_ratio"]), cutInterval: us(of["cut_interval"]), latencyQuantile: real(of["latency_quantile"]))
     }
 
     @Test func aimdLimits() throws {

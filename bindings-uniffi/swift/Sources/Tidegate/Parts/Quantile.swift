@@ -6,7 +6,7 @@ extension Parts {
     /// One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
     ///
     /// Jain and Chlamtac, CACM 28(10), 1985. 88 bytes, whatever the number of values; there is no forgetting. Exact below five values; a
-    /// quantile far from the middle is told too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
+    /// quantile far from the middle is estimated too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
     ///
     /// ```swift
     /// let median = try Parts.P2Quantile(0.5)
@@ -23,11 +23,11 @@ extension Parts {
 
         private init(_ native: TidegateNative.P2Quantile) { self.native = native }
 
-        /// Takes in one value. NaN and the infinities are ignored.
+        /// Adds one value. NaN and the infinities are ignored.
         public func observe(_ x: Double) { native.observe(x: x) }
         /// The estimate; nil before the first value.
         public var estimate: Double? { native.estimate() }
-        /// How many values have been taken in.
+        /// Number of values.
         public var count: UInt64 { native.count() }
         /// Heights of the five markers, and their ranks from 1; nil below five values.
         public var markers: (heights: [Double], ranks: [UInt64])? { native.markers().map { ($0.heights, $0.ranks) } }
@@ -50,11 +50,11 @@ extension Parts {
 
         private init(_ native: TidegateNative.WindowedP2Quantile) { self.native = native }
 
-        /// Takes in one value. NaN and the infinities are ignored.
+        /// Adds one value. NaN and the infinities are ignored.
         public func observe(_ x: Double) { native.observe(x: x) }
         /// The estimate; nil before the first value, exact below five.
         public var estimate: Double? { native.estimate() }
-        /// How many values are behind the estimate.
+        /// Number of values behind the estimate.
         public var count: Int { Int(native.count()) }
         /// Forgets all values.
         public func reset() { native.reset() }
@@ -77,9 +77,9 @@ extension Parts {
 
         private init(_ native: TidegateNative.DdSketch) { self.native = native }
 
-        /// Takes in one value. NaN and the infinities are ignored.
+        /// Adds one value. NaN and the infinities are ignored.
         public func add(_ x: Double) { native.add(x: x) }
-        /// How many values have been taken in.
+        /// Number of values.
         public var count: UInt64 { native.count() }
         /// The sum of the values, in the order in which they came.
         public var sum: Double { native.sum() }

@@ -5,8 +5,8 @@ internal import TidegateNative
 extension Parts {
     /// A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
     ///
-    /// Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one burst. Within any span t it
-    /// grants at most `burst` + t·`permits`/`per`.
+    /// Integers only, so nothing drifts; a clock that runs back adds no tokens, and a silence of hours gives one burst. Within any span t
+    /// it grants at most `burst` + t·`permits`/`per`.
     public final class TokenBucket: Sendable {
         let native: TidegateNative.TokenBucket
 
@@ -32,16 +32,15 @@ extension Parts {
         public func acquire(_ cost: UInt32 = 1, now: Duration) -> Taken { Taken(native.acquire(now: now.moment, cost: cost)) }
         /// The time until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
         ///
-        /// Linear, also above the burst: those who queue take their tokens as they come, so the third of three that want one each waits for
-        /// 3.
+        /// Linear, also above the burst: the third of three waiters that need one token each waits for 3.
         public func wait(for tokens: UInt64 = 1, now: Duration) -> Duration { Duration(exact: native.waitFor(now: now.moment, tokens: tokens)) }
-        /// Whole tokens that are there now.
+        /// Whole tokens that are available now.
         public func level(now: Duration) -> Int { Int(native.level(now: now.moment)) }
-        /// Is it full, as a new one is?
+        /// Whether it is full, as a new one is.
         public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
-        /// Goes on with other settings, the same keys as at first, and the tokens that are there.
+        /// Applies new settings, with the same keys as before, and keeps the tokens.
         ///
-        /// They are capped at the new burst; a larger burst fills at the new rate. A change to and fro mints nothing.
+        /// They are capped at the new burst; a larger burst fills at the new rate. Changing the settings back and forth adds no tokens.
         public func retune(_ settings: RateLimit, now: Duration) throws {
             try checked { try native.retune(pairs: Self.pairs(settings), now: now.moment) }
         }
@@ -52,7 +51,7 @@ extension Parts {
     /// The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
     ///
     /// ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in microseconds; elsewhere its
-    /// interval is rounded up to whole microseconds, so that it never grants more. Starts full. A clock that runs back mints nothing.
+    /// interval is rounded up to whole microseconds, so that it never grants more. Starts full. A clock that runs back adds no tokens.
     public final class Gcra: Sendable {
         let native: TidegateNative.Gcra
 
@@ -75,7 +74,7 @@ extension Parts {
         /// `.now` where they were taken. Else the time until there are enough, rounded up to a microsecond; `.never` for a cost above the
         /// burst.
         public func acquire(_ cost: UInt32 = 1, now: Duration) -> Taken { Taken(native.acquire(now: now.moment, cost: cost)) }
-        /// Is it full, as a new one is?
+        /// Whether it is full, as a new one is.
         public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
         /// Another of the same state; the two then go their own ways.
         public func copy() -> Gcra { Gcra(native.copy()) }

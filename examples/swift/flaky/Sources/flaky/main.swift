@@ -44,7 +44,7 @@ let policy = try Policy(
     bulkhead: Bulkhead(maxConcurrency: 10)
 )
 
-// What the policy does is told as it happens.
+// Prints the events of the policy as they happen.
 let events = policy.engine.events([.attemptDone, .retryScheduled, .callDone])
 let telling = Task {
     for await event in events where event.policy == "example" {

@@ -349,6 +349,18 @@ constructor(
     }
 
     /**
+     * Tells the engine the state of the device's link to its networks, as the platform reports it; [Link.OK] at first.
+     *
+     * While it is [Link.OFFLINE], first attempts still start, retries and hedges wait until it is back (at most until the deadline or
+     * `retryTimeLimit`; without both, `maxRetryAfter` after the failure), and failures to connect are no evidence for a breaker. Then they start
+     * within a second, spread evenly. While it is [Link.METERED], no hedges start.
+     */
+    public fun setLink(link: Link) {
+        open()
+        native.engine.setLink(link.ordinal.toUByte(), now().toULong())
+    }
+
+    /**
      * Grants every retry without asking its budget while [on], for tests that expect a number of attempts. Such a retry costs nothing.
      * Budgets still count calls and results, and decide again afterwards.
      */

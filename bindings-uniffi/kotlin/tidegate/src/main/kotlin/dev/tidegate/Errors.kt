@@ -92,9 +92,20 @@ public class HoldFull internal constructor(told: Told) : Rejected(told) {
     override val code: String get() = "hold_full"
 }
 
+/** The server has said that there are too many requests; no attempt starts until [retryAt]. */
+public class CoolingDown internal constructor(told: Told) : Rejected(told) {
+    override val code: String get() = "cooling_down"
+    override val httpStatus: Int get() = 429
+}
+
 /** The shared store is unreachable, and the policy refuses calls without it. */
 public class StoreUnavailable internal constructor(told: Told) : Rejected(told) {
     override val code: String get() = "store_unavailable"
+}
+
+/** No target of its group admits the call's attempt: each is open, out of tokens or full. */
+public class NoTarget internal constructor(told: Told) : Rejected(told) {
+    override val code: String get() = "no_target"
 }
 
 /** The call costs more than the rate limit can ever hold. */

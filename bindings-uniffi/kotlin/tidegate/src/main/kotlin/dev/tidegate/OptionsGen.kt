@@ -17,6 +17,7 @@ public enum class Preset {
     AWS_2026,
     AWS_ADAPTIVE,
     GRPC,
+    LLM,
 }
 
 /** The classes that a kind of failure of your own can be based on. */
@@ -34,6 +35,18 @@ public enum class FailureBase {
 public enum class SlotUntil {
     BODY,
     HEADERS,
+}
+
+/** Where the deadline ends: with the body, or where the answer is handed to the caller. */
+public enum class DeadlineUntil {
+    BODY,
+    DELIVERY,
+}
+
+/** Which pieces of a body count: all bytes, or data of server-sent events, without comments and pings. */
+public enum class Counts {
+    BYTES,
+    SSE_DATA,
 }
 
 /**
@@ -98,6 +111,12 @@ public enum class BudgetRounding {
     CEIL,
 }
 
+/** Whose cooldown it is; fleet is not there yet. */
+public enum class CooldownStore {
+    LOCAL,
+    FLEET,
+}
+
 /** What takes a token: the call, or each of its attempts. */
 public enum class RateLimitUnit {
     CALL,
@@ -121,6 +140,15 @@ public enum class RateLimitOnLoss {
     LOCAL,
     OPEN,
     CLOSED,
+}
+
+/**
+ * limits: what an attempt counts that may have been served and of which no amount was settled: what it had
+ * reserved, or nothing.
+ */
+public enum class RateLimitSettleUnknown {
+    RESERVATION,
+    ZERO,
 }
 
 /**
@@ -280,8 +308,8 @@ public class Retry internal constructor(settings: Table) : Options(settings) {
         set(value) = settings.put("retry.methods", value)
 
     /**
-     * HTTP statuses that are retried. A status that can be retried: 408, 429 or 500 to 599; default: `408 429
-     * 502 503 504`.
+     * HTTP statuses that are retried. A status that can be retried: 408, 409, 429 or 500 to 599; default:
+     * `408 429 502 503 504`.
      */
     public var statuses: List<Int>?
         get() = settings.list("retry.statuses")
@@ -311,6 +339,23 @@ public class Retry internal constructor(settings: Table) : Options(settings) {
     /** [maxRetryAfter] for Java. */
     public fun setMaxRetryAfter(value: java.time.Duration?): Unit =
         settings.put("retry.max_retry_after", value?.toKotlinDuration())
+
+    /**
+     * HTTP statuses by which the server asks for less load. A status that can be retried: 408, 409, 429 or
+     * 500 to 599; default: `429`.
+     */
+    public var throttledStatuses: List<Int>?
+        get() = settings.list("retry.throttled_statuses")
+        set(value) = settings.put("retry.throttled_statuses", value)
+
+    /**
+     * Read why an answer failed, from its quota headers and up to 64 kB of its body, and wait for that at
+     * most 1 s; adds the kinds quota_spent, unauthorized, too_long and content_refused. True or false;
+     * default: `false`.
+     */
+    public var readErrors: Boolean?
+        get() = settings.flag("retry.read_errors")
+        set(value) = settings.put("retry.read_errors", value)
 
     /**
      * While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too. True
@@ -506,6 +551,58 @@ public class Budget internal constructor(settings: Table) : Options(settings) {
         set(value) = settings.put("retry.budget.throttled_cost", value)
 }
 
+/** How long no attempt starts after one that was throttled, per route, and how few at first afterwards. */
+@TidegateDsl
+public class Cooldown internal constructor(settings: Table) : Options(settings) {
+    /**
+     * How long no attempt starts after a throttled one whose server names no time; doubled for each such
+     * closing in a row. 1 µs to 365 days; default: `1s`.
+     */
+    public var base: Duration?
+        get() = settings.span("cooldown.base")
+        set(value) = settings.put("cooldown.base", value)
+
+    /** [base] for Java. */
+    public fun setBase(value: java.time.Duration?): Unit =
+        settings.put("cooldown.base", value?.toKotlinDuration())
+
+    /**
+     * The longest that no attempt starts, whatever time the server names. 1 µs to 365 days; default: that of
+     * `retry.maxRetryAfter`.
+     */
+    public var max: Duration?
+        get() = settings.span("cooldown.max")
+        set(value) = settings.put("cooldown.max", value)
+
+    /** [max] for Java. */
+    public fun setMax(value: java.time.Duration?): Unit =
+        settings.put("cooldown.max", value?.toKotlinDuration())
+
+    /** Wait for the end of a cooldown instead of being refused. True or false; default: `false`. */
+    public var wait: Boolean?
+        get() = settings.flag("cooldown.wait")
+        set(value) = settings.put("cooldown.wait", value)
+
+    /** wait: the longest wait; without it there must be a deadline. 0 µs to 365 days; default: off. */
+    public var maxWait: Duration?
+        get() = settings.span("cooldown.max_wait")
+        set(value) = settings.put("cooldown.max_wait", value)
+
+    /** [maxWait] for Java. */
+    public fun setMaxWait(value: java.time.Duration?): Unit =
+        settings.put("cooldown.max_wait", value?.toKotlinDuration())
+
+    /** wait: calls that may wait. 1 to 10000000; default: `200`. */
+    public var maxWaiters: Int?
+        get() = settings.count("cooldown.max_waiters")
+        set(value) = settings.put("cooldown.max_waiters", value)
+
+    /** Whose cooldown it is; fleet is not there yet. Local, fleet; default: `local`. */
+    public var store: CooldownStore?
+        get() = settings.choice<CooldownStore>("cooldown.store")
+        set(value) = settings.put("cooldown.store", value)
+}
+
 /** How many calls may start per span, per route. */
 @TidegateDsl
 public class RateLimit internal constructor(settings: Table) : Options(settings) {
@@ -585,6 +682,24 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
     public var onLoss: RateLimitOnLoss?
         get() = settings.choice<RateLimitOnLoss>("rate_limit.on_loss")
         set(value) = settings.put("rate_limit.on_loss", value)
+
+    /**
+     * Several limits by name, at most 4, that a call takes all at once or none: instead of permits, per and
+     * burst. A limit with a weight counts the amount that each call names, such as tokens. Texts such as
+     * `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt; a document has a
+     * table for each; default: off.
+     */
+    public var limits: List<String>?
+        get() = settings.list("rate_limit.limits")
+        set(value) = settings.put("rate_limit.limits", value)
+
+    /**
+     * limits: what an attempt counts that may have been served and of which no amount was settled: what it
+     * had reserved, or nothing. Reservation, zero; default: `reservation`.
+     */
+    public var settleUnknown: RateLimitSettleUnknown?
+        get() = settings.choice<RateLimitSettleUnknown>("rate_limit.settle_unknown")
+        set(value) = settings.put("rate_limit.settle_unknown", value)
 }
 
 /** How many calls may be in flight at once, per route. */
@@ -660,14 +775,14 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
         get() = settings.real("bulkhead.backoff_ratio")
         set(value) = settings.put("bulkhead.backoff_ratio", value)
 
-    /** aimd: at most one cut per cooldown. 0 µs to 365 days; default: `1s`. */
-    public var cooldown: Duration?
-        get() = settings.span("bulkhead.cooldown")
-        set(value) = settings.put("bulkhead.cooldown", value)
+    /** aimd: at most one cut per interval. 0 µs to 365 days; default: `1s`. */
+    public var cutInterval: Duration?
+        get() = settings.span("bulkhead.cut_interval")
+        set(value) = settings.put("bulkhead.cut_interval", value)
 
-    /** [cooldown] for Java. */
-    public fun setCooldown(value: java.time.Duration?): Unit =
-        settings.put("bulkhead.cooldown", value?.toKotlinDuration())
+    /** [cutInterval] for Java. */
+    public fun setCutInterval(value: java.time.Duration?): Unit =
+        settings.put("bulkhead.cut_interval", value?.toKotlinDuration())
 
     /**
      * aimd: compare this quantile of recent latencies with the threshold, instead of each one. 0.001 to
@@ -1109,7 +1224,7 @@ public class HedgeBudget internal constructor(settings: Table) : Options(setting
 public abstract class PolicySettings internal constructor(settings: Table) : Options(settings) {
     /**
      * The built-in policy to start from. Http, httpware, transient, occ, graph, aws_standard, aws_2026,
-     * aws_adaptive, grpc; default: none.
+     * aws_adaptive, grpc, llm; default: none.
      */
     public var preset: Preset?
         get() = settings.choice<Preset>("preset")
@@ -1173,9 +1288,55 @@ public abstract class PolicySettings internal constructor(settings: Table) : Opt
     public fun setStoreExchange(value: java.time.Duration?): Unit =
         settings.put("store_exchange", value?.toKotlinDuration())
 
+    /**
+     * Streams: time from an attempt's start to the first piece of its body that counts (a model's first
+     * token); running out of it is retryable. 1 µs to 365 days; default: off.
+     */
+    public var firstByteTimeout: Duration?
+        get() = settings.span("first_byte_timeout")
+        set(value) = settings.put("first_byte_timeout", value)
+
+    /** [firstByteTimeout] for Java. */
+    public fun setFirstByteTimeout(value: java.time.Duration?): Unit =
+        settings.put("first_byte_timeout", value?.toKotlinDuration())
+
+    /**
+     * Time without a piece of the body that counts; once the answer is delivered, running out of it ends the
+     * call. 1 µs to 365 days; default: off.
+     */
+    public var idleTimeout: Duration?
+        get() = settings.span("idle_timeout")
+        set(value) = settings.put("idle_timeout", value)
+
+    /** [idleTimeout] for Java. */
+    public fun setIdleTimeout(value: java.time.Duration?): Unit =
+        settings.put("idle_timeout", value?.toKotlinDuration())
+
+    /**
+     * Where the deadline ends: with the body, or where the answer is handed to the caller. Body, delivery;
+     * default: `body`.
+     */
+    public var deadlineUntil: DeadlineUntil?
+        get() = settings.choice<DeadlineUntil>("deadline_until")
+        set(value) = settings.put("deadline_until", value)
+
+    /**
+     * Which pieces of a body count: all bytes, or data of server-sent events, without comments and pings.
+     * Bytes, sse_data; default: `bytes`.
+     */
+    public var counts: Counts?
+        get() = settings.choice<Counts>("counts")
+        set(value) = settings.put("counts", value)
+
     /** When to try again. */
     public fun retry(configure: Configure<Retry>): Unit =
         settings.within("retry", Retry(settings), configure)
+
+    /**
+     * How long no attempt starts after one that was throttled, per route, and how few at first afterwards.
+     */
+    public fun cooldown(configure: Configure<Cooldown>): Unit =
+        settings.within("cooldown", Cooldown(settings), configure)
 
     /** How many calls may start per span, per route. */
     public fun rateLimit(configure: Configure<RateLimit>): Unit =
@@ -1211,6 +1372,7 @@ internal object Facts {
         "retry" to Pair("retry.max_attempts", 3.0),
         "retry.backoff" to Pair("retry.backoff.kind", "exponential"),
         "retry.budget" to Pair("retry.budget.kind", "earned"),
+        "cooldown" to Pair("cooldown.max_waiters", 200.0),
         "rate_limit" to Pair("rate_limit.unit", "call"),
         "bulkhead" to Pair("bulkhead.kind", "fixed"),
         "breaker" to Pair("breaker.window_kind", "sliding"),

@@ -45,6 +45,10 @@ public enum class Verdict(
     LOST,
     STALE,
     STALE_ROUTE,
+    STREAM_STALLED,
+    NO_TARGET({ NoTarget(it.told("no target of its group admits it")) }),
+    OFFLINE(noted = { "not retried: the device was offline for longer than a retry may wait" }),
+    COOLDOWN({ CoolingDown(it.told("too many requests: no attempt may start yet")) }),
     ;
 
     /** Name in the telemetry of every language. */

@@ -153,7 +153,7 @@ class PartsVectorsTest {
         minConcurrency = from.int("min_concurrency")
         increaseStep = from.real("increase_step")
         backoffRatio = from.real("backoff_ratio")
-        cooldown = from.span("cooldown")
+        cutInterval = from.span("cut_interval")
         latencyQuantile = from.real("latency_quantile")
     }
 

@@ -4,6 +4,7 @@ import java.io.ByteArrayOutputStream
 import java.io.DataOutputStream
 import java.lang.ref.PhantomReference
 import java.lang.ref.ReferenceQueue
+import java.nio.Buffer
 import java.nio.ByteBuffer
 import java.util.concurrent.ConcurrentHashMap
 
@@ -103,7 +104,7 @@ internal fun ByteBuffer.bytes(): ByteArray = ByteArray(getInt()).also { get(it) 
 internal fun ByteBuffer.text(): String {
     val length = getInt()
     val text = String(array(), position(), length, Charsets.UTF_8)
-    position(position() + length)
+    (this as Buffer).position(position() + length) // before Android 9, ByteBuffer has no method `position` of its own
     return text
 }
 

@@ -88,7 +88,7 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
      * One with the settings `breakDuration`, `failureRatio`, `window`, `minThroughput`, `windowKind`, `consecutive`, `breakFactor`,
      * `maxBreakDuration`, `halfOpenMaxCalls`, `successesToClose`.
      *
-     * @param seed All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+     * @param seed Seed of all random draws, 64 bits; by default from the operating system.
      * @param probeLease How long a probe keeps its place without reporting; 1 µs to 365 days, by default `breakDuration`. In a policy it
      * follows from the attempt timeout.
      * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
@@ -98,7 +98,7 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
         this(made("breaker", ::Breaker, configure) { NativeCircuitBreaker(it, lease(probeLease), seed(seed)) })
 
     /**
-     * How long until another try makes sense where an admission now would be refused, else null.
+     * How long until another try makes sense if an admission now would be refused, else null.
      *
      * Changes nothing.
      */
@@ -113,13 +113,13 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
     /** Results in the window, failures included. */
     public fun throughput(now: Duration): Int = native.throughput(moment(now)).toInt()
 
-    /** Would a new breaker do the same from here on? */
+    /** Whether a new breaker would decide the same from now on. */
     public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
 
     /** Closed again, with nothing counted. Results of calls admitted before change nothing. */
     public fun reset(): Unit = native.reset()
 
-    /** Gives all probes' places back: after a fork they are none of ours. */
+    /** Releases the places of all probes: after a fork, they belong to the parent process. */
     public fun forgetProbes(): Unit = native.forgetProbes()
 
     /** Where it stands. A break that has ended is open until the first admission after it. */
@@ -158,7 +158,7 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
     }
 
     /**
-     * Goes on with other settings, the same keys as at first.
+     * Applies new settings, with the same keys as before.
      *
      * State, probes out and failures in a row are kept, and so are the window's counts where its length and kind are the same. A break
      * under way is cut to the longest that the new settings could give.
@@ -190,7 +190,7 @@ public class AdaptiveThrottle private constructor(internal val native: NativeAda
      * One with the settings `k`, `window`, `windowKind`, `minThroughput`, `maxReject`, `probeInterval`, all of which have defaults.
      *
      * @param now The present, on your clock.
-     * @param seed All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+     * @param seed Seed of all random draws, 64 bits; by default from the operating system.
      * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
      */
     @JvmOverloads
@@ -231,7 +231,7 @@ public class AdaptiveThrottle private constructor(internal val native: NativeAda
     }
 
     /**
-     * Goes on with other settings, the same keys as at first.
+     * Applies new settings, with the same keys as before.
      *
      * The counts are kept where the window's length and kind are the same.
      */

@@ -41,13 +41,13 @@ public class EarnedBudget private constructor(internal val native: NativeEarnedB
     /** Counts one call, which has started, however many attempts it makes. */
     public fun onCall(now: Duration): Unit = native.onCall(moment(now))
 
-    /** A call has ended with an answer, good or permanent; at most once per call. */
+    /** Reports an answer: a success or a permanent error. At most once per call. */
     public fun onAnswer(now: Duration): Unit = native.onAnswer(moment(now))
 
-    /** Takes one retry, if there is one to take. */
+    /** Takes one retry, if one is available. */
     public fun tryWithdraw(now: Duration): Boolean = native.tryWithdraw(moment(now))
 
-    /** Gives back a retry that was withdrawn and never started. */
+    /** Refunds a retry that was withdrawn and never started. */
     public fun refund(now: Duration): Unit = native.refund(moment(now))
 
     /** Whole retries that could be taken now. */
@@ -83,10 +83,10 @@ public class RetryBudget private constructor(internal val native: NativeRetryBud
     /** Counts one call, however many attempts it makes. */
     public fun deposit(now: Duration): Unit = native.deposit(moment(now))
 
-    /** Takes one retry, if there is one to take. */
+    /** Takes one retry, if one is available. */
     public fun tryWithdraw(now: Duration): Boolean = native.tryWithdraw(moment(now))
 
-    /** Gives back a retry withdrawn at the moment `withdrawn` that was never started. */
+    /** Refunds a retry withdrawn at the moment `withdrawn` that was never started. */
     public fun refund(withdrawn: Duration, now: Duration): Unit = native.refund(moment(withdrawn, "withdrawn"), moment(now))
 
     /** Retries that could be taken now. */
@@ -120,13 +120,13 @@ public class RatioBudget private constructor(internal val native: NativeRatioBud
     /** Counts one call, however many attempts it makes. */
     public fun onCall(): Unit = native.onCall()
 
-    /** Takes one retry, if it is free or there is one to take. */
+    /** Takes one retry, if it is free or one is available. */
     public fun tryWithdraw(): Boolean = native.tryWithdraw()
 
-    /** Gives back a retry that was paid for and never started; not one that was free. */
+    /** Refunds a retry that was paid for and never started; not one that was free. */
     public fun refund(): Unit = native.refund()
 
-    /** Would a retry be free now, because there have been few calls? */
+    /** Whether a retry would be free now, because there have been few calls. */
     public val isFree: Boolean get() = native.isFree()
 
     /** Whole retries that could be taken now. */
@@ -199,7 +199,7 @@ public class TokenBudget private constructor(internal val native: NativeTokenBud
     /** A success. */
     public fun onSuccess(): Unit = native.onSuccess()
 
-    /** May there be a retry now? */
+    /** Whether a retry is allowed now. */
     public val allows: Boolean get() = native.allows()
 
     /** Failures until retries are refused. */
@@ -230,15 +230,15 @@ public class RetryQuota private constructor(internal val native: NativeRetryQuot
     public constructor(configure: Configure<Budget> = Configure { }) :
         this(made("retry.budget", ::Budget, configure, mapOf("kind" to "quota")) { NativeRetryQuota(it) })
 
-    /** Pays for a retry after a failure of this kind: the cost, or null where there is not enough. */
+    /** Pays for a retry after a failure of this kind: the cost, or null if the tokens are too few. */
     @JvmOverloads
     public fun tryAcquire(kind: String = "transient"): Int? = argued { native.tryAcquire(kind) }?.toInt()
 
-    /** A call has succeeded, whose last retry cost `cost`: 0 if there was none. */
+    /** Reports a success of a call whose last retry cost `cost`: 0 if it had none. */
     @JvmOverloads
     public fun onSuccess(cost: Int = 0): Unit = native.onSuccess(within("cost", cost, 0, 65535).toUShort())
 
-    /** Gives a charge back, 0 to 65,535, of a retry that was never started. */
+    /** Refunds the charge of a retry that was never started; 0 to 65,535. */
     public fun refund(cost: Int): Unit = native.refund(within("cost", cost, 0, 65535).toUShort())
 
     /** Tokens left. */

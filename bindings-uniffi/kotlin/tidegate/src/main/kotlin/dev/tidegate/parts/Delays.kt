@@ -46,7 +46,7 @@ public class Backoff private constructor(internal val native: NativeBackoff) {
     /**
      * One with the settings `kind`, `base`, `max`, `multiplier`, `exponent`, `jitter`, `jitterRatio`, all of which have defaults.
      *
-     * @param seed All the randomness there is, 64 bits; drawn from the operating system where it is left out.
+     * @param seed Seed of all random draws, 64 bits; by default from the operating system.
      * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
      */
     @JvmOverloads

@@ -13,9 +13,8 @@ import dev.tidegate.ffi.CoDel as NativeCoDel
 /**
  * A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
  *
- * Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly without knowing each other. A
- * controller and nothing else: it is told what happened and answers with a limit; who holds a permit and who waits is yours
- * (`docs/spec.md`, 4.2).
+ * Additive increase, multiplicative decrease, as TCP does it: several of them on one server share it evenly without knowing each other. It
+ * computes the limit only: report how calls ended, and read the limit. Your code keeps the permits and the queue (`docs/spec.md`, 4.2).
  *
  * ```kotlin
  * val limit = Aimd { maxConcurrency = 20; latencyThreshold = 300.milliseconds; backoffRatio = 0.5 }
@@ -25,7 +24,7 @@ import dev.tidegate.ffi.CoDel as NativeCoDel
  */
 public class Aimd private constructor(internal val native: NativeAimd) {
     /**
-     * One with the settings `maxConcurrency`, `latencyThreshold`, `minConcurrency`, `increaseStep`, `backoffRatio`, `cooldown`,
+     * One with the settings `maxConcurrency`, `latencyThreshold`, `minConcurrency`, `increaseStep`, `backoffRatio`, `cutInterval`,
      * `latencyQuantile`.
      *
      * @throws dev.tidegate.PolicyException if a setting is outside its range: the key, the value and the rule.
@@ -45,14 +44,14 @@ public class Aimd private constructor(internal val native: NativeAimd) {
     /** A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach. */
     public fun onFailure(latency: Duration, now: Duration): Unit = native.onFailure(span("latency", latency), moment(now))
 
-    /** Our own timeout has cut a call: a breach, whatever the quantile says. */
+    /** A call was stopped by its timeout, which is a breach whatever the quantile is. */
     public fun onTimeout(now: Duration): Unit = native.onTimeout(moment(now))
 
-    /** Is it as if new: at its maximum, with no cut that still cools down, and no estimate? */
+    /** Whether it is as new: at its maximum, with no recent cut and no estimate. */
     public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
 
     /**
-     * Goes on with other settings, the same keys as at first.
+     * Applies new settings, with the same keys as before.
      *
      * A limit at its maximum moves with it; any other stays where it is, within the new range.
      */
@@ -66,8 +65,8 @@ public class Aimd private constructor(internal val native: NativeAimd) {
 /**
  * A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
  *
- * It compares the latest latencies with their long-term average, so that nobody has to name a threshold (Netflix `concurrency-limits`;
- * `steady` is what this project made of it, `docs/adr/0007`).
+ * It compares the latest latencies with their long-term average, so it needs no threshold (Netflix `concurrency-limits`; `steady` is what
+ * this project made of it, `docs/adr/0007`).
  *
  * ```kotlin
  * val limit = Gradient2 { maxConcurrency = 200 }
@@ -97,24 +96,24 @@ public class Gradient2 private constructor(internal val native: NativeGradient2)
      *
      * @param rtt How long it took; 0 or more.
      * @param started When it started, on the clock of `now`.
-     * @param inFlight Calls that were out when it ended, itself included; 0 to 2^31 − 1.
+     * @param inFlight Calls in flight when it ended, itself included; 0 to 2^31 − 1.
      */
     public fun onLatency(rtt: Duration, started: Duration, inFlight: Int, now: Duration): Unit =
         native.onLatency(span("rtt", rtt), moment(started, "started"), count("inFlight", inFlight), moment(now))
 
     /**
-     * A call was cut by our timeout, or throttled by the other side. `plain` and `netflix` ignore it.
+     * A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
      *
      * @param started When it started, on the clock of `now`.
-     * @param inFlight Calls that were out when it ended, itself included; 0 to 2^31 − 1.
+     * @param inFlight Calls in flight when it ended, itself included; 0 to 2^31 − 1.
      */
     public fun onDrop(started: Duration, inFlight: Int, now: Duration): Unit =
         native.onDrop(moment(started, "started"), count("inFlight", inFlight), moment(now))
 
-    /** Is it as if new? Only before its first sample or drop. */
+    /** Whether it is as new: before its first sample or drop. */
     public val isFresh: Boolean get() = native.isFresh()
 
-    /** Goes on with other settings, the same keys as at first; what has been learnt stays. */
+    /** Applies new settings, with the same keys as before, and keeps the estimates. */
     public fun retune(configure: Configure<Bulkhead>): Unit =
         made("bulkhead", ::Bulkhead, configure, mapOf("kind" to "gradient2")) { native.retune(it) }
 
@@ -123,10 +122,10 @@ public class Gradient2 private constructor(internal val native: NativeGradient2)
 }
 
 /**
- * What decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
+ * Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
  *
- * It bounds a queue by the time that is spent in it, not by its length alone. It does not hold the queue: ask for each waiter that is taken
- * out, and say when the queue is empty.
+ * It bounds a queue by the time that waiters spend in it, not by its length alone. It does not hold the queue: ask it for each waiter that
+ * is taken out, and report when the queue is empty.
  *
  * ```kotlin
  * val queue = CoDel(now = Duration.ZERO) { queueTarget = 5.milliseconds; queueInterval = 100.milliseconds }
@@ -143,27 +142,27 @@ public class CoDel private constructor(internal val native: NativeCoDel) {
     public constructor(now: Duration, configure: Configure<Bulkhead>) :
         this(made("bulkhead", ::Bulkhead, configure, mapOf("max_concurrency" to 1, "max_queue" to 1)) { NativeCoDel(it, moment(now)) })
 
-    /** The queue has just been seen empty: before a waiter came, or after the last one has left. */
+    /** The queue is empty: before a waiter comes, or after the last one has left. */
     public fun onEmpty(now: Duration): Unit = native.onEmpty(moment(now))
 
     /**
-     * Is the waiter at hand shed? To be asked once for each one that is taken out.
+     * Whether to shed this waiter. Ask once for each waiter that is taken out.
      *
      * @param sojourn How long it has waited; 0 or more.
-     * @param scale What its importance stretches the allowed wait by; 0.01 to 100. A policy has 0.25 for `best_effort`, 0.5 for `degraded`,
-     * 1 for `normal` and 2 for `critical`.
+     * @param scale Factor by which its importance extends the allowed wait; 0.01 to 100. A policy has 0.25 for `best_effort`, 0.5 for
+     * `degraded`, 1 for `normal` and 2 for `critical`.
      */
     @JvmOverloads
     public fun shouldShed(sojourn: Duration, now: Duration, scale: Double = 1.0): Boolean =
         native.shouldShed(span("sojourn", sojourn), moment(now), real("scale", scale, 0.01, 100.0))
 
-    /** Has the queue not been empty for a whole interval? Then serve the newest waiter first. */
+    /** Whether the queue has not been empty for a whole interval; then serve the newest waiter first. */
     public fun congested(now: Duration): Boolean = native.congested(moment(now))
 
     /** How long that a waiter of scale 1 may have waited, under the law of `facebook`. */
     public fun allowance(now: Duration): Duration = wait(native.allowance(moment(now)))
 
-    /** Goes on with other settings, the same keys as at first. Another law begins anew. */
+    /** Applies new settings, with the same keys as before. A change of the law resets the state. */
     public fun retune(configure: Configure<Bulkhead>): Unit =
         made("bulkhead", ::Bulkhead, configure, mapOf("max_concurrency" to 1, "max_queue" to 1)) { native.retune(it) }
 

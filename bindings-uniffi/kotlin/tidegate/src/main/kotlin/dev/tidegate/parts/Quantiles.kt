@@ -11,7 +11,7 @@ import dev.tidegate.ffi.DDSketch as NativeDDSketch
  * One quantile of all values so far, from five markers: the P² algorithm (`docs/spec.md`, 9.1).
  *
  * Jain and Chlamtac, CACM 28(10), 1985. 88 bytes, whatever the number of values; there is no forgetting. Exact below five values; a
- * quantile far from the middle is told too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
+ * quantile far from the middle is estimated too low (or high) until some 3 ÷ (1 − p) values have moved the marker to its place.
  *
  * ```kotlin
  * val median = P2Quantile(0.5)
@@ -27,13 +27,13 @@ public class P2Quantile private constructor(internal val native: NativeP2Quantil
      */
     public constructor(p: Double) : this(Library.loaded { NativeP2Quantile(real("p", p, 0.001, 0.999)) })
 
-    /** Takes in one value. NaN and the infinities are ignored. */
+    /** Adds one value. NaN and the infinities are ignored. */
     public fun observe(x: Double): Unit = native.observe(x)
 
     /** The estimate; null before the first value. */
     public val estimate: Double? get() = native.estimate()
 
-    /** How many values have been taken in. */
+    /** Number of values. */
     public val count: Long get() = native.count().toLong()
 
     /** Heights and ranks of the five markers; null before five values. */
@@ -64,13 +64,13 @@ public class WindowedP2Quantile private constructor(internal val native: NativeW
     public constructor(p: Double, window: Int) :
         this(Library.loaded { NativeWindowedP2Quantile(real("p", p, 0.001, 0.999), count("window", window, 10)) })
 
-    /** Takes in one value. NaN and the infinities are ignored. */
+    /** Adds one value. NaN and the infinities are ignored. */
     public fun observe(x: Double): Unit = native.observe(x)
 
     /** The estimate; null before the first value, exact below five. */
     public val estimate: Double? get() = native.estimate()
 
-    /** How many values are behind the estimate. */
+    /** Number of values behind the estimate. */
     public val count: Int get() = native.count().toInt()
 
     /** Forgets all values. */
@@ -101,17 +101,17 @@ public class DDSketch private constructor(internal val native: NativeDDSketch) {
     @JvmOverloads
     public constructor(alpha: Double = 0.01) : this(Library.loaded { NativeDDSketch(real("alpha", alpha, 0.001, 0.25)) })
 
-    /** Takes in one value. NaN and the infinities are ignored. */
+    /** Adds one value. NaN and the infinities are ignored. */
     public fun add(x: Double): Unit = native.add(x)
 
     /**
-     * What stands for the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+     * Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
      *
      * Those two are exact, all others within `alpha` of the true value, relative to it. Null of an empty sketch. `q` is 0 to 1.
      */
     public fun quantile(q: Double): Double? = native.quantile(real("q", q, 0.0, 1.0))
 
-    /** How many values have been taken in. */
+    /** Number of values. */
     public val count: Long get() = native.count().toLong()
 
     /** The sum of the values, in the order in which they came. */

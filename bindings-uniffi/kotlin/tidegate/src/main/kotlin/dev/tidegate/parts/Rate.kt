@@ -13,7 +13,7 @@ import dev.tidegate.ffi.CubicRate as NativeCubicRate
 /**
  * A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
  *
- * Integers only, so nothing drifts; a clock that runs back mints nothing, and a silence of hours gives one burst. Within any span t it
+ * Integers only, so nothing drifts; a clock that runs back adds no tokens, and a silence of hours gives one burst. Within any span t it
  * grants at most `burst` + t·`permits`/`per`.
  *
  * ```kotlin
@@ -47,21 +47,21 @@ public class TokenBucket private constructor(internal val native: NativeTokenBuc
     /**
      * How long until `tokens` in all (0 to 2^63 − 1) will have flowed in beyond what is used; takes none.
      *
-     * Linear, also above the burst: those who queue take their tokens as they come, so the third of three that want one each waits for 3.
+     * Linear, also above the burst: the third of three waiters that need one token each waits for 3.
      */
     @JvmOverloads
     public fun waitFor(now: Duration, tokens: Long = 1): Duration = wait(native.waitFor(moment(now), count("tokens", tokens)))
 
-    /** Whole tokens that are there now. */
+    /** Whole tokens that are available now. */
     public fun level(now: Duration): Int = native.level(moment(now)).toInt()
 
-    /** Is it full, as a new one is? */
+    /** Whether it is full, as a new one is. */
     public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
 
     /**
-     * Goes on with other settings, the same keys as at first, and the tokens that are there.
+     * Applies new settings, with the same keys as before, and keeps the tokens.
      *
-     * They are capped at the new burst; a larger burst fills at the new rate. A change to and fro mints nothing.
+     * They are capped at the new burst; a larger burst fills at the new rate. Changing the settings back and forth adds no tokens.
      */
     public fun retune(now: Duration, configure: Configure<RateLimit>): Unit =
         made("rate_limit", ::RateLimit, configure) { native.retune(it, moment(now)) }
@@ -74,7 +74,7 @@ public class TokenBucket private constructor(internal val native: NativeTokenBuc
  * The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
  *
  * ITU-T I.371. It decides as a `TokenBucket` of the same settings wherever `permits` divide `per` in microseconds; elsewhere its interval
- * is rounded up to whole microseconds, so that it never grants more. Starts full. A clock that runs back mints nothing.
+ * is rounded up to whole microseconds, so that it never grants more. Starts full. A clock that runs back adds no tokens.
  *
  * ```kotlin
  * val limit = Gcra { permits = 1; per = 1.seconds; burst = 2 }
@@ -102,7 +102,7 @@ public class Gcra private constructor(internal val native: NativeGcra) {
     @JvmOverloads
     public fun acquire(now: Duration, cost: Int = 1): Duration = wait(native.acquire(moment(now), count("cost", cost)))
 
-    /** Is it full, as a new one is? */
+    /** Whether it is full, as a new one is. */
     public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
 
     /** Another of the same state; the two then go their own ways. */

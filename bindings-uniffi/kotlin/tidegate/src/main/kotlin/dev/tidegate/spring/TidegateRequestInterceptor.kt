@@ -12,6 +12,7 @@ import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Interrupter
 import dev.tidegate.internal.Request
+import dev.tidegate.internal.ServerOnly
 import dev.tidegate.internal.Wire
 import org.springframework.http.HttpHeaders
 import org.springframework.http.HttpMethod
@@ -174,6 +175,7 @@ private class RestRun(
         exchange.request.method != HttpMethod.HEAD && response.headers.contentLength != 0L && response.statusCode.value() !in setOf(101, 204, 304)
 
     /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
+    @ServerOnly
     override fun release(lane: Attempt) {
         val response = lane.value as ClientHttpResponse
         try {
