@@ -11,7 +11,7 @@ use tidegate_tokio::Policy;
 use tidegate_tokio::settings::{Bulkhead, Preset};
 use tower::{Layer, ServiceExt};
 
-/// Gets a page, and tells its status and text.
+/// Gets a page and returns its status and text.
 ///
 /// # Errors
 /// The client's own error, or the policy's.
@@ -21,7 +21,7 @@ pub async fn get(url: &str) -> Result<(u16, String), Box<dyn std::error::Error +
         .attempt_timeout(Duration::from_secs(2))
         .bulkhead(Bulkhead::fixed(16))
         .build()?;
-    // Requests that are canceled before they were sent are the policy's to repeat.
+    // The policy repeats requests that were cancelled before they were sent, so the client must not.
     let client = Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build_http();
     let service = policy.http_layer().layer(client);
     let response = service.oneshot(Request::get(url).body(Full::<Bytes>::default())?).await?;

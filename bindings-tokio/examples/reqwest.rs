@@ -6,7 +6,7 @@ use tidegate_tokio::reqwest::{Guard, SendWith};
 use tidegate_tokio::settings::{Bulkhead, Preset};
 use tidegate_tokio::{Policy, RecordType, Report};
 
-/// Gets a page; tells its status and text, and how many attempts it took.
+/// Gets a page and returns its status, its text and the number of attempts.
 ///
 /// # Errors
 /// The client's own error, or the policy's.

@@ -18,6 +18,8 @@ use crate::BoxError;
 const MOST: usize = 64 * 1024;
 /// The longest time that reading it may take.
 const TIME: Duration = Duration::from_millis(500);
+/// The longest time that reading the beginning of a failed response may take, where the policy reads why it failed.
+const BEGINNING: Duration = Duration::from_micros(tidegate::answer::READ_FOR.as_micros());
 
 /// A body, of which some frames may have been read already.
 pub struct Buffered<B: Body> {
@@ -36,6 +38,12 @@ impl<B: Body> Buffered<B> {
     /// Whether the body has been read completely.
     pub(crate) fn is_whole(&self) -> bool {
         self.rest.is_none()
+    }
+
+    /// The data that has been read of a body; the reader of the body gets it too.
+    pub(crate) fn beginning(&self) -> Vec<u8> {
+        let data = self.frames.iter().filter_map(Frame::data_ref);
+        data.flat_map(Buf::chunk).copied().take(MOST).collect()
     }
 }
 
@@ -165,6 +173,8 @@ pin_project! {
     /// Reads a small body to its end. A body that is larger or slow is left partly read.
     pub(crate) struct Draining<B: Body> {
         body: Option<Buffered<B>>,
+        // Whether a body that says that it is large is read too, up to `MOST`.
+        large: bool,
         until: Instant,
         #[pin]
         sleep: Option<Sleep>,
@@ -173,7 +183,12 @@ pin_project! {
 
 impl<B: Body> Draining<B> {
     pub fn new(body: B) -> Self {
-        Self { body: Some(Buffered::new(body)), until: Instant::now() + TIME, sleep: None }
+        Self { body: Some(Buffered::new(body)), large: false, until: Instant::now() + TIME, sleep: None }
+    }
+
+    /// Reads the beginning of a body of any size.
+    pub fn beginning(body: B) -> Self {
+        Self { large: true, until: Instant::now() + BEGINNING, ..Self::new(body) }
     }
 }
 
@@ -186,7 +201,8 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let body = this.body.as_mut().expect("polled until its end");
-        let large = body.rest.as_ref().is_some_and(|rest| rest.size_hint().lower() > MOST as u64);
+        let large =
+            !*this.large && body.rest.as_ref().is_some_and(|rest| rest.size_hint().lower() > MOST as u64);
         if !large && body.poll_read(cx).is_pending() {
             if this.sleep.is_none() {
                 this.sleep.set(Some(sleep_until(*this.until)));

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use rand::TryRng as _;
 use rand::rngs::SysRng;
 use tidegate::{
-    Action, Answer, CallExplanation, CallId, Clash, Event, Flags, Input, Options, PolicyId, Pool, Request,
-    RestoreError, Restored, RouteId, SavePages, Snapshot, SnapshotPages, Step, Time, Verdict, Wait,
+    Action, Answer, CallExplanation, CallId, Clash, Event, Flags, Input, Link, Options, PolicyId, Pool,
+    Request, RestoreError, Restored, RouteId, SavePages, Snapshot, SnapshotPages, Step, Time, Verdict, Wait,
 };
 use tokio::time::Instant;
 
@@ -100,7 +100,7 @@ impl Shared {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             core: Mutex::new(Core {
-                engine: tidegate::Engine::new(seed, options),
+                engine: tidegate::Engine::new(seed, options.streams(false)),
                 waiters: BTreeMap::new(),
                 ready: Vec::new(),
                 ids: Vec::new(),
@@ -137,7 +137,7 @@ impl Shared {
                 route.store(id.to_word(), Ordering::Relaxed);
             }
             if let Some(path) = path {
-                request.target = core.engine.target(id, path, now);
+                request.path = core.engine.path_id(id, path, now);
             }
             let (call, step) = core.engine.begin(id, request, now);
             if !matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
@@ -248,14 +248,14 @@ impl Drop for Shared {
 /// Whether another call's event can end this wait.
 pub(crate) const fn wakes(why: Wait) -> bool {
     match why {
-        Wait::Hold | Wait::Rate | Wait::Queue | Wait::Store => true,
+        Wait::Hold | Wait::Rate | Wait::Queue | Wait::Store | Wait::Cooldown => true,
         Wait::Running | Wait::Backoff | Wait::Body => false,
     }
 }
 
 impl Engine {
     /// A separate engine, for a test or for an upstream that shares nothing. The seed is its only source of randomness.
-    /// It keeps a history of 512 records about calls with trouble (60 kB), which [`Error::explain`](crate::Error::explain)
+    /// It keeps a history of 512 records about calls with trouble (70 kB), which [`Error::explain`](crate::Error::explain)
     /// reads.
     pub fn new(seed: u64) -> Self {
         Self::with_options(seed, Options::default().history(HISTORY))
@@ -281,6 +281,10 @@ impl Engine {
     /// # Errors
     /// The engine has a pool of this name with other settings or of another kind.
     pub fn pool(&self, pool: Pool) -> Result<(), Clash> {
+        if pool.kind() == tidegate::PoolKind::Targets {
+            let rule = "this crate cannot tell a call its target yet; leave the group of targets out";
+            return Err(Clash { name: pool.name().to_owned(), rule });
+        }
         self.shared.with(|core, now| (core.engine.pool(pool, now), Flags::default()))
     }
 
@@ -392,6 +396,40 @@ impl Engine {
         });
         let inputs = parsed.collect::<Result<Vec<Input>, _>>()?;
         Ok(self.shared.look(|core, _| core.engine.replay(inputs)))
+    }
+
+    /// Tells the engine the state of the device's link to its networks, as the platform reports it. The first state is
+    /// [`Link::Ok`].
+    ///
+    /// While the link is [`Link::Offline`], first attempts still start, retries and hedges wait until it is back (at
+    /// most until the deadline or `retry_time_limit`; without both, `max_retry_after` after the failure), and what fails to connect
+    /// is no evidence for a breaker. Then they start within a second, spread evenly. While it is [`Link::Metered`], no
+    /// hedges start.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate_tokio::settings::Preset;
+    /// use tidegate_tokio::{Engine, Link, Policy};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::new(7);
+    /// let policy = Policy::builder("shop").preset(Preset::Http).engine(&engine).build().unwrap();
+    /// engine.set_link(Link::Offline);
+    /// let back = tokio::spawn({
+    ///     let engine = engine.clone();
+    ///     async move {
+    ///         tokio::time::sleep(Duration::from_secs(20)).await;
+    ///         engine.set_link(Link::Ok);
+    ///     }
+    /// });
+    /// let failed = || std::io::Error::from(std::io::ErrorKind::NetworkUnreachable);
+    /// let answer = policy.run(|attempt| async move { if attempt.number == 1 { Err(failed()) } else { Ok(7) } }).await;
+    /// assert_eq!(answer.unwrap(), 7);
+    /// # back.await.unwrap();
+    /// # }
+    /// ```
+    pub fn set_link(&self, link: Link) {
+        self.shared.look(|core, now| core.engine.set_link(link, now));
     }
 
     /// Grants every retry without asking its budget while `on`, for tests that need a certain number of attempts. Such

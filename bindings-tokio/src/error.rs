@@ -233,8 +233,12 @@ pub enum Code {
     ForcedOpen,
     /// Too many calls are held already.
     HoldFull,
+    /// The server has said that there are too many requests; no attempt starts until the time that it named.
+    CoolingDown,
     /// The shared store is lost, and the policy refuses calls then.
     StoreUnavailable,
+    /// No target of its group admits the call's attempt: each is open, out of tokens or full.
+    NoTarget,
     /// The call costs more than the rate limit can ever hold.
     CostAboveBurst,
     /// The call was abandoned, because the engine got no event of it for too long.
@@ -255,7 +259,9 @@ impl Code {
             Self::Throttled => "throttled",
             Self::ForcedOpen => "forced_open",
             Self::HoldFull => "hold_full",
+            Self::CoolingDown => "cooling_down",
             Self::StoreUnavailable => "store_unavailable",
+            Self::NoTarget => "no_target",
             Self::CostAboveBurst => "cost_above_burst",
             Self::CallLost => "call_lost",
             Self::AttemptTimeout => "attempt_timeout",
@@ -271,7 +277,7 @@ impl Code {
     /// The HTTP status with which a server should answer its own caller.
     pub const fn http_status(self) -> u16 {
         match self {
-            Self::RateLimited | Self::Throttled => 429,
+            Self::RateLimited | Self::Throttled | Self::CoolingDown => 429,
             Self::AttemptTimeout | Self::DeadlineExceeded => 504,
             _ => 503,
         }
@@ -291,7 +297,9 @@ impl Code {
                 (Self::BulkheadFull, "a call of higher criticality took its place in the queue")
             }
             Verdict::HoldFull => (Self::HoldFull, "too many calls are held already"),
+            Verdict::Cooldown => (Self::CoolingDown, "too many requests: no attempt may start yet"),
             Verdict::StoreUnavailable => (Self::StoreUnavailable, "the shared store is gone"),
+            Verdict::NoTarget => (Self::NoTarget, "no target of its group admits it"),
             Verdict::DeadlineBefore => {
                 (Self::DeadlineExceeded, "the deadline had passed before the call began")
             }
@@ -374,7 +382,7 @@ impl StdError for Stopped {}
 impl Failure for Stopped {
     fn outcome(&self) -> Outcome {
         match self.code {
-            Code::RateLimited | Code::Throttled => Outcome {
+            Code::RateLimited | Code::Throttled | Code::CoolingDown => Outcome {
                 retry_after: self.retry_in.map(crate::clock::span),
                 ..Outcome::of(Class::Throttled)
             },
@@ -442,6 +450,7 @@ impl Report {
             Verdict::TimeLimit => "not retried: the next wait would exceed retry_time_limit",
             Verdict::Budget => "retry budget exhausted",
             Verdict::Readmission => "not retried: the next attempt was refused a slot",
+            Verdict::Offline => "not retried: the device was offline for longer than a retry may wait",
             Verdict::Deadline => "the deadline passed while waiting for the next attempt",
             _ => return None,
         };

@@ -301,7 +301,7 @@ impl<A: http_body::Body> Judge<Response<Buffered<A>>, BoxError> for GrpcJudge {
             return Judgement::Outcome(outcome);
         }
         if response.status() != StatusCode::OK {
-            return Judgement::Outcome(outcome_of(site, response.status().as_u16(), response.headers()));
+            return Judgement::Outcome(outcome_of(site, response.status().as_u16(), response.headers(), b""));
         }
         if site.request.slot_until_body {
             Judgement::Head
@@ -330,10 +330,10 @@ impl<A: http_body::Body> Judge<Response<Buffered<A>>, BoxError> for GrpcJudge {
 pub(crate) fn of_trailers(site: &Site, trailers: &HeaderMap) -> Option<Outcome> {
     let code = trailers.get(STATUS)?.to_str().ok().and_then(|text| text.parse().ok());
     Some(match grpc(code.unwrap_or(GrpcCode::Unknown as u32)) {
-        Grpc::Status(status) => outcome_of(site, status, trailers),
+        Grpc::Status(status) => outcome_of(site, status, trailers, b""),
         // A concurrent change is retryable, and the server may say when to retry.
         Grpc::Class(class) if class.retryable() && trailers.contains_key(PUSHBACK) => {
-            Outcome { kind: class.into(), ..outcome_of(site, 503, trailers) }
+            Outcome { kind: class.into(), ..outcome_of(site, 503, trailers, b"") }
         }
         Grpc::Class(class) => Outcome::of(class),
     })
@@ -391,7 +391,7 @@ impl Code {
     /// The code with which a gRPC server should answer its own caller.
     pub const fn grpc_code(self) -> GrpcCode {
         match self {
-            Self::RateLimited | Self::Throttled => GrpcCode::ResourceExhausted,
+            Self::RateLimited | Self::Throttled | Self::CoolingDown => GrpcCode::ResourceExhausted,
             Self::AttemptTimeout | Self::DeadlineExceeded => GrpcCode::DeadlineExceeded,
             Self::CostAboveBurst => GrpcCode::FailedPrecondition,
             Self::CallLost => GrpcCode::Internal,

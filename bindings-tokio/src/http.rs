@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::{HeaderName, HeaderValue};
+use http::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
@@ -23,10 +23,25 @@ use crate::run::Tail;
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
 
-/// The outcome of a response under a policy, by its status and by its headers that say when to retry.
-pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap) -> Outcome {
+/// The outcome of a response under a policy, by its status, its headers, and what has been read of its body. A body in an
+/// encoding says nothing: what decodes it comes after the policy.
+pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap, body: &[u8]) -> Outcome {
+    let body = if headers.contains_key(CONTENT_ENCODING) { b"" } else { body };
     let headers = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    site.outcome_of(status, headers)
+    site.outcome_of(status, headers, body)
+}
+
+/// Whether the policy reads why an answer with this status failed.
+pub(crate) fn reads(site: &Site, status: StatusCode) -> bool {
+    status.as_u16() >= 400 && site.policy.reads_errors()
+}
+
+/// Puts `x-should-retry: false` into the last failed response of a call whose policy reads errors, for those who would repeat
+/// the call.
+pub(crate) fn last(reads: bool, headers: &mut HeaderMap) {
+    if reads {
+        headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
+    }
 }
 
 /// Settings for all requests of an adapter.

@@ -106,7 +106,7 @@ pub use scope::{Bounds, Within, carry, time_left};
 /// The engine itself.
 pub use tidegate as core;
 pub use tidegate::{
-    Answer, CallExplanation, Clash, Class, Criticality, Kind, Opinion, Options, Outcome, PolicyError,
+    Answer, CallExplanation, Clash, Class, Criticality, Kind, Link, Opinion, Options, Outcome, PolicyError,
     PolicyExplanation, Pool, PoolKind, RecordType, RestoreError, Restored, RouteView, Snapshot, Value,
     Verdict, Wait,
 };

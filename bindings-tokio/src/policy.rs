@@ -28,6 +28,7 @@ pub(crate) struct Inner {
     hedges: AtomicBool,
     repeats: AtomicBool,
     slot_until_body: AtomicBool,
+    reads_errors: AtomicBool,
     /// Counts the times at which settings were applied.
     settings: AtomicU32,
 }
@@ -44,6 +45,12 @@ impl Inner {
     #[inline]
     pub fn repeats(&self) -> bool {
         self.repeats.load(Ordering::Relaxed)
+    }
+
+    /// Whether the policy reads why an answer failed.
+    #[cfg(feature = "_bodies")]
+    pub fn reads_errors(&self) -> bool {
+        self.reads_errors.load(Ordering::Relaxed)
     }
 
     /// Whether permit and deadline last until the body has been read.
@@ -63,6 +70,7 @@ impl Inner {
         self.hedges.store(known.hedges, Ordering::Relaxed);
         self.repeats.store(known.repeats, Ordering::Relaxed);
         self.slot_until_body.store(known.slot_until_body, Ordering::Relaxed);
+        self.reads_errors.store(known.reads_errors, Ordering::Relaxed);
         self.settings.fetch_add(1, Ordering::Release);
     }
 }
@@ -75,10 +83,12 @@ impl Drop for Inner {
 }
 
 /// The facts about settings that the shell uses.
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
 struct Known {
     hedges: bool,
     repeats: bool,
     slot_until_body: bool,
+    reads_errors: bool,
 }
 
 impl Known {
@@ -87,6 +97,7 @@ impl Known {
             hedges: settings.value("hedge.delay").is_some(),
             repeats: settings.may_repeat(),
             slot_until_body: settings.slot_until_body(),
+            reads_errors: settings.reads_errors(),
         }
     }
 }
@@ -123,24 +134,27 @@ impl Site {
         self.shared().look(|core, _| core.engine.retries_method(self.policy.id, method))
     }
 
-    /// The outcome of an HTTP answer, by its status and by its headers that say when to try again.
+    /// The outcome of an HTTP answer, by its status, by its headers that say when to try again, and by what has been read of
+    /// its body.
     pub fn outcome_of<'a>(
         &self,
         status: u16,
         headers: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
+        body: &[u8],
     ) -> Outcome {
         if status < 400 {
             return Outcome::of(Class::Ok);
         }
         let headers: Vec<_> = headers.into_iter().collect();
         let failure = HttpFailure { status, headers: &headers };
-        self.shared().look(|core, _| core.engine.classify(self.policy.id, &failure, clock::wall()))
+        let wall = clock::wall();
+        self.shared().look(|core, _| core.engine.classify_read(self.policy.id, &failure, body, wall))
     }
 
     /// The outcome of a finding about an attempt, under this policy.
     pub fn outcome_in(&self, finding: Finding) -> Outcome {
         finding.under(|status, headers| {
-            self.outcome_of(status, headers.iter().map(|(name, value)| (name.as_bytes(), &value[..])))
+            self.outcome_of(status, headers.iter().map(|(name, value)| (name.as_bytes(), &value[..])), b"")
         })
     }
 
@@ -280,6 +294,7 @@ impl Policy {
                 hedges: known.hedges.into(),
                 repeats: known.repeats.into(),
                 slot_until_body: known.slot_until_body.into(),
+                reads_errors: known.reads_errors.into(),
                 settings: AtomicU32::new(0),
             }),
             key: DEFAULT.into(),
@@ -346,7 +361,7 @@ impl Policy {
         status: u16,
         headers: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
     ) -> Outcome {
-        self.caller.site.outcome_of(status, headers)
+        self.caller.site.outcome_of(status, headers, b"")
     }
 
     /// Changes the policy's settings while it is in use. Calls in flight finish under the settings that they began

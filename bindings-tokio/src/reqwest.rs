@@ -41,7 +41,7 @@ use crate::Failure;
 use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::Draining;
 use crate::error::Error;
-use crate::http::{GuardedBody, Says, has_body, outcome_of};
+use crate::http::{GuardedBody, Says, has_body, last, outcome_of, reads};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
 
@@ -160,6 +160,9 @@ impl Guard {
             let sent = tracing::Instrument::instrument(sent, crate::http::repeat_span(attempt.number));
             Some(async move {
                 let response = sent.await?;
+                if reads(judge.site, response.status()) {
+                    return Ok(begun(response).await);
+                }
                 let outcome = judge.of(&response);
                 let again = repeats && outcome.opinion != Opinion::DoNot && outcome.kind != Class::Ok.into();
                 Ok(if again { drained(response).await } else { response })
@@ -170,6 +173,8 @@ impl Guard {
             Run::<_, _, _, _, _, _, Tailed>::new(Arc::clone(&site), replayable, path, &judge, Optional(work));
         let (ended, tail) = run.await;
         let mut response = ended.result?;
+        response.extensions_mut().remove::<Begun>();
+        last(reads(&site, response.status()), response.headers_mut());
         if ended.report.attempts > 1 || ended.report.note().is_some() {
             response.extensions_mut().insert(ended.report);
         }
@@ -235,7 +240,8 @@ impl HttpJudge<'_> {
         // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
         let said =
             self.opine.and_then(|opine| catch_unwind(AssertUnwindSafe(|| opine(response))).ok().flatten());
-        said.unwrap_or_else(|| outcome_of(self.site, response.status().as_u16(), response.headers()))
+        let read = response.extensions().get().map_or(&b""[..], |Begun(read)| read);
+        said.unwrap_or_else(|| outcome_of(self.site, response.status().as_u16(), response.headers(), read))
     }
 }
 
@@ -274,6 +280,10 @@ impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
 #[derive(Clone, Copy)]
 struct Whole;
 
+/// What has been read of a failed response, for its outcome.
+#[derive(Clone)]
+struct Begun(Vec<u8>);
+
 /// The request without its body.
 fn bodiless(request: &Request) -> Request {
     let mut bare = Request::new(request.method().clone(), request.url().clone());
@@ -305,6 +315,17 @@ fn parted(response: Response) -> (http::response::Parts, Body) {
 async fn drained(response: Response) -> Response {
     let (mut parts, body) = parted(response);
     let body = Draining::new(body).await;
+    if body.is_whole() {
+        parts.extensions.insert(Whole);
+    }
+    http::Response::from_parts(parts, Body::wrap(body)).into()
+}
+
+/// Reads the beginning of a failed response. The reader of its body gets it too.
+async fn begun(response: Response) -> Response {
+    let (mut parts, body) = parted(response);
+    let body = Draining::beginning(body).await;
+    parts.extensions.insert(Begun(body.beginning()));
     if body.is_whole() {
         parts.extensions.insert(Whole);
     }

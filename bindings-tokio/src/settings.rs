@@ -28,6 +28,8 @@ pub enum Preset {
     AwsAdaptive,
     /// `grpc`.
     Grpc,
+    /// `llm`.
+    Llm,
 }
 
 impl Preset {
@@ -44,6 +46,7 @@ impl Preset {
             Self::Aws2026 => "aws_2026",
             Self::AwsAdaptive => "aws_adaptive",
             Self::Grpc => "grpc",
+            Self::Llm => "llm",
         }
     }
 }
@@ -77,6 +80,60 @@ impl SlotUntil {
 
 impl From<SlotUntil> for Setting {
     fn from(value: SlotUntil) -> Self {
+        value.word().into()
+    }
+}
+
+/// A value of `deadline_until`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum DeadlineUntil {
+    /// `body`.
+    Body,
+    /// `delivery`.
+    Delivery,
+}
+
+impl DeadlineUntil {
+    /// Its word in a policy document.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Body => "body",
+            Self::Delivery => "delivery",
+        }
+    }
+}
+
+impl From<DeadlineUntil> for Setting {
+    fn from(value: DeadlineUntil) -> Self {
+        value.word().into()
+    }
+}
+
+/// A value of `counts`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Counts {
+    /// `bytes`.
+    Bytes,
+    /// `sse_data`.
+    SseData,
+}
+
+impl Counts {
+    /// Its word in a policy document.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::SseData => "sse_data",
+        }
+    }
+}
+
+impl From<Counts> for Setting {
+    fn from(value: Counts) -> Self {
         value.word().into()
     }
 }
@@ -207,6 +264,33 @@ impl From<Rounding> for Setting {
     }
 }
 
+/// A value of `cooldown.store`, `rate_limit.store`, `bulkhead.store`, `bulkhead.latency_store`, `breaker.store`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum StateOf {
+    /// `local`.
+    Local,
+    /// `fleet`.
+    Fleet,
+}
+
+impl StateOf {
+    /// Its word in a policy document.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
+impl From<StateOf> for Setting {
+    fn from(value: StateOf) -> Self {
+        value.word().into()
+    }
+}
+
 /// A value of `rate_limit.unit`, `bulkhead.unit`, `breaker.unit`, `throttle.unit`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -230,33 +314,6 @@ impl Unit {
 
 impl From<Unit> for Setting {
     fn from(value: Unit) -> Self {
-        value.word().into()
-    }
-}
-
-/// A value of `rate_limit.store`, `bulkhead.store`, `bulkhead.latency_store`, `breaker.store`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum StateOf {
-    /// `local`.
-    Local,
-    /// `fleet`.
-    Fleet,
-}
-
-impl StateOf {
-    /// Its word in a policy document.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Fleet => "fleet",
-        }
-    }
-}
-
-impl From<StateOf> for Setting {
-    fn from(value: StateOf) -> Self {
         value.word().into()
     }
 }
@@ -287,6 +344,33 @@ impl OnLoss {
 
 impl From<OnLoss> for Setting {
     fn from(value: OnLoss) -> Self {
+        value.word().into()
+    }
+}
+
+/// A value of `rate_limit.settle_unknown`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum SettleUnknown {
+    /// `reservation`.
+    Reservation,
+    /// `zero`.
+    Zero,
+}
+
+impl SettleUnknown {
+    /// Its word in a policy document.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Reservation => "reservation",
+            Self::Zero => "zero",
+        }
+    }
+}
+
+impl From<SettleUnknown> for Setting {
+    fn from(value: SettleUnknown) -> Self {
         value.word().into()
     }
 }
@@ -428,7 +512,7 @@ impl Retry {
 
     /// `retry.statuses`: HTTP statuses that are retried.
     ///
-    /// A status that can be retried: 408, 429 or 500 to 599; default: `408` `429` `502` `503` `504`.
+    /// A status that can be retried: 408, 409, 429 or 500 to 599; default: `408` `429` `502` `503` `504`.
     pub fn statuses(self, values: impl IntoIterator<Item = u16>) -> Self {
         values.into_iter().fold(self, |it, value| it.set("retry.statuses", value))
     }
@@ -453,6 +537,21 @@ impl Retry {
     /// A span from 0s to 365 days; default: that of `retry.backoff.max`.
     pub fn max_retry_after(self, value: Duration) -> Self {
         self.set("retry.max_retry_after", value)
+    }
+
+    /// `retry.throttled_statuses`: HTTP statuses by which the server asks for less load.
+    ///
+    /// A status that can be retried: 408, 409, 429 or 500 to 599; default: `429`.
+    pub fn throttled_statuses(self, values: impl IntoIterator<Item = u16>) -> Self {
+        values.into_iter().fold(self, |it, value| it.set("retry.throttled_statuses", value))
+    }
+
+    /// `retry.read_errors`: Read why an answer failed, from its quota headers and up to 64 kB of its body, and wait for that at
+    /// most 1 s; adds the kinds `quota_spent`, unauthorized, `too_long` and `content_refused`.
+    ///
+    /// True or false; default: `false`.
+    pub fn read_errors(self, value: bool) -> Self {
+        self.set("retry.read_errors", value)
     }
 
     /// `retry.hold`: While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too.
@@ -779,6 +878,74 @@ impl Default for Budget {
     }
 }
 
+/// `cooldown`: How long no attempt starts after one that was throttled, per route, and how few at first afterwards.
+#[derive(Clone, PartialEq, Debug)]
+#[must_use = "it does nothing until a policy's builder has it"]
+pub struct Cooldown {
+    pub(crate) pairs: Pairs,
+}
+
+impl Cooldown {
+    /// The given settings, and defaults for the rest.
+    pub const fn new() -> Self {
+        Self { pairs: Pairs::new() }
+    }
+
+    fn set(mut self, key: &'static str, value: impl Into<Setting>) -> Self {
+        self.pairs.set(key, value);
+        self
+    }
+
+    /// `cooldown.base`: How long no attempt starts after a throttled one whose server names no time; doubled for each such
+    /// closing in a row.
+    ///
+    /// A span from 1us to 365 days; default: `1s`.
+    pub fn base(self, value: Duration) -> Self {
+        self.set("cooldown.base", value)
+    }
+
+    /// `cooldown.max`: The longest that no attempt starts, whatever time the server names.
+    ///
+    /// A span from 1us to 365 days; default: that of `retry.max_retry_after`.
+    pub fn max(self, value: Duration) -> Self {
+        self.set("cooldown.max", value)
+    }
+
+    /// `cooldown.wait`: Wait for the end of a cooldown instead of being refused.
+    ///
+    /// True or false; default: `false`.
+    pub fn wait(self, value: bool) -> Self {
+        self.set("cooldown.wait", value)
+    }
+
+    /// `cooldown.max_wait`: wait: the longest wait; without it there must be a deadline.
+    ///
+    /// A span from 0s to 365 days; default: off.
+    pub fn max_wait(self, value: Duration) -> Self {
+        self.set("cooldown.max_wait", value)
+    }
+
+    /// `cooldown.max_waiters`: wait: calls that may wait.
+    ///
+    /// A whole number from 1 to 10000000; default: `200`.
+    pub fn max_waiters(self, value: u32) -> Self {
+        self.set("cooldown.max_waiters", value)
+    }
+
+    /// `cooldown.store`: Whose cooldown it is; fleet is not there yet.
+    ///
+    /// One of local, fleet; default: `local`.
+    pub fn store(self, value: StateOf) -> Self {
+        self.set("cooldown.store", value)
+    }
+}
+
+impl Default for Cooldown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// `rate_limit`: How many calls may start per span, per route.
 #[derive(Clone, PartialEq, Debug)]
 #[must_use = "it does nothing until a policy's builder has it"]
@@ -884,6 +1051,23 @@ impl RateLimit {
     pub fn on_loss(self, value: OnLoss) -> Self {
         self.set("rate_limit.on_loss", value)
     }
+
+    /// `rate_limit.limits`: Several limits by name, at most 4, that a call takes all at once or none: instead of permits, per and
+    /// burst. A limit with a weight counts the amount that each call names, such as tokens.
+    ///
+    /// Texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and `max_debt`; a document has a
+    /// table for each; default: off.
+    pub fn limits(self, values: impl IntoIterator<Item = &'static str>) -> Self {
+        values.into_iter().fold(self, |it, value| it.set("rate_limit.limits", value))
+    }
+
+    /// `rate_limit.settle_unknown`: limits: what an attempt counts that may have been served and of which no amount was settled:
+    /// what it had reserved, or nothing.
+    ///
+    /// One of reservation, zero; default: `reservation`.
+    pub fn settle_unknown(self, value: SettleUnknown) -> Self {
+        self.set("rate_limit.settle_unknown", value)
+    }
 }
 
 /// `bulkhead`: How many calls may be in flight at once, per route.
@@ -985,11 +1169,11 @@ impl Bulkhead {
         self.set("bulkhead.backoff_ratio", value)
     }
 
-    /// `bulkhead.cooldown`: aimd: at most one cut per cooldown.
+    /// `bulkhead.cut_interval`: aimd: at most one cut per interval.
     ///
     /// A span from 0s to 365 days; default: `1s`.
-    pub fn cooldown(self, value: Duration) -> Self {
-        self.set("bulkhead.cooldown", value)
+    pub fn cut_interval(self, value: Duration) -> Self {
+        self.set("bulkhead.cut_interval", value)
     }
 
     /// `bulkhead.latency_quantile`: aimd: compare this quantile of recent latencies with the threshold, instead of each one.
@@ -1565,7 +1749,7 @@ impl Default for HedgeBudget {
 impl Builder {
     /// `preset`: The built-in policy to start from.
     ///
-    /// One of http, httpware, transient, occ, graph, `aws_standard`, `aws_2026`, `aws_adaptive`, grpc; default: none.
+    /// One of http, httpware, transient, occ, graph, `aws_standard`, `aws_2026`, `aws_adaptive`, grpc, llm; default: none.
     pub fn preset(self, value: Preset) -> Self {
         self.set("preset", value)
     }
@@ -1615,9 +1799,44 @@ impl Builder {
         self.set("store_exchange", value)
     }
 
+    /// `first_byte_timeout`: Streams: time from an attempt's start to the first piece of its body that counts (a model's first
+    /// token); running out of it is retryable.
+    ///
+    /// A span from 1us to 365 days; default: off.
+    pub fn first_byte_timeout(self, value: Duration) -> Self {
+        self.set("first_byte_timeout", value)
+    }
+
+    /// `idle_timeout`: Time without a piece of the body that counts; once the answer is delivered, running out of it ends the
+    /// call.
+    ///
+    /// A span from 1us to 365 days; default: off.
+    pub fn idle_timeout(self, value: Duration) -> Self {
+        self.set("idle_timeout", value)
+    }
+
+    /// `deadline_until`: Where the deadline ends: with the body, or where the answer is handed to the caller.
+    ///
+    /// One of body, delivery; default: `body`.
+    pub fn deadline_until(self, value: DeadlineUntil) -> Self {
+        self.set("deadline_until", value)
+    }
+
+    /// `counts`: Which pieces of a body count: all bytes, or data of server-sent events, without comments and pings.
+    ///
+    /// One of bytes, `sse_data`; default: `bytes`.
+    pub fn counts(self, value: Counts) -> Self {
+        self.set("counts", value)
+    }
+
     /// `retry`: When to try again.
     pub fn retry(self, retry: Retry) -> Self {
         self.component("retry", retry.pairs)
+    }
+
+    /// `cooldown`: How long no attempt starts after one that was throttled, per route, and how few at first afterwards.
+    pub fn cooldown(self, cooldown: Cooldown) -> Self {
+        self.component("cooldown", cooldown.pairs)
     }
 
     /// `rate_limit`: How many calls may start per span, per route.
@@ -1651,6 +1870,7 @@ pub(crate) const PRESENT: &[(&str, &str, Present)] = &[
     ("retry", "retry.max_attempts", Present::Number(3.0)),
     ("retry.backoff", "retry.backoff.kind", Present::Word("exponential")),
     ("retry.budget", "retry.budget.kind", Present::Word("earned")),
+    ("cooldown", "cooldown.max_waiters", Present::Number(200.0)),
     ("rate_limit", "rate_limit.unit", Present::Word("call")),
     ("bulkhead", "bulkhead.kind", Present::Word("fixed")),
     ("breaker", "breaker.window_kind", Present::Word("sliding")),

@@ -285,7 +285,7 @@ where
             let fresh = self.inner.clone();
             self.inner = fresh;
             let sending = run.work_mut();
-            sending.first = Some(request);
+            sending.first = Some(Box::new(request));
             sending.service.get_or_insert_with(|| self.inner.clone());
         }
         ResponseFuture { run }
@@ -309,7 +309,8 @@ fn unready<E>(error: E) -> Error<E> {
 struct Sending<S, Req, R> {
     /// The service that further attempts clone; `None` where there are none.
     service: Option<S>,
-    first: Option<Req>,
+    /// The request of a first attempt that has to wait. Behind a pointer, because the call's future is moved.
+    first: Option<Box<Req>>,
     keep: Option<Req>,
     requests: R,
 }
@@ -320,7 +321,8 @@ where
     R: Requests<Req>,
 {
     fn attempt(&mut self, attempt: Attempt) -> Option<Sent<S, Req, S::Future>> {
-        let mut request = self.first.take().or_else(|| self.requests.replay(self.keep.as_ref()?))?;
+        let replay = || self.requests.replay(self.keep.as_ref()?).map(Box::new);
+        let mut request = self.first.take().or_else(replay)?;
         if attempt.number > 1 {
             self.requests.repeat(&mut request, attempt.number);
         }
@@ -332,7 +334,7 @@ pin_project! {
     /// An attempt: waits until its clone of the service is ready, then calls it.
     #[project = SentProjection]
     enum Sent<S, Req, F> {
-        Waiting { service: S, request: Option<Req> },
+        Waiting { service: S, request: Option<Box<Req>> },
         Called { #[pin] future: F },
     }
 }
@@ -352,7 +354,7 @@ impl<S: Service<Req>, Req> Future for Sent<S, Req, S::Future> {
                     }
                     // The request is taken once: afterwards the attempt is in another state.
                     let Some(request) = request.take() else { return Poll::Pending };
-                    let future = service.call(request);
+                    let future = service.call(*request);
                     self.set(Sent::Called { future });
                 }
             }

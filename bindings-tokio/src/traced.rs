@@ -72,6 +72,7 @@ const fn level(what: RecordType) -> Level {
         | RecordType::LimitChanged
         | RecordType::ThrottleChanged
         | RecordType::HoldChanged
+        | RecordType::CooldownChanged
         | RecordType::StoreRecovered
         | RecordType::PolicyRetuned
         | RecordType::ForcedCleared

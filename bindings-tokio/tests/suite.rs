@@ -24,6 +24,7 @@ mod hostile_stores;
 mod http;
 mod http_late;
 mod http_more;
+mod http_read;
 mod owners;
 mod reload;
 mod run;

@@ -241,6 +241,15 @@ where
             let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
             return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report));
         }
+        // The common head of an answer with a body: nothing is stopped for it, and nobody else is affected.
+        if let Step { action: Action::Wait { why: Wait::Body }, stop: 0, next, .. } = told.step
+            && head
+            && !told.others
+            && let Ok(value) = result
+        {
+            let due = next.map(|span| clock::after(told.at, span));
+            return Next::Over(self.headed(number, value, due));
+        }
         if let (true, Event::Finished { outcome, .. }) = (self.judge.hears_retries(), event) {
             announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), told.step);
         }
@@ -418,9 +427,16 @@ where
             _ => None,
         });
         let (attempt, value) = heads.next()?;
-        let report = self.site.report(Some(*live.call), *live.attempts, Verdict::Ok, None);
-        let tail = Tail { site: self.site.clone(), call: Some(*live.call), attempt, due: *live.due };
-        Some(A::headed(value, report, tail))
+        let due = *live.due;
+        Some(self.headed(attempt, value, due))
+    }
+
+    /// The answer whose body is still to be read.
+    #[inline]
+    fn headed(&self, attempt: u8, value: T, due: Option<Instant>) -> A::Output {
+        let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
+        let tail = Tail { site: self.site.clone(), call: Some(self.live.call), attempt, due };
+        A::headed(value, report, tail)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::BoxError;
 use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::{Buffered, Draining};
 use crate::error::Error;
-use crate::http::{GuardedBody, Says, has_body, outcome_of};
+use crate::http::{GuardedBody, Says, has_body, last, outcome_of, reads};
 use crate::listed::found_in;
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Run, Tailed};
@@ -254,7 +254,7 @@ where
             // The permit that the inner service has reserved goes to other calls meanwhile.
             let fresh = self.inner.clone();
             self.inner = fresh;
-            run.work_mut().first = Some(request);
+            run.work_mut().first = Some(Box::new(request));
         }
         HttpFuture { run }
     }
@@ -274,9 +274,17 @@ impl Last {
     fn fits<B>(&self, request: &Request<B>, settings: u32) -> bool {
         let uri = request.uri();
         self.method == *request.method()
-            && self.authority.as_ref() == uri.authority()
+            && same(self.authority.as_ref(), uri.authority())
             && self.scheme.as_ref() == uri.scheme()
             && self.settings == settings
+    }
+}
+
+/// Whether two authorities are equal. Most are to the letter, which is faster to see than equality without regard to case.
+fn same(one: Option<&Authority>, other: Option<&Authority>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.as_str() == other.as_str() || one == other,
+        (one, other) => one == other,
     }
 }
 
@@ -341,12 +349,12 @@ struct HttpJudge<C> {
 }
 
 impl<C> HttpJudge<C> {
-    fn of(&self, status: StatusCode, headers: &HeaderMap) -> Outcome {
+    fn of(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Outcome {
         // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
         let opine =
             |opine: &Arc<Opine>| catch_unwind(AssertUnwindSafe(|| opine(status, headers))).ok().flatten();
         let said = self.opine.as_ref().and_then(opine);
-        said.unwrap_or_else(|| outcome_of(&self.site, status.as_u16(), headers))
+        said.unwrap_or_else(|| outcome_of(&self.site, status.as_u16(), headers, body))
     }
 }
 
@@ -363,7 +371,8 @@ where
                 return Judgement::Outcome(said.map_or_else(permanent, |finding| site.outcome_in(finding)));
             }
         };
-        let outcome = self.of(response.status(), response.headers());
+        let read = reads(&self.site, response.status()).then(|| response.body().beginning());
+        let outcome = self.of(response.status(), response.headers(), &read.unwrap_or_default());
         let follows = !self.head && has_body(response.status(), response.body().size_hint().exact());
         if outcome.kind == Class::Ok.into() && follows && self.site.request.slot_until_body {
             Judgement::Head
@@ -384,6 +393,10 @@ where
         }
     }
 }
+
+/// Marks a failed response of whose body the beginning has been read, for its outcome.
+#[derive(Clone, Copy)]
+struct Read;
 
 /// The client. It reads small failed responses before the policy gets them.
 #[derive(Clone)]
@@ -426,7 +439,16 @@ pin_project! {
     #[project = StageProjection]
     enum Stage<F, A: Body> {
         Sending { #[pin] future: Spanned<F> },
-        Draining { parts: Option<response::Parts>, #[pin] body: Draining<A> },
+        Draining { rest: Pin<Box<Rest<A>>> },
+    }
+}
+
+pin_project! {
+    /// A failed response whose body is being read.
+    struct Rest<A: Body> {
+        parts: Option<response::Parts>,
+        #[pin]
+        body: Draining<A>,
     }
 }
 
@@ -469,17 +491,26 @@ where
                         Ok(response) => response,
                         Err(error) => return Poll::Ready(Err(error)),
                     };
-                    let outcome = this.judge.of(response.status(), response.headers());
+                    if reads(&this.judge.site, response.status()) {
+                        let (mut parts, body) = response.into_parts();
+                        parts.extensions.insert(Read);
+                        let rest = Rest { parts: Some(parts), body: Draining::beginning(body) };
+                        this.stage.set(Stage::Draining { rest: Box::pin(rest) });
+                        continue;
+                    }
+                    let outcome = this.judge.of(response.status(), response.headers(), b"");
                     let fails = outcome.kind != Class::Ok.into() && outcome.opinion != Opinion::DoNot;
                     if !this.judge.repeats || !fails {
                         return Poll::Ready(Ok(response.map(Buffered::new)));
                     }
                     let (parts, body) = response.into_parts();
-                    this.stage.set(Stage::Draining { parts: Some(parts), body: Draining::new(body) });
+                    let rest = Rest { parts: Some(parts), body: Draining::new(body) };
+                    this.stage.set(Stage::Draining { rest: Box::pin(rest) });
                 }
-                StageProjection::Draining { parts, body } => {
-                    let body = ready!(body.poll(cx));
-                    let Some(parts) = parts.take() else { return Poll::Pending };
+                StageProjection::Draining { rest } => {
+                    let rest = rest.as_mut().project();
+                    let body = ready!(rest.body.poll(cx));
+                    let Some(parts) = rest.parts.take() else { return Poll::Pending };
                     return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
             }
@@ -519,6 +550,9 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (ended, tail) = ready!(self.project().run.poll(cx));
         Poll::Ready(ended.result.map(|mut response| {
+            if response.status().as_u16() >= 400 {
+                last(response.extensions_mut().remove::<Read>().is_some(), response.headers_mut());
+            }
             if ended.report.attempts > 1 || ended.report.note().is_some() {
                 response.extensions_mut().insert(ended.report);
             }
