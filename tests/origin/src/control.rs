@@ -1,5 +1,7 @@
 //! The control port: a separate listener, which no fault affects and on which nothing is counted.
 
+use crate::provider::ProviderCommand;
+use crate::run::Run;
 use crate::script::Script;
 use crate::server::Stage;
 use http_body_util::{BodyExt, Full, Limited};
@@ -41,14 +43,17 @@ type Answer = Response<Full<Bytes>>;
 
 async fn route(stage: &Stage, request: Request<Incoming>) -> Answer {
     let path = request.uri().path().to_owned();
-    let Some((method, _)) = ROUTES.iter().find(|(_, known)| *known == path) else {
+    let methods: Vec<&Method> =
+        ROUTES.iter().filter(|(_, known)| *known == path).map(|(method, _)| method).collect();
+    if methods.is_empty() {
         let known: Vec<String> = ROUTES.iter().map(|(method, path)| format!("{method} {path}")).collect();
         return refuse(StatusCode::NOT_FOUND, format!("{path}: unknown; known: {}", known.join(", ")));
-    };
-    if request.method() != method {
+    }
+    if !methods.contains(&request.method()) {
+        let methods: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
         return refuse(
             StatusCode::METHOD_NOT_ALLOWED,
-            format!("{path} is for {method}, not {}", request.method()),
+            format!("{path} is for {}, not {}", methods.join(" and "), request.method()),
         );
     }
     let run = stage.run();
@@ -59,6 +64,11 @@ async fn route(stage: &Stage, request: Request<Incoming>) -> Answer {
             done()
         }
         "/stats" => json_answer(StatusCode::OK, &run.ledger.stats(stage.open())),
+        "/provider" if request.method() == Method::PUT => command(&run, request.into_body()).await,
+        "/provider" => match &run.provider {
+            Some(provider) => json_answer(StatusCode::OK, &provider.used()),
+            None => refuse(StatusCode::CONFLICT, NO_PROVIDER),
+        },
         "/log" => json_answer(StatusCode::OK, &run.ledger.log()),
         _ => match bucket(request.uri().query().unwrap_or_default()) {
             Ok(width) => {
@@ -70,22 +80,41 @@ async fn route(stage: &Stage, request: Request<Incoming>) -> Answer {
     }
 }
 
-const ROUTES: [(Method, &str); 5] = [
+const NO_PROVIDER: &str = "provider: the script in force has none";
+
+const ROUTES: [(Method, &str); 7] = [
     (Method::PUT, "/script"),
     (Method::POST, "/reset"),
     (Method::GET, "/stats"),
     (Method::GET, "/log"),
     (Method::GET, "/series"),
+    (Method::GET, "/provider"),
+    (Method::PUT, "/provider"),
 ];
 
-async fn script(stage: &Stage, body: Incoming) -> Answer {
+/// The text of a command's body.
+async fn text(body: Incoming) -> Result<String, String> {
     const LARGEST: usize = 16 * 1024 * 1024;
-    let read = Limited::new(body, LARGEST).collect().await.map_err(|error| error.to_string());
-    let script = read.and_then(|body| {
-        let bytes = body.to_bytes();
-        Script::parse(&String::from_utf8_lossy(&bytes)).map_err(|error| error.to_string())
-    });
-    match script {
+    let read = Limited::new(body, LARGEST).collect().await.map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&read.to_bytes()).into_owned())
+}
+
+/// Replaces faults and limits of the run's provider.
+async fn command(run: &Run, body: Incoming) -> Answer {
+    let Some(provider) = &run.provider else { return refuse(StatusCode::CONFLICT, NO_PROVIDER) };
+    let read = text(body).await;
+    match read.and_then(|text| ProviderCommand::parse(&text).map_err(|error| error.to_string())) {
+        Ok(command) => {
+            provider.command(command);
+            done()
+        }
+        Err(why) => refuse(StatusCode::BAD_REQUEST, why),
+    }
+}
+
+async fn script(stage: &Stage, body: Incoming) -> Answer {
+    let read = text(body).await;
+    match read.and_then(|text| Script::parse(&text).map_err(|error| error.to_string())) {
         Ok(script) => {
             stage.play(Some(script)).await;
             done()

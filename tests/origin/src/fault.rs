@@ -1,5 +1,6 @@
 //! Answers that are broken on the wire, below the level at which an HTTP server works.
 
+use crate::provider::PacedBody;
 use crate::script::Dist;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use hyper::header::HeaderMap;
@@ -7,7 +8,6 @@ use hyper::{StatusCode, Version};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 use socket2::SockRef;
-use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -107,6 +107,7 @@ impl Exit {
 pub(crate) enum AnswerBody {
     Whole(Bytes),
     Slow(SlowBody),
+    Paced(Box<PacedBody>),
 }
 
 /// A body sent in small pieces with a pause before each.
@@ -128,13 +129,11 @@ impl SlowBody {
 
 impl Body for AnswerBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Ended;
 
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Ended>>> {
         let piece = match self.get_mut() {
+            Self::Paced(paced) => return paced.poll(cx),
             Self::Whole(body) => std::mem::take(body),
             Self::Slow(slow) if slow.rest.is_empty() => Bytes::new(),
             Self::Slow(slow) => {
@@ -152,12 +151,14 @@ impl Body for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(rest) | Self::Slow(SlowBody { rest, .. }) => rest.is_empty(),
+            Self::Paced(_) => false, // its end is recorded when it is read
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(rest) | Self::Slow(SlowBody { rest, .. }) => SizeHint::with_exact(rest.len() as u64),
+            Self::Paced(_) => SizeHint::default(),
         }
     }
 }

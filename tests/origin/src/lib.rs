@@ -21,6 +21,7 @@ mod capacity;
 mod control;
 mod fault;
 mod origin;
+mod provider;
 mod respond;
 mod run;
 mod script;

@@ -2,13 +2,14 @@
 
 use crate::capacity::Ticket;
 use crate::fault::{AnswerBody, Ended, Exit, ExitSlot, SlowBody, pause};
+use crate::provider::{Api, PacedBody, ProviderRequest, Till};
 use crate::run::{Decision, Plan, Run};
 use crate::script::{Fault, Response, RetryAfter};
 use crate::stats::Pending;
 use http_body_util::BodyExt;
-use hyper::Request;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::{Request, StatusCode};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 use tokio::sync::oneshot;
@@ -25,6 +26,9 @@ pub(crate) async fn respond(
     request: Request<Incoming>,
 ) -> Result<Answer, Ended> {
     let (pending, decision) = run.arrive(&request, connection);
+    if let Decision::Provide(api, seed) = decision {
+        return provide(&run, api, seed, pending, exit, request).await;
+    }
     let keep_all = matches!(&decision, Decision::Answer(plan) if plan.response.echo);
     let content_type = request.headers().get(CONTENT_TYPE).cloned();
     let Some((length, body)) = read(request.into_body(), keep_all).await else { return Err(Ended) };
@@ -46,6 +50,42 @@ pub(crate) async fn respond(
         response.body.clone()
     };
     finish(&response, headers, body, plan.seed, pending, &exit).await
+}
+
+/// Answers as the script's provider of language models.
+async fn provide(
+    run: &Run,
+    api: Api,
+    seed: u64,
+    pending: Pending,
+    exit: ExitSlot,
+    request: Request<Incoming>,
+) -> Result<Answer, Ended> {
+    let (head, body) = request.into_parts();
+    let Some((length, body)) = read(body, true).await else { return Err(Ended) };
+    pending.body(length, &body);
+    let provider = run.provider.clone().expect("the run decided for its provider");
+    let request = ProviderRequest {
+        api,
+        path: head.uri.path(),
+        query: head.uri.query().unwrap_or_default(),
+        headers: &head.headers,
+        body: &body,
+        seed,
+    };
+    let (key, reply) = provider.decide(run.ledger.t(), &request);
+    if reply.hangs {
+        pending.hangs("hang");
+        return std::future::pending().await;
+    }
+    pause(reply.delay).await;
+    let status = StatusCode::from_u16(reply.status).expect("a provider answers 200 to 599");
+    let headers = reply.headers.clone();
+    let body = PacedBody::new(reply, Till { provider, key }, pending, exit);
+    let mut answer = hyper::Response::new(AnswerBody::Paced(Box::new(body)));
+    *answer.status_mut() = status;
+    *answer.headers_mut() = headers;
+    Ok(answer)
 }
 
 /// A longer echoed body is cut off; a test that needs more needs a real server.

@@ -1,6 +1,7 @@
 //! One run of a script: its clock, its randomness, its counters, and its decisions about answers.
 
 use crate::capacity::Capacity;
+use crate::provider::{Api, Provider};
 use crate::script::{Dist, Response, Script, unit};
 use crate::stats::{Ledger, Pending};
 use hyper::{Method, Request};
@@ -17,6 +18,7 @@ pub(crate) struct Run {
     pub script: Arc<Script>,
     pub ledger: Arc<Ledger>,
     pub capacity: Option<Arc<Capacity>>,
+    pub provider: Option<Arc<Provider>>,
     dice: Mutex<Dice>,
 }
 
@@ -30,6 +32,8 @@ struct Dice {
 pub(crate) enum Decision {
     /// The origin is down; the request came on an old connection.
     Refuse,
+    /// The provider answers; the seed of its draws.
+    Provide(Api, u64),
     Answer(Plan),
 }
 
@@ -57,7 +61,8 @@ impl Run {
             sequence_at: HashMap::new(),
             answered_by_rule: vec![0; script.rules.len()],
         };
-        Self { id, script, ledger, capacity, dice: Mutex::new(dice) }
+        let provider = script.provider.clone().map(|plan| Arc::new(Provider::new(plan)));
+        Self { id, script, ledger, capacity, provider, dice: Mutex::new(dice) }
     }
 
     /// Enters a request into the ledger and decides on it, both under one lock, so that the log has the order of the
@@ -82,11 +87,15 @@ impl Run {
         if now.refuse {
             return Decision::Refuse;
         }
-        let response = dice
+        let exception = dice
             .next_in_sequence(&self.script, path)
             .or_else(|| dice.first_rule(&self.script, method, path, t))
-            .or_else(|| (now.error_rate > 0.0 && unit(&mut dice.rng) <= now.error_rate).then_some(now.error))
-            .unwrap_or_else(|| self.script.default.clone());
+            .or_else(|| (now.error_rate > 0.0 && unit(&mut dice.rng) <= now.error_rate).then_some(now.error));
+        let api = Api::of(path).filter(|_| self.provider.is_some() && *method == Method::POST);
+        if let (None, Some(api)) = (&exception, api) {
+            return Decision::Provide(api, dice.rng.next_u64());
+        }
+        let response = exception.unwrap_or_else(|| self.script.default.clone());
         let capacity = self.script.capacity.as_ref().filter(|_| response.uses_capacity);
         Decision::Answer(Plan {
             delay: dice.span(response.delay.as_ref()),

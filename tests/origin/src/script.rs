@@ -10,6 +10,7 @@ pub use read::ScriptError;
 pub(crate) use response::RetryAfter;
 pub use response::{Fault, Response};
 
+use crate::provider::ProviderPlan;
 use hyper::Method;
 use read::{Item, Object};
 use serde_json::Value;
@@ -25,6 +26,7 @@ pub struct Script {
     pub(crate) rules: Vec<Rule>,
     pub(crate) sequences: HashMap<String, Vec<Arc<Response>>>,
     pub(crate) default: Arc<Response>,
+    pub(crate) provider: Option<ProviderPlan>,
     /// The answer of `error_rate` if a phase names none.
     pub(crate) plain_error: Arc<Response>,
 }
@@ -43,7 +45,8 @@ impl Script {
     /// Reads a script from a JSON value.
     pub fn from_value(value: &Value) -> Result<Self, ScriptError> {
         let root = Item { key: String::new(), value };
-        let object = root.object(&["seed", "capacity", "phases", "rules", "sequences", "default"])?;
+        let object =
+            root.object(&["seed", "capacity", "phases", "rules", "sequences", "default", "provider"])?;
         let capacity = object.item("capacity").map(|item| CapacityPlan::read(&item)).transpose()?;
         let queued = Queued { possible: capacity.is_some(), by_default: false };
         let phases = object.list("phases")?;
@@ -60,6 +63,7 @@ impl Script {
                 None => Response { uses_capacity: capacity.is_some(), ..Response::plain(200) },
             }),
             plain_error: Arc::new(Response::plain(500)),
+            provider: object.item("provider").map(|item| ProviderPlan::read(&item)).transpose()?,
             capacity,
         })
     }

@@ -8,3 +8,4 @@ mod control;
 mod faults;
 mod load;
 mod phases;
+mod provider;
