@@ -8,7 +8,7 @@ use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, Venv, environment, find_minor, find_named};
 use crate::test::{MINORS, SMOKE, published};
 use crate::wasm;
-use crate::wheel::PROFILE;
+use crate::wheel::BUILD;
 use std::env::{self, consts};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -145,8 +145,7 @@ impl Wheel {
             }
             None => maturin(shop, venv, "build"),
         };
-        let build =
-            build.args(["--profile", PROFILE, "--compression-level", "9", "--zig", "--target", self.target]);
+        let build = build.args(BUILD).args(["--zig", "--target", self.target]);
         let build = build.arg("--out").arg(out).arg("-i");
         let build = if self.python == STABLE { build.arg(python) } else { build.arg(self.python) };
         build.args(["--compatibility", self.compatibility]).stream()?.ok()?;

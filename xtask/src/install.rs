@@ -311,6 +311,47 @@ mod tests {
         assert_eq!(page.matches(&version).count(), 4, "{PAGE} must name version {version} in four places");
     }
 
+    /// What a command on the page names: crates, folders, files, npm scripts and Maven modules.
+    #[test]
+    fn commands_for_a_clone_name_what_is_there() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let page = read(&shop.root, PAGE).expect("it is there");
+        let (_, table) = page.split_once("## From a clone").expect("it is there");
+        let commands: Vec<_> =
+            table.split('`').skip(1).step_by(2).flat_map(|code| code.split(" && ")).collect();
+        let manifests = ["bindings-uniffi", "bindings-uniffi/bindgen"];
+        let crates =
+            manifests.map(|folder| read(&shop.root, &format!("{folder}/Cargo.toml")).expect("it is there"));
+        let modules = read(&shop.root, "bindings-uniffi/kotlin/pom.xml").expect("it is there");
+        let scripts = read(&shop.root, "bindings-wasm/package.json").expect("it is there");
+        let mut looked = 0;
+        for words in commands.iter().map(|command| command.split(' ').collect::<Vec<_>>()) {
+            let value = |flag: &str| words.iter().position(|word| *word == flag).map(|at| words[at + 1]);
+            match words.as_slice() {
+                ["cargo", _, ..] => {
+                    let name = value("-p").or(words.get(2).copied().filter(|_| words[1] == "xtask"));
+                    let name = name.expect("a crate or a verb");
+                    let known = crates.iter().any(|text| text.contains(&format!("name = \"{name}\"")));
+                    assert!(known || name == "doctor", "{words:?}");
+                }
+                ["cd", folder] => assert!(shop.root.join(folder).is_dir(), "{folder}"),
+                ["npm", "run", script] => assert!(scripts.contains(&format!("\"{script}\": ")), "{script}"),
+                ["mvn", ..] => {
+                    assert!(
+                        shop.root.join(value("-f").expect("a folder")).join("pom.xml").is_file(),
+                        "{words:?}"
+                    );
+                    for module in value("-pl").expect("modules").split(',') {
+                        assert!(modules.contains(&format!("<module>{module}</module>")), "{module}");
+                    }
+                }
+                _ => continue,
+            }
+            looked += 1;
+        }
+        assert_eq!(looked, 6, "{commands:?}");
+    }
+
     #[test]
     fn the_server_fails_once_and_then_answers() {
         let address = flaky().expect("a server");

@@ -230,6 +230,9 @@ fn python(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<Ven
     report.step(PYTHON, "tests of the demo", || {
         with_wheel(&|venv| pytest(shop, venv, origin, "examples/brownout"))
     });
+    report.step(PYTHON, "tests of the chats with language models", || {
+        with_wheel(&|venv| pytest(shop, venv, origin, "examples/llm"))
+    });
     report.step(PYTHON, "the demo, shortened", || match origin {
         Some(program) => with_wheel(&|venv| Verdict::check(short_demo(shop, venv, program))),
         None => Verdict::NotRun("there is no origin".into()),

@@ -6,7 +6,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The cargo profile of the package: optimised for size.
-pub const PROFILE: &str = "wheel";
+const PROFILE: &str = "wheel";
+/// Options of `maturin build` for a wheel as it is published. maturin overrules the profile's `strip`, so it must be told.
+pub const BUILD: [&str; 5] = ["--profile", PROFILE, "--compression-level", "9", "--strip"];
 
 /// Builds the wheel and returns its path. Older wheels are removed first, so that none can be confused with it.
 pub fn build(shop: &Shop, venv: &Venv) -> Result<PathBuf> {
@@ -14,7 +16,7 @@ pub fn build(shop: &Shop, venv: &Venv) -> Result<PathBuf> {
     for old in wheels(&out) {
         fs::remove_file(&old).map_err(Error::at("remove", &old))?;
     }
-    maturin(shop, venv, &["build", "--profile", PROFILE, "--compression-level", "9", "--out"])
+    maturin(shop, venv, &[&["build"][..], &BUILD, &["--out"]].concat())
         .arg(&out)
         .arg("-i")
         .arg(venv.bin("python"))

@@ -64,4 +64,17 @@ mod tests {
             assert!(text.contains("\npermissions:\n  contents: read\n"), "{}", file.display());
         }
     }
+
+    /// YAML takes `packages::` at the end of a line for a key, and pre-commit then refuses the whole file.
+    #[test]
+    fn hooks_of_pre_commit_are_quoted() {
+        let file = Shop::open(false).expect("we are in the repository").root.join(".pre-commit-config.yaml");
+        let text = fs::read_to_string(file).expect("it can be read");
+        let entries: Vec<_> = text.lines().filter_map(|line| line.trim().strip_prefix("entry: ")).collect();
+        assert_eq!(entries.len(), text.matches("- id: ").count());
+        for entry in entries {
+            let command = entry.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            assert!(command.is_some_and(|command| command.starts_with("cargo ")), "{entry}");
+        }
+    }
 }

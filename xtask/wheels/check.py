@@ -21,7 +21,7 @@ from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
 
-LARGEST = 1_250_000  # the aim is 1 MB (docs/performance.md); this is so that it does not grow unseen
+LARGEST = 1_700_000  # ADR 0050 has what is in it; the limit is so that it does not grow unseen
 MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 MUSL = {"libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"}
 
@@ -100,7 +100,8 @@ def library(data: bytes, platform: str) -> str:
     ours = [symbol for symbol in symbols.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF"]
     exported = [symbol.name for symbol in ours if symbol["st_info"]["bind"] == "STB_GLOBAL"]
     check(exported == ["PyInit__native"], f"it must export PyInit__native alone, not {exported}")
-    check(not elf.get_section_by_name(".debug_info"), "it must be stripped")
+    for section in (".debug_info", ".symtab"):
+        check(not elf.get_section_by_name(section), f"it must be stripped, and has {section}")
     if platform.startswith("musllinux"):
         check(set(needed) <= MUSL, f"it must need musl alone, not {needed}")
     return f"{machine}, needs {', '.join(needed)}"

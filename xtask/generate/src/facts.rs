@@ -14,8 +14,12 @@ pub fn name_of(path: &str) -> &str {
 
 /// The keys of a table, without those of nested tables.
 pub fn keys_of(table: &str) -> impl Iterator<Item = &'static Key> {
-    TABLE.iter().filter(move |key| table_of(key.path) == table)
+    TABLE.iter().filter(move |key| table_of(key.path) == table && key.path != TARGETS)
 }
+
+/// The key that names a group of targets. Groups are declared in documents, and so are the policies that name them: typed
+/// options have no such key.
+pub const TARGETS: &str = "targets";
 
 /// The nested tables of a table, with their descriptions.
 pub fn tables_of(table: &str) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -75,7 +79,7 @@ pub fn presence(table: &str) -> Option<(&'static str, Value<'static>)> {
 }
 
 /// A valid value for the key.
-fn sample(key: &Key) -> Value<'static> {
+pub fn sample(key: &Key) -> Value<'static> {
     if let Some(value) = key.default_pair() {
         return value;
     }
@@ -87,6 +91,7 @@ fn sample(key: &Key) -> Value<'static> {
         Domain::Choice(words) | Domain::Words(words) | Domain::KindWords(words) => Value::Text(words[0]),
         Domain::Statuses => Value::Number(503.0),
         Domain::Kinds => Value::Text("x=transient"),
+        Domain::Limits => Value::Text("x: permits=1 per=1s"),
         Domain::Name => Value::Text("x"),
     }
 }
@@ -209,6 +214,9 @@ pub fn values(key: &Key) -> String {
     // A document writes kinds in another way than a pair does.
     if matches!(key.domain, Domain::Kinds) {
         return "names of a to z, 0 to 9 and _, each with its class".into();
+    }
+    if matches!(key.domain, Domain::Limits) {
+        return "texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt; a document has a table for each".into();
     }
     let rule = key.rule();
     rule.strip_prefix("must be ").map_or(rule.clone(), str::to_owned)

@@ -169,7 +169,9 @@ fn told(key: &Key, required: &[Required]) -> String {
         Domain::Flag => "True or false".into(),
         Domain::Choice(words) => words.join(", "),
         Domain::Name => "A [Pool]".into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => values(key),
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
+            values(key)
+        }
     };
     let absent = match default_key(key) {
         Some(other) => format!("that of `{}`", path_words(other.path)),
@@ -220,7 +222,7 @@ pub fn kind(key: &Key) -> (String, String) {
         Domain::Real { .. } => plain("Double", "real"),
         Domain::Flag => plain("Boolean", "flag"),
         Domain::Statuses => plain("List<Int>", "list"),
-        Domain::Words(_) | Domain::KindWords(_) => plain("List<String>", "list"),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => plain("List<String>", "list"),
         Domain::Kinds => plain("Map<String, FailureBase>", "map"),
         Domain::Name => plain("Pool", "pool"),
     }

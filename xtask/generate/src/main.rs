@@ -97,6 +97,9 @@ mod tests {
         for key in tidegate::TABLE {
             let name = key.path.rsplit('.').next().unwrap();
             assert!(schema.contains(&format!("\"{name}\": {{")), "{} in the schema", key.path);
+            if key.path == facts::TARGETS {
+                continue; // documents alone have groups
+            }
             assert!(reference.contains(&format!("| `{name}` |")), "{} in the reference", key.path);
             assert!(swift.contains(&format!("pairs.add(\"{}\", ", key.path)), "{} in Swift", key.path);
             assert!(kotlin.contains(&format!("(\"{}\"", key.path)), "{} in Kotlin's options", key.path);

@@ -40,6 +40,35 @@ Its own keys stand in the pool and nowhere else; what a preset has of them does 
 |---|---|---|---|
 ";
 
+const TARGETS: &str = "
+## Groups of targets
+
+Models, providers, regions or keys that attempts can go to. A document declares the group, and policies name it; Python serves it so far, other
+languages refuse such a document:
+
+```toml
+[targets.chat]
+pick = \"ladder\"
+default.breaker = { consecutive = 5, break_duration = \"30s\" }
+members = [{ name = \"large\", rate_limit = { permits = 500, per = \"1m\" } }, \"small\"]
+
+[policy.chat]
+targets = \"chat\"
+```
+
+| Key | Values | Default | Meaning |
+|---|---|---|---|
+| `pick` | one of ladder, balanced | required | ladder: the first member that admits the attempt; balanced: the better of two that are drawn by their shares. |
+| `members` | a list of 1 to 16 names, or of tables with a `name` | required | The targets, in the order of a ladder. |
+| `default` | a table as a member's, without a name | off | What each member has that does not give the key itself. |
+| `share` of a member | a whole number from 1 to 1000 | `1` | How often balanced draws it, relative to the others. |
+| `rate_limit` of a member | `permits`, `per`, `burst` | off | Attempts per span. |
+| `bulkhead` of a member | its keys but those of a queue, `unit` and `pool` | off | Attempts at once. |
+| `breaker` of a member | its keys but `unit` | off | When to leave it to the others. |
+
+A policy with `targets` has no `breaker`, `throttle`, `retry.hold` and `retry.send_rate` of its own.
+";
+
 pub fn text() -> String {
     let required = required();
     let mut page = HEAD.to_owned();
@@ -60,6 +89,7 @@ pub fn text() -> String {
             beside.iter().filter(|name| *name != "`pool`").cloned().collect::<Vec<_>>().join(", ")
         );
     }
+    page += TARGETS;
     page += "\n## Presets\n\nA policy may start from one of these, `preset = \"http\"`, and override any key. What a preset leaves out \
              has its default.\n";
     for preset in presets() {

@@ -284,7 +284,9 @@ pub fn argument(key: &Key) -> (String, String) {
         Domain::Choice(_) => bound(false, &choice_name(key)),
         Domain::Name => bound(false, "&str"),
         Domain::Statuses => bound(false, "u16"),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => bound(false, "&'static str"),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
+            bound(false, "&'static str")
+        }
     }
 }
 

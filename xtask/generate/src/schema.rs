@@ -2,11 +2,11 @@
 //! JSON Schema cannot express a rule, the schema accepts the document.
 
 use serde_json::{Map, Value as Json, json};
-use tidegate::{Domain, Key};
+use tidegate::{Domain, Key, Pool, PoolKind, TABLE, Value};
 
 use crate::facts::{
-    PoolFacts, Reason, Required, bases, default_key, doc_of, keys_of, name_of, pools, preset_sets, required,
-    table_of, tables_of, values, words_for_kinds,
+    PoolFacts, Reason, Required, TARGETS, bases, default_key, doc_of, keys_of, name_of, pools, preset_sets,
+    required, sample, table_of, tables_of, values, words_for_kinds,
 };
 
 const KIND: &str = "^[a-z][a-z0-9_]{0,49}$";
@@ -20,6 +20,8 @@ pub fn schema() -> Json {
     let required = required();
     let mut policy = table("", "A named set of components. It has at least one.", &required);
     policy["minProperties"] = json!(1);
+    let group = TABLE.iter().find(|key| key.path == TARGETS).expect("the key of a group");
+    policy["properties"][TARGETS] = value(group);
     let rules = required.iter().filter_map(conditional);
     policy["allOf"] = rules.chain(pools().iter().map(elsewhere)).collect();
     policy["not"] = json!({ "required": ["breaker", "throttle"] });
@@ -43,9 +45,57 @@ pub fn schema() -> Json {
                 "propertyNames": { "minLength": 1, "maxLength": 100 },
                 "additionalProperties": { "$ref": "#/$defs/pool" },
             },
+            "targets": {
+                "description": "Groups of targets by name: models, providers, regions or keys that attempts can go to.",
+                "type": "object",
+                "maxProperties": 1000,
+                "propertyNames": { "minLength": 1, "maxLength": 98 },
+                "additionalProperties": { "$ref": "#/$defs/targets" },
+            },
         },
         "additionalProperties": false,
-        "$defs": { "policy": policy, "pool": pool(&required) },
+        "$defs": { "policy": policy, "pool": pool(&required), "target": target(), "targets": targets() },
+    })
+}
+
+/// The schema of a target: the keys that a group takes for one.
+fn target() -> Json {
+    let mut properties = Map::new();
+    for path in ["rate_limit", "bulkhead", "breaker"] {
+        let mut own = table(path, doc_of(path), &[]);
+        let keys = own["properties"].as_object_mut().expect("a table");
+        keys.retain(|name, _| {
+            let key = TABLE.iter().find(|key| key.path == format!("{path}.{name}")).expect("a key");
+            let given =
+                [("pick", Value::Text("ladder")), ("member", Value::Text("a")), (key.path, sample(key))];
+            let errors = Pool::from_pairs("x", PoolKind::Targets, &given).err().unwrap_or_default();
+            errors.iter().all(|error| !error.rule.starts_with("a target has"))
+        });
+        properties.insert(path.into(), own);
+    }
+    properties.insert("share".into(), json!({
+        "type": "integer", "minimum": 1, "maximum": 1000,
+        "description": "How often a balanced group draws the target, relative to the others. 1 where absent.",
+    }));
+    json!({ "description": "What a target has.", "type": "object", "properties": properties, "additionalProperties": false })
+}
+
+/// The schema of a group of targets.
+fn targets() -> Json {
+    let name = json!({ "type": "string", "minLength": 1, "maxLength": 98 });
+    let mut member = target();
+    member["properties"]["name"] = name.clone();
+    member["required"] = json!(["name"]);
+    json!({
+        "description": "A group of targets, and how one is picked.",
+        "type": "object",
+        "properties": {
+            "pick": { "enum": ["ladder", "balanced"], "description": "ladder: the first that admits; balanced: the better of two that are drawn by their shares." },
+            "default": { "$ref": "#/$defs/target" },
+            "members": { "type": "array", "minItems": 1, "maxItems": 16, "items": { "anyOf": [name, member] } },
+        },
+        "required": ["pick", "members"],
+        "additionalProperties": false,
     })
 }
 
@@ -61,7 +111,12 @@ fn pool(required: &[Required]) -> Json {
         let needed: Vec<_> =
             required.iter().filter(|rule| table_of(rule.path) == path && rule.by.is_none()).collect();
         if !needed.is_empty() {
-            own["required"] = needed.iter().map(|rule| name_of(rule.path)).collect();
+            let names: Json = needed.iter().map(|rule| name_of(rule.path)).collect();
+            if path == "rate_limit" {
+                own["anyOf"] = json!([{ "required": names }, { "required": ["limits"] }]);
+            } else {
+                own["required"] = names;
+            }
         }
         let chosen = required.iter().filter_map(|rule| match rule.by {
             Some(Reason::Choice(chooser, choice)) if table_of(chooser) == path => Some(json!({
@@ -113,7 +168,11 @@ fn table(path: &str, doc: &str, required: &[Required]) -> Json {
         match (rule.by, rule.instead) {
             (None, None) => plainly.push(name),
             (None, Some(instead)) => {
-                either.push(json!({ "anyOf": [{ "required": [name] }, { "required": [name_of(instead)] }] }));
+                let mut any = vec![json!({ "required": [name] }), json!({ "required": [name_of(instead)] })];
+                if path == "rate_limit" {
+                    any.push(json!({ "required": ["limits"] })); // each limit of a set has its own
+                }
+                either.push(json!({ "anyOf": any }));
             }
             (Some(Reason::Beside(key)), _) => {
                 let list = beside.entry(name_of(key)).or_insert_with(|| json!([]));
@@ -171,7 +230,7 @@ fn value(key: &Key) -> Json {
         Domain::Choice(words) => json!({ "enum": words }),
         Domain::Statuses => {
             let item = json!({ "anyOf": [
-                { "enum": [408, 429] }, { "type": "integer", "minimum": 500, "maximum": 599 }
+                { "enum": [408, 409, 429] }, { "type": "integer", "minimum": 500, "maximum": 599 }
             ] });
             json!({ "type": "array", "items": item, "minItems": 1 })
         }
@@ -188,6 +247,29 @@ fn value(key: &Key) -> Json {
                 "additionalProperties": { "enum": bases() },
                 "minProperties": 1,
                 "maxProperties": 23,
+            })
+        }
+        Domain::Limits => {
+            let whole =
+                |least: u64| json!({ "type": "integer", "minimum": least, "maximum": (1_u64 << 53) - 1 });
+            let span = json!({ "type": "string", "pattern": format!("^{SPAN}$") });
+            let none = json!({ "anyOf": [whole(0), { "const": "none" }] });
+            let limit = json!({
+                "type": "object",
+                "properties": {
+                    "permits": whole(1), "per": span, "burst": whole(1),
+                    "weight": { "type": "string", "pattern": KIND }, "default": whole(0), "max_debt": none,
+                },
+                "required": ["permits", "per"],
+                "dependentRequired": { "default": ["weight"], "max_debt": ["weight"] },
+                "additionalProperties": false,
+            });
+            json!({
+                "type": "object",
+                "propertyNames": { "pattern": KIND },
+                "additionalProperties": limit,
+                "minProperties": 1,
+                "maxProperties": 4,
             })
         }
         Domain::Name => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
@@ -215,7 +297,7 @@ fn default(key: &Key) -> Option<Json> {
             key.default.split(' ').map(word).collect()
         }
         Domain::Count { .. } | Domain::Real { .. } => word(key.default),
-        Domain::Kinds | Domain::Name => return None,
+        Domain::Kinds | Domain::Limits | Domain::Name => return None,
     })
 }
 

@@ -210,7 +210,7 @@ pub fn kind(key: &Key) -> String {
         Domain::Real { none, .. } => bound(none, "Double"),
         Domain::Flag => "Bool".into(),
         Domain::Statuses => "[Int]".into(),
-        Domain::Words(_) | Domain::KindWords(_) => "[String]".into(),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "[String]".into(),
         Domain::Kinds => "[String: Base]".into(),
         Domain::Name => "String".into(),
     }
@@ -232,7 +232,9 @@ fn told(key: &Key, required: &[Required]) -> String {
             words.iter().map(|word| format!("`.{}`", case(word))).collect::<Vec<_>>().join(", ")
         }
         Domain::Name => "The name of a `Pool`".into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => values(key),
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
+            values(key)
+        }
     };
     let absent = match default_key(key) {
         Some(other) => {

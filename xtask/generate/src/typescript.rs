@@ -111,7 +111,9 @@ fn told(key: &Key, required: &[Required]) -> String {
         Domain::Flag => "True or false".into(),
         Domain::Choice(words) => words.join(", "),
         Domain::Name => "The name of a `Pool`, or the pool itself".into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => values(key),
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
+            values(key)
+        }
     };
     let absent = match default_key(key) {
         Some(other) => format!("that of `{}`", camel_path(other.path)),
@@ -166,7 +168,7 @@ pub fn kind(key: &Key) -> String {
         }
         Domain::Flag => "boolean".into(),
         Domain::Statuses => "readonly number[]".into(),
-        Domain::Words(_) | Domain::KindWords(_) => "readonly string[]".into(),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "readonly string[]".into(),
         Domain::Kinds => "Readonly<Record<string, Base>>".into(),
         Domain::Name => "string | Named".into(),
     }

@@ -35,23 +35,28 @@ pub fn text() -> String {
 type Constant = (&'static str, u64, &'static str);
 
 fn steps() -> Vec<Constant> {
-    let step = |action, next| {
-        pack_step(Step { stop: 0, action, next, flags: Flags { wakes: false, commands: false } })
-    };
+    let step = |action, next| pack_step(Step { stop: 0, action, next, flags: Flags::default() });
     let flags = |wakes, commands| {
         let action = Action::Wait { why: Wait::Running };
-        pack_step(Step { stop: 0, action, next: None, flags: Flags { wakes, commands } })
+        pack_step(Step { stop: 0, action, next: None, flags: Flags { wakes, commands, target: false } })
     };
     let done = |result| step(Action::Done { verdict: Verdict::Ok, result, retry_in: None }, None);
     let wait = |why, next| step(Action::Wait { why }, next);
     let attempt = step(Action::Attempt { attempt: 0, hedge: false }, None);
     let waiting = wait(Wait::Running, None);
+    let target = pack_step(Step {
+        stop: 0,
+        action: Action::Attempt { attempt: 0, hedge: false },
+        next: None,
+        flags: Flags { target: true, ..Flags::default() },
+    });
     vec![
         ("DONE", done(None), "What a step asks for: bits 0 and 1."),
         ("ATTEMPT", attempt, ""),
         ("WAIT", waiting, ""),
         ("WAKES", flags(true, false) - waiting, "Other calls can go on."),
         ("COMMANDS", flags(false, true) - waiting, "Commands for a store are waiting."),
+        ("TARGET", target - attempt, "The attempt goes to a target: the engine says to which."),
         (
             "SPAN",
             wait(Wait::Running, Some(Duration::ZERO)) - waiting,

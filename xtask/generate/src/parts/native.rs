@@ -259,7 +259,7 @@ pub fn core_call(method: &Method, given: impl Fn(&str) -> String) -> String {
 
 fn retune(text: &mut String, part: &Part, host: Host) {
     let args = part.retuned();
-    *text += "/// Goes on with other settings.\n";
+    *text += "/// Applies new settings.\n";
     if host == Python {
         let names: Vec<_> = std::iter::once(PAIRS).chain(args.iter().map(|arg| arg.name)).collect();
         let _ = write!(text, "#[pyo3(signature = ({}))]\n{EXTRACTED}", names.join(", "));

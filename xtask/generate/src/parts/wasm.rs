@@ -100,7 +100,7 @@ fn functions(part: &Part) -> Vec<Function> {
             settings(part)
         );
         let name = function(part, "_retune");
-        all.push(Function { name, takes, gives: "f64", code, doc: "Goes on with other settings." });
+        all.push(Function { name, takes, gives: "f64", code, doc: "Applies new settings." });
     }
     all
 }
