@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Any
 
 import admission
-import cooldown as cooling
 import decision
 import ends
 import evidence
@@ -37,20 +36,13 @@ from call import (
 )
 from classify import Outcome
 from clock import Clock
-from cubic import Cubic
-from holds import Holds, path_of
+from holds import path_of
 from policy import Policy, Pool, new_budget
-from quantile import WindowedP2
-from queues import Permits, impatient, out_of_patience, overdue
-from rates import RateBucket, Tokens
+from queues import impatient, out_of_patience, overdue
+from rates import Tokens
 from routes import OVERFLOW, Routes
-from throttle import Settings as ThrottleSettings
-from throttle import Throttle
 
-from components import new_breaker, new_rate
-
-LATENCIES = 512
-"""The window of the adaptive delay's quantile (8.2)."""
+import components
 
 
 class Engine:
@@ -79,7 +71,7 @@ class Engine:
     def route(self, policy: Policy, key: str, reading: int) -> Route:
         """The route of this key, made where there is none."""
         now = self.clock(reading)
-        return self.routes.find(policy, key, now, lambda name: self.new_route(policy, name, now))
+        return self.routes.find(policy, key, now, lambda name: components.new_route(self, policy, name, now))
 
     def pinned(self, route: Route, now: int) -> bool:
         """0.5: is a break under way, is it forced open, or is it the overflow route?"""
@@ -158,66 +150,6 @@ class Engine:
         return woken
 
     # ---- routes ----
-
-    def new_route(self, policy: Policy, key: str, now: int) -> Route:
-        """State per (policy, key), and what its pools share."""
-        hedge, retries = policy.hedge, policy.max_attempts > 1
-        # "shared" is the retry budget, with the settings that it has there, retries or none
-        shared = hedge is not None and hedge.budget.get("kind", "shared") == "shared"
-        most = policy.max_attempts if retries or hedge is None else hedge.max_attempts
-        ledger = Ledger(new_budget(policy.budget or {}, retries or shared, most))
-        if policy.budget_pool is not None:
-            ledger = self.shared(policy.budget_pool, now)
-        hedge_ledger = ledger
-        if hedge is not None and not shared:
-            hedge_ledger = Ledger(new_budget(hedge.budget, True, hedge.max_attempts))
-        route = Route(policy, key, ledger, hedge_ledger)
-        route.is_forced = lambda: self.forced(route)
-        if policy.rate is not None:
-            pool = policy.rate.pool
-            keys = policy.rate
-            if pool:
-                route.rate = self.shared(pool, now)
-            else:
-                bucket = RateBucket(keys.permits, keys.per, keys.burst, now)
-                route.rate, route.own_rate = Tokens(bucket, keys.burst), bucket.exact
-        if policy.bulkhead is not None:
-            pool = policy.bulkhead.pool
-            route.permits = self.shared(pool, now) if pool else Permits(policy.bulkhead, now)
-        # 0.5: an overflow route has nothing that refuses one key's calls because of another's failures
-        guarded = key != OVERFLOW
-        if policy.breaker is not None and guarded:
-            route.breaker = new_breaker(policy)
-        if policy.throttle is not None and guarded:
-            t = policy.throttle
-            settings = ThrottleSettings(
-                t.k, t.window, t.window_kind, t.min_throughput, t.max_reject, t.probe_interval
-            )
-            route.throttle = Throttle(settings, now)
-        if policy.targets is not None:
-            route.group = self.shared(policy.targets, now)
-        route.send = Tokens(Cubic(now), None, restless=True) if policy.send_rate else None
-        if policy.cooldown is not None and guarded:
-            route.cooldown = cooling.Cooldown(policy.cooldown)
-        route.holds = Holds() if policy.hold and guarded else None
-        if hedge is not None and hedge.quantile is not None:
-            route.latencies = WindowedP2(hedge.quantile, LATENCIES)
-        return route
-
-    def shared(self, name: str, now: int) -> Any:
-        """As written: "A pool is the component itself, shared"."""
-        if name not in self.pooled:
-            pool = self.pools[name]
-            if pool.kind == "budget":
-                self.pooled[name] = Ledger(new_budget(pool.budget))
-            elif pool.kind == "rate_limit":
-                self.pooled[name] = new_rate(pool.rate.permits, pool.rate.per, pool.rate.burst, now)
-            elif pool.kind == "targets":
-                assert pool.group is not None
-                self.pooled[name] = targets.new_group(pool.group, now)
-            else:
-                self.pooled[name] = Permits(pool.bulkhead, now)
-        return self.pooled[name]
 
     def forced(self, route: Route) -> bool:
         """Is it forced open, or are all routes of its policy?"""
