@@ -4,22 +4,24 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Buf;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use tidegate::answer::{READ_AT_MOST, READ_FOR};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::BoxError;
+use crate::clock;
 
-/// The largest body that is read to its end, in bytes.
-const MOST: usize = 64 * 1024;
+/// The largest body that is read to its end, in bytes: as much as core looks at.
+const MOST: usize = READ_AT_MOST;
 /// The longest time that reading it may take.
 const TIME: Duration = Duration::from_millis(500);
 /// The longest time that reading the beginning of a failed response may take, where the policy reads why it failed.
-const BEGINNING: Duration = Duration::from_micros(tidegate::answer::READ_FOR.as_micros());
+const BEGINNING: Duration = clock::std(READ_FOR);
 
 /// A body, of which some frames may have been read already.
 pub struct Buffered<B: Body> {
@@ -38,6 +40,16 @@ impl<B: Body> Buffered<B> {
     /// Whether the body has been read completely.
     pub(crate) fn is_whole(&self) -> bool {
         self.rest.is_none()
+    }
+
+    /// Number of bytes that have been read and not delivered.
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The error with which reading has ended.
+    pub(crate) fn failure(&self) -> Option<&BoxError> {
+        self.error.as_ref()
     }
 
     /// The data that has been read of a body; the reader of the body gets it too.
@@ -92,22 +104,27 @@ impl<B: Body + Unpin> Buffered<B>
 where
     B::Error: Into<BoxError>,
 {
+    /// Reads one more frame and keeps it. `None` once the body has ended or failed.
+    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Option<&Frame<B::Data>>> {
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        match ready!(Pin::new(rest).poll_frame(cx)) {
+            Some(Ok(frame)) => {
+                self.size += frame.data_ref().map_or(0, Buf::remaining);
+                self.frames.push_back(frame);
+                return Poll::Ready(self.frames.back());
+            }
+            // Keeps the frames before the error; the body's reader gets the error after them.
+            Some(Err(error)) => self.error = Some(error.into()),
+            None => {}
+        }
+        self.rest = None;
+        Poll::Ready(None)
+    }
+
     /// Continues reading until the body is complete or too large.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while let Some(rest) = &mut self.rest
-            && self.size <= MOST
-        {
-            match std::task::ready!(Pin::new(rest).poll_frame(cx)) {
-                Some(Ok(frame)) => {
-                    self.size += frame.data_ref().map_or(0, Buf::remaining);
-                    self.frames.push_back(frame);
-                    continue;
-                }
-                // Keeps the frames before the error; the body's reader gets the error after them.
-                Some(Err(error)) => self.error = Some(error.into()),
-                None => {}
-            }
-            self.rest = None;
+        while self.rest.is_some() && self.size <= MOST {
+            ready!(self.poll_more(cx));
         }
         Poll::Ready(())
     }

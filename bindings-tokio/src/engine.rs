@@ -100,7 +100,7 @@ impl Shared {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             core: Mutex::new(Core {
-                engine: tidegate::Engine::new(seed, options.streams(false)),
+                engine: tidegate::Engine::new(seed, options),
                 waiters: BTreeMap::new(),
                 ready: Vec::new(),
                 ids: Vec::new(),

@@ -245,6 +245,8 @@ pub enum Code {
     CallLost,
     /// The last attempt ran past `attempt_timeout`, and Tidegate stopped it.
     AttemptTimeout,
+    /// No piece of the response's body came for `idle_timeout`, after the response was delivered.
+    StreamStalled,
     /// The deadline passed: before the call, while it waited, or during an attempt.
     DeadlineExceeded,
 }
@@ -265,20 +267,26 @@ impl Code {
             Self::CostAboveBurst => "cost_above_burst",
             Self::CallLost => "call_lost",
             Self::AttemptTimeout => "attempt_timeout",
+            Self::StreamStalled => "stream_stalled",
             Self::DeadlineExceeded => "deadline_exceeded",
         }
     }
 
     /// Whether the code means that a component refused the call.
     pub const fn is_rejected(self) -> bool {
-        !matches!(self, Self::CostAboveBurst | Self::CallLost | Self::AttemptTimeout | Self::DeadlineExceeded)
+        !matches!(self, Self::CostAboveBurst | Self::CallLost) && !self.is_timeout()
+    }
+
+    /// Whether the code means that time was up: an attempt's, a stream's, or the call's.
+    pub const fn is_timeout(self) -> bool {
+        matches!(self, Self::AttemptTimeout | Self::StreamStalled | Self::DeadlineExceeded)
     }
 
     /// The HTTP status with which a server should answer its own caller.
     pub const fn http_status(self) -> u16 {
         match self {
             Self::RateLimited | Self::Throttled | Self::CoolingDown => 429,
-            Self::AttemptTimeout | Self::DeadlineExceeded => 504,
+            _ if self.is_timeout() => 504,
             _ => 503,
         }
     }
@@ -309,6 +317,7 @@ impl Code {
             Verdict::Deadline | Verdict::WouldOutliveDeadline => {
                 (Self::DeadlineExceeded, "the deadline passed")
             }
+            Verdict::StreamStalled => (Self::StreamStalled, "no piece of the body came for idle_timeout"),
             Verdict::CostAboveBurst => {
                 (Self::CostAboveBurst, "the call costs more than the rate limit can ever hold")
             }
@@ -386,7 +395,7 @@ impl Failure for Stopped {
                 retry_after: self.retry_in.map(crate::clock::span),
                 ..Outcome::of(Class::Throttled)
             },
-            Code::AttemptTimeout | Code::DeadlineExceeded => Outcome::of(Class::Timeout),
+            code if code.is_timeout() => Outcome::of(Class::Timeout),
             Code::CostAboveBurst | Code::CallLost => Outcome::of(Class::Permanent),
             _ => Outcome::of(Class::Conflict),
         }

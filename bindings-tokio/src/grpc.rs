@@ -47,6 +47,8 @@ type Repeats = dyn Fn(&str) -> bool + Send + Sync;
 ///   budget.
 /// - Slot and deadline last until the response has been read. The deadline is sent as `grpc-timeout`; a `grpc-timeout`
 ///   that the request has already becomes the call's deadline.
+/// - `idle_timeout` bounds the silence of a response, which each byte ends. No call is a stream with a
+///   `first_byte_timeout`.
 /// - A call that is refused or stopped ends with a [`Status`] of the matching code. [`stopped_in`](crate::stopped_in)
 ///   finds Tidegate's error among its causes.
 /// - Repeats carry `grpc-previous-rpc-attempts`. The route is the caller's (`default` if it names none), so give each
@@ -392,7 +394,7 @@ impl Code {
     pub const fn grpc_code(self) -> GrpcCode {
         match self {
             Self::RateLimited | Self::Throttled | Self::CoolingDown => GrpcCode::ResourceExhausted,
-            Self::AttemptTimeout | Self::DeadlineExceeded => GrpcCode::DeadlineExceeded,
+            _ if self.is_timeout() => GrpcCode::DeadlineExceeded,
             Self::CostAboveBurst => GrpcCode::FailedPrecondition,
             Self::CallLost => GrpcCode::Internal,
             _ => GrpcCode::Unavailable,

@@ -14,11 +14,10 @@ use tidegate::{Class, Outcome};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::BoxError;
-use crate::classify::Finding;
 use crate::engine::random;
-use crate::listed::found_in;
 use crate::policy::Site;
 use crate::run::Tail;
+use crate::streams::{Watch, accepts_events, of_broken};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
@@ -48,6 +47,7 @@ pub(crate) fn last(reads: bool, headers: &mut HeaderMap) {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Says {
     pub idempotent: Option<bool>,
+    pub stream: Option<bool>,
     pub retry_header: bool,
     pub make_key: bool,
 }
@@ -55,13 +55,19 @@ pub(crate) struct Says {
 impl Says {
     /// The default settings.
     pub const fn new() -> Self {
-        Self { idempotent: None, retry_header: true, make_key: false }
+        Self { idempotent: None, stream: None, retry_header: true, make_key: false }
     }
 
     /// Whether a request has an idempotency key or will get one.
     #[cfg(feature = "http")]
     pub fn keyed(self, headers: &HeaderMap) -> bool {
         self.make_key || headers.contains_key(KEY)
+    }
+
+    /// Whether the answer to a request of this policy has a timeout for its first piece.
+    #[inline]
+    pub fn streams(self, site: &Site, headers: &HeaderMap) -> bool {
+        site.policy.bounds_first_byte() && self.stream.unwrap_or_else(|| accepts_events(headers))
     }
 
     /// The site of a request's call, without its route. Gives the request its idempotency key if it needs one.
@@ -76,6 +82,7 @@ impl Says {
         let may = || headers.contains_key(KEY) || site.retries_method(method.as_str());
         site.request.idempotent = self.idempotent.unwrap_or_else(may);
         site.request.slot_until_body = site.policy.slot_until_body();
+        site.request.stream = self.streams(&site, headers);
         site
     }
 
@@ -103,11 +110,13 @@ pub(crate) fn repeat_span(attempt: u8) -> tracing::Span {
 }
 
 pin_project! {
-    /// A body that keeps its call's slot and deadline until it has been read to its end, has failed, or is dropped.
+    /// A body that keeps its call's slot and deadline until it has been read to its end, has failed, or is dropped. If its policy
+    /// has an `idle_timeout`, a read that waits for too long ends it with [`Code::StreamStalled`](crate::Code::StreamStalled).
     pub struct GuardedBody<B> {
         #[pin]
         inner: Option<B>,
         tail: Option<Tail<Arc<Site>>>,
+        watch: Option<Box<Watch>>,
         // Whether trailers decide the outcome and Tidegate's own errors become a status.
         grpc: bool,
         #[pin]
@@ -116,15 +125,16 @@ pin_project! {
 }
 
 impl<B> GuardedBody<B> {
-    /// A body with its call's tail. Without a tail the call is over, and the body only passes its data on.
-    pub(crate) fn new(inner: B, tail: Option<Tail<Arc<Site>>>) -> Self {
-        Self { inner: Some(inner), tail, grpc: false, sleep: None }
+    /// The body of a response under a watch.
+    pub(crate) fn watched(inner: B, tail: Option<Tail<Arc<Site>>>, watch: Option<Box<Watch>>) -> Self {
+        Self { inner: Some(inner), tail, watch, grpc: false, sleep: None }
     }
 
     /// The body of a gRPC call, whose trailers decide.
     #[cfg(feature = "grpc")]
     pub(crate) fn of_grpc(inner: B, tail: Option<Tail<Arc<Site>>>) -> Self {
-        Self { grpc: true, ..Self::new(inner, tail) }
+        let watch = tail.as_ref().and_then(|tail| Watch::of_bytes(tail.site()));
+        Self { grpc: true, ..Self::watched(inner, tail, watch) }
     }
 }
 
@@ -144,6 +154,12 @@ where
         let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Ready(None) };
         match inner.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
+                if let Some(watch) = this.watch
+                    && let Some(outcome) = watch.piece(&frame)
+                    && let Some(tail) = this.tail
+                {
+                    tail.finish(outcome); // a failed body, which its reader reads to its end
+                }
                 #[cfg(feature = "grpc")]
                 if let (true, Some(tail), Some(trailers)) = (*this.grpc, this.tail, frame.trailers_ref())
                     && let Some(outcome) = crate::grpc::of_trailers(tail.site(), trailers)
@@ -154,13 +170,8 @@ where
             }
             Poll::Ready(Some(Err(error))) => {
                 let error = error.into();
-                // The head was good, so the broken body may pass even with an error that is permanent elsewhere.
-                let outcome = match found_in(&*error) {
-                    Finding::Outcome(outcome) if outcome.kind != Class::Permanent.into() => outcome,
-                    _ => Outcome::of(Class::Transient),
-                };
                 if let Some(tail) = this.tail {
-                    tail.finish(outcome);
+                    tail.finish(of_broken(&error));
                 }
                 this.inner.set(None);
                 return Poll::Ready(Some(Err(error)));
@@ -174,6 +185,9 @@ where
             }
             Poll::Pending => {}
         }
+        if let Some(watch) = this.watch {
+            watch.waits();
+        }
         while let Some(tail) = this.tail
             && let Some(due) = tail.due
         {
@@ -186,7 +200,8 @@ where
             if sleep.poll(cx).is_pending() {
                 break;
             }
-            if let Some(stopped) = tail.expire() {
+            let age = this.watch.as_mut().and_then(|watch| watch.age(due));
+            if let Some(stopped) = tail.expire(age) {
                 this.inner.set(None);
                 #[cfg(feature = "grpc")]
                 if *this.grpc {

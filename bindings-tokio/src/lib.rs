@@ -79,6 +79,8 @@ mod run;
 mod scope;
 #[rustfmt::skip] // as its generator writes it
 pub mod settings;
+#[cfg(feature = "_bodies")]
+mod streams;
 #[cfg(feature = "tower")]
 pub mod tower;
 #[cfg(feature = "tracing")]

@@ -28,22 +28,27 @@
 
 use std::fmt;
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::Method;
 use http::header::CONTENT_LENGTH;
+use pin_project_lite::pin_project;
 use reqwest::{Body, Request, RequestBuilder, Response, ResponseBuilderExt};
 use tidegate::{Class, Criticality, Opinion, Outcome};
 
 use crate::Failure;
 use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::Draining;
-use crate::error::Error;
+use crate::error::{BoxError, Error, Stopped};
 use crate::http::{GuardedBody, Says, has_body, last, outcome_of, reads};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
+use crate::streams::{Held, Holding, Watch, is_held};
 
 type Opine = dyn Fn(&Response) -> Option<Outcome> + Send + Sync;
 type Make = dyn Fn() -> Body + Send + Sync;
@@ -97,6 +102,14 @@ impl Guard {
         self
     }
 
+    /// Says whether responses are streams, to which `first_byte_timeout` applies. The default is that those are that answer
+    /// requests with `Accept: text/event-stream`.
+    #[must_use]
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.says.stream = Some(stream);
+        self
+    }
+
     /// Says whether repeats carry `Retry-Attempt: n`. The default is true.
     #[must_use]
     pub fn retry_header(mut self, retry_header: bool) -> Self {
@@ -139,6 +152,7 @@ impl Guard {
     {
         let site = self.site(&mut request);
         let head = *request.method() == Method::HEAD;
+        let holds = site.request.stream && *request.method() != Method::CONNECT;
         let url = request.url();
         let path = match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
@@ -164,6 +178,9 @@ impl Guard {
                     return Ok(begun(response).await);
                 }
                 let outcome = judge.of(&response);
+                if holds && is_held(response.status(), outcome) {
+                    return Ok(held(judge.site, response).await);
+                }
                 let again = repeats && outcome.opinion != Opinion::DoNot && outcome.kind != Class::Ok.into();
                 Ok(if again { drained(response).await } else { response })
             })
@@ -179,7 +196,12 @@ impl Guard {
             response.extensions_mut().insert(ended.report);
         }
         Ok(match tail {
-            Some(tail) => rebodied(response, |body| Body::wrap(GuardedBody::new(body, Some(tail)))),
+            Some(tail) => {
+                let (mut parts, body) = parted(response);
+                let watch = Watch::of(tail.site(), &parts.headers, &mut parts.extensions);
+                let body = Timely { body: GuardedBody::watched(body, Some(tail), watch) };
+                http::Response::from_parts(parts, Body::wrap(body)).into()
+            }
             None => response,
         })
     }
@@ -238,6 +260,9 @@ struct HttpJudge<'a> {
 impl HttpJudge<'_> {
     fn of(&self, response: &Response) -> Outcome {
         // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
+        if let Some(failure) = response.extensions().get().and_then(|held: &Held| held.failure) {
+            return failure;
+        }
         let said =
             self.opine.and_then(|opine| catch_unwind(AssertUnwindSafe(|| opine(response))).ok().flatten());
         let read = response.extensions().get().map_or(&b""[..], |Begun(read)| read);
@@ -294,12 +319,6 @@ fn bodiless(request: &Request) -> Request {
     bare
 }
 
-/// The response with another body.
-fn rebodied(response: Response, body: impl FnOnce(Body) -> Body) -> Response {
-    let (parts, inner) = parted(response);
-    http::Response::from_parts(parts, body(inner)).into()
-}
-
 /// Splits the response into head and body; the head keeps the URL.
 fn parted(response: Response) -> (http::response::Parts, Body) {
     let url = response.url().clone();
@@ -330,6 +349,69 @@ async fn begun(response: Response) -> Response {
         parts.extensions.insert(Whole);
     }
     http::Response::from_parts(parts, Body::wrap(body)).into()
+}
+
+/// Reads a stream up to its first piece that counts. The reader of its body gets what has been read too.
+async fn held(site: &Site, response: Response) -> Response {
+    let (mut parts, body) = parted(response);
+    let (body, held) = Holding::new(site, &parts.headers, body).await;
+    parts.extensions.insert(held);
+    if body.is_whole() {
+        parts.extensions.insert(Whole);
+    }
+    http::Response::from_parts(parts, Body::wrap(body)).into()
+}
+
+pin_project! {
+    /// A guarded body whose timeouts are timeouts to reqwest too.
+    struct Timely {
+        #[pin]
+        body: GuardedBody<Body>,
+    }
+}
+
+impl http_body::Body for Timely {
+    type Data = bytes::Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<http_body::Frame<bytes::Bytes>, BoxError>>> {
+        let polled = self.project().body.poll_frame(cx);
+        polled.map_err(|error| match error.downcast::<Stopped>() {
+            Ok(stopped) if stopped.code.is_timeout() => {
+                Box::new(io::Error::new(io::ErrorKind::TimedOut, Late(*stopped)))
+            }
+            Ok(stopped) => stopped as BoxError,
+            Err(error) => error,
+        })
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// Tidegate's own error inside an `io::Error`, by which reqwest knows a timeout. Its text is the code, so that a chain of causes
+/// does not repeat the message.
+#[derive(Debug)]
+struct Late(Stopped);
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.code.name())
+    }
+}
+
+impl std::error::Error for Late {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
 }
 
 #[cfg(feature = "reqwest-middleware")]

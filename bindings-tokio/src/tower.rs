@@ -148,6 +148,12 @@ impl<'a> Facts<'a> {
         self.with(|site| site.request.remaining = Some(clock::span(deadline)))
     }
 
+    /// Says whether the answer is a stream, to which `first_byte_timeout` applies.
+    #[cfg(feature = "http")]
+    pub fn stream(self, stream: bool) -> Self {
+        self.with(|site| site.request.stream = stream && site.policy.bounds_first_byte())
+    }
+
     /// Sets how many tokens of a rate limit the request takes.
     pub fn cost(self, cost: u16) -> Self {
         self.with(|site| site.request.cost = cost)

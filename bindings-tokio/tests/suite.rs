@@ -30,6 +30,8 @@ mod reload;
 mod run;
 mod scenarios;
 mod schedules;
+mod streams;
+mod streams_paused;
 mod tower;
 mod traces;
 mod wakers;

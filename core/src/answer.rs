@@ -23,5 +23,8 @@ pub use usage::{Factors, Usage, UsageReader};
 
 use crate::time::Duration;
 
+/// Bytes of pieces that do not count after which a stream is delivered without one that does (semantics 7.7.8).
+pub const HELD_AT_MOST: usize = 64 * 1024;
+
 /// How long a host waits for the beginning of a failed answer's body. What came until then is judged.
 pub const READ_FOR: Duration = Duration::from_secs(1);

@@ -333,8 +333,8 @@ where
     /// Time left for an attempt that starts now.
     #[inline]
     fn remaining(&self, next: Option<tidegate::Duration>) -> Option<Duration> {
-        // Where the policy hedges, the timer may be due for a hedge before the attempt's own end.
-        if self.site.policy.hedges() { self.left() } else { next.map(clock::std) }
+        // The timer may be due for a hedge, or to look for silence, before the attempt's own end.
+        if self.site.policy.looks_early() { self.left() } else { next.map(clock::std) }
     }
 
     #[cold]

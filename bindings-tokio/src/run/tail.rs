@@ -1,6 +1,7 @@
 //! The rest of a call after its caller has got the head of an answer: the body, and the permit held meanwhile.
 
 use std::ops::Deref;
+use std::time::Duration;
 
 use tidegate::{Action, CallId, Class, Event, Outcome, Verdict};
 use tokio::time::Instant;
@@ -22,7 +23,6 @@ pub(crate) struct Tail<P: Deref<Target = Site>> {
 #[cfg_attr(not(feature = "_bodies"), expect(dead_code, reason = "only adapters have bodies"))]
 impl<P: Deref<Target = Site>> Tail<P> {
     /// The policy and route of the call.
-    #[cfg(feature = "grpc")]
     pub fn site(&self) -> &Site {
         &self.site
     }
@@ -32,10 +32,12 @@ impl<P: Deref<Target = Site>> Tail<P> {
         self.tell(Event::Finished { attempt: self.attempt, outcome });
     }
 
-    /// Reports to the engine that the timer is due. Returns an error if the deadline ended the call.
-    pub fn expire(&mut self) -> Option<Stopped> {
+    /// Reports to the engine that the timer is due, and the age of the last piece if silence is bounded. Returns an error if
+    /// the deadline or the silence ended the call.
+    pub fn expire(&mut self, age: Option<Duration>) -> Option<Stopped> {
         let call = self.call;
-        let told = self.tell(Event::Timer)?;
+        let report = |age| Event::Progress { attempt: self.attempt, age: clock::span(age) };
+        let told = self.tell(age.map_or(Event::Timer, report))?;
         match told.step.action {
             Action::Done { verdict: Verdict::Stale, .. } => None,
             Action::Done { verdict, retry_in, .. } => {

@@ -1,66 +1,36 @@
 //! HTTP over tower: the layer for `http::Request`, with the rules that the layer for any service leaves to its user.
 
-use std::error::Error as StdError;
+mod attempt;
+mod judge;
+mod site;
+
 use std::fmt;
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderMap, Method, Request, Response, StatusCode, response};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body::Body;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
-use tidegate::{Class, Opinion, Outcome, class_of_status};
+use tidegate::Outcome;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::{Boxed, Cloned, Facts, Requests, Sending, Sent, unready};
 use crate::BoxError;
-use crate::classify::{Finding, Judge, Judgement};
-use crate::drain::{Buffered, Draining};
+use crate::drain::Buffered;
 use crate::error::Error;
-use crate::http::{GuardedBody, Says, has_body, last, outcome_of, reads};
-use crate::listed::found_in;
+use crate::http::{GuardedBody, Says, last};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Run, Tailed};
-
-type Opine = dyn Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync;
-
-/// Classifies errors of an HTTP client. Functions of `&E` implement it.
-pub trait Errors<E> {
-    /// The outcome of an attempt that ended with this error.
-    fn outcome(&self, error: &E) -> Outcome;
-
-    /// The finding about this error, which may leave the decision to the policy.
-    #[doc(hidden)]
-    fn finding(&self, error: &E) -> Finding {
-        Finding::Outcome(self.outcome(error))
-    }
-}
-
-impl<E, F: Fn(&E) -> Outcome> Errors<E> for F {
-    fn outcome(&self, error: &E) -> Outcome {
-        self(error)
-    }
-}
-
-/// The default: classifies errors by the table that all languages share. An error that is not listed, by itself or by a
-/// cause, is permanent, and the report's note says so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ByCauses;
-
-impl<E: StdError + 'static> Errors<E> for ByCauses {
-    fn outcome(&self, error: &E) -> Outcome {
-        self.finding(error).under(|status, _| Outcome::of(class_of_status(status)))
-    }
-
-    fn finding(&self, error: &E) -> Finding {
-        found_in(error)
-    }
-}
+use crate::streams::Watch;
+use attempt::{Answering, Answers, Numbered, Read};
+pub use judge::{ByCauses, Errors};
+use judge::{HttpJudge, Opine};
+use site::Last;
 
 /// Puts services of `http::Request`, such as hyper's client, under a policy with the rules of every HTTP adapter.
 ///
@@ -157,6 +127,15 @@ impl<R, C> HttpLayer<R, C> {
         self
     }
 
+    /// Says whether responses are streams, to which `first_byte_timeout` applies. The default is that those are that answer
+    /// requests with `Accept: text/event-stream`.
+    #[must_use]
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.says.stream = Some(stream);
+        self.last = Arc::default();
+        self
+    }
+
     /// Says whether repeats carry `Retry-Attempt: n`. The default is true.
     #[must_use]
     pub fn retry_header(mut self, retry_header: bool) -> Self {
@@ -237,6 +216,7 @@ where
         let judge = HttpJudge {
             repeats: replayable && site.request.idempotent && site.request.replayable,
             head: *request.method() == Method::HEAD,
+            holds: site.request.stream && *request.method() != Method::CONNECT,
             site: Arc::clone(&site),
             opine: opine.clone(),
             errors: errors.clone(),
@@ -257,264 +237,6 @@ where
             run.work_mut().first = Some(Box::new(request));
         }
         HttpFuture { run }
-    }
-}
-
-/// The site of the last request's call. Most clients talk to one origin, with one or two methods.
-struct Last {
-    scheme: Option<Scheme>,
-    authority: Option<Authority>,
-    method: Method,
-    settings: u32,
-    site: Arc<Site>,
-}
-
-impl Last {
-    /// Whether this request's call belongs to the same site.
-    fn fits<B>(&self, request: &Request<B>, settings: u32) -> bool {
-        let uri = request.uri();
-        self.method == *request.method()
-            && same(self.authority.as_ref(), uri.authority())
-            && self.scheme.as_ref() == uri.scheme()
-            && self.settings == settings
-    }
-}
-
-/// Whether two authorities are equal. Most are to the letter, which is faster to see than equality without regard to case.
-fn same(one: Option<&Authority>, other: Option<&Authority>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one.as_str() == other.as_str() || one == other,
-        (one, other) => one == other,
-    }
-}
-
-impl<R, C> HttpLayer<R, C> {
-    /// Finds the site of a request's call, and gives the request its idempotency key if it needs one.
-    fn site<B>(&self, request: &mut Request<B>) -> Arc<Site> {
-        let settings = self.caller.site.policy.settings();
-        // An idempotency key belongs to one request, so such a site is not remembered.
-        let plain = !self.says.keyed(request.headers());
-        if plain
-            && let Some(last) = self.last.try_lock()
-            && let Some(last) = last.as_ref().filter(|last| last.fits(request, settings))
-        {
-            return Arc::clone(&last.site);
-        }
-        let method = request.method().clone();
-        let mut site = self.says.site(&self.caller.site, &method, request.headers_mut());
-        if let (false, Some(authority)) = (self.caller.has_route(), request.uri().authority()) {
-            let scheme = request.uri().scheme_str().unwrap_or("http");
-            site.aim(format!("{scheme}://{authority}").into());
-        }
-        let site = Arc::new(site);
-        if plain && let Some(mut last) = self.last.try_lock() {
-            let (scheme, authority) = (request.uri().scheme().cloned(), request.uri().authority().cloned());
-            *last = Some(Last { scheme, authority, method, settings, site: Arc::clone(&site) });
-        }
-        site
-    }
-}
-
-/// Numbers the repeats of requests.
-struct Numbered<R> {
-    requests: R,
-    says: Says,
-}
-
-/// The number of a repeat's attempt, for its tracing span.
-#[derive(Clone, Copy)]
-struct Number(u8);
-
-impl<B, R: Requests<Request<B>>> Requests<Request<B>> for Numbered<R> {
-    fn replay(&self, request: &Request<B>) -> Option<Request<B>> {
-        self.requests.replay(request)
-    }
-
-    fn repeat(&self, request: &mut Request<B>, attempt: u8) {
-        self.says.number(request.headers_mut(), attempt);
-        request.extensions_mut().insert(Number(attempt));
-        self.requests.repeat(request, attempt);
-    }
-}
-
-/// Classifies responses by their status, and errors by the error classifier.
-#[derive(Clone)]
-struct HttpJudge<C> {
-    site: Arc<Site>,
-    opine: Option<Arc<Opine>>,
-    errors: C,
-    head: bool,
-    /// Whether another attempt may follow a failed response.
-    repeats: bool,
-}
-
-impl<C> HttpJudge<C> {
-    fn of(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Outcome {
-        // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
-        let opine =
-            |opine: &Arc<Opine>| catch_unwind(AssertUnwindSafe(|| opine(status, headers))).ok().flatten();
-        let said = self.opine.as_ref().and_then(opine);
-        said.unwrap_or_else(|| outcome_of(&self.site, status.as_u16(), headers, body))
-    }
-}
-
-impl<A: Body, E, C: Errors<E>> Judge<Response<Buffered<A>>, E> for HttpJudge<C>
-where
-    Buffered<A>: Body,
-{
-    fn judge(&self, site: &Site, result: &Result<Response<Buffered<A>>, E>) -> Judgement {
-        let response = match result {
-            Ok(response) => response,
-            Err(error) => {
-                let said = catch_unwind(AssertUnwindSafe(|| self.errors.finding(error)));
-                let permanent = |_| Outcome::of(Class::Permanent);
-                return Judgement::Outcome(said.map_or_else(permanent, |finding| site.outcome_in(finding)));
-            }
-        };
-        let read = reads(&self.site, response.status()).then(|| response.body().beginning());
-        let outcome = self.of(response.status(), response.headers(), &read.unwrap_or_default());
-        let follows = !self.head && has_body(response.status(), response.body().size_hint().exact());
-        if outcome.kind == Class::Ok.into() && follows && self.site.request.slot_until_body {
-            Judgement::Head
-        } else {
-            Judgement::Outcome(outcome)
-        }
-    }
-
-    fn unlisted(&self, error: &E) -> bool {
-        catch_unwind(AssertUnwindSafe(|| self.errors.finding(error))).is_ok_and(|it| it == Finding::Unlisted)
-    }
-
-    /// Keeps a small response, whose body has been read; drops a large one, which closes it before the next attempt.
-    fn release(&self, result: Result<Response<Buffered<A>>, E>) -> Option<Result<Response<Buffered<A>>, E>> {
-        match result {
-            Ok(response) if !response.body().is_whole() => None,
-            kept => Some(kept),
-        }
-    }
-}
-
-/// Marks a failed response of whose body the beginning has been read, for its outcome.
-#[derive(Clone, Copy)]
-struct Read;
-
-/// The client. It reads small failed responses before the policy gets them.
-#[derive(Clone)]
-struct Answers<S, C> {
-    inner: S,
-    judge: HttpJudge<C>,
-}
-
-impl<S, B, A, C> Service<Request<B>> for Answers<S, C>
-where
-    S: Service<Request<B>, Response = Response<A>>,
-    A: Body + Unpin,
-    A::Error: Into<BoxError>,
-    C: Clone,
-{
-    type Response = Response<Buffered<A>>;
-    type Error = S::Error;
-    type Future = Answering<S::Future, A, C>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let number = request.extensions().get().map_or(1, |Number(number)| *number);
-        Answering::new(self.inner.call(request), self.judge.clone(), number)
-    }
-}
-
-pin_project! {
-    /// The future of one attempt.
-    struct Answering<F, A: Body, C> {
-        #[pin]
-        stage: Stage<F, A>,
-        judge: HttpJudge<C>,
-    }
-}
-
-pin_project! {
-    #[project = StageProjection]
-    enum Stage<F, A: Body> {
-        Sending { #[pin] future: Spanned<F> },
-        Draining { rest: Pin<Box<Rest<A>>> },
-    }
-}
-
-pin_project! {
-    /// A failed response whose body is being read.
-    struct Rest<A: Body> {
-        parts: Option<response::Parts>,
-        #[pin]
-        body: Draining<A>,
-    }
-}
-
-/// A future inside the tracing span of a repeat.
-#[cfg(feature = "tracing")]
-type Spanned<F> = tracing::instrument::Instrumented<F>;
-#[cfg(not(feature = "tracing"))]
-type Spanned<F> = F;
-
-#[cfg(feature = "tracing")]
-fn spanned<F>(future: F, number: u8) -> Spanned<F> {
-    tracing::Instrument::instrument(future, crate::http::repeat_span(number))
-}
-
-#[cfg(not(feature = "tracing"))]
-fn spanned<F>(future: F, _: u8) -> Spanned<F> {
-    future
-}
-
-impl<F, A: Body, C> Answering<F, A, C> {
-    fn new(future: F, judge: HttpJudge<C>, number: u8) -> Self {
-        Self { stage: Stage::Sending { future: spanned(future, number) }, judge }
-    }
-}
-
-impl<F, A, C, E> Future for Answering<F, A, C>
-where
-    F: Future<Output = Result<Response<A>, E>>,
-    A: Body + Unpin,
-    A::Error: Into<BoxError>,
-{
-    type Output = Result<Response<Buffered<A>>, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
-        loop {
-            match this.stage.as_mut().project() {
-                StageProjection::Sending { future } => {
-                    let response = match ready!(future.poll(cx)) {
-                        Ok(response) => response,
-                        Err(error) => return Poll::Ready(Err(error)),
-                    };
-                    if reads(&this.judge.site, response.status()) {
-                        let (mut parts, body) = response.into_parts();
-                        parts.extensions.insert(Read);
-                        let rest = Rest { parts: Some(parts), body: Draining::beginning(body) };
-                        this.stage.set(Stage::Draining { rest: Box::pin(rest) });
-                        continue;
-                    }
-                    let outcome = this.judge.of(response.status(), response.headers(), b"");
-                    let fails = outcome.kind != Class::Ok.into() && outcome.opinion != Opinion::DoNot;
-                    if !this.judge.repeats || !fails {
-                        return Poll::Ready(Ok(response.map(Buffered::new)));
-                    }
-                    let (parts, body) = response.into_parts();
-                    let rest = Rest { parts: Some(parts), body: Draining::new(body) };
-                    this.stage.set(Stage::Draining { rest: Box::pin(rest) });
-                }
-                StageProjection::Draining { rest } => {
-                    let rest = rest.as_mut().project();
-                    let body = ready!(rest.body.poll(cx));
-                    let Some(parts) = rest.parts.take() else { return Poll::Pending };
-                    return Poll::Ready(Ok(Response::from_parts(parts, body)));
-                }
-            }
-        }
     }
 }
 
@@ -556,7 +278,10 @@ where
             if ended.report.attempts > 1 || ended.report.note().is_some() {
                 response.extensions_mut().insert(ended.report);
             }
-            response.map(|body| GuardedBody::new(body, tail))
+            let (mut parts, body) = response.into_parts();
+            let watch =
+                tail.as_ref().and_then(|tail| Watch::of(tail.site(), &parts.headers, &mut parts.extensions));
+            Response::from_parts(parts, GuardedBody::watched(body, tail, watch))
         }))
     }
 }
@@ -564,53 +289,5 @@ where
 impl<S: Service<Request<B>>, B, R, C, A: Body> fmt::Debug for HttpFuture<S, B, R, C, A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpFuture").finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Engine;
-    use crate::settings::{Preset, Retry};
-
-    fn request(method: Method, uri: &str) -> Request<()> {
-        let uri = uri.parse().unwrap();
-        let (mut parts, ()) = Request::new(()).into_parts();
-        (parts.method, parts.uri) = (method, uri);
-        Request::from_parts(parts, ())
-    }
-
-    /// R6: a request like the last one needs no formatting and no allocation, and any other request gets its own site.
-    #[test]
-    fn a_request_like_the_last_one_is_made_at_the_same_place() {
-        let engine = Engine::new(1);
-        let policy = Policy::builder("shop").engine(&engine).preset(Preset::Http).build().unwrap();
-        let layer = policy.http_layer();
-        let site = |method, uri| layer.site(&mut request(method, uri));
-        let first = site(Method::GET, "http://shop.example/orders/7");
-        assert_eq!((&*first.key, first.request.idempotent), ("http://shop.example", true));
-        assert!(Arc::ptr_eq(&first, &site(Method::GET, "http://shop.example/orders/8")));
-        // Clones of the layer share the remembered site.
-        assert!(Arc::ptr_eq(&first, &layer.clone().site(&mut request(Method::GET, "http://SHOP.example/"))));
-        for (method, uri, key, idempotent) in [
-            (Method::POST, "http://shop.example/", "http://shop.example", false),
-            (Method::GET, "https://shop.example/", "https://shop.example", true),
-            (Method::GET, "https://shop.example:8443/", "https://shop.example:8443", true),
-        ] {
-            let other = site(method, uri);
-            assert_eq!((&*other.key, other.request.idempotent), (key, idempotent));
-        }
-        // A request with an idempotency key is not remembered.
-        let mut keyed = request(Method::POST, "http://shop.example/");
-        keyed.headers_mut().insert("idempotency-key", http::HeaderValue::from_static("7"));
-        assert!(layer.site(&mut keyed).request.idempotent);
-        assert!(!site(Method::POST, "http://shop.example/").request.idempotent);
-        // Other settings and other methods give other sites; a layer with other options remembers its own.
-        let retuned = Policy::builder("shop").preset(Preset::Http).retry(Retry::new().methods(["POST"]));
-        policy.retune(retuned.settings().unwrap()).unwrap();
-        assert!(site(Method::POST, "http://shop.example/").request.idempotent);
-        let never = layer.clone().idempotent(false);
-        assert!(!never.site(&mut request(Method::POST, "http://shop.example/")).request.idempotent);
-        assert!(site(Method::POST, "http://shop.example/").request.idempotent);
     }
 }

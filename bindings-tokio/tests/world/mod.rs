@@ -63,14 +63,20 @@ impl Failed {
 pub struct Says {
     guard: Guard,
     caller: Caller,
-    layer: fn(HttpLayer) -> HttpLayer,
+    layer: Vec<fn(HttpLayer) -> HttpLayer>,
     opine: Option<fn(StatusCode, &HeaderMap) -> Option<Outcome>>,
     make: Option<fn() -> Body>,
 }
 
 impl Says {
     pub fn new(policy: &Policy) -> Self {
-        Self { guard: Guard::new(policy), caller: policy.caller(), layer: |it| it, opine: None, make: None }
+        Self {
+            guard: Guard::new(policy),
+            caller: policy.caller(),
+            layer: Vec::new(),
+            opine: None,
+            make: None,
+        }
     }
 
     pub fn route(self, key: &str) -> Self {
@@ -81,18 +87,28 @@ impl Says {
         Self { guard: self.guard.deadline(span), caller: self.caller.deadline(span), ..self }
     }
 
+    fn with(mut self, guard: impl Fn(Guard) -> Guard, layer: fn(HttpLayer) -> HttpLayer) -> Self {
+        self.layer.push(layer);
+        Self { guard: guard(self.guard), ..self }
+    }
+
     pub fn idempotent(self, idempotent: bool) -> Self {
         let layer: fn(HttpLayer) -> HttpLayer =
             if idempotent { |it| it.idempotent(true) } else { |it| it.idempotent(false) };
-        Self { guard: self.guard.idempotent(idempotent), layer, ..self }
+        self.with(|it| it.idempotent(idempotent), layer)
     }
 
     pub fn without_retry_header(self) -> Self {
-        Self { guard: self.guard.retry_header(false), layer: |it| it.retry_header(false), ..self }
+        self.with(|it| it.retry_header(false), |it| it.retry_header(false))
     }
 
     pub fn with_keys(self) -> Self {
-        Self { guard: self.guard.idempotency_key(true), layer: |it| it.idempotency_key(true), ..self }
+        self.with(|it| it.idempotency_key(true), |it| it.idempotency_key(true))
+    }
+
+    /// Its requests are streams, whatever they accept.
+    pub fn streamed(self) -> Self {
+        self.with(|it| it.stream(true), |it| it.stream(true))
     }
 
     pub fn classify(self, opine: fn(StatusCode, &HeaderMap) -> Option<Outcome>) -> Self {
@@ -200,7 +216,7 @@ impl World {
         if let Some(make) = says.make {
             *request.body_mut() = make();
         }
-        let mut layer = (says.layer)(says.caller.http_layer());
+        let mut layer = says.layer.iter().fold(says.caller.http_layer(), |layer, with| with(layer));
         if let Some(opine) = says.opine {
             layer = layer.classify(opine);
         }

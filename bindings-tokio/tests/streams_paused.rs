@@ -1,0 +1,259 @@
+//! Timeouts of streams (semantics 7.7) under the layer for HTTP, to the millisecond, on a paused clock.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "tests are users: they spawn, sleep and look at the clock"
+)]
+
+use std::collections::VecDeque;
+use std::future::Future as _;
+use std::io;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt as _, Empty};
+use tidegate_tokio::settings::{Counts, DeadlineUntil, Hedge, HedgeBudget};
+use tidegate_tokio::{Builder, Code, Engine, Options, Report, Stopped};
+use tokio::time::{Instant, Sleep, sleep, timeout};
+use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
+
+use crate::support::{ms, nothing_left, plain};
+
+const PING: &str = "event: ping\ndata: {}\n\n: comment\n\n";
+const EVENT: &str = "data: {\"delta\": \"x\"}\n\n";
+
+/// Pieces of a body, each with the pause before it. At its end the body stalls, or is over.
+#[derive(Clone, Debug)]
+struct Script {
+    pieces: Vec<(u64, &'static str)>,
+    stalls: bool,
+    /// Whether the body breaks at its end.
+    breaks: bool,
+    coded: bool,
+}
+
+fn script(pieces: impl IntoIterator<Item = (u64, &'static str)>) -> Script {
+    Script { pieces: pieces.into_iter().collect(), stalls: false, breaks: false, coded: false }
+}
+
+fn stalls(pieces: impl IntoIterator<Item = (u64, &'static str)>) -> Script {
+    Script { stalls: true, ..script(pieces) }
+}
+
+/// A body that follows a script. The server sends whether or not somebody reads.
+struct Scripted {
+    pieces: VecDeque<(Instant, &'static str)>,
+    script: Script,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Scripted {
+    fn new(script: Script) -> Self {
+        let mut at = Instant::now();
+        let pieces = script.pieces.iter().map(|(pause, text)| {
+            at += ms(*pause);
+            (at, *text)
+        });
+        Self { pieces: pieces.collect(), script, timer: Box::pin(sleep(Duration::ZERO)) }
+    }
+}
+
+impl Body for Scripted {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let Some((at, text)) = self.pieces.front().copied() else {
+            return match (self.script.breaks, self.script.stalls) {
+                (true, _) => Poll::Ready(Some(Err(io::ErrorKind::ConnectionReset.into()))),
+                (false, true) => Poll::Pending,
+                (false, false) => Poll::Ready(None),
+            };
+        };
+        if at > Instant::now() {
+            self.timer.as_mut().reset(at);
+            if self.timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        self.pieces.pop_front();
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(text.as_bytes())))))
+    }
+}
+
+type Read = Pin<Box<tidegate_tokio::GuardedBody<tidegate_tokio::Buffered<Scripted>>>>;
+
+/// Sends a request that accepts events; each attempt gets the next of these answers, and the last one again.
+async fn sent(
+    policy: Builder,
+    answers: impl IntoIterator<Item = Script>,
+) -> Result<Response<Read>, tidegate_tokio::Error<io::Error>> {
+    let answers = Mutex::new(answers.into_iter().collect::<VecDeque<_>>());
+    let answers = std::sync::Arc::new(answers);
+    let service = service_fn(move |_: Request<Empty<Bytes>>| {
+        let mut answers = answers.lock().unwrap();
+        let next = if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() };
+        let script = next.unwrap();
+        let coded = if script.coded { "gzip" } else { "identity" };
+        let response = Response::builder().header("content-encoding", coded).body(Scripted::new(script));
+        async { Ok::<_, io::Error>(response.unwrap()) }
+    });
+    let mut client = policy.build().unwrap().http_layer().layer(service);
+    let request =
+        Request::get("http://model.example/").header("accept", "text/Event-Stream, */*").body(Empty::new());
+    Ok(client.ready().await.unwrap().call(request.unwrap()).await?.map(Box::pin))
+}
+
+/// Reads a body: what came, and the error that ended it.
+async fn read(mut body: Read) -> (String, Option<Stopped>) {
+    let mut text = String::new();
+    loop {
+        match body.frame().await {
+            Some(Ok(frame)) => text += std::str::from_utf8(&frame.into_data().unwrap()).unwrap(),
+            Some(Err(error)) => return (text, Some(*error.downcast::<Stopped>().unwrap())),
+            None => return (text, None),
+        }
+    }
+}
+
+fn limits(engine: &Engine) -> Builder {
+    plain(engine, "p", 3).first_byte_timeout(ms(1_000)).idle_timeout(ms(400)).counts(Counts::SseData)
+}
+
+/// The code of the error that ended reading, and how long reading took.
+async fn code_of(body: Read) -> (Code, Duration) {
+    let begun = Instant::now();
+    let (_, stopped) = read(body).await;
+    (stopped.expect("it ends").code, begun.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_without_a_first_piece_runs_out_of_time_exactly_then() {
+    let engine = Engine::new(1);
+    let begun = Instant::now();
+    // Pings and comments do not deliver, for longer than `idle_timeout` too (spec 7.7.13).
+    let pings = stalls([(300, PING), (300, PING), (300, PING)]);
+    let response = sent(limits(&engine), [pings, script([(50, EVENT), (10, EVENT)])]).await.unwrap();
+    assert_eq!(begun.elapsed(), ms(1_000 + 100 + 50), "timeout, backoff, first piece (spec 7.7.2, 7.7.3)");
+    assert_eq!(response.extensions().get::<Report>().unwrap().attempts, 2);
+    assert_eq!(read(response.into_body()).await, ([EVENT, EVENT].concat(), None));
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pieces_before_the_delivery_are_kept_in_order_up_to_64_kilobytes() {
+    let engine = Engine::new(1);
+    let large: &'static str = Box::leak(format!(": {}\n", "x".repeat(20_000)).into_boxed_str());
+    let begun = Instant::now();
+    let body = script([(1, PING), (1, large), (1, large), (1, large), (1, large), (500, EVENT)]);
+    let response = sent(limits(&engine).idle_timeout(ms(900)), [body]).await.unwrap();
+    assert_eq!(begun.elapsed(), ms(5), "spec 7.7.8: 64 kB are delivered without a piece that counts");
+    let (text, error) = read(response.into_body()).await;
+    assert_eq!((text, error), ([PING, large, large, large, large, EVENT].concat(), None));
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_breaks_before_its_delivery_is_a_failed_attempt() {
+    let engine = Engine::new(1);
+    let broken = Script { breaks: true, ..script([(1, PING)]) };
+    let response = sent(limits(&engine), [broken.clone(), script([(1, EVENT)])]).await.unwrap();
+    assert_eq!(response.extensions().get::<Report>().unwrap().attempts, 2);
+    assert_eq!(read(response.into_body()).await.0, EVENT);
+    // The last answer is the caller's, with its error.
+    let mut body = sent(limits(&engine), [broken]).await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), PING);
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(error.downcast_ref::<io::Error>().unwrap().kind(), io::ErrorKind::ConnectionReset);
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silence_is_noticed_exactly_then_and_pings_do_not_end_it() {
+    let engine = Engine::new(1);
+    let silent = stalls([(0, EVENT), (300, EVENT)]);
+    let response = sent(limits(&engine), [silent]).await.unwrap();
+    assert_eq!(code_of(response.into_body()).await, (Code::StreamStalled, ms(300 + 400)), "spec 7.7.9");
+    let pings = stalls([(0, EVENT), (150, PING), (150, PING), (150, PING), (150, PING)]);
+    let response = sent(limits(&engine), [pings.clone()]).await.unwrap();
+    assert_eq!(code_of(response.into_body()).await, (Code::StreamStalled, ms(400)), "spec 7.7.13");
+    // Each byte of a coded body counts.
+    let response = sent(limits(&engine), [Script { coded: true, ..pings }]).await.unwrap();
+    assert_eq!(code_of(response.into_body()).await, (Code::StreamStalled, ms(600 + 400)), "spec 7.7.13");
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_goes_on_is_no_stall() {
+    let engine = Engine::new(1);
+    let begun = Instant::now();
+    let response = sent(limits(&engine), [script([(399, EVENT); 50])]).await.unwrap();
+    assert_eq!(read(response.into_body()).await, (EVENT.repeat(50), None));
+    assert_eq!(begun.elapsed(), ms(399 * 50));
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_not_polled_is_no_stalled_server() {
+    let engine = Engine::new(1);
+    let mut body = sent(limits(&engine), [stalls([(0, EVENT), (10_000, EVENT)])]).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    sleep(ms(9_900)).await;
+    assert!(body.frame().await.unwrap().is_ok(), "spec 7.7.17: the read has waited for 100 ms");
+    // A read that is given up does not wait on.
+    assert!(timeout(ms(300), body.frame()).await.is_err());
+    sleep(ms(60_000)).await;
+    assert_eq!(code_of(body).await, (Code::StreamStalled, ms(400)), "spec 7.7.17");
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_may_end_at_the_delivery() {
+    let engine = Engine::new(1);
+    let drips = || script([(200, EVENT); 20]);
+    let response = sent(limits(&engine).deadline(ms(1_000)), [drips()]).await.unwrap();
+    assert_eq!(code_of(response.into_body()).await, (Code::DeadlineExceeded, ms(800)));
+    let other = Engine::new(1);
+    let until = limits(&other).deadline(ms(1_000)).deadline_until(DeadlineUntil::Delivery);
+    let response = sent(until, [drips()]).await.unwrap();
+    assert_eq!(read(response.into_body()).await, (EVENT.repeat(20), None), "spec 7.7.15");
+    nothing_left(&engine);
+    nothing_left(&other);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hedge_overtakes_a_stream_without_a_first_piece() {
+    let engine = Engine::new(1);
+    let policy = limits(&engine).hedge(Hedge::new(ms(100)).budget(HedgeBudget::none()));
+    let begun = Instant::now();
+    let response = sent(policy, [stalls([]), script([(50, EVENT)])]).await.unwrap();
+    assert_eq!(begun.elapsed(), ms(150), "spec 7.7.1: the first piece wins the race");
+    assert_eq!(read(response.into_body()).await, (EVENT.into(), None));
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_piece_is_no_event() {
+    let engine = Engine::with_options(7, Options::default().journal(true));
+    let response = sent(limits(&engine), [script(vec![(1, EVENT); 10_000])]).await.unwrap();
+    assert_eq!(read(response.into_body()).await.0.len(), 10_000 * EVENT.len());
+    let lines = engine.take_journal().lines;
+    // One report for each `idle_timeout`, and the events of a call without one.
+    assert!(lines.len() < 10_000 / 400 + 10, "spec 7.7.16: {} lines", lines.len());
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_keeps_its_stream_timeouts_in_documents_and_retunes() {
+    let engine = Engine::new(1);
+    let policy = limits(&engine).build().unwrap();
+    policy.retune(plain(&engine, "p", 3).idle_timeout(ms(50)).settings().unwrap()).unwrap();
+    let response = sent(plain(&engine, "p", 3).idle_timeout(ms(50)), [stalls([(500, EVENT)])]).await.unwrap();
+    assert_eq!(code_of(response.into_body()).await, (Code::StreamStalled, ms(50)));
+    nothing_left(&engine);
+}
