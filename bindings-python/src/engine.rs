@@ -66,6 +66,11 @@ fn monotonic() -> Time {
     Time::from_micros(since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()))
 }
 
+/// The headers of an answer as core reads them.
+fn lent(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
+    headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect()
+}
+
 impl Engine {
     /// The lock, then the time: readings are in the order in which the engine sees them.
     #[inline(always)]
@@ -427,8 +432,7 @@ impl Engine {
         headers: Vec<(Vec<u8>, Vec<u8>)>,
         wall_us: u64,
     ) -> u64 {
-        let headers: Vec<_> =
-            headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
+        let headers = lent(&headers);
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
         wire::pack_outcome(self.state.lock(py).core.classify(PolicyId::from_word(policy), &failure, wall))
@@ -446,8 +450,7 @@ impl Engine {
         body: &[u8],
         wall_us: u64,
     ) -> u64 {
-        let headers: Vec<_> =
-            headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect();
+        let headers = lent(&headers);
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
         let policy = PolicyId::from_word(policy);

@@ -81,7 +81,13 @@ mod _native {
     #[pymodule_export]
     use super::scope::{scope, scope_variable, within};
     #[pymodule_export]
-    use super::streams::Events;
+    use super::streams::{Events, asks_for_stream};
+    #[pymodule_export]
+    const HELD_AT_MOST: usize = tidegate::answer::HELD_AT_MOST;
+    #[pymodule_export]
+    const READ_AT_MOST: usize = tidegate::answer::READ_AT_MOST;
+    #[pymodule_export]
+    const READ_FOR: u64 = tidegate::answer::READ_FOR.as_micros();
     #[pymodule_export]
     use super::telemetry::{Inspector, bounds, families, record_types, verdicts};
     #[pymodule_export]

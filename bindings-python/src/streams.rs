@@ -1,9 +1,9 @@
-//! The reader of server-sent events, for adapters whose policy has `counts = "sse_data"`: conversions only.
+//! What adapters ask of streams: conversions only.
 
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use tidegate::answer::{EventStream, UNCOUNTED};
+use tidegate::answer::{Estimate, EventStream, UNCOUNTED};
 use tidegate::{Outcome, wire};
 
 /// Reads a stream of server-sent events piece by piece.
@@ -27,4 +27,11 @@ impl Events {
         });
         (read.counts, outcome)
     }
+}
+
+/// Whether a request to a language model asks for a stream, by its path or its body.
+#[pyfunction]
+#[pyo3(signature = (path: "bytes", body: "bytes") -> "bool")]
+pub fn asks_for_stream(path: &[u8], body: &[u8]) -> bool {
+    Estimate::read(path, body).stream
 }

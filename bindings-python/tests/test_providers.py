@@ -1,7 +1,9 @@
-"""SDKs as they are, over the policies' clients, against the fake provider of `tests/origin` (llm.md 7)."""
+"""SDKs as they are, over the policies' clients, against the fake provider of `tests/origin`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx2
@@ -20,6 +22,14 @@ def used(origin: Origin) -> dict[str, Any]:
     """What the provider has counted for the one key of these tests."""
     counted: dict[str, Any] = origin._control("GET", "/provider")["k"]
     return counted
+
+
+@contextmanager
+def openai_over(origin: Origin, policy: tidegate.Policy) -> Iterator[openai.OpenAI]:
+    """A client of the `openai` SDK whose requests go through a policy."""
+    transport = tidegate.httpx.Transport(httpx2.HTTPTransport(), policy)
+    with httpx2.Client(transport=transport) as http:
+        yield openai.OpenAI(api_key="k", base_url=origin.url + "/v1", http_client=http, max_retries=0)
 
 
 def test_an_overloaded_provider_is_asked_again_by_the_policy_alone(
@@ -124,13 +134,7 @@ def test_a_stalled_stream_ends_with_the_deadline(
 
 def test_responses_are_streamed_and_told_by_type(origin: Origin, engine: tidegate.Engine) -> None:
     origin.script(provider={"answer_tokens": 6, "faults": [{"fault": "server_error", "first": 1}]})
-    transport = tidegate.httpx.Transport(httpx2.HTTPTransport(), posting(engine))
-    with openai.OpenAI(
-        api_key="k",
-        base_url=origin.url + "/v1",
-        http_client=httpx2.Client(transport=transport),
-        max_retries=0,
-    ) as client:
+    with openai_over(origin, posting(engine)) as client:
         whole = client.responses.create(model="m", input="Say hi.")
         assert len(whole.output_text.split(" ")) == 6
         assert whole.usage is not None and whole.usage.output_tokens == 6
@@ -142,13 +146,7 @@ def test_responses_are_streamed_and_told_by_type(origin: Origin, engine: tidegat
 
 def test_the_usage_of_a_stream_is_told_at_its_end(origin: Origin, engine: tidegate.Engine) -> None:
     origin.script(provider={"answer_tokens": 6, "cached_share": 0.5})
-    transport = tidegate.httpx.Transport(httpx2.HTTPTransport(), posting(engine))
-    with openai.OpenAI(
-        api_key="k",
-        base_url=origin.url + "/v1",
-        http_client=httpx2.Client(transport=transport),
-        max_retries=0,
-    ) as client:
+    with openai_over(origin, posting(engine)) as client:
         messages: Any = USER
         options: Any = {"include_usage": True}
         events = list(
@@ -162,22 +160,28 @@ def test_the_usage_of_a_stream_is_told_at_its_end(origin: Origin, engine: tidega
 def test_a_stream_that_stalls_before_its_first_token_is_repeated(
     origin: Origin, engine: tidegate.Engine, at: int
 ) -> None:
-    """llm.md 1.2, 1.5, 1.6: pings go on, and the SDK sees one stream."""
+    """Semantics 7.7.4: the SDK asks for a stream in its body only, and sees one stream."""
     faults = [{"fault": "stall", "at": at, "first": 1}]
     origin.script(provider={"answer_tokens": 6, "ping_every": 0.05, "faults": faults})
     policy = posting(engine, counts="sse_data", first_byte_timeout=1.0)
-    transport = tidegate.httpx.Transport(httpx2.HTTPTransport(), policy)
     messages: Any = USER
-    with openai.OpenAI(
-        api_key="k",
-        base_url=origin.url + "/v1",
-        http_client=httpx2.Client(transport=transport),
-        max_retries=0,
-    ) as client:
-        events = client.chat.completions.create(
-            model="m", messages=messages, stream=True, extra_headers={"Accept": "text/event-stream"}
-        )
+    with openai_over(origin, policy) as client:
+        events = client.chat.completions.create(model="m", messages=messages, stream=True)
         text = "".join(event.choices[0].delta.content or "" for event in events if event.choices)
     assert len(text.split(" ")) == 6
     assert used(origin)["faults"] == {"stall": 1}
     assert engine.snapshot()["live"] == 0
+
+
+def test_an_answer_that_is_not_streamed_has_no_first_bytes_timeout(
+    origin: Origin, engine: tidegate.Engine
+) -> None:
+    """Semantics 7.7.4: such an answer may take longer to its first byte than a stream to its first token."""
+    faults = [{"fault": "stall", "at": 0, "first": 1}]
+    origin.script(provider={"answer_tokens": 6, "faults": faults})
+    policy = posting(engine, first_byte_timeout=0.1, deadline=0.6)
+    messages: Any = USER
+    late = (tidegate.DeadlineExceeded, openai.APITimeoutError)
+    with openai_over(origin, policy) as client, pytest.raises(late):
+        client.chat.completions.create(model="m", messages=messages)
+    assert used(origin)["requests"] == 1

@@ -130,7 +130,7 @@ def test_a_body_that_stalls_is_not_waited_for(
     adapter: Any, engine: tidegate.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spec 15.8.2: the head decides after a second (here less); in an event loop the rest still comes."""
-    monkeypatch.setattr("tidegate._http.beginning.READ_SECONDS", 0.05)
+    monkeypatch.setattr("tidegate._http.beginning.READ_FOR", 50_000)
     whole = answer(402, SPENT)
     with stalled(whole[:-20], whole[-20:]) as (url, go):
         stream = adapter.open(policy(engine, slot_until="headers")).stream("GET", url)

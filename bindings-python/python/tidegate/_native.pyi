@@ -5,7 +5,11 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "awaitable_type", "bounds", "decorated", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "asks_for_stream", "awaitable_type", "bounds", "decorated", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+
+HELD_AT_MOST: Final[int]
+READ_AT_MOST: Final[int]
+READ_FOR: Final[int]
 
 @final
 class AdaptiveThrottle:
@@ -999,6 +1003,11 @@ class WindowedP2Quantile:
 def accepted(kind: str) -> bool | None:
     """
     Was a call of this class accepted? Neither yes nor no where it does not count.
+    """
+
+def asks_for_stream(path: "bytes", body: "bytes") -> "bool":
+    """
+    Whether a request to a language model asks for a stream, by its path or its body.
     """
 
 def awaitable_type() -> "type":

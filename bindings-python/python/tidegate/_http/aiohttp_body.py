@@ -15,8 +15,9 @@ from weakref import ref
 
 from tidegate._call.open_call import Open
 from tidegate._call.timers import timers_of
+from tidegate._native import READ_AT_MOST
 
-from .beginning import READ_BYTES, seconds_for
+from .beginning import seconds_for
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ async def begin(response: Any, left: float) -> bytes:
     until = monotonic() + limit
     content = response.content
     chunks: list[bytes] = []
-    while not content.at_eof() and sum(map(len, chunks)) < READ_BYTES:
+    while not content.at_eof() and sum(map(len, chunks)) < READ_AT_MOST:
         reading = ensure_future(content.readany())
         try:
             await wait({reading}, timeout=max(until - monotonic(), 0))

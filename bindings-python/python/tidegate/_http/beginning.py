@@ -1,7 +1,7 @@
 """The beginning of a failed response, for policies with `retry.read_errors` (semantics 15.8).
 
-The host waits at most `READ_SECONDS` for at most `READ_BYTES`. What was read goes to core, and the caller
-still gets the whole response: the bytes read stand before the rest.
+The host waits at most `READ_FOR` for at most `READ_AT_MOST` bytes. What was read goes to core, and the caller
+still gets the whole response: first the bytes read here, then the rest.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import zlib
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
+
+from tidegate._native import READ_AT_MOST, READ_FOR
 
 from .until import bounded
 
@@ -18,18 +20,13 @@ if TYPE_CHECKING:
 
     from .httpx_run import Family
 
-READ_BYTES: Final = 64 * 1024
-"""Maximum number of bytes of a body to read, as they arrive."""
-READ_SECONDS: Final = 1.0
-"""Time limit in seconds; shorter if the attempt has less time left."""
-
 _INFLATED: Final = {"gzip": 47, "x-gzip": 47, "deflate": 47}
 """The encodings that zlib reads, and its argument for them (47: gzip or zlib, whichever it is)."""
 
 
 def seconds_for(left: float) -> float:
     """Returns the time limit of reading, if the attempt has `left` seconds."""
-    return min(READ_SECONDS, max(left, 0.0))
+    return min(READ_FOR / 1e6, max(left, 0.0))
 
 
 def decoded(data: bytes, encoding: str) -> bytes:
@@ -40,7 +37,7 @@ def decoded(data: bytes, encoding: str) -> bytes:
     if encoding not in _INFLATED:
         return b""
     try:
-        return zlib.decompressobj(_INFLATED[encoding]).decompress(data, READ_BYTES)
+        return zlib.decompressobj(_INFLATED[encoding]).decompress(data, READ_AT_MOST)
     except zlib.error:
         return b""
 
@@ -67,7 +64,7 @@ class Begun:
 
 
 class AsyncBegun:
-    """The same in an event loop, where a read that was too slow goes on until the caller reads the body."""
+    """A body of which an event loop has read a part. A read that was too slow stays open for the caller."""
 
     def __init__(self, inner: Any, beginning: bytes, kept: _Kept, pending: Future[bytes] | None) -> None:
         self._inner = inner
@@ -91,7 +88,7 @@ class AsyncBegun:
                 yield chunk
 
     async def aclose(self) -> None:
-        """Closes the response, and stops the read that goes on."""
+        """Closes the response and cancels the read that is still open."""
         pending, self._pending = self._pending, None
         if pending is not None:
             from asyncio import wait
@@ -119,7 +116,7 @@ def begin(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
     whole = False
     try:
         with bounded(limit):
-            while size < READ_BYTES and monotonic() < until:
+            while size < READ_AT_MOST and monotonic() < until:
                 chunk = next(rest, None)
                 if chunk is None:
                     whole = True
@@ -168,7 +165,7 @@ async def begin_async(response: Any, family: Family, left: float) -> bytes:
 
 
 async def _read(kept: _Kept, limit: float, family: Family) -> Future[bytes] | None:
-    """Reads until enough has come or the time is over; returns the read that goes on then, if any."""
+    """Reads until enough has come or the time is over; returns the read that is still open then."""
     from tidegate._call.timers import in_trio
 
     until = monotonic() + limit
@@ -208,7 +205,7 @@ class _Kept:
 
     def more(self) -> bool:
         """Returns whether more is to be read."""
-        return not self.whole and self.error is None and self.size < READ_BYTES
+        return not self.whole and self.error is None and self.size < READ_AT_MOST
 
     async def take(self) -> bytes:
         """Reads the next chunk and returns it; nothing at the end, and after an error."""

@@ -13,7 +13,36 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
 
-class SyncBody(Open):
+class ThreadBody(Open):
+    """A body that is read in a thread; this class closes it."""
+
+    def _close_quietly(self) -> None:
+        """Closes a response that is out of time: its reader gets an error and may not close it."""
+        try:
+            self._inner.close()
+        except Exception:  # noqa: S110 - the reader gets the error of the timeout
+            pass
+
+    def close(self) -> None:
+        """Closes the response; closing it early counts as a success."""
+        try:
+            self._inner.close()
+        finally:
+            self._end(0)
+
+
+class LoopBody(Open):
+    """A body that is read in an event loop; this class closes it."""
+
+    async def aclose(self) -> None:
+        """Closes the response; closing it early counts as a success."""
+        try:
+            await self._inner.aclose()
+        finally:
+            self._end(0)
+
+
+class SyncBody(ThreadBody):
     """A body that is read in a thread: each receive is limited to the time left."""
 
     def __iter__(self) -> Iterator[bytes]:
@@ -40,22 +69,8 @@ class SyncBody(Open):
             self._end(self._run.judge_error(error))
             raise
 
-    def _close_quietly(self) -> None:
-        """Closes a response past its deadline, since its reader gets an error and may not close it."""
-        try:
-            self._inner.close()
-        except Exception:  # noqa: S110 - the reader gets the error of the deadline
-            pass
 
-    def close(self) -> None:
-        """Closes the response; closing it early counts as a success."""
-        try:
-            self._inner.close()
-        finally:
-            self._end(0)
-
-
-class AsyncBody(Open):
+class AsyncBody(LoopBody):
     """A body that is read in an event loop: a read is cancelled when the deadline passes."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -101,10 +116,3 @@ class AsyncBody(Open):
         finally:
             if hasattr(chunks, "aclose"):
                 await chunks.aclose()
-
-    async def aclose(self) -> None:
-        """Closes the response; closing it early counts as a success."""
-        try:
-            await self._inner.aclose()
-        finally:
-            self._end(0)

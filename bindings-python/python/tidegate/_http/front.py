@@ -106,7 +106,7 @@ class Front:
         if limits is not None:
             if not run.serves_streams:
                 refuse_streams(policy, KEYS, f"the adapter for {run.library}")
-            if limits.first_byte and options.get("stream", run.accepts_events()):
+            if limits.first_byte and options.get("stream", run.asks_for_stream()):
                 run.holds = True
                 flags |= STREAM
         flags |= slot

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call.open_call import MARGIN
 from tidegate._engine.wire import span_of
+from tidegate._native import asks_for_stream
 
 from .beginning import begin, begin_async
 from .body import AsyncBody, SyncBody
@@ -178,9 +179,15 @@ class HttpxRun(HttpRun):
             return content
         return module.Request("POST", "http://body", content=content).stream
 
-    def accepts_events(self) -> bool:
-        """Returns whether the request accepts server-sent events."""
-        return "text/event-stream" in self.request.headers.get("accept", "")
+    def asks_for_stream(self) -> bool:
+        """Returns whether the request asks for a stream, by its headers, its path or its body (7.7.4)."""
+        request = self.request
+        if "text/event-stream" in request.headers.get("accept", ""):
+            return True
+        stream = request.stream
+        if request.method != "POST" or not isinstance(stream, self.family.bytes):
+            return False
+        return asks_for_stream(request.url.raw_path, b"".join(stream))
 
     def is_held(self, value: Any) -> bool:
         """Returns whether a response is delivered with its first piece, and not with its head."""

@@ -119,8 +119,8 @@ class HttpRun(Run):
         """
         raise NotImplementedError
 
-    def accepts_events(self) -> bool:
-        """Returns whether the request accepts server-sent events."""
+    def asks_for_stream(self) -> bool:
+        """Returns whether the request asks for a stream, by its headers, its path or its body (7.7.4)."""
         return False
 
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:

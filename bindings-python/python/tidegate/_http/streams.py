@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tidegate._call import outcomes
 from tidegate._call.open_call import MARGIN, Open
 from tidegate._engine.wire import VERDICTS, progress, verdict_of
-from tidegate._native import Events
+from tidegate._native import HELD_AT_MOST, Events
 
+from .body import LoopBody, ThreadBody
 from .until import UNTIL
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ KEYS: Final = ("first_byte_timeout", "idle_timeout", "deadline_until")
 
 GROUP: Final = 64
 """Pieces of a delivered body that are looked at together."""
-
-MOST_KEPT: Final = 64 * 1024
-"""Bytes of pieces that do not count after which an answer is delivered without one that does."""
 
 
 class Limits:
@@ -126,7 +124,7 @@ def hold(run: Any, response: Any) -> None:
         for piece in rest:
             first.append(piece)
             size += len(piece)
-            if pieces.counts(piece) or pieces.failure or size >= MOST_KEPT:
+            if pieces.counts(piece) or pieces.failure or size >= HELD_AT_MOST:
                 break
             if run.left() <= 0:
                 raise run.out_of_time()
@@ -147,7 +145,7 @@ async def ahold(run: Any, response: Any) -> None:
         async for piece in rest:
             first.append(piece)
             size += len(piece)
-            if pieces.counts(piece) or pieces.failure or size >= MOST_KEPT:
+            if pieces.counts(piece) or pieces.failure or size >= HELD_AT_MOST:
                 break
     except BaseException as error:
         await close(stream.aclose(), error)
@@ -195,7 +193,7 @@ class _Stream(Open):
         self._began = -1
 
 
-class SyncStream(_Stream):
+class SyncStream(_Stream, ThreadBody):
     """A body that is read in a thread: each receive is limited to the time left.
 
     Most pieces are there already when they are asked for. So they are looked at in groups, of at most `GROUP`
@@ -264,20 +262,6 @@ class SyncStream(_Stream):
             self._end(self._run.judge_error(error))
             raise
 
-    def _close_quietly(self) -> None:
-        """Closes a stalled response, since its reader gets an error and may not close it."""
-        try:
-            self._inner.close()
-        except Exception:  # noqa: S110 - the reader gets the error of the stall
-            pass
-
-    def close(self) -> None:
-        """Closes the response; closing it early counts as a success."""
-        try:
-            self._inner.close()
-        finally:
-            self._end(0)
-
 
 class _Waiting:
     """The rest of a read that has begun to wait: awaiting it goes on from there."""
@@ -306,7 +290,7 @@ class _Waiting:
                 return end.value  # type: ignore[no-any-return]
 
 
-class AsyncStream(_Stream):
+class AsyncStream(_Stream, LoopBody):
     """A body that is read in an event loop: a read is cancelled when its time is up.
 
     Most pieces are there already when they are asked for: a read that does not wait needs no timer.
@@ -388,10 +372,3 @@ class AsyncStream(_Stream):
                 timers.reports.pop(known, None)
             if hasattr(rest, "aclose"):
                 await rest.aclose()
-
-    async def aclose(self) -> None:
-        """Closes the response; closing it early counts as a success."""
-        try:
-            await self._inner.aclose()
-        finally:
-            self._end(0)

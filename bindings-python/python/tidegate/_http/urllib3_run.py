@@ -8,8 +8,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call.open_call import MARGIN
+from tidegate._native import READ_AT_MOST
 
-from .beginning import READ_BYTES, decoded, seconds_for
+from .beginning import decoded, seconds_for
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
 from .run import HttpRun, is_seekable
 from .until import bounded
@@ -186,7 +187,7 @@ def _begin(raw: Any, limit: float) -> bytes:
     error: Exception | None = None
     try:
         with bounded(limit):
-            while size < READ_BYTES and monotonic() < until:
+            while size < READ_AT_MOST and monotonic() < until:
                 chunk = original.read1(_PIECE)
                 chunks.append(chunk)
                 size += len(chunk)
