@@ -107,9 +107,9 @@ class Attempt:
         Raises:
             ValueError: If a total is not a whole number from 0 to 2**53 - 1.
         """
-        wrong = weights_rule(totals)
-        if wrong is not None:
-            raise ValueError(f"settle: {totals!r}: must be {wrong}")
+        broken = weights_rule(totals)
+        if broken is not None:
+            raise ValueError(f"settle: {totals!r}: must be {broken}")
         run = self._run
         taken = [run.engine.native.settle(run.id, self.num, name, total) for name, total in totals.items()]
         return all(taken)

@@ -128,8 +128,8 @@ class Caller(_native.Runner):
         number, judged = policy._number, self._judged_by_type and policy._on is None
         token = engine.token if engine.explains else 0
         bare = fallback is None
-        told = (plain, judged, bare, token, weights)
-        self._settle(engine.native, engine, number, route, self._flags, limit, *told)
+        native = engine.native
+        self._settle(native, engine, number, route, self._flags, limit, plain, judged, bare, token, weights)
 
     @_native_method
     def call(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:

@@ -337,9 +337,9 @@ class Policy(Caller):
         """
         if not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
-        wrong = None if weights is None else weights_rule(weights)
-        if wrong is not None:
-            raise ValueError(f"weights = {weights!r}: must be {wrong}")
+        broken = None if weights is None else weights_rule(weights)
+        if broken is not None:
+            raise ValueError(f"weights = {weights!r}: must be {broken}")
         urgent = criticality is not None
         flags = pack_request(criticality_number(criticality if urgent else "normal"), cost)
         flags |= (IDEMPOTENT if idempotent else 0) | (REPLAYABLE if replayable else 0)

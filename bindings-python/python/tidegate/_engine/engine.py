@@ -205,7 +205,7 @@ class Engine:
         second, spread evenly. While it is metered, no hedges start.
 
         Raises:
-            ValueError: If the state is none of the three.
+            ValueError: If the state is not one of these three.
 
         Example:
             >>> import tidegate
