@@ -28,6 +28,3 @@ pub const HELD_AT_MOST: usize = 64 * 1024;
 
 /// How long a host waits for the beginning of a failed answer's body. What came until then is judged.
 pub const READ_FOR: Duration = Duration::from_secs(1);
-
-/// How many bytes of a stream a host keeps before it delivers the answer, if no piece counts (semantics 7.7.8).
-pub const HELD_AT_MOST: usize = 64 * 1024;
