@@ -62,9 +62,6 @@ impl Document {
         let read = if json { Core::from_json(text) } else { Core::from_toml(text) };
         let read = read.and_then(Core::without_targets);
         let core = read.map_err(|errors| Invalid::settings(&errors))?;
-        if let Some(policy) = core.policies().find(|policy| policy.reads_errors()) {
-            return Err(Invalid::unread(&format!("policy.{}.retry.read_errors", policy.name())));
-        }
         Ok(Arc::new(Self(core)))
     }
 

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tidegate::{
     CallId, Domain, Engine as Core, Flags, HttpFailure, Kind, Link, Options, Policy, PolicyId, RecordType,
-    RouteId, TABLE, Time, Verdict, WallTime, wire,
+    RouteId, TABLE, Time, Verdict, WallTime, answer, wire,
 };
 
 use settings::{checked, checked_pool};
@@ -86,6 +86,21 @@ pub fn event_types() -> Vec<String> {
 #[uniffi::export]
 pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
+}
+
+/// How much of a failed answer's body a host reads before it judges the answer (semantics 15.8.1 and 15.8.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, uniffi::Record)]
+pub struct ReadLimits {
+    /// The largest number of bytes.
+    pub bytes: u32,
+    /// The longest time, in microseconds.
+    pub time_us: u64,
+}
+
+/// Core's limits for reading a failed answer's body.
+#[uniffi::export]
+pub fn read_limits() -> ReadLimits {
+    ReadLimits { bytes: answer::READ_AT_MOST as u32, time_us: answer::READ_FOR.as_micros() }
 }
 
 /// A kind of failure that a policy declares.
@@ -461,15 +476,22 @@ mod tests {
         assert_eq!(told, "retry.max_attempts = 0: must be a whole number from 1 to 255");
         let told = document::Document::new("policy.p.deadline = 1", false).unwrap_err().to_string();
         assert!(told.starts_with("policy.p.deadline = 1: ") && told.ends_with("(line 1)"), "{told}");
-        // Semantics 15.8.9.
-        let pairs = vec![Pair { key: "retry.read_errors".into(), value: Value::Number { value: 1.0 } }];
-        let rule =
-            "= true: is not there yet in Kotlin and Swift, whose adapters do not read bodies; leave it out";
-        let told = engine.policy("p", pairs).unwrap_err().to_string();
-        assert_eq!(told, format!("retry.read_errors {rule}"));
-        let told =
-            document::Document::new("policy.p.retry.read_errors = true", false).unwrap_err().to_string();
-        assert_eq!(told, format!("policy.p.retry.read_errors {rule}"));
+    }
+
+    /// Semantics 15.5.1 to 15.5.3.
+    #[test]
+    fn a_body_decides_where_the_policy_reads_errors() {
+        let engine = Engine::new(7, 10, false, 0);
+        let spent = br#"{"error": {"code": "insufficient_quota"}}"#.to_vec();
+        let class_of = |name: &str, reads: f64| {
+            let reads = Pair { key: "retry.read_errors".into(), value: Value::Number { value: reads } };
+            let policy = engine.policy(name, vec![reads]).unwrap();
+            let kind = engine.classify_read(policy, 429, Vec::new(), spent.clone(), 0) >> 11 & 31;
+            (engine.reads_errors(policy), engine.kinds(policy).len(), kind)
+        };
+        assert_eq!(class_of("reads", 1.0), (true, 4, 9));
+        assert_eq!(class_of("does not", 0.0), (false, 0, 2));
+        assert_eq!((read_limits().bytes, read_limits().time_us), (65_536, 1_000_000));
     }
 
     #[test]

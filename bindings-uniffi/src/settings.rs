@@ -107,16 +107,6 @@ impl Invalid {
     }
 }
 
-impl Invalid {
-    /// The mistake of a policy that reads errors: the adapters of Kotlin and Swift do not read bodies yet.
-    pub(crate) fn unread(key: &str) -> Self {
-        let rule = "is not there yet in Kotlin and Swift, whose adapters do not read bodies; leave it out";
-        Self::Settings {
-            mistakes: vec![Mistake { key: key.to_owned(), value: "true".to_owned(), rule: rule.to_owned() }],
-        }
-    }
-}
-
 fn plain(pairs: &[Pair]) -> Vec<(&str, CoreValue<'_>)> {
     pairs.iter().map(|pair| (pair.key.as_str(), pair.value.plain())).collect()
 }
@@ -126,8 +116,7 @@ pub(crate) fn pairs(of: Vec<(&str, CoreValue<'_>)>) -> Vec<Pair> {
 }
 
 pub(crate) fn checked(name: &str, given: &[Pair]) -> Result<Policy, Invalid> {
-    let policy = Policy::from_pairs(name, &plain(given)).map_err(|errors| Invalid::settings(&errors))?;
-    if policy.reads_errors() { Err(Invalid::unread("retry.read_errors")) } else { Ok(policy) }
+    Policy::from_pairs(name, &plain(given)).map_err(|errors| Invalid::settings(&errors))
 }
 
 pub(crate) fn checked_pool(name: &str, kind: &str, given: &[Pair]) -> Result<Pool, Invalid> {

@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0xacf2_ee4e_3637_e469;
+pub const HASH: u64 = 0x694a_7b8e_b392_2fe3;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -84,6 +84,7 @@ export!(Java_dev_tidegate_ffi_Ffi_funcKeys = uniffi_tidegate_uniffi_fn_func_keys
 export!(Java_dev_tidegate_ffi_Ffi_funcMetricBounds = uniffi_tidegate_uniffi_fn_func_metric_bounds () -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_funcMetricFamilies = uniffi_tidegate_uniffi_fn_func_metric_families () -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_funcParseRetryAfter = uniffi_tidegate_uniffi_fn_func_parse_retry_after (a0: RustBuffer, a1: u64) -> RustBuffer);
+export!(Java_dev_tidegate_ffi_Ffi_funcReadLimits = uniffi_tidegate_uniffi_fn_func_read_limits () -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_funcVersion = uniffi_tidegate_uniffi_fn_func_version () -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodAdaptivethrottleAdmit = uniffi_tidegate_uniffi_fn_method_adaptivethrottle_admit of uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64, a1: RustBuffer) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodAdaptivethrottleCopy = uniffi_tidegate_uniffi_fn_method_adaptivethrottle_copy of uniffi_tidegate_uniffi_fn_clone_adaptivethrottle () -> u64);

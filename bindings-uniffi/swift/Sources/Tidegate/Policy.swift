@@ -172,6 +172,8 @@ public final class Policy: Sendable {
         var known: (@Sendable (any Sendable) -> UInt64?)?
         /// Whether a good value is the head of a response, whose body follows.
         var streams = false
+        /// Addition to the note of a failed call.
+        var sdkNote: String?
     }
 
     /// Makes a call with its own flags.

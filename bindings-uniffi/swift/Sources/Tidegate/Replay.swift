@@ -68,6 +68,12 @@ struct Plan: Sendable {
         return request
     }
 
+    /// Addition to the note of a failed call whose SDK repeats requests too (semantics 15.8.7); nil if there is none.
+    func sdkNote(_ policy: Policy) -> String? {
+        let repeats = request.value(forHTTPHeaderField: "x-stainless-retry-count").flatMap { Int($0) } ?? 0
+        return repeats > 0 && policy.readsErrors ? "the SDK retries too: set its maxRetries to 0" : nil
+    }
+
     /// Path that may be held, with its query.
     var path: String? {
         guard let url = request.url else { return nil }

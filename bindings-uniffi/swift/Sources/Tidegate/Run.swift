@@ -400,7 +400,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             policy.span("retry.max_retry_after")
         }
         let result = decided ?? .failure(refusal(verdict, retryIn, last))
-        let why = note ?? unlisted(verdict, lane)
+        let why = noted(note ?? unlisted(verdict, lane), verdict)
         var isOurs = decided == nil
         if case .failure = result, lane?.stopped == true { isOurs = true }
         let report = Report(
@@ -417,6 +417,12 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         case .method, .oneShotBody, .opinion: .doNot
         default: nil
         }
+    }
+
+    /// Note with what the adapter adds to it.
+    private func noted(_ note: String?, _ verdict: Verdict) -> String? {
+        guard verdict != .ok, let more = values.sdkNote else { return note }
+        return note.map { "\($0); \(more)" } ?? more
     }
 
     /// Note of an error that is permanent because no rule lists it.

@@ -28,6 +28,7 @@ public struct StreamedAnswer: Sendable, Streaming, HTTPAnswer {
     public let bytes: ResponseBytes
     public let response: URLResponse
     var body: BodyReader { bytes.reader }
+    var beginning: Data { body.transfer.beginning }
 }
 
 /// Body of a response, byte by byte, or in chunks as it arrives (`chunks`).
@@ -162,7 +163,7 @@ extension URLSession {
     ///
     /// All retries are over by then. With `slotUntil: .body`, the default, the slot, the attempt's outcome and the deadline last until the
     /// body has been read; with `.headers` they end at the head. A body that fails is not repeated, because part of it has been read.
-    /// Before the next attempt at most 64 KiB of a failed response are read, for at most 0.5 s. Reading the last response must end by the
+    /// Before the next attempt at most 64 KiB of a failed response are read, for at most 0.5 s; with `readErrors`, for at most 1 s. Reading the last response must end by the
     /// deadline, too.
     ///
     /// - Throws: The errors of `data(for:policy:)`. Reading the bytes throws the transfer's error, or `DeadlineExceeded`.
@@ -192,13 +193,18 @@ extension URLSession {
         let ends = untilBody ? policy.ends(plan.call) : nil
         let ended = await policy.make(
             plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0), path: path,
-            values: Policy.Values(known: { policy.classified($0) }, streams: untilBody)
+            values: Policy.Values(
+                known: { policy.classified($0) }, streams: untilBody, sdkNote: plan.sdkNote(policy))
         ) { attempt in
+            let began = ContinuousClock.now
             transfers.release()
             let transfer = Transfer(self, plan.outgoing(attempt))
             transfers.add(transfer)
             let response = try await transfer.head()
-            if let status = (response as? HTTPURLResponse)?.statusCode, status >= 400 { try await transfer.drain() }
+            if let status = (response as? HTTPURLResponse)?.statusCode, status >= 400 {
+                let time = policy.readsErrors ? Beginning.time(attempt, since: began) : Transfer.drainedWithin
+                try await transfer.drain(for: time)
+            }
             return StreamedAnswer(bytes: ResponseBytes(reader: BodyReader(transfer)), response: response)
         }
         let body = try? ended.result.get().body

@@ -15,7 +15,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
     /// Largest part of a failed response that is read to keep its connection, in bytes.
     private static let drained = 64 * 1024
     /// Longest time for that.
-    private static let drainedWithin = Duration.milliseconds(500)
+    static let drainedWithin = Duration.milliseconds(500)
 
     private struct State: Sendable {
         var task: URLSessionDataTask?
@@ -83,14 +83,25 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
     }
 
     /// Waits for the rest of a failed response's body, up to its limits of size and time.
-    func drain() async throws {
+    func drain(for time: Duration) async throws {
         state.withLock { $0.failed = true }
         let timer = Task { [weak self] in
-            try await Task.sleep(for: Self.drainedWithin)
+            try await Task.sleep(for: time)
             self?.told { $0.slow = true }
         }
         defer { timer.cancel() }
         try await waited { $0.over != nil || $0.slow || $0.size > Self.drained ? .success(()) : nil }
+    }
+
+    /// Beginning of the body, as far as it has arrived and nothing has been read of it.
+    var beginning: Data {
+        state.withLock { state in
+            var beginning = Data()
+            for chunk in state.chunks where beginning.count < Beginning.bytes {
+                beginning += chunk.prefix(Beginning.bytes - beginning.count)
+            }
+            return beginning
+        }
     }
 
     /// Ends the transfer: drops unread data, and closes the connection if more would arrive.

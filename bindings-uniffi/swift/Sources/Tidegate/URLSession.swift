@@ -8,11 +8,28 @@ internal import TidegateNative
 public struct Answer: Sendable, HTTPAnswer {
     public let data: Data
     public let response: URLResponse
+    var beginning: Data { data.prefix(Beginning.bytes) }
 }
 
 /// A value that holds a response of `URLSession`.
 protocol HTTPAnswer {
     var response: URLResponse { get }
+    /// Beginning of the body, as far as it has been read.
+    var beginning: Data { get }
+}
+
+/// Limits of reading a failed response's body before it is judged (semantics 15.8), which are core's.
+enum Beginning {
+    private static let limits = readLimits()
+    /// Largest number of bytes.
+    static let bytes = Int(limits.bytes)
+
+    /// Time for reading in this attempt: core's limit, or what is left of the attempt if that is less.
+    static func time(_ attempt: Attempt, since start: ContinuousClock.Instant) -> Duration {
+        let most = Duration.microseconds(limits.timeUs)
+        guard let remaining = attempt.remaining else { return most }
+        return min(most, max(remaining - (ContinuousClock.now - start), .zero))
+    }
 }
 
 extension URLSession {
@@ -91,7 +108,8 @@ extension URLSession {
         let plan = Plan(request, options, policy)
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
         return await policy.make(
-            plan.call, flags: plan.flags, path: path, values: Policy.Values(known: { policy.classified($0) })
+            plan.call, flags: plan.flags, path: path,
+            values: Policy.Values(known: { policy.classified($0) }, sdkNote: plan.sdkNote(policy))
         ) { attempt in
             try await self.send(plan.outgoing(attempt), make)
         }
@@ -147,15 +165,23 @@ extension Ended where Value == Answer {
 extension Policy {
     /// Outcome of a response by its status and fields, at its bit position in a word; nil if the value is no such response.
     func classified(_ value: any Sendable) -> UInt64? {
-        guard let response = (value as? any HTTPAnswer)?.response as? HTTPURLResponse else { return nil }
+        guard let answer = value as? any HTTPAnswer, let response = answer.response as? HTTPURLResponse else { return nil }
         guard response.statusCode >= 400 else { return 0 }
-        return classified(response.statusCode, response.allHeaderFields)
+        return classified(response.statusCode, response.allHeaderFields, readsErrors ? answer.beginning : nil)
     }
 
-    /// Outcome of a failed response.
-    func classified(_ status: Int, _ fields: [AnyHashable: Any]) -> UInt64 {
+    /// Outcome of a failed response, with the beginning of its body if the policy reads errors.
+    func classified(_ status: Int, _ fields: [AnyHashable: Any], _ beginning: Data? = nil) -> UInt64 {
         let headers = fields.map { Header(name: "\($0.key)", value: "\($0.value)") }
         let wall = UInt64(max(Date().timeIntervalSince1970, 0) * 1e6)
-        return engine.native.classify(policy: number, status: UInt16(clamping: status), headers: headers, wallUs: wall)
+        let status = UInt16(clamping: status)
+        guard let beginning else {
+            return engine.native.classify(policy: number, status: status, headers: headers, wallUs: wall)
+        }
+        return engine.native.classifyRead(
+            policy: number, status: status, headers: headers, body: beginning, wallUs: wall)
     }
+
+    /// Whether the beginning of a failed response's body is read before the response is judged.
+    var readsErrors: Bool { engine.native.readsErrors(policy: number) }
 }

@@ -31,7 +31,7 @@ struct LeavesNothing: SuiteTrait, TestTrait {
 
     /// The suites that have an origin. A closure in an attribute crashes Swift 6.0's compiler.
     enum Suites {
-        case shared, streaming, matrix, threads
+        case shared, streaming, matrix, threads, reading
 
         var origin: Result<Origin, any Error> {
             switch self {
@@ -39,6 +39,7 @@ struct LeavesNothing: SuiteTrait, TestTrait {
             case .streaming: Origin.streaming
             case .matrix: Origin.matrix
             case .threads: Origin.threads
+            case .reading: Origin.reading
             }
         }
     }

@@ -13,6 +13,7 @@ final class Origin: Sendable {
     static let matrix = Result { try Origin() }
     static let threads = Result { try Origin() }
     static let recipes = Result { try Origin() }
+    static let reading = Result { try Origin() }
 
     let url: URL
     private let control: URL

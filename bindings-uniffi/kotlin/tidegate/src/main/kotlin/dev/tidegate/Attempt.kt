@@ -28,6 +28,9 @@ public class Attempt internal constructor(
     /** Whether the engine has ordered this attempt to stop. */
     internal var stopped = false
 
+    /** Beginning of a failed response's body, where the policy reads errors. */
+    internal var beginning: ByteArray = NOTHING
+
     /** Judged outcome, at its bit position in an event word. */
     internal var outcome = 0L
 
@@ -76,6 +79,8 @@ public class Attempt internal constructor(
     }
 
     internal companion object {
+        private val NOTHING = ByteArray(0)
+
         /** First attempt without a time limit. All such calls share this object, because it holds nothing of a single call. */
         val FIRST = Attempt(1)
     }

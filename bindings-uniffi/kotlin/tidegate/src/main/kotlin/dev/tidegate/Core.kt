@@ -1,5 +1,6 @@
 package dev.tidegate
 
+import dev.tidegate.ffi.Header
 import dev.tidegate.ffi.Value
 import dev.tidegate.internal.Wire
 import java.util.concurrent.ConcurrentHashMap
@@ -84,6 +85,16 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
         val native = engine.native
         val wall = System.currentTimeMillis() * 1000
         return native.classify(native.handle, number.toInt(), status, text.toString().encodeToByteArray(), wall)
+    }
+
+    /** Whether the beginning of a failed response's body is read before the response is judged. */
+    val readsErrors: Boolean get() = flag("retry.read_errors")
+
+    /** Outcome of a failed HTTP response of whose body the [beginning] was read, at its bit position in an event word. */
+    fun classifyRead(status: Int, headers: Iterable<Pair<String, String>>, beginning: ByteArray): Long {
+        val fields = headers.map { (name, value) -> Header(name, value) }
+        val wall = System.currentTimeMillis().toULong() * 1000uL
+        return engine.native.engine.classifyRead(number, status.toUShort(), fields, beginning, wall).toLong()
     }
 
     /** Route of a key. It is cached until the engine has evicted it ([forget]). */

@@ -1,5 +1,6 @@
 package dev.tidegate.internal
 
+import dev.tidegate.Attempt
 import dev.tidegate.CallOptions
 import dev.tidegate.Core
 import dev.tidegate.Outcomes
@@ -18,6 +19,7 @@ internal class Request(
     replayable: Boolean,
     origin: String,
     path: () -> String,
+    sdkRetries: String?,
 ) {
     val route: String = options.route ?: origin
 
@@ -26,6 +28,9 @@ internal class Request(
 
     /** Whether the call lasts until the body has been read. */
     val untilBody: Boolean = core.word("slot_until") != "headers"
+    /** Addition to the note of a failed call whose SDK retries as well (semantics 15.8.7), by its [SDK_RETRIES_HEADER]. */
+    val sdkNote: String? =
+        if ((sdkRetries?.trim()?.toIntOrNull() ?: 0) > 0 && core.readsErrors) "the SDK retries too: set its maxRetries to 0" else null
     private val path = if (core.flag("retry.hold")) path() else null
     private val idempotent: Boolean
     private val replayable = options.replayable ?: (replayable || options.bodyFactory != null)
@@ -42,9 +47,19 @@ internal class Request(
     /** Time left until the earliest deadline; null if there is none. */
     fun left(around: Scope?): Duration? = listOfNotNull(core.span("deadline"), options.deadline, around?.left()).minOrNull()
 
-    /** Outcome of a response, by its status and then by the policy's classifier. */
-    fun judge(response: Any, status: Int, headers: () -> Iterable<Pair<String, String>>): Long {
-        val known = if (status >= 400) core.classify(status, headers()) else Wire.OK
+    /** Whether the policy reads why a response of this status has failed; its last response then tells SDKs not to retry. */
+    fun reads(status: Int): Boolean = status >= 400 && core.readsErrors
+
+    /** Whether the body of a failed response can be read for that. A body in an [encoding] that the client has not decoded cannot. */
+    fun reads(status: Int, encoding: String?): Boolean = reads(status) && (encoding ?: "identity").trim().lowercase() in PLAIN
+
+    /** Outcome of the response of an attempt, by its status, by the beginning of its body, and then by the policy's classifier. */
+    fun judge(attempt: Attempt, response: Any, status: Int, headers: () -> Iterable<Pair<String, String>>): Long {
+        val known = when {
+            status < 400 -> Wire.OK
+            core.readsErrors -> core.classifyRead(status, headers(), attempt.beginning)
+            else -> core.classify(status, headers())
+        }
         return core.classify?.let { Outcomes.by(it, core, response, null, known) } ?: known
     }
 
@@ -63,5 +78,13 @@ internal class Request(
 
         const val RETRY_HEADER = "Retry-Attempt"
         const val KEY_HEADER = "Idempotency-Key"
+
+        /** Header in which SDKs of language models say how often they have repeated a request. */
+        const val SDK_RETRIES_HEADER = "x-stainless-retry-count"
+
+        /** Header by which a response tells those SDKs not to repeat the request: its value is `false`. */
+        const val SHOULD_RETRY_HEADER = "x-should-retry"
+
+        private val PLAIN = setOf("", "identity")
     }
 }

@@ -59,6 +59,9 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
         }
     }
 
+    /** Addition to the note of a failed call; null if there is nothing to add. */
+    protected open val sdkNote: String? get() = null
+
     /** Tells the listeners of a retry, once, before its wait begins. A hedge is no retry: it starts beside a running attempt. */
     protected fun announce(step: Long) {
         val why = if (Wire.action(step) == Wire.ATTEMPT) -1 else Wire.why(step)
@@ -187,6 +190,7 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
         val unknown = verdict == Verdict.NOT_RETRYABLE && decided?.unknown == true && (core.count("retry.max_attempts") ?: 1) > 1
         val type = decided?.error()?.javaClass?.simpleName
         val note = if (unknown) ErrorsGen.NOTE.replace("{error}", "$type").replace("{on}", "retryOn<$type>()") else verdict.note(Ended(attempts, retryIn) { core.span("retry.max_retry_after") })
-        return Report(attempts, verdict, note, retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) }, call, engine)
+        val whole = if (verdict == Verdict.OK) note else listOfNotNull(note, sdkNote).joinToString("; ").ifEmpty { null }
+        return Report(attempts, verdict, whole, retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) }, call, engine)
     }
 }

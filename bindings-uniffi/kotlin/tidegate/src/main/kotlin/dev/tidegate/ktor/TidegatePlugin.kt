@@ -8,11 +8,13 @@ import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.TidegateDsl
 import dev.tidegate.Verdict
+import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.Marks
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Wire
 import io.ktor.client.call.HttpClientCall
+import io.ktor.client.call.replaceResponse
 import io.ktor.client.call.save
 import io.ktor.client.plugins.api.ClientPlugin
 import io.ktor.client.plugins.api.Send
@@ -22,10 +24,12 @@ import io.ktor.client.request.HttpRequestBuilder
 import io.ktor.client.request.setBody
 import io.ktor.client.request.takeFrom
 import io.ktor.client.statement.HttpResponse
+import io.ktor.http.HttpHeaders
 import io.ktor.http.HttpMethod
 import io.ktor.http.HttpStatusCode
 import io.ktor.http.content.ByteArrayContent
 import io.ktor.http.content.OutgoingContent
+import io.ktor.http.headers
 import io.ktor.util.AttributeKey
 import io.ktor.util.flattenEntries
 import io.ktor.utils.io.ByteReadChannel
@@ -93,6 +97,7 @@ public val Tidegate: ClientPlugin<TidegateConfig> = createClientPlugin("Tidegate
             replayable = isReplayable(body),
             origin = with(request.url.build()) { "${protocol.name}://$host:$port" },
             path = { request.url.build().encodedPathAndQuery },
+            sdkRetries = request.headers[Request.SDK_RETRIES_HEADER],
         )
         val around = currentCoroutineContext()[Scope]
         KtorRun(said, around, request, options.retryHeader ?: config.retryHeader) { proceed(it) }.send()
@@ -165,20 +170,33 @@ private class KtorRun(
         said.key?.let { made.headers[Request.KEY_HEADER] = it }
         if (lane.number > 1 && retryHeader) made.headers[Request.RETRY_HEADER] = (lane.number - 1).toString()
         try {
-            return proceed(made)
+            return begun(proceed(made), lane)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             own.cancel()
             throw if (currentCoroutineContext().isActive) reason(error) else error
         }
     }
 
+    /** Reads the beginning of a failed response's body, if the policy reads errors. The caller gets the body from its beginning. */
+    @OptIn(InternalAPI::class)
+    private suspend fun begun(call: HttpClientCall, lane: Attempt): HttpClientCall {
+        val response = call.response
+        if (!said.reads(response.status.value, response.headers[HttpHeaders.ContentEncoding])) return call
+        val isSaved = response.isSaved // then each reader has a channel of its own
+        val body = BegunChannel(response.rawContent)
+        lane.beginning = body.beginning(Beginning.time(lane, engine))
+        return if (isSaved) call else call.replaceResponse { body }
+    }
+
     /** Real cause of a cancellation. Ktor's own request timeout cancels the job, and Ktor reports the cause to its caller, too. */
     private fun reason(error: Throwable): Throwable =
         generateSequence(error) { (it as? CancellationException)?.cause }.take(10).firstOrNull { it !is CancellationException } ?: error
 
+    override val sdkNote: String? get() = said.sdkNote
+
     override fun judge(lane: Attempt): Long {
         val response = (lane.result() as HttpClientCall? ?: return super.judge(lane)).response
-        val outcome = said.judge(response, response.status.value) { response.headers.flattenEntries() }
+        val outcome = said.judge(lane, response, response.status.value) { response.headers.flattenEntries() }
         return if (outcome == Wire.OK && said.untilBody && isOpen(response)) head else outcome
     }
 
@@ -216,7 +234,17 @@ private class KtorRun(
         val told = report()
         if (attempts > 1 || told.reason != Verdict.OK) call.attributes.put(reportKey, told)
         if (until < Long.MAX_VALUE && said.untilBody && isOpen(call.response)) watch(call, maxOf(until - engine.now(), 0)) { }
-        return call
+        return if (said.reads(call.response.status.value)) final(call) else call
+    }
+
+    /** Failed response that tells SDKs not to repeat the request. */
+    @OptIn(InternalAPI::class)
+    private fun final(call: HttpClientCall): HttpClientCall {
+        val headers = headers {
+            appendAll(call.response.headers)
+            set(Request.SHOULD_RETRY_HEADER, "false")
+        }
+        return call.replaceResponse(headers) { rawContent }
     }
 
     /** Delivers a good response whose body is read under the call: slot and deadline last until its job has ended. */

@@ -9,12 +9,14 @@ import dev.tidegate.Report
 import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
+import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Judged
 import dev.tidegate.internal.Marks
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.Wire
+import dev.tidegate.internal.isInterrupt
 import okhttp3.Call
 import okhttp3.EventListener
 import okhttp3.Interceptor
@@ -24,6 +26,7 @@ import okhttp3.Response
 import okhttp3.ResponseBody.Companion.asResponseBody
 import okio.AsyncTimeout
 import okio.Buffer
+import okio.buffer
 import java.io.IOException
 import java.io.InterruptedIOException
 import java.util.Collections
@@ -64,6 +67,7 @@ public class TidegateInterceptor @JvmOverloads constructor(
             replayable = body == null || !(body.isOneShot() || body.isDuplex()),
             origin = with(request.url) { "$scheme://$host:$port" },
             path = { request.url.run { encodedPath + (encodedQuery?.let { "?$it" } ?: "") } },
+            sdkRetries = request.header(Request.SDK_RETRIES_HEADER),
         )
         // A dispatcher's thread has no surrounding context, so the call carries that of the code that made it.
         val around = Scope.current() ?: newer { chain.call().tag(Scope::class) }
@@ -166,13 +170,30 @@ private class OkHttpRun(
         }
         val started = System.nanoTime() // OkHttp's timeouts use this clock, and so does the test whether one of them was Tidegate's
         try {
-            return chain.proceed(outgoing(lane))
+            val response = chain.proceed(outgoing(lane))
+            return if (said.reads(response.code, response.header("Content-Encoding"))) begun(response, lane) else response
         } catch (error: IOException) {
             if (ms != null && System.nanoTime() - started >= ms * 1_000_000L) {
                 lane.stop(core.attemptTimeout(route, error))
             }
             throw error
         }
+    }
+
+    /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
+    private fun begun(response: Response, lane: Attempt): Response {
+        val source = response.body.source()
+        val nanos = Beginning.time(lane, engine).inWholeNanoseconds
+        if (nanos == 0L) return response
+        val error = source.awaitBeginning(nanos)
+        if (error != null && (http.isCanceled() || isInterrupt(error))) {
+            response.close()
+            throw error
+        }
+        lane.beginning = Buffer().also { source.buffer.copyTo(it, 0, minOf(source.buffer.size, Beginning.bytes.toLong())) }.readByteArray()
+        if (error == null) return response // what was read is still in the source's buffer
+        val body = BrokenSource(source, error).buffer().asResponseBody(response.body.contentType(), response.body.contentLength())
+        return response.newBuilder().body(body).build()
     }
 
     /** Request of an attempt: equal to the first but for the retry header, a generated key and a body made for the repeat. */
@@ -209,10 +230,12 @@ private class OkHttpRun(
         return if (http.isCanceled() && !watchdog.fired) IOException("Canceled") else null
     }
 
+    override val sdkNote: String? get() = said.sdkNote
+
     override fun judge(lane: Attempt): Long {
         val response = lane.result() as Response?
         if (response == null) return if (http.isCanceled() && ranOut()) Wire.TIMEOUT else super.judge(lane)
-        val outcome = said.judge(response, response.code) { response.headers }
+        val outcome = said.judge(lane, response, response.code) { response.headers }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
 
@@ -250,7 +273,7 @@ private class OkHttpRun(
     override fun intact(value: Any?): Boolean = value !in closed
 
     override fun deliver(value: Any?, report: () -> Report): Response {
-        val response = value as Response
+        val response = (value as Response).let { if (said.reads(it.code)) it.newBuilder().header(Request.SHOULD_RETRY_HEADER, "false").build() else it }
         val told = report()
         val delivered = if (attempts <= 1 && told.reason == Verdict.OK) response else response.with(told)
         return if (said.untilBody && hasBody(response) && watchdog.watches) delivered.guarded { } else delivered

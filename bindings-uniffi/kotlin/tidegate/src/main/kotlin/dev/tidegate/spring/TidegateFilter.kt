@@ -7,6 +7,7 @@ import dev.tidegate.Report
 import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
+import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Marks
 import dev.tidegate.internal.Request
@@ -25,6 +26,7 @@ import org.reactivestreams.Publisher
 import org.springframework.core.io.buffer.DataBuffer
 import org.springframework.core.io.buffer.DataBufferUtils
 import org.springframework.core.io.buffer.DefaultDataBufferFactory
+import org.springframework.http.HttpHeaders
 import org.springframework.http.HttpMethod
 import org.springframework.http.client.reactive.ClientHttpRequest
 import org.springframework.http.client.reactive.ClientHttpRequestDecorator
@@ -128,7 +130,22 @@ private class WebRun(
 
     override suspend fun start(lane: Attempt): Any {
         releasing?.join()
-        return exchange.next.exchange(outgoing(lane)).awaited(::discard)
+        val response = exchange.next.exchange(outgoing(lane)).awaited(::discard)
+        val encoding = response.headers().asHttpHeaders().getFirst(HttpHeaders.CONTENT_ENCODING)
+        return if (said.reads(response.statusCode().value(), encoding)) begun(response, lane) else response
+    }
+
+    /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
+    private suspend fun begun(response: ClientResponse, lane: Attempt): ClientResponse {
+        val body = BegunBody()
+        response.bodyToFlux(DataBuffer::class.java).subscribe(body)
+        try {
+            lane.beginning = body.beginning(Beginning.time(lane, engine))
+        } catch (stopped: CancellationException) {
+            body.cancel()
+            throw stopped
+        }
+        return response.mutate().body { body.whole() }.build()
     }
 
     private fun outgoing(lane: Attempt): ClientRequest {
@@ -162,10 +179,12 @@ private class WebRun(
         }
     }
 
+    override val sdkNote: String? get() = said.sdkNote
+
     override fun judge(lane: Attempt): Long {
         val response = lane.result() as ClientResponse?
         val outcome = if (response == null) super.judge(lane)
-        else said.judge(response, response.statusCode().value()) { pairs(response.headers().asHttpHeaders()) }
+        else said.judge(lane, response, response.statusCode().value()) { pairs(response.headers().asHttpHeaders()) }
         if (outcome == Wire.OK) return if (said.untilBody && hasBody(response!!)) head else outcome
         return if (streamed && exchange.isUnsaid) Wire.withOpinion(outcome, Opinion.DO_NOT.ordinal) else outcome
     }
@@ -201,11 +220,14 @@ private class WebRun(
     override fun intact(value: Any?): Boolean = value !in closed
 
     override fun deliver(value: Any?, report: () -> Report): ClientResponse {
-        val response = value as ClientResponse
+        val response = (value as ClientResponse).let { if (said.reads(it.statusCode().value())) final(it) else it }
         val own = report()
         if (attempts > 1 || own.reason != Verdict.OK) told.set(own)
         return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response, maxOf(until - engine.now(), 0)) { } else response
     }
+
+    /** Failed response that tells SDKs not to repeat the request. */
+    private fun final(response: ClientResponse) = response.mutate().headers { it.set(Request.SHOULD_RETRY_HEADER, "false") }.build()
 
     /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
     override fun body(lane: Attempt, us: Long): ClientResponse {

@@ -8,6 +8,7 @@ import dev.tidegate.Report
 import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
+import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Interrupter
@@ -91,6 +92,7 @@ internal fun springRequest(
     replayable = true,
     origin = origin(uri),
     path = { uri.rawPath + (uri.rawQuery?.let { "?$it" } ?: "") },
+    sdkRetries = headers.getFirst(Request.SDK_RETRIES_HEADER),
 )
 
 private fun origin(uri: URI): String {
@@ -132,14 +134,30 @@ private class RestRun(
 
     override fun start(lane: Attempt): Any {
         val timer = lane.time?.let { Interrupter(it) }
-        try {
-            return exchange.execution.execute(outgoing(lane), bytes(lane))
+        val response = try {
+            exchange.execution.execute(outgoing(lane), bytes(lane))
         } catch (error: IOException) {
             if (timer?.stop() == true) lane.stop(core.attemptTimeout(route, error))
             throw error
         } finally {
             timer?.stop()
         }
+        val encoding = response.headers.getFirst(HttpHeaders.CONTENT_ENCODING)
+        return if (said.reads(response.statusCode.value(), encoding)) begun(response, lane) else response
+    }
+
+    /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
+    private fun begun(response: ClientHttpResponse, lane: Attempt): ClientHttpResponse {
+        val time = Beginning.time(lane, engine)
+        if (!time.isPositive()) return response
+        val stream = BegunStream(response.body)
+        try {
+            lane.beginning = stream.beginning(time)
+        } catch (interrupted: InterruptedIOException) {
+            cut(response)
+            throw interrupted
+        }
+        return ReadResponse(response, stream)
     }
 
     private fun bytes(lane: Attempt): ByteArray = when (val made = if (lane.number > 1) said.body() else null) {
@@ -165,9 +183,11 @@ private class RestRun(
     /** Spring's clients report an interrupt as a plain [IOException]. */
     override fun isCancellation(error: Throwable): Boolean = super.isCancellation(error) || Thread.currentThread().isInterrupted
 
+    override val sdkNote: String? get() = said.sdkNote
+
     override fun judge(lane: Attempt): Long {
         val response = lane.result() as ClientHttpResponse? ?: return super.judge(lane)
-        val outcome = said.judge(response, response.statusCode.value()) { pairs(response.headers) }
+        val outcome = said.judge(lane, response, response.statusCode.value()) { pairs(response.headers) }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
 
@@ -205,10 +225,18 @@ private class RestRun(
     override fun intact(value: Any?): Boolean = value !in closed
 
     override fun deliver(value: Any?, report: () -> Report): ClientHttpResponse {
-        val response = value as ClientHttpResponse
+        val response = (value as ClientHttpResponse).let { if (said.reads(it.statusCode.value())) final(it) else it }
         val told = report()
         if (attempts > 1 || told.reason != Verdict.OK) exchange.request.attributes[REPORT] = AtomicReference(told)
         return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response) { } else response
+    }
+
+    /** Failed response that tells SDKs not to repeat the request. */
+    private fun final(response: ClientHttpResponse): ClientHttpResponse {
+        val headers = HttpHeaders()
+        for ((name, value) in pairs(response.headers)) headers.add(name, value)
+        headers.set(Request.SHOULD_RETRY_HEADER, "false")
+        return ReadResponse(response, headers = headers)
     }
 
     /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
@@ -231,19 +259,20 @@ private class RestRun(
     }
 }
 
-/** A response with another body. */
+/** A response with another body, or with other headers. */
 private class ReadResponse(
     private val of: ClientHttpResponse,
-    private val stream: InputStream,
+    private val stream: InputStream? = null,
+    private val headers: HttpHeaders = of.headers,
     private val closed: () -> Unit = { },
 ) : ClientHttpResponse {
     override fun getStatusCode(): HttpStatusCode = of.statusCode
 
     override fun getStatusText(): String = of.statusText
 
-    override fun getHeaders(): HttpHeaders = of.headers
+    override fun getHeaders(): HttpHeaders = headers
 
-    override fun getBody(): InputStream = stream
+    override fun getBody(): InputStream = stream ?: of.body
 
     override fun close() {
         try {

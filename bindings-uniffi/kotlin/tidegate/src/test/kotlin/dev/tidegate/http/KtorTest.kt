@@ -53,7 +53,7 @@ import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
 @OptIn(ExperimentalCoroutinesApi::class)
-class KtorTest : MoreRules() {
+class KtorTest : ReadingRules() {
     override fun client(policy: Policy, retryHeader: Boolean, idempotencyKey: Boolean): Client = Ktor(policy, retryHeader, idempotencyKey)
 
     // CIO hands a body that was cut on as if it were whole: an engine that does not.
@@ -117,6 +117,8 @@ class KtorTest : MoreRules() {
 
     // CIO opens a connection for each request, unless it pipelines them.
     override val keepsConnections get() = false
+
+    override val keepsReading get() = true
 }
 
 @OptIn(DelicateCoroutinesApi::class)
@@ -148,7 +150,7 @@ private class Ktor(of: Policy, header: Boolean, key: Boolean) : Client {
     override fun send(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?): Answer =
         runBlocking(current()) {
             val response = client.request { say(method, path, body, headers, options) }
-            Answer(response.status.value, response.bodyAsText().trim(), response.report)
+            Answer(response.status.value, response.bodyAsText().trim(), response.report, response.headers["x-should-retry"])
         }
 
     override fun raw(): Any = runBlocking(current()) { client.request(Origin.url + "/x") }

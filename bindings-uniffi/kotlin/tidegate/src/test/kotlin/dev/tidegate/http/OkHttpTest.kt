@@ -8,6 +8,7 @@ import dev.tidegate.Outcome
 import dev.tidegate.Policy
 import dev.tidegate.Preset
 import dev.tidegate.RequestOptions
+import dev.tidegate.TcpServer
 import dev.tidegate.okhttp.TidegateInterceptor
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.okhttp.report
@@ -26,7 +27,10 @@ import okhttp3.Request
 import okhttp3.RequestBody
 import okhttp3.RequestBody.Companion.toRequestBody
 import okhttp3.ResponseBody
+import okio.Buffer
 import okio.BufferedSink
+import okio.GzipSink
+import okio.buffer
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -34,6 +38,7 @@ import retrofit2.HttpException
 import retrofit2.Retrofit
 import retrofit2.http.GET
 import java.io.File
+import java.io.IOException
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.TimeUnit
@@ -43,7 +48,7 @@ import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 import kotlin.time.measureTime
 
-class OkHttpTest : MoreRules() {
+class OkHttpTest : ReadingRules() {
     override fun client(policy: Policy, retryHeader: Boolean, idempotencyKey: Boolean): Client =
         OkHttp(TidegateInterceptor(policy, retryHeader, idempotencyKey))
 
@@ -84,6 +89,40 @@ class OkHttpTest : MoreRules() {
         assertEquals(emptyList<Throwable>(), others)
         assertTrue(late > 0, "no deadline has struck")
         client.connectionPool.evictAll()
+    }
+
+    @Test
+    fun `a body is judged as OkHttp has decoded it (15_8_5)`() {
+        val packed = Buffer().also { to -> GzipSink(to).buffer().use { it.writeUtf8(SPENT) } }.readByteArray()
+        val head = "HTTP/1.1 429 x\r\nContent-Encoding: gzip\r\nContent-Length: ${packed.size}\r\nConnection: close\r\n\r\n"
+        TcpServer { client ->
+            client.getInputStream().read(ByteArray(10_000))
+            client.getOutputStream().write(head.encodeToByteArray() + packed)
+        }.use { server ->
+            val client = OkHttpClient.Builder().tidegate(reading()).build()
+            client.newCall(Request.Builder().url(server.url).build()).execute().use {
+                assertEquals(SPENT to 1, it.body.string() to it.report?.attempts)
+            }
+            client.connectionPool.evictAll()
+        }
+    }
+
+    @Test
+    fun `a body that breaks off goes by what came, and its reader gets the error (15_8_3)`() {
+        val whole = SPENT + " ".repeat(100)
+        val head = "HTTP/1.1 429 x\r\nContent-Length: ${whole.length}\r\nConnection: close\r\n\r\n"
+        TcpServer { client ->
+            client.getInputStream().read(ByteArray(10_000))
+            client.getOutputStream().write((head + SPENT).encodeToByteArray())
+        }.use { server ->
+            val client = OkHttpClient.Builder().tidegate(reading()).build()
+            client.newCall(Request.Builder().url(server.url).build()).execute().use {
+                assertEquals(1, it.report?.attempts)
+                assertEquals(SPENT, it.body.source().readUtf8(SPENT.length.toLong()))
+                assertTrue(failure { it.body.source().readByte() } is IOException)
+            }
+            client.connectionPool.evictAll()
+        }
     }
 
     /** What Retrofit makes of an interface goes through unchanged. */
@@ -239,7 +278,7 @@ private class OkHttp(interceptor: TidegateInterceptor) : Client {
 
     override fun send(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?): Answer =
         client.newCall(request(method, path, body, headers, options)).execute().use {
-            Answer(it.code, it.body.string().trim(), it.report)
+            Answer(it.code, it.body.string().trim(), it.report, it.header("x-should-retry"))
         }
 
     override fun raw(): Any = client.newCall(request("GET", "/x", Body.NONE, emptyMap(), null)).execute()

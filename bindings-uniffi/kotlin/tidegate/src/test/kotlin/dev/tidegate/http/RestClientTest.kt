@@ -38,7 +38,7 @@ import kotlin.time.Duration.Companion.milliseconds
  */
 internal val jdk: HttpClient = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build()
 
-class RestClientTest : MoreRules() {
+class RestClientTest : ReadingRules() {
     init {
         jdk.version() // its thread is there before a test is
     }
@@ -49,6 +49,8 @@ class RestClientTest : MoreRules() {
     override val keepsConnections get() = false
 
     override val resendsLost get() = true
+
+    override val keepsReading get() = true
 
     override fun cut(policy: Policy): Throwable {
         Origin.script("default" to mapOf("body_bytes" to 200_000, "fault" to "truncate"))
@@ -114,7 +116,7 @@ private class Rest(interceptor: TidegateRequestInterceptor) : Client {
 
     override fun send(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?): Answer = plain {
         request(method, path, body, headers, options).exchange { request, response ->
-            Answer(response.statusCode.value(), response.body.readAllBytes().decodeToString().trim(), request.report)
+            Answer(response.statusCode.value(), response.body.readAllBytes().decodeToString().trim(), request.report, response.headers.getFirst("x-should-retry"))
         }!!
     }
 

@@ -35,7 +35,7 @@ import kotlin.time.measureTime
 enum class Body { NONE, BYTES, ONE_SHOT }
 
 /** What came of a request. */
-class Answer(val status: Int, val text: String?, val report: Report?)
+class Answer(val status: Int, val text: String?, val report: Report?, val shouldRetry: String? = null)
 
 /** A client under a policy. */
 interface Client : AutoCloseable {

@@ -40,7 +40,7 @@ import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
 @OptIn(ExperimentalCoroutinesApi::class)
-class WebClientTest : MoreRules() {
+class WebClientTest : ReadingRules() {
     init {
         jdk.version() // its thread is there before a test is
     }
@@ -56,6 +56,8 @@ class WebClientTest : MoreRules() {
     override val keepsConnections get() = false
 
     override val resendsLost get() = true
+
+    override val keepsReading get() = true
 
     override fun isLost(error: Throwable) = error is WebClientRequestException && error.cause is IOException
 
@@ -136,7 +138,7 @@ private class Web(filter: TidegateFilter) : Client {
     override fun send(method: String, path: String, body: Body, headers: Map<String, String>, options: RequestOptions?): Answer =
         blocked(
             request(method, path, body, headers, options).exchangeToMono { response ->
-                response.bodyToMono(String::class.java).defaultIfEmpty("").map { Answer(response.statusCode().value(), it.trim(), response.report) }
+                response.bodyToMono(String::class.java).defaultIfEmpty("").map { Answer(response.statusCode().value(), it.trim(), response.report, response.headers().asHttpHeaders().getFirst("x-should-retry")) }
             },
         )
 
