@@ -20,6 +20,7 @@ pub mod parts;
 mod settings;
 mod ticks;
 mod view;
+mod weights;
 
 use std::sync::Arc;
 
@@ -37,6 +38,7 @@ pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use settings::{Invalid, Mistake, Pair, Value};
 pub use view::{Event, Restored, Snapshot};
+pub use weights::Weight;
 
 uniffi::setup_scaffolding!();
 
@@ -178,7 +180,8 @@ impl Engine {
     #[uniffi::constructor]
     pub fn new(seed: u64, max_routes: u32, journal: bool, history: u32) -> Arc<Self> {
         let routes = max_routes.clamp(1, 1 << 19);
-        let options = Options::default().max_routes(routes).journal(journal).history(history).streams(false);
+        let options = Options::default().max_routes(routes).journal(journal).history(history);
+        let options = options.streams(false).weights(true);
         let core = Core::new(seed, options);
         Arc::new(Self {
             state: Mutex::new(State {

@@ -48,6 +48,25 @@ pub struct RateLimitView {
     pub tokens: u32,
     /// Calls that wait for some.
     pub waiting: u32,
+    /// Its limits by name, if it is a set.
+    pub limits: HashMap<String, LimitView>,
+}
+
+/// One limit of a set.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct LimitView {
+    /// The weight that it counts; nothing if it counts calls.
+    pub weight: Option<String>,
+    /// Whole tokens there are; below 0 while it is in debt.
+    pub tokens: i64,
+    /// The most tokens that it holds.
+    pub burst: u64,
+    /// Tokens that attempts have reserved so far.
+    pub reserved: u64,
+    /// Tokens that attempts have used so far, as far as they have ended.
+    pub settled: u64,
+    /// Tokens used beyond the largest debt so far, which nothing pays.
+    pub forgiven: u64,
 }
 
 /// One send rate.
@@ -224,8 +243,13 @@ fn permits(of: PoolView) -> BulkheadView {
     }
 }
 
-fn tokens(of: RateView) -> RateLimitView {
-    RateLimitView { tokens: of.tokens, waiting: of.waiting }
+fn tokens(of: RateView, limits: Vec<tidegate::LimitView>) -> RateLimitView {
+    let limits = limits.into_iter().map(|it| {
+        let (tokens, burst, reserved) = (it.tokens, it.burst, it.reserved);
+        let (settled, forgiven) = (it.settled, it.forgiven);
+        (it.name, LimitView { weight: it.weight, tokens, burst, reserved, settled, forgiven })
+    });
+    RateLimitView { tokens: of.tokens, waiting: of.waiting, limits: limits.collect() }
 }
 
 fn route(of: RouteView) -> RouteSnapshot {
@@ -236,7 +260,7 @@ fn route(of: RouteView) -> RouteSnapshot {
         forced: of.forced,
         budget: of.budget,
         bulkhead: of.pool.map(permits),
-        rate: of.rate.map(tokens),
+        rate: of.rate.map(|rate| tokens(rate, of.limits)),
         send: of.send.map(|of| SendRateView { rate: of.rate, waiting: of.waiting }),
         breaker: of.breaker.map(|of| BreakerView {
             state: match of.state {
@@ -270,7 +294,7 @@ fn pool(of: SharedView) -> (String, PoolSnapshot) {
     let snapshot = PoolSnapshot {
         kind: of.kind.name().to_owned(),
         bulkhead: of.pool.map(permits),
-        rate: of.rate.map(tokens),
+        rate: of.rate.map(|rate| tokens(rate, of.limits)),
         budget: of.budget,
     };
     (of.name, snapshot)

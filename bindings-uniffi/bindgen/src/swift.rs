@@ -57,7 +57,7 @@ fn spelled(field: &Field) -> String {
 fn swift(of: &Type, span: bool) -> Result<String, String> {
     Ok(match of {
         Type::UInt64 if span => "Duration".into(),
-        Type::UInt8 | Type::UInt16 | Type::UInt32 => "Int".into(),
+        Type::UInt8 | Type::UInt16 | Type::UInt32 | Type::Int64 => "Int".into(),
         Type::UInt64 => "UInt64".into(),
         Type::Float64 => "Double".into(),
         Type::Boolean => "Bool".into(),
@@ -82,7 +82,7 @@ fn converted(of: &Type, span: bool, value: &str) -> Result<String, String> {
     };
     Ok(match of {
         Type::UInt64 if span => format!("Duration.microseconds({value})"),
-        Type::UInt8 | Type::UInt16 | Type::UInt32 => format!("Int({value})"),
+        Type::UInt8 | Type::UInt16 | Type::UInt32 | Type::Int64 => format!("Int({value})"),
         Type::Record { name, .. } => format!("{name}({value})"),
         Type::Optional { inner_type } | Type::Sequence { inner_type } => each("map", inner_type)?,
         Type::Map { value_type, .. } => each("mapValues", value_type)?,

@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0x694a_7b8e_b392_2fe3;
+pub const HASH: u64 = 0x9e7e_843f_134e_a90a;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -152,8 +152,11 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEarnedbudgetRefund = uniffi_tidegate_uni
 export!(Java_dev_tidegate_ffi_Ffi_methodEarnedbudgetTryWithdraw = uniffi_tidegate_uniffi_fn_method_earnedbudget_try_withdraw of uniffi_tidegate_uniffi_fn_clone_earnedbudget (a0: u64) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineAttachStore = uniffi_tidegate_uniffi_fn_method_engine_attach_store of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer, a2: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineBegin = uniffi_tidegate_uniffi_fn_method_engine_begin of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: u32, a2: u64, a3: u64, a4: u64, a5: u64) -> RustBuffer);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineBeginWeighted = uniffi_tidegate_uniffi_fn_method_engine_begin_weighted of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: u32, a2: u64, a3: u64, a4: u64, a5: RustBuffer, a6: u64) -> RustBuffer);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineCheckUnweighted = uniffi_tidegate_uniffi_fn_method_engine_check_unweighted of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineClassify = uniffi_tidegate_uniffi_fn_method_engine_classify of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: u16, a2: RustBuffer, a3: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineClassifyRead = uniffi_tidegate_uniffi_fn_method_engine_classify_read of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: u16, a2: RustBuffer, a3: RustBuffer, a4: u64) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineCountsWeights = uniffi_tidegate_uniffi_fn_method_engine_counts_weights of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineEventsDropped = uniffi_tidegate_uniffi_fn_method_engine_events_dropped of uniffi_tidegate_uniffi_fn_clone_engine () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineExplain = uniffi_tidegate_uniffi_fn_method_engine_explain of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineExplainCall = uniffi_tidegate_uniffi_fn_method_engine_explain_call of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
@@ -183,6 +186,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineSave = uniffi_tidegate_uniffi_fn_m
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSeries = uniffi_tidegate_uniffi_fn_method_engine_series of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSetLink = uniffi_tidegate_uniffi_fn_method_engine_set_link of uniffi_tidegate_uniffi_fn_clone_engine (a0: u8, a1: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSetting = uniffi_tidegate_uniffi_fn_method_engine_setting of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: RustBuffer) -> RustBuffer);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineSettle = uniffi_tidegate_uniffi_fn_method_engine_settle of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: u8, a2: RustBuffer, a3: u64, a4: u64) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSnapshot = uniffi_tidegate_uniffi_fn_method_engine_snapshot of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineSubscribe = uniffi_tidegate_uniffi_fn_method_engine_subscribe of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineTakeCommands = uniffi_tidegate_uniffi_fn_method_engine_take_commands of uniffi_tidegate_uniffi_fn_clone_engine () -> RustBuffer);

@@ -103,6 +103,25 @@ public final class Engine: Sendable {
         return (call, step)
     }
 
+    /// Begins a call with weights and returns its id and its first step.
+    ///
+    /// - Throws: `PolicyError` if a weight is wrong or missing.
+    func begin(_ route: UInt64, _ request: Request, _ weights: [String: Int]) throws -> (call: UInt64, step: UInt64) {
+        let named = try weights.map { name, amount in
+            guard let amount = UInt64(exactly: amount) else {
+                throw PolicyError("weights", "[\"\(name)\": \(amount)]", "must be whole numbers from 0 to 2^53 - 1")
+            }
+            return Weight(name: name, amount: amount)
+        }
+        let begun = try checked {
+            try native.beginWeighted(
+                route: route, flags: UInt32(truncatingIfNeeded: request.flags), remaining: request.remaining,
+                parent: request.parent, target: request.target, weights: named, now: now())
+        }
+        guard let begun else { preconditionFailure("no request has these flags") }
+        return (begun.call, begun.step)
+    }
+
     /// Reports an event to a call and returns its next step. The caller passes the step to `after`, under no lock.
     @inline(__always)
     func tell(_ call: UInt64, _ event: UInt64) -> UInt64 {

@@ -19,10 +19,14 @@ public struct CallOptions: Sendable {
     public var on: [any Error.Type]
     /// Called before each wait for a further attempt, after the policy's own callback.
     public var onRetry: OnRetry?
+    /// Amounts that the call will use of the weights that its rate limit counts, such as `["tokens": 1_800]`, from 0 to 2^53 - 1. Each attempt
+    /// reserves them; `Attempt.settle` reports what it has used.
+    public var weights: [String: Int]
 
     public init(
         route: String? = nil, deadline: Duration? = nil, criticality: Criticality? = nil, cost: UInt16 = 1,
-        idempotent: Bool? = nil, replayable: Bool = true, on: [any Error.Type] = [], onRetry: OnRetry? = nil
+        idempotent: Bool? = nil, replayable: Bool = true, on: [any Error.Type] = [], onRetry: OnRetry? = nil,
+        weights: [String: Int] = [:]
     ) {
         self.route = route
         self.deadline = deadline
@@ -32,6 +36,7 @@ public struct CallOptions: Sendable {
         self.replayable = replayable
         self.on = on
         self.onRetry = onRetry
+        self.weights = weights
     }
 }
 
@@ -41,6 +46,20 @@ public struct Attempt: Sendable, Hashable {
     public let number: Int
     /// Time limit of the attempt; nil if there is none.
     public let remaining: Duration?
+    /// Call that the attempt belongs to.
+    let origin: Origin
+
+    /// Settles the total that this attempt has used so far of a weight: `attempt.settle("tokens", 1_200)`. Call it whenever a better total is
+    /// known. What exceeds the reservation is charged at once, and a lower total than before is ignored; a negative one counts as 0. When
+    /// the attempt ends, what it has reserved and not used comes back.
+    ///
+    /// - Returns: Whether the total was taken: false once the attempt has ended, and for a weight that it does not count.
+    @discardableResult
+    public func settle(_ weight: String, _ total: Int) -> Bool {
+        guard let engine = origin.engine, let number = UInt8(exactly: number) else { return false }
+        return engine.native.settle(
+            call: origin.call, attempt: number, name: weight, total: UInt64(clamping: total), now: engine.now())
+    }
 }
 
 /// Result of a call, with its report.
@@ -198,12 +217,9 @@ public final class Policy: Sendable {
             request.remaining = request.remaining == 0 ? own : min(own, request.remaining)
         }
         request.flags |= UInt64((criticality ?? .normal).rawValue) | UInt64(options.cost) << 7
-        var route = self.route(key)
-        var (call, step) = begin(route, path, &request)
-        while step & 3 == Wire.done, Wire.verdict(step) == .staleRoute {
-            routes.withLock { _ = $0.removeValue(forKey: key) }
-            route = self.route(key)
-            (call, step) = begin(route, path, &request)
+        let call, step: UInt64
+        do { (call, step) = try begun(key, path, &request, options.weights) } catch {
+            return Ended(result: .failure(error), report: .refused, isOurs: true)
         }
         engine.after(step)
         let run = Run(self, options, key, around, values, operation)
@@ -217,9 +233,29 @@ public final class Policy: Sendable {
         return spans.compactMap { $0 }.min().map { engine.now() + UInt64(min(max($0, 0), 1e15)) }
     }
 
-    private func begin(_ route: UInt64, _ path: String?, _ request: inout Request) -> (call: UInt64, step: UInt64) {
-        if let path { request.target = engine.native.target(route: route, path: path, now: engine.now()) }
-        return engine.begin(route, request)
+    /// Begins a call on the route of a key, which is looked up again if the engine has evicted it.
+    ///
+    /// - Throws: `PolicyError` if a weight is wrong or missing.
+    private func begun(
+        _ key: String, _ path: String?, _ request: inout Request, _ weights: [String: Int]
+    ) throws -> (call: UInt64, step: UInt64) {
+        while true {
+            let route = route(key)
+            if let path { request.target = engine.native.target(route: route, path: path, now: engine.now()) }
+            let begun = weights.isEmpty ? engine.begin(route, request) : try engine.begin(route, request, weights)
+            guard begun.step & 3 == Wire.done else { return begun }
+            if Wire.verdict(begun.step) == .staleRoute {
+                routes.withLock { _ = $0.removeValue(forKey: key) }
+                continue
+            }
+            if weights.isEmpty, Wire.verdict(begun.step) == .costAboveBurst {
+                do { try checked { try engine.native.checkUnweighted(route: route) } } catch {
+                    engine.after(begun.step)
+                    throw error
+                }
+            }
+            return begun
+        }
     }
 
     /// Reports to core that a fallback ran, and whether it returned a result.

@@ -177,7 +177,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     private func attempt(_ number: Int, _ us: UInt64?) async throws -> T {
-        let told = Attempt(number: number, remaining: us.map { .microseconds($0) })
+        let told = Attempt(number: number, remaining: us.map { .microseconds($0) }, origin: Origin(call: call, engine: engine))
         return try await Scope.$current.withValue(Scope(engine: engine, call: call, around: around)) {
             try await operation(told)
         }

@@ -128,8 +128,6 @@ import TidegateNativeFFI
         var cases = 0
         for file in try Self.load("policy") {
             for each in file["cases"] as! [[String: Any]] {
-                // Limits with weights are refused so far (semantics 3.4.9).
-                if (each["pairs"] as! [[Any]]).contains(where: { ($0[1] as? String)?.contains("weight=") == true }) { continue }
                 let engine = TidegateNative.Engine(seed: 0, maxRoutes: 10, journal: false, history: 0)
                 for pair in each["pairs"] as! [[Any]] {
                     guard let (kind, settings) = pools[pair[0] as! String], let name = pair[1] as? String, !name.isEmpty

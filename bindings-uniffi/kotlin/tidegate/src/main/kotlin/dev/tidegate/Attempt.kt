@@ -12,6 +12,8 @@ public class Attempt internal constructor(
     /** Time limit in microseconds, counted from [started]; negative if there is none. */
     internal val us: Long = -1,
     internal val started: Long = 0,
+    private val engine: Engine? = null,
+    private val call: Long = 0,
 ) {
     /**
      * Time limit of the attempt, counted from its start: what is left of the attempt timeout and of the deadline. Null if there is neither.
@@ -21,6 +23,19 @@ public class Attempt internal constructor(
 
     /** [time] for Java. */
     public fun getTime(): java.time.Duration? = time?.toJavaDuration()
+
+    /**
+     * Settles the [total] that this attempt has used so far of a [weight]: `attempt.settle("tokens", 1_200)`. Call it whenever a better total
+     * is known. What exceeds the reservation is charged at once, and a lower total than before is ignored. When the attempt ends, what it has
+     * reserved and not used comes back.
+     *
+     * @return Whether the total was taken: false once the attempt has ended, and for a weight that it does not count.
+     * @throws IllegalArgumentException if [total] is negative or above 2^53 - 1.
+     */
+    public fun settle(weight: String, total: Long): Boolean {
+        requireAmounts("settle", mapOf(weight to total))
+        return engine?.settle(call, number, weight, total) ?: false
+    }
 
     /** Job that runs the attempt, where it can be stopped. */
     internal var job: Job? = null
@@ -89,3 +104,9 @@ public class Attempt internal constructor(
 
     internal fun result(): Any? = if (ok) value else null
 }
+
+private const val MOST_AMOUNT = (1L shl 53) - 1
+
+/** Throws an error that names [what] if one of the amounts is out of its range. */
+internal fun requireAmounts(what: String, amounts: Map<String, Long>): Unit =
+    require(amounts.values.all { it in 0..MOST_AMOUNT }) { "$what = $amounts: must be whole numbers from 0 to 2^53 - 1" }

@@ -1,7 +1,9 @@
 package dev.tidegate
 
 import dev.tidegate.ffi.Header
+import dev.tidegate.ffi.Invalid
 import dev.tidegate.ffi.Value
+import dev.tidegate.ffi.Weight
 import dev.tidegate.internal.Wire
 import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration
@@ -18,6 +20,8 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
         val methods = ConcurrentHashMap<String, Boolean>()
 
         @Volatile var kinds: Map<String, Int>? = null
+
+        @Volatile var countsWeights: Boolean? = null
     }
 
     @Volatile private var known = Known(engine.tunings)
@@ -95,6 +99,37 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
         val fields = headers.map { (name, value) -> Header(name, value) }
         val wall = System.currentTimeMillis().toULong() * 1000uL
         return engine.native.engine.classifyRead(number, status.toUShort(), fields, beginning, wall).toLong()
+    }
+
+    /** Whether limits of the policy count weights. */
+    val countsWeights: Boolean
+        get() = known().let { known -> known.countsWeights ?: engine.native.engine.countsWeights(number).also { known.countsWeights = it } }
+
+    /** Begins a call with weights and returns what [dev.tidegate.internal.Native.begin] returns. */
+    fun beginWeighted(route: Long, flags: Long, limit: Long, parent: Long, path: Long, weights: Map<String, Long>, out: LongArray): Long {
+        val amounts = weights.map { (name, amount) -> Weight(name, amount.toULong()) }
+        val begun = try {
+            engine.native.engine.beginWeighted(
+                route.toULong(), flags.toUInt(), limit.toULong(), parent.toULong(), path.toULong(), amounts, engine.moment.toULong(),
+            )
+        } catch (invalid: Invalid.Argument) {
+            throw IllegalArgumentException(invalid.reason, invalid)
+        }
+        val step = checkNotNull(begun).step.toLong()
+        if (step == Wire.FIRST) return begun.call.toLong()
+        out[0] = step
+        return begun.call.toLong().inv()
+    }
+
+    /** Throws the error of a call without weights that was refused because a limit needs one. */
+    fun requireNoWeights(route: Long, step: Long) {
+        if (Wire.action(step) != Wire.DONE || Wire.verdict(step) != Verdict.COST_ABOVE_BURST.ordinal) return
+        try {
+            engine.native.engine.checkUnweighted(route.toULong())
+        } catch (invalid: Invalid.Argument) {
+            engine.after(step)
+            throw IllegalArgumentException(invalid.reason, invalid)
+        }
     }
 
     /** Route of a key. It is cached until the engine has evicted it ([forget]). */

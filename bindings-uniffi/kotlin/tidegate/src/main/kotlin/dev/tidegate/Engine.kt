@@ -151,6 +151,10 @@ constructor(
         return step
     }
 
+    /** Settles the total that an attempt has used of a weight; false if it is not taken. */
+    internal fun settle(call: Long, attempt: Int, weight: String, total: Long): Boolean =
+        native.engine.settle(call.toULong(), attempt.toUByte(), weight, total.toULong(), moment.toULong())
+
     /** Carries out the part of a step that concerns others: wakes, store commands, events. */
     internal fun after(step: Long) {
         if (step and Wire.WAKES != 0L) wake()

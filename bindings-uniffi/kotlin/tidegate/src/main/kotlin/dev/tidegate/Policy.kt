@@ -49,6 +49,8 @@ public class PolicyOptions internal constructor(settings: Table) : PolicySetting
  * @property deadline Time for the whole call. The earliest of this, the policy's and the surrounding deadlines wins.
  * @property cost Tokens that the call takes from a rate limit, 0 to 65,535.
  * @property onRetry Function that is called before the wait for each retry, after that of the policy.
+ * @property weights Amounts that the call will use of the weights that its rate limit counts: `mapOf("tokens" to 1_800)`. Each attempt
+ * reserves them; [Attempt.settle] reports what it has used. Whole numbers from 0 to 2^53 - 1.
  */
 public class CallOptions @JvmOverloads constructor(
     public val route: String = "default",
@@ -58,21 +60,28 @@ public class CallOptions @JvmOverloads constructor(
     public val deadline: Duration? = null,
     public val cost: Int = 1,
     public val onRetry: RetryListener? = null,
+    public val weights: Map<String, Long> = emptyMap(),
 ) {
     init {
         require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
+        requireAmounts("weights", weights)
     }
 
     /** Copy with a [deadline], for Java. */
     public fun withDeadline(deadline: java.time.Duration): CallOptions =
-        CallOptions(route, idempotent, replayable, criticality, deadline.toKotlinDuration(), cost, onRetry)
+        CallOptions(route, idempotent, replayable, criticality, deadline.toKotlinDuration(), cost, onRetry, weights)
 
     /** Copy with a [cost], for Java. */
-    public fun withCost(cost: Int): CallOptions = CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry)
+    public fun withCost(cost: Int): CallOptions =
+        CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry, weights)
 
     /** Copy with an [onRetry], for Java. */
     public fun withOnRetry(onRetry: RetryListener): CallOptions =
-        CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry)
+        CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry, weights)
+
+    /** Copy with [weights], for Java. */
+    public fun withWeights(weights: Map<String, Long>): CallOptions =
+        CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry, weights)
 
     internal val flags: Long =
         (criticality ?: Criticality.NORMAL).ordinal.toLong() or (cost.toLong() shl Wire.COST_SHIFT) or
@@ -125,7 +134,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
         if (engine.watched) engine.tellListeners()
         val value = try {
-            Scope.suspending(Scope(engine, call, null, null, around), Attempt.FIRST, block)
+            Scope.suspending(Scope(engine, call, null, null, around), first(call), block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             return Running(this, around, block).resume(call, lane(false, error))
         }
@@ -137,6 +146,9 @@ public open class Caller internal constructor(internal val core: Core, internal 
         }
         return Running(this, around, block).resume(call, lane(true, value))
     }
+
+    /** First attempt of the fast path, for its function. All calls that cannot settle share one. */
+    private fun first(call: Long): Attempt = if (core.countsWeights) Attempt(1, engine = own, call = call) else Attempt.FIRST
 
     /** First attempt, made by the fast path. */
     private fun lane(ok: Boolean, value: Any?) = Attempt(1).also { it.returned(ok, value) }
@@ -195,7 +207,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
         if (engine.watched) engine.tellListeners()
         val value = try {
-            here.within(around, engine.id, call) { work.attempt(Attempt.FIRST) }
+            here.within(around, engine.id, call) { work.attempt(first(call)) }
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             return Calling(this, around, work).resume(call, lane(false, error))
         }
@@ -234,13 +246,14 @@ public open class Caller internal constructor(internal val core: Core, internal 
 
     /** Begins a call and returns what `Native.begin` returns. Without a surrounding context it skips the code that inherits one. */
     private fun begin(around: Scope?, more: Long, out: LongArray): Long {
-        if (around == null && route != 0L) {
+        if (around == null && route != 0L && options.weights.isEmpty()) {
             val begun = native.begin(handle, route, flags or more, limit, 0, 0, own.moment, out)
-            if (begun >= 0 || !Inheriting.isStale(out[0])) return begun
+            if (begun >= 0 || !Inheriting.isStale(out[0])) return begun.also { if (it < 0) core.requireNoWeights(route, out[0]) }
             core.forget(options.route)
         }
         route = core.route(options.route)
-        return Inheriting(core, options.route, options.flags or more, limit, options.criticality != null).begin(around, out)
+        val criticality = options.criticality != null
+        return Inheriting(core, options.route, options.flags or more, limit, criticality, weights = options.weights).begin(around, out)
     }
 
     private class Running<T>(caller: Caller, around: Scope?, private val block: suspend (Attempt) -> T) :

@@ -25,6 +25,7 @@ public fun interface BodyFactory {
  * @property cost Tokens that the request takes from a rate limit.
  * @property bodyFactory Makes the body of a repeat, if the body can be read only once. The first attempt sends the request's own body.
  * @property retryHeader Whether repeats carry `Retry-Attempt: n`. If null, the adapter's setting decides.
+ * @property weights Amounts that the request will use of the weights that its rate limit counts, as in [CallOptions].
  */
 public class RequestOptions @JvmOverloads constructor(
     public val policy: Policy? = null,
@@ -36,6 +37,7 @@ public class RequestOptions @JvmOverloads constructor(
     public val cost: Int = 1,
     public val retryHeader: Boolean? = null,
     public val bodyFactory: BodyFactory? = null,
+    public val weights: Map<String, Long> = emptyMap(),
 ) {
     /** Copy with the given values changed. */
     public fun copy(
@@ -48,8 +50,9 @@ public class RequestOptions @JvmOverloads constructor(
         cost: Int = this.cost,
         retryHeader: Boolean? = this.retryHeader,
         bodyFactory: BodyFactory? = this.bodyFactory,
+        weights: Map<String, Long> = this.weights,
     ): RequestOptions =
-        RequestOptions(policy, route, idempotent, replayable, criticality, deadline, cost, retryHeader, bodyFactory)
+        RequestOptions(policy, route, idempotent, replayable, criticality, deadline, cost, retryHeader, bodyFactory, weights)
 
     /** Copy with a [deadline], for Java. */
     public fun withDeadline(deadline: java.time.Duration): RequestOptions = copy(deadline = deadline.toKotlinDuration())
@@ -59,6 +62,9 @@ public class RequestOptions @JvmOverloads constructor(
 
     /** Copy with a [bodyFactory], for Java. */
     public fun withBodyFactory(factory: BodyFactory): RequestOptions = copy(bodyFactory = factory)
+
+    /** Copy with [weights], for Java. */
+    public fun withWeights(weights: Map<String, Long>): RequestOptions = copy(weights = weights)
 
     /** Copy with a [retryHeader], for Java. */
     public fun withRetryHeader(retryHeader: Boolean): RequestOptions = copy(retryHeader = retryHeader)

@@ -119,7 +119,7 @@ class VectorsTest {
             "retry.budget.pool" to ("budget" to """[["kind", "window"]]"""),
         )
         val cases = files("policy").flatMap { it["cases"] }
-        for (each in cases.filterNot { weighted(it) }) {
+        for (each in cases) {
             val native = fresh(null)
             for ((key, name) in each["pairs"]) {
                 val (kind, pairs) = present[key.asText()] ?: continue
@@ -135,10 +135,6 @@ class VectorsTest {
         }
         assertTrue(cases.size > 150)
     }
-
-    /** Whether a policy has limits with weights, which this package refuses so far (semantics 3.4.9). */
-    private fun weighted(case: JsonNode): Boolean =
-        case["pairs"].any { (key, value) -> key.asText() == "rate_limit.limits" && "weight=" in value.asText() }
 
     @Test
     fun `documents are taken, or not`() {

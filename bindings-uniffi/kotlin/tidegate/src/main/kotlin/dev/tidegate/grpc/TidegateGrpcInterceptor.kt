@@ -181,7 +181,8 @@ private class GrpcRun<Q, A>(
     suspend fun send(): Answer<A> {
         val own = exchange.options.deadline?.timeRemaining(TimeUnit.NANOSECONDS)?.nanoseconds
         val limit = Wire.remaining(listOfNotNull(caller.options.deadline, own).minOrNull())
-        val (id, step) = Inheriting(core, route, caller.options.flags, limit, caller.options.criticality != null).begin(around)
+        val (id, step) = Inheriting(core, route, caller.options.flags, limit, caller.options.criticality != null, weights = caller.options.weights)
+            .begin(around)
         return begin(id, step)
     }
 

@@ -14,6 +14,7 @@ internal class Inheriting(
     private val limit: Long,
     private val ownCriticality: Boolean,
     private val path: String? = null,
+    private val weights: Map<String, Long> = emptyMap(),
 ) {
     fun begin(around: Scope?): Begun {
         val out = LongArray(1)
@@ -35,10 +36,10 @@ internal class Inheriting(
         while (true) {
             val id = core.route(route)
             val target = if (path == null) 0L else core.target(id, path)
-            val begun = native.begin(
-                native.handle, id, flags, limit, inherited?.parent ?: 0, target, core.engine.moment, out,
-            )
-            if (begun >= 0 || !isStale(out[0])) return begun
+            val parent = inherited?.parent ?: 0
+            val begun = if (weights.isEmpty()) native.begin(native.handle, id, flags, limit, parent, target, core.engine.moment, out)
+            else core.beginWeighted(id, flags, limit, parent, target, weights, out)
+            if (begun >= 0 || !isStale(out[0])) return begun.also { if (it < 0 && weights.isEmpty()) core.requireNoWeights(id, out[0]) }
             core.forget(route)
         }
     }

@@ -64,9 +64,9 @@ internal class Request(
     }
 
     fun inheriting(more: Long): Inheriting {
-        val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost)
+        val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost, weights = options.weights)
         val flags = call.flags or more or (if (untilBody) Wire.SLOT_UNTIL_BODY else 0)
-        return Inheriting(core, route, flags, Wire.remaining(options.deadline), options.criticality != null, path)
+        return Inheriting(core, route, flags, Wire.remaining(options.deadline), options.criticality != null, path, options.weights)
     }
 
     companion object {

@@ -92,7 +92,7 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
 
     protected fun lane(number: Int, us: Long): Attempt {
         attempts = number
-        return Attempt(number, us, engine.now()).also { lanes[(number - 1) and 7] = it }
+        return Attempt(number, us, engine.now(), engine, call).also { lanes[(number - 1) and 7] = it }
     }
 
     /** Registers for wakes. True if the call was not registered before; then it must poll once more. */
