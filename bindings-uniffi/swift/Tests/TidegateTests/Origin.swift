@@ -14,6 +14,7 @@ final class Origin: Sendable {
     static let threads = Result { try Origin() }
     static let recipes = Result { try Origin() }
     static let reading = Result { try Origin() }
+    static let models = Result { try Origin() }
 
     let url: URL
     private let control: URL
@@ -82,9 +83,12 @@ final class Origin: Sendable {
     /// Answers these in turn, the last for ever: JSON, as the origin's README says. A new address each time.
     func scripted(_ answers: String...) async throws -> URL {
         let path = "/" + UUID().uuidString
-        try await ask("script", "PUT", Data("{\"sequences\": {\"\(path)\": [\(answers.joined(separator: ","))]}}".utf8))
+        try await script("{\"sequences\": {\"\(path)\": [\(answers.joined(separator: ","))]}}")
         return url.appendingPathComponent(path)
     }
+
+    /// Sets a script: JSON, as the origin's README says.
+    func script(_ script: String) async throws { try await ask("script", "PUT", Data(script.utf8)) }
 
     func log() async throws -> [Request] {
         try JSONDecoder().decode([Request].self, from: try await ask("log"))

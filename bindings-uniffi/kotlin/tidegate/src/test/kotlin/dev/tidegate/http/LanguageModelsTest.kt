@@ -1,0 +1,126 @@
+package dev.tidegate.http
+
+import com.fasterxml.jackson.databind.ObjectMapper
+import dev.tidegate.CallOptions
+import dev.tidegate.Engine
+import dev.tidegate.Policy
+import dev.tidegate.Preset
+import dev.tidegate.okhttp.report
+import dev.tidegate.okhttp.tidegate
+import dev.tidegate.pageIsIn
+import dev.tidegate.policy
+import okhttp3.MediaType.Companion.toMediaType
+import okhttp3.OkHttpClient
+import okhttp3.Request
+import okhttp3.RequestBody.Companion.toRequestBody
+import org.junit.jupiter.api.AfterEach
+import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertTrue
+import org.junit.jupiter.api.BeforeEach
+import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.Timeout
+import java.io.IOException
+import java.util.concurrent.TimeUnit
+import kotlin.time.Duration.Companion.seconds
+
+/** The blocks of `docs/kotlin/language-models.md`, run against a fake provider whose first answer is a 503. */
+@Timeout(120)
+class LanguageModelsTest {
+    private val server = Origin.url
+    private val key = "key"
+    private val own = Engine(seed = 7)
+    private val http = OkHttpClient.Builder().readTimeout(600, TimeUnit.SECONDS).tidegate(policy("chats", own) { preset = Preset.LLM }).build()
+
+    @BeforeEach
+    fun firstAnswerFails() = Origin.script("provider" to mapOf("faults" to listOf(mapOf("fault" to "unavailable", "first" to 1))))
+
+    @AfterEach
+    fun nothingIsLeft() = http.connectionPool.evictAll()
+
+    private fun policy(name: String, configure: dev.tidegate.Configure<dev.tidegate.PolicyOptions>) = policy(name, own, configure)
+
+    private fun tokensOf(text: String): Long = ObjectMapper().readTree(text)["usage"]["total_tokens"].asLong()
+
+    fun chat(question: String, stream: Boolean = false): Request {
+        val body = """{"model": "gpt-5", "stream": $stream, "messages": [{"role": "user", "content": "$question"}]}"""
+        return Request.Builder().url("$server/v1/chat/completions").header("Authorization", "Bearer $key")
+            .post(body.toRequestBody("application/json".toMediaType())).build()
+    }
+
+    fun ask(providers: List<String>, question: String): String {
+        var failure: IOException? = null
+        for (provider in providers) {
+            val request = chat(question).newBuilder().url("$provider/chat/completions").build()
+            try {
+                http.newCall(request).execute().use { response ->
+                    if (response.isSuccessful) return response.body.string()
+                    if (response.code < 500 && response.code != 429) throw IllegalArgumentException("${response.code}")
+                    failure = IOException("${response.code}")
+                }
+            } catch (error: IOException) {
+                failure = error
+            }
+        }
+        throw failure ?: IOException("there is no provider")
+    }
+
+    @Test
+    fun `a question is answered by the second attempt`() {
+        val chats = policy("chats") { preset = Preset.LLM } // 4 attempts, POST too, 600 s in all
+        val http = OkHttpClient.Builder().readTimeout(600, TimeUnit.SECONDS).tidegate(chats).build()
+
+        val answer = http.newCall(chat("When is high tide?")).execute().use { response ->
+            if (response.isSuccessful) response.body.string() else throw IOException("${response.code}, ${response.report}")
+        }
+        assertTrue(tokensOf(answer) > 0, answer)
+        assertEquals(2, Origin.log().size)
+        http.connectionPool.evictAll()
+    }
+
+    @Test
+    fun `a stream is read as it comes`() {
+        val events = mutableListOf<String>()
+        http.newCall(chat("Tell me.", stream = true)).execute().use { response ->
+            while (true) {
+                val line = response.body.source().readUtf8Line() ?: break
+                if (line.startsWith("data: {")) events += line.removePrefix("data: ")
+            }
+        }
+        assertTrue(events.size >= 8, "$events")
+    }
+
+    @Test
+    fun `requests and tokens are counted`() {
+        val metered = policy("metered") {
+            rateLimit {
+                limits = listOf("rpm: permits=500 per=1m", "tpm: permits=200000 per=1m weight=tokens")
+                wait = true
+                maxWait = 20.seconds
+            }
+        }
+        val text = metered.at(CallOptions(weights = mapOf("tokens" to 1_800))).call { attempt ->
+            val text = http.newCall(chat("And low tide?")).execute().use { it.body.string() }
+            attempt.settle("tokens", tokensOf(text)) // the usage that the answer reports
+            text
+        }
+        val tpm = own.snapshot().routes.single { it.policy == "metered" }.rate!!.limits.getValue("tpm")
+        assertEquals(1_800L to tokensOf(text), tpm.reserved to tpm.settled)
+    }
+
+    @Test
+    fun `the next provider answers`() {
+        Origin.script("sequences" to mapOf("/v1/chat/completions" to listOf(mapOf("status" to 501))), "provider" to emptyMap<String, Any>())
+        assertTrue(tokensOf(ask(listOf("$server/v1", "$server/v2"), "Hi.")) > 0)
+        assertEquals(2, Origin.log().size)
+    }
+
+    @Test
+    fun `a spent quota is not repeated`() {
+        Origin.script("provider" to mapOf("faults" to listOf(mapOf("fault" to "quota_spent"))))
+        http.newCall(chat("Hi.")).execute().use { assertEquals(1, it.report?.attempts) }
+        assertEquals("permanent", Policy.load("[policy.m]\npreset = \"llm\"", engine = own).getValue("m").kinds["quota_spent"])
+    }
+
+    @Test
+    fun `the blocks of the page are these`() = pageIsIn("docs/kotlin/language-models.md", "http/LanguageModelsTest.kt", 5)
+}
