@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use tidegate::{
-    BreakerState, Counts, Duration, PoolView, RateView, Restored, RouteView, SharedView, Snapshot, Verdict,
+    BreakerState, Counts, Duration, LimitView, PoolView, RateView, Restored, RouteView, SharedView, Snapshot,
+    Verdict,
 };
 
 /// A JSON text under construction.
@@ -98,10 +99,33 @@ impl Json {
         });
     }
 
-    fn tokens(&mut self, of: RateView) {
+    fn tokens(&mut self, of: RateView, limits: &[LimitView]) {
         self.object(|json| {
             json.count("tokens", of.tokens);
             json.count("waiting", of.waiting);
+            json.key("limits");
+            json.object(|json| {
+                for of in limits {
+                    json.key(&of.name);
+                    json.limit(of);
+                }
+            });
+        });
+    }
+
+    fn limit(&mut self, of: &LimitView) {
+        self.object(|json| {
+            json.maybe("weight", of.weight.as_deref(), Self::string);
+            json.key("tokens");
+            json.literal(&of.tokens.to_string());
+            for (name, number) in [
+                ("burst", of.burst),
+                ("reserved", of.reserved),
+                ("settled", of.settled),
+                ("forgiven", of.forgiven),
+            ] {
+                json.count(name, number);
+            }
         });
     }
 
@@ -134,7 +158,7 @@ impl Json {
             json.literal(if of.forced { "true" } else { "false" });
             json.maybe("budget", of.budget, Self::whole);
             json.maybe("pool", of.pool.as_ref(), Self::permits);
-            json.maybe("rate", of.rate, Self::tokens);
+            json.maybe("rate", of.rate, |json, rate| json.tokens(rate, &of.limits));
             json.maybe("send", of.send, |json, of| {
                 json.object(|json| {
                     json.maybe("rate", of.rate, Self::real);
@@ -194,7 +218,7 @@ impl Json {
             json.string(of.kind.name());
             json.maybe("budget", of.budget, Self::whole);
             json.maybe("pool", of.pool.as_ref(), Self::permits);
-            json.maybe("rate", of.rate, Self::tokens);
+            json.maybe("rate", of.rate, |json, rate| json.tokens(rate, &of.limits));
         });
     }
 }

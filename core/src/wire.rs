@@ -205,12 +205,14 @@ pub fn unpack_request(flags: u64, remaining: u64, parent: u64, path: u64) -> Opt
 /// use tidegate::wire::about;
 /// assert_eq!(["retry.max_attempts", "max_attempts", "max_attempt", "deadline"].map(about), [2, 1, 0, 3]);
 /// assert_eq!(["rate_limit.wait", "rate_limit", "retry.statuses", "attempts"].map(about), [4, 1, 5, 0]);
+/// # #[cfg(not(tidegate_small))] // the small module has no sets of limits
+/// assert_eq!(about("rate_limit.limits"), 5);
 /// ```
 pub fn about(text: &str) -> u32 {
     let of = |key: &Key| match (key.path.strip_suffix(text), key.domain) {
         (Some(""), Domain::Span { .. }) => 3,
         (Some(""), Domain::Flag) => 4,
-        (Some(""), Domain::Statuses | Domain::Words(_) | Domain::KindWords(_)) => 5,
+        (Some(""), Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits) => 5,
         (Some(""), _) => 2,
         (before, _) => {
             let last = before.is_some_and(|before| before.ends_with('.'));

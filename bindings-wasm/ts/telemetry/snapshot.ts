@@ -25,10 +25,27 @@ export interface BulkheadSnapshot {
   readonly maxQueue: number;
 }
 
+/** One limit of a set. */
+export interface LimitSnapshot {
+  /** The weight that it counts; null if it counts calls. */
+  readonly weight: string | null;
+  /** Tokens in it; below 0 while it is in debt. */
+  readonly tokens: number;
+  readonly burst: number;
+  /** Tokens that attempts have reserved so far. */
+  readonly reserved: number;
+  /** Tokens that attempts that have ended used. */
+  readonly settled: number;
+  /** Tokens used beyond the largest debt. */
+  readonly forgiven: number;
+}
+
 /** One rate limit. */
 export interface RateSnapshot {
   readonly tokens: number;
   readonly waiting: number;
+  /** The limits of a set by name; empty for a single rate. */
+  readonly limits: Readonly<Record<string, LimitSnapshot>>;
 }
 
 /** One route. A component is null if the policy does not have it or it is in a shared pool. Spans are in milliseconds. */
