@@ -38,6 +38,9 @@ pub struct Host {
     /// Documents by number.
     #[cfg(not(tidegate_small))]
     pub documents: Vec<Option<tidegate::Document>>,
+    /// Readers of streamed answers by number.
+    #[cfg(not(tidegate_small))]
+    pub streams: Vec<Option<tidegate::answer::EventStream>>,
 }
 
 impl Host {

@@ -3,7 +3,7 @@
 //! Words are those of `core/src/wire.rs`. Each is exact as `f64`, because it is below 2^53. The functions of every call (`begin`,
 //! `begun`, `on`) exchange only numbers. Texts are rare: the host writes them into `input`, and reads results longer than a number
 //! from `output`. `wasm-bindgen` generates the TypeScript types (`docs/adr/0025-one-import.md`). Exports that only the full engine
-//! has are in `full.rs`, `meter.rs` and `documents.rs`.
+//! has are in the files that `tidegate_small` leaves out.
 
 #[cfg(not(tidegate_small))]
 mod documents;
@@ -21,6 +21,8 @@ mod meter;
 mod output;
 #[cfg(not(tidegate_small))]
 mod pages;
+#[cfg(not(tidegate_small))]
+mod streams;
 
 use tidegate::{
     CallId, Engine as Core, HttpFailure, Kind, Link, Options, Policy, PolicyId, Request, RouteId, Time,
@@ -64,8 +66,7 @@ pub fn output_length() -> u32 {
 /// trouble (semantics 12.4); the small engine keeps none.
 #[wasm_bindgen]
 pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32, history: u32) -> u32 {
-    let options =
-        Options::default().max_routes(max_routes).journal(journal != 0).history(history).streams(false);
+    let options = Options::default().max_routes(max_routes).journal(journal != 0).history(history);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
     host(|host| {

@@ -4,9 +4,12 @@ import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
+import { provideStreaming } from "./fetch/streaming.js";
+import { streaming } from "./fetch/streams.js";
 import { MODULE } from "./full_gen.js";
 
 teach(table);
+provideStreaming(streaming);
 // Where the platform refuses to compile it synchronously (Chrome limits the size), it is compiled in the background.
 provide({ now: () => bytesOf(MODULE), later: async () => bytesOf(MODULE) });
 

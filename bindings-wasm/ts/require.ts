@@ -7,10 +7,13 @@ import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
+import { provideStreaming } from "./fetch/streaming.js";
+import { streaming } from "./fetch/streams.js";
 import { watchOnNode } from "./fetch/watched.js";
 import { provideStorage } from "./run/follow.js";
 
 teach(table);
+provideStreaming(streaming);
 watchOnNode();
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({

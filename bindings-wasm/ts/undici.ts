@@ -16,6 +16,7 @@ import { type Answer, Attempt, DRAIN_MS, type Front } from "./fetch/answer.js";
 import { isReplayable, type Limited, noteOfSdk } from "./fetch/body.js";
 import type { FetchOptions } from "./fetch/fetch.js";
 import { askedFor, begun, originOf, Sending } from "./fetch/request.js";
+import { Pieces, Silence } from "./fetch/silence.js";
 import type { Core } from "./run/core.js";
 import type { Lane } from "./run/lane.js";
 import type { Policy } from "./run/policy.js";
@@ -72,7 +73,8 @@ function send(
   const asked = askedFor(sending, options, {
     method: String(sent.method).toUpperCase(),
     replayable: isReplayable(sent.body) || Array.isArray(sent.body) || isForm(sent.body),
-    hasKey: () => pairs(sent.headers).some(([name]) => name.toLowerCase() === "idempotency-key"),
+    hasKey: () => header(sent, "idempotency-key") !== undefined,
+    accepts: () => header(sent, "accept"),
   });
   const caller = new AbortController();
   const context: Context = {};
@@ -116,6 +118,7 @@ function send(
     untilBody: asked.untilBody,
     until: asked.until,
     most: asked.most,
+    held: asked.held,
     context,
     engineTime: () => engine.time(),
     informed: (status, headers, message) => handler.onResponseStart?.(front, status, headers, message),
@@ -148,6 +151,11 @@ function pairs(headers: Dispatcher.DispatchOptions["headers"]): [name: string, v
   );
 }
 
+/** The value of a header of a request. */
+function header(sent: Dispatcher.DispatchOptions, wanted: string): string | undefined {
+  return pairs(sent.headers).find(([name]) => name.toLowerCase() === wanted)?.[1];
+}
+
 interface Plan {
   readonly dispatch: Dispatcher.Dispatch;
   readonly sent: Dispatcher.DispatchOptions;
@@ -160,6 +168,7 @@ interface Plan {
   readonly untilBody: boolean;
   readonly until: number;
   readonly most: number;
+  readonly held: boolean;
   readonly context: Context;
   readonly engineTime: () => number;
   /** Called for each informational response (1xx). */
@@ -174,6 +183,7 @@ class DispatchAdapter implements Adapter<Answer> {
   #answer: Answer | undefined;
   /** What has been received of failed responses. */
   readonly #beginnings = new WeakMap<Answer, string>();
+  readonly #pieces = new WeakMap<Answer, Pieces>();
 
   constructor(core: Core, plan: Plan) {
     this.#core = core;
@@ -191,13 +201,27 @@ class DispatchAdapter implements Adapter<Answer> {
     try {
       dispatch(this.#outgoing(lane.attempt), attempt);
       const answer = await attempt.answer;
-      if (!this.#reads(answer)) return answer;
+      if (!this.#reads(answer)) {
+        if (this.#plan.held && answer.status < 400) await answer.hold(this.#piecesOf(answer));
+        return answer;
+      }
       this.#beginnings.set(answer, await answer.begin(this.#limit));
       if (signal.aborted) throw signal.reason;
       return answer;
     } finally {
       signal.removeEventListener("abort", stop);
     }
+  }
+
+  /** The reader of a response's pieces. */
+  #piecesOf(answer: Answer): Pieces {
+    let pieces = this.#pieces.get(answer);
+    if (pieces === undefined) {
+      // The bytes of a body in an encoding are not those of events, because undici does not decode.
+      pieces = new Pieces(this.#core, (answer.headers["content-encoding"] ?? "identity") === "identity");
+      this.#pieces.set(answer, pieces);
+    }
+    return pieces;
   }
 
   /** Whether the policy reads why this response failed. */
@@ -213,10 +237,7 @@ class DispatchAdapter implements Adapter<Answer> {
 
   get remark(): string | undefined {
     if (this.#core.setting("retry.read_errors") !== 1) return undefined;
-    const found = pairs(this.#plan.sent.headers).find(
-      ([name]) => name.toLowerCase() === "x-stainless-retry-count",
-    );
-    return noteOfSdk(found?.[1]);
+    return noteOfSdk(header(this.#plan.sent, "x-stainless-retry-count"));
   }
 
   /** The request of an attempt: equal to the first but for the retry header. */
@@ -242,7 +263,9 @@ class DispatchAdapter implements Adapter<Answer> {
   outcome(answer: Answer): number {
     const { status, pairs } = answer;
     const { engine, number } = this.#core;
-    return status >= 400 ? engine.classify(number, status, pairs, this.#beginnings.get(answer)) : 0;
+    return status >= 400
+      ? engine.classify(number, status, pairs, this.#beginnings.get(answer))
+      : (this.#pieces.get(answer)?.failure ?? 0);
   }
 
   lasts(): boolean {
@@ -266,10 +289,22 @@ class DispatchAdapter implements Adapter<Answer> {
   }
 
   watch(answer: Answer, ends: BodyEnds, tell: (what: unknown) => void): Answer {
+    if (this.#core.setting("idle_timeout") !== null || this.#core.setting("first_byte_timeout") !== null) {
+      answer.silence = new Silence(this.#core, this.#piecesOf(answer));
+      answer.failed = (outcome) => ends.failed(undefined, outcome);
+    }
     answer.ended = (error) => (error === undefined ? ends.read() : ends.failed(error));
     this.#answer = answer;
     tell(this.#plan.context);
     return answer;
+  }
+
+  age(again: () => void): number | null | undefined {
+    const { silence } = this.#answer ?? {};
+    if (silence === undefined) return null;
+    const age = silence.age(again);
+    this.#answer?.report();
+    return age;
   }
 
   breakOff(error: unknown): void {

@@ -30,6 +30,12 @@ export const HEADERS = 3;
 export const FINISHED = 4;
 /** Attempt 1 ended well. */
 export const FINISHED_1 = 12;
+/** The last piece of an attempt's body came so long ago. */
+export const PROGRESS = 5;
+/** One microsecond of that age. */
+export const AGE_UNIT = 2048;
+/** The largest age, in microseconds. */
+export const LONGEST_AGE = 4398046511103;
 /** One of an event's number of the attempt. */
 export const ATTEMPT_UNIT = 8;
 /** One of an outcome's kind. */
@@ -50,8 +56,18 @@ export const MAY_PARK = 32;
 export const SLOT_UNTIL_BODY = 64;
 export const COST_UNIT = 128;
 export const SOLO = 8388608;
+/** The answer is a stream. */
+export const STREAM = 16777216;
 /** Criticality normal, cost 1. */
 export const PLAIN = 130;
+
+// Answers.
+/** Most bytes of a failed answer's body that are judged. */
+export const READ_AT_MOST = 65536;
+/** How long a host waits for them, in microseconds. */
+export const READ_FOR = 1000000;
+/** Most bytes that a host keeps until a stream is delivered. */
+export const HELD_AT_MOST = 65536;
 
 export const VERDICTS = [
   "ok",

@@ -4,11 +4,14 @@ import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
+import { provideStreaming } from "./fetch/streaming.js";
+import { streaming } from "./fetch/streams.js";
 // @ts-expect-error the bundler makes a module of it
 import module from "./tidegate.wasm";
 import { Timers } from "./time/timers.js";
 
 teach(table);
+provideStreaming(streaming);
 provideTicker(Timers);
 provide({ now: () => module as WebAssembly.Module });
 

@@ -83,21 +83,12 @@ interface Script {
   script: Entry[];
 }
 
-const STREAMS = ["first_byte_timeout", "idle_timeout", "deadline_until", "counts"];
-
-/** Whether a script has the timeouts of streams, which this package refuses so far (semantics 7.7.23). */
-function streams({ policies }: Script): boolean {
-  return policies.some(({ pairs }) => pairs.some(([key]) => STREAMS.includes(key)));
-}
-
 /** Whether a policy has limits with weights, which this package refuses so far (semantics 3.4.9). */
 function weighted(pairs: readonly (readonly [string, string | number])[]): boolean {
   return pairs.some(([key, value]) => key === "rate_limit.limits" && String(value).includes("weight="));
 }
 
-const all = files<{ vectors: Script[] }>("engine")
-  .flatMap(({ vectors }) => vectors)
-  .filter((script) => !streams(script));
+const all = files<{ vectors: Script[] }>("engine").flatMap(({ vectors }) => vectors);
 
 /** Whether the small module can play a script, apart from its policies: no pools, no nested calls. */
 function isPlain({ pools = [], script }: Script): boolean {

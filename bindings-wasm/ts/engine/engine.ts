@@ -276,8 +276,13 @@ export class Engine {
 
   /** @internal The time on its clock, in µs. */
   time(): number {
-    this.last = this.clock === undefined ? platformTime() : this.clock.us();
+    this.last = this.moment();
     return this.last;
+  }
+
+  /** @internal The same, for work that is no step of a call. */
+  moment(): number {
+    return this.clock === undefined ? platformTime() : this.clock.us();
   }
 
   /** @internal Reports an event of a call, wakes other calls that can now continue, and returns the call's next step. */

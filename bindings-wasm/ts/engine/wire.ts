@@ -1,11 +1,14 @@
 /** Encoding and decoding of the words that cross as numbers. Core generates their bit positions and names (`wire_gen.ts`). */
 
 import {
+  AGE_UNIT,
   ATTEMPT_UNIT,
   DONE,
   FINISHED,
   KIND_UNIT,
+  LONGEST_AGE,
   OPINION_UNIT,
+  PROGRESS,
   RETRY_AFTER_UNIT,
   SPAN,
   VERDICTS,
@@ -29,6 +32,11 @@ export function packOutcome(kind: number, opinion = 0, retryAfter?: number | nul
 /** Encodes a Finished event with this outcome. */
 export function finished(attempt: number, outcome: number): number {
   return FINISHED + attempt * ATTEMPT_UNIT + outcome;
+}
+
+/** Encodes a Progress event: reads of this attempt's body have waited for so many microseconds. */
+export function progress(attempt: number, age: number): number {
+  return PROGRESS + attempt * ATTEMPT_UNIT + Math.min(age, LONGEST_AGE) * AGE_UNIT;
 }
 
 /** The span of a step, in its unit; negative if it has none. */

@@ -193,6 +193,14 @@ export class AttemptTimeout extends TidegateError {
   declare readonly httpStatus: 504;
 }
 
+/** A stream sent nothing that counts for `idleTimeout` after it was delivered. */
+export class StreamStalled extends TidegateError {
+  /** @internal */
+  static override [KIND]: Kind = ["StreamStalled", 504];
+  declare readonly code: "stream_stalled";
+  declare readonly httpStatus: 504;
+}
+
 /** The deadline passed: before the call, while it waited, or during an attempt. */
 export class DeadlineExceeded extends TidegateError {
   /** @internal */

@@ -2,7 +2,9 @@
 
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
-import { DRAIN_BYTES, DRAIN_MS, type Limited, READ_MS } from "./body.js";
+import { HELD_AT_MOST, READ_AT_MOST, READ_FOR } from "../engine/wire.js";
+import { DRAIN_BYTES, DRAIN_MS, type Limited } from "./body.js";
+import type { Pieces, Silence } from "./silence.js";
 
 export { DRAIN_MS };
 
@@ -33,6 +35,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
   stop(reason: Error): void {
     this.#stopped = reason;
     this.#reject(reason); // first: the error that aborting raises is not the reason of the stop
+    this.#answer?.fail(reason, false);
     this.#controller?.abort(reason);
   }
 
@@ -90,6 +93,12 @@ export class Answer {
   #drained: (() => void) | undefined;
   /** Called when enough of its beginning has come. */
   #begun: (() => void) | undefined;
+  /** Called with each piece until it is delivered. */
+  #held: ((chunk: Buffer) => void) | undefined;
+  /** For how long its handler has waited, where that is bounded. */
+  silence: Silence | undefined;
+  /** Called with the outcome of a failure that one of its events has reported. */
+  failed: ((outcome: number) => void) | undefined;
   /** Whether its handler has been given the end or the error. */
   #over = false;
   #closed = false;
@@ -133,10 +142,12 @@ export class Answer {
   }
 
   pause(): void {
+    this.silence?.rest();
     this.#controller.pause();
   }
 
   resume(): void {
+    if (this.#front?.paused === false) this.silence?.begin();
     this.#pump();
     if (!this.#over && this.#front?.paused === false) this.#controller.resume();
   }
@@ -144,8 +155,11 @@ export class Answer {
   take(chunk: Buffer): void {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
+    this.#held?.(chunk);
+    this.silence?.piece(chunk, this.#front?.paused === false);
+    this.report();
     if (this.#drained !== undefined && this.#size > DRAIN_BYTES) this.close();
-    if (this.#size >= DRAIN_BYTES) this.#begun?.();
+    if (this.#size >= READ_AT_MOST) this.#begun?.();
     this.#pump();
   }
 
@@ -182,7 +196,7 @@ export class Answer {
     if ((this.headers["content-encoding"] ?? "identity") !== "identity") return "";
     if (!this.whole && this.#error === undefined) {
       await new Promise<void>((resolve) => {
-        const stop = limit({ tick: () => this.#begun?.() }, READ_MS * 1000);
+        const stop = limit({ tick: () => this.#begun?.() }, READ_FOR);
         this.#begun = () => {
           this.#begun = undefined;
           stop();
@@ -193,6 +207,32 @@ export class Answer {
       if (!this.whole) this.#controller.pause();
     }
     return Buffer.concat(this.#chunks).toString();
+  }
+
+  /**
+   * Receives it up to its first piece that counts, its end, or 64 kB. It can still be played from its start.
+   *
+   * @throws Error If it breaks off before.
+   */
+  async hold(pieces: Pieces): Promise<void> {
+    if (!this.whole && this.#error === undefined) {
+      await new Promise<void>((resolve) => {
+        this.#begun = resolve;
+        this.#held = (chunk) => {
+          if (pieces.counts(chunk) || pieces.failure > 0 || this.#size >= HELD_AT_MOST) resolve();
+        };
+        this.#controller.resume();
+      });
+      this.#begun = this.#held = undefined;
+      if (!this.whole) this.#controller.pause();
+    }
+    if (this.#error !== undefined) throw this.#error;
+  }
+
+  /** Says which failure an event has reported. */
+  report(): void {
+    const { failure = 0 } = this.silence ?? {};
+    if (failure > 0) this.failed?.(failure);
   }
 
   /** Says `x-should-retry: false` to its reader. */
@@ -245,6 +285,8 @@ export class Answer {
 
   #end(error: Error | undefined): void {
     this.#over = true;
+    this.silence?.end();
+    this.report();
     this.ended?.(error);
   }
 }

@@ -1,5 +1,6 @@
 /** Bodies of requests and responses: which can be sent again, draining of failed ones, and bodies that hold a slot until they are read. */
 
+import { READ_AT_MOST, READ_FOR } from "../engine/wire.js";
 import type { Timed } from "../time/ticker.js";
 
 /** Most raw bytes to read from a failed response in order to keep its connection. */
@@ -110,9 +111,6 @@ export function rebuilt(response: Response, body: BodyInit | null): Response {
   return new (standingOf(Response))(body, response);
 }
 
-/** Longest time to wait for the beginning of a failed response, in milliseconds. */
-export const READ_MS = 1000;
-
 /**
  * Reads the beginning of a failed response, for policies with `retry.readErrors`: at most 64 kB, and for at most a second. The response
  * itself stays unread.
@@ -127,10 +125,10 @@ export async function beginningOf(response: Response, limit: Limited): Promise<s
   let size = 0;
   let stop = () => {};
   const late = new Promise<undefined>((tick) => {
-    stop = limit({ tick: () => tick(undefined) }, READ_MS * 1000);
+    stop = limit({ tick: () => tick(undefined) }, READ_FOR);
   });
   try {
-    while (size < DRAIN_BYTES) {
+    while (size < READ_AT_MOST) {
       const read = await Promise.race([reader.read(), late]);
       if (read === undefined || read.done) break;
       chunks.push(read.value);

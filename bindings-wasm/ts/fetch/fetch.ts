@@ -18,10 +18,10 @@ import {
   isWebStream,
   type Limited,
   noteOfSdk,
-  type Watching,
   watch,
 } from "./body.js";
 import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
+import { type Flowing, type Streaming, streamingFor } from "./streaming.js";
 
 /** The type of the global `fetch`, which also takes the option `tidegate`. */
 export type Fetch = GlobalFetch &
@@ -40,6 +40,8 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly predicate?: Predicate | undefined;
   /** Whether repeats carry `Retry-Attempt: n`. */
   readonly retryHeader?: boolean | undefined;
+  /** Whether the answer is a stream, for `firstByteTimeout`. By default it is one if the request accepts `text/event-stream`. */
+  readonly stream?: boolean | undefined;
 }
 
 /** The global `fetch` under a policy. */
@@ -105,6 +107,7 @@ function send(
       method: (init?.method ?? request?.method ?? "GET").toUpperCase(),
       replayable: !hasBody || isReplayable(init.body),
       hasKey: () => headers().has("idempotency-key"),
+      accepts: () => headers().get("accept"),
     },
     left,
   );
@@ -148,8 +151,9 @@ interface Plan {
 class FetchAdapter implements Adapter<Response> {
   readonly #core: Core;
   readonly #plan: Plan;
+  readonly #streaming: Streaming | undefined;
   #releasing: Promise<void> | undefined;
-  #guard: Watching | undefined;
+  #guard: Flowing | undefined;
   /** Responses whose bodies have been read or closed before the next attempt; they cannot be delivered. */
   readonly #spent = new WeakSet<object>();
   /** The replacement of each response that was drained: the same response with the bytes read. */
@@ -161,6 +165,7 @@ class FetchAdapter implements Adapter<Response> {
   constructor(core: Core, plan: Plan) {
     this.#core = core;
     this.#plan = plan;
+    this.#streaming = streamingFor(core);
     const { input, init } = plan;
     // The body of a request can be sent only once: all attempts but the last send a clone.
     if (isRequest(input) && input.body !== null && (init?.body ?? null) === null) this.#original = input;
@@ -174,8 +179,13 @@ class FetchAdapter implements Adapter<Response> {
     // A mock may return one object for every attempt; only its replacement can still be read.
     for (let kept = this.#kept.get(response); kept !== undefined; kept = this.#kept.get(response))
       response = kept;
-    if (!this.#spent.has(response)) return this.#reads(response) ? this.#begun(response, lane) : response;
-    throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
+    if (this.#spent.has(response))
+      throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
+    this.#streaming?.check(response);
+    if (this.#reads(response)) return this.#begun(response, lane);
+    if (!this.#plan.asked.held || response.status >= 400 || !isOpen(response)) return response;
+    this.#spent.add(response);
+    return (this.#streaming as Streaming).hold(this.#core, response, lane);
   }
 
   /** Whether the policy reads why this response failed. */
@@ -231,7 +241,9 @@ class FetchAdapter implements Adapter<Response> {
   outcome(response: Response): number {
     const { status, headers } = response;
     const { engine, number } = this.#core;
-    return status >= 400 ? engine.classify(number, status, headers, this.#beginnings.get(response)) : 0;
+    return status >= 400
+      ? engine.classify(number, status, headers, this.#beginnings.get(response))
+      : (this.#streaming?.failure(response) ?? 0);
   }
 
   /** What the note says beside why there was no further attempt. */
@@ -269,10 +281,14 @@ class FetchAdapter implements Adapter<Response> {
   }
 
   watch(response: Response, ends: BodyEnds, tell: (what: unknown) => void): Response {
-    const [guarded, guard] = watch(response, ends);
+    const [guarded, guard] = this.#streaming?.flow(this.#core, response, ends) ?? watch(response, ends);
     this.#guard = guard;
     tell(guarded);
     return guarded;
+  }
+
+  age(again: () => void): number | null | undefined {
+    return this.#guard?.age === undefined ? null : this.#guard.age(again);
   }
 
   breakOff(error: unknown): void {

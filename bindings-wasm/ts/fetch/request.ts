@@ -1,6 +1,6 @@
 /** What a request asks of its policy, for `fetch` and undici alike: whether it may be repeated, its deadline and its route. */
 
-import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY } from "../engine/wire.js";
+import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, STREAM } from "../engine/wire.js";
 import { outOfRange } from "../errors/errors.js";
 import { flagsOf, limitOf } from "../run/call.js";
 import type { Core } from "../run/core.js";
@@ -10,7 +10,7 @@ import type { Scope } from "../run/scope.js";
 import type { FetchOptions } from "./fetch.js";
 
 const OPTIONS = new Set(
-  "policy route deadline idempotent criticality cost solo onRetry predicate bodyFactory retryHeader".split(
+  "policy route deadline idempotent criticality cost solo onRetry predicate bodyFactory retryHeader stream".split(
     " ",
   ),
 );
@@ -36,6 +36,8 @@ interface Known {
   readonly replayable: boolean;
   /** Whether it has an idempotency key. */
   hasKey(): boolean;
+  /** The media types that it accepts. */
+  accepts(): string | null | undefined;
 }
 
 /** The arguments of a request for `begin`. */
@@ -52,6 +54,8 @@ export interface Asked {
   readonly until: number;
   /** Most attempts that it makes. */
   readonly most: number;
+  /** Whether its answer is delivered at the first piece of its body that counts. */
+  readonly held: boolean;
 }
 
 /**
@@ -93,6 +97,10 @@ export function askedFor(
   let flags = flagsOf(options) & ~(IDEMPOTENT | REPLAYABLE);
   flags |= (engine.queues ? MAY_PARK : 0) | (untilBody ? SLOT_UNTIL_BODY : 0);
   flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
+  const held =
+    core.setting("first_byte_timeout") !== null &&
+    (options.stream ?? known.accepts()?.includes("text/event-stream") ?? false);
+  if (held) flags |= STREAM;
   let limit = limitOf(left);
   let parent = 0;
   const around = engine.scopes?.getStore();
@@ -100,7 +108,8 @@ export function askedFor(
     ({ flags, limit, parent } = engine.inherit(around, flags, limit, options.criticality !== undefined));
   }
   const most = Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
-  return { flags, limit, parent, around, key, untilBody, until: untilOf(core, limit), most };
+  const until = core.setting("deadline_until") === "delivery" ? Infinity : untilOf(core, limit);
+  return { flags, limit, parent, around, key, untilBody, until, most, held };
 }
 
 /** Begins the call of a request on its route. */

@@ -23,6 +23,7 @@ const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
   deadline_queued: [errors.DeadlineExceeded, "the deadline passed while the call was waiting"],
   deadline: [errors.DeadlineExceeded, "the deadline passed"],
   cost_above_burst: [errors.CostAboveBurst, "the call costs more than the rate limit can ever hold"],
+  stream_stalled: [errors.StreamStalled, "no piece of the body came for idleTimeout"],
   attempt_timeout: [errors.AttemptTimeout, "the attempt ran out of attemptTimeout"],
 };
 const LOST = [errors.CallLost, "the call was given up: nothing was heard of it for too long"] as const;

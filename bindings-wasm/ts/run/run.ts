@@ -15,6 +15,7 @@ import {
   finished,
   HEADERS,
   POLL,
+  progress,
   spanOf,
   TIMER,
   VERDICTS,
@@ -50,7 +51,8 @@ const HEAD = -1;
 /** Callbacks for the end of reading a body. */
 export interface BodyEnds {
   read(): void;
-  failed(error: unknown): void;
+  /** `outcome`: what an event of the body has reported, if that is not for the error to say. */
+  failed(error: unknown, outcome?: number): void;
 }
 
 /** Functions for an adapter that delivers a result. */
@@ -88,6 +90,8 @@ export interface Adapter<A, T = A> {
   watch?(answer: A, ends: BodyEnds, tell: (what: unknown) => void): T;
   /** Breaks off the watched body. */
   breakOff?(error: unknown): void;
+  /** Microseconds for which reads of the watched body have waited; null if it is unknown, undefined if `again` is called in a moment. */
+  age?(again: () => void): number | null | undefined;
   /** The result for the caller from the answer of a call that has ended. */
   deliver?(answer: A, ending: Ending): T | PromiseLike<T>;
 }
@@ -232,7 +236,10 @@ export class Run<A, T = A> implements Timed, Waiter {
 
   /** Its timer fired. */
   tick(): void {
-    this.#event(TIMER);
+    const { age: ageOf } = this.#adapter;
+    const age = this.#answered && ageOf !== undefined ? ageOf.call(this.#adapter, () => this.tick()) : null;
+    if (age === undefined) return;
+    this.#event(age === null ? TIMER : progress(this.#attempts, age));
   }
 
   /** The engine woke it: it may be able to continue. */
@@ -336,7 +343,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     [lane.held, lane.value] = [false, undefined];
     const ends: BodyEnds = {
       read: () => this.#finish(0),
-      failed: (error) => this.#finish(ofError(error) === 0 ? CANCELLED : ofError(error)),
+      failed: (error, outcome = ofError(error)) => this.#finish(outcome === 0 ? CANCELLED : outcome),
     };
     const tell = (what: unknown) => {
       report(what, { attempts: this.#attempts, reason: "ok", note: undefined, retryAt: undefined });

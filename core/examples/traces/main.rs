@@ -49,9 +49,9 @@ fn main() {
         let form = word("--form").unwrap_or("debug");
         journals::Files::new(file, word("--answers").expect("--answers beside --journals"), form)
     });
-    let small = word("--form") == Some("small");
+    let form = small::Form::of(word("--form").unwrap_or_default(), journals.is_some());
     for trace in number("--first", 0)..number("--first", 0) + number("--count", 1000) {
-        let (vector, world) = Trace::new(seed, trace, small, journals.is_some()).run();
+        let (vector, world) = Trace::new(seed, trace, form).run();
         if let Some(files) = &mut journals {
             files.write(&vector, &world.engine);
         } else if writeln!(out, "{vector}").is_err() {
@@ -208,10 +208,7 @@ struct Trace {
     /// Policies with every component.
     rich: bool,
     routes: &'static [&'static str],
-    /// Nothing that the small engine lacks.
-    small: bool,
-    /// Nothing that some hosts do not serve yet.
-    hosts: bool,
+    form: small::Form,
     /// A device whose link comes and goes.
     mobile: bool,
     /// 1 to 8 in some traces, in which there are more keys than that: routes are evicted, and keys share the overflow route.
@@ -225,7 +222,8 @@ const MANY: [&str; 16] = ["r", "r", "r", "r", "s", "s", "a", "b", "c", "d", "e",
 const SPANS: [u64; 10] = [0, 1, 999, 1_000, 10_000, 50_000, 100_000, 200_000, 1_000_000, 3_000_000];
 
 impl Trace {
-    fn new(seed: u64, trace: u64, small: bool, hosts: bool) -> Self {
+    fn new(seed: u64, trace: u64, form: small::Form) -> Self {
+        let small = form.small;
         let mut dice = Dice { seed, trace, drawn: 0 };
         let now = dice.of(&[0, 5, 1_000_000, 1 << 40]);
         let (silent, jumpy, nested) = (dice.chance(20), dice.chance(10), dice.chance(40) && !small);
@@ -247,8 +245,7 @@ impl Trace {
             stubborn,
             rich,
             routes,
-            small,
-            hosts,
+            form,
             mobile,
             max_routes,
         }
@@ -259,9 +256,9 @@ impl Trace {
             let seed = self.dice.below(1 << 53);
             let count = 1 + self.dice.below(2);
             let mut pools =
-                if self.rich && !self.small { components::pools(&mut self.dice) } else { Vec::new() };
+                if self.rich && !self.form.small { components::pools(&mut self.dice) } else { Vec::new() };
             // In one trace of six; the others keep what they have always drawn.
-            if self.rich && !self.small && !self.hosts && self.dice.trace % 6 == 5 {
+            if self.rich && !self.form.small && !self.form.hosts && self.dice.trace % 6 == 5 {
                 pools.push(components::targets(&mut self.dice));
             }
             let policies: Vec<Json> = (0..count)
@@ -272,8 +269,7 @@ impl Trace {
                     } else {
                         self.policy(&name)
                     };
-                    let policy = if self.hosts { small::as_hosts_serve(policy) } else { policy };
-                    if self.small { small::without_the_rest(policy) } else { policy }
+                    self.form.without(policy)
                 })
                 .collect();
             if let Some(world) = World::new(seed, self.max_routes, &pools, &policies) {
@@ -492,13 +488,13 @@ impl Trace {
 
     fn entry(&mut self, policies: u64) -> Json {
         let live: Vec<usize> = (0..self.calls.len()).filter(|n| self.calls[*n].live).collect();
-        if self.rich && self.dice.chance(1) && !self.small {
+        if self.rich && self.dice.chance(1) && !self.form.small {
             let route = if self.dice.chance(50) { json!(self.dice.of(self.routes)) } else { json!(null) };
             let policy = format!("p{}", self.dice.below(policies));
             let on = self.dice.chance(25);
             return json!({ "at": self.now, "force": { "policy": policy, "route": route, "on": on } });
         }
-        if self.rich && !self.small && self.dice.chance(2) {
+        if self.rich && !self.form.small && self.dice.chance(2) {
             let policy = format!("p{}", self.dice.below(policies));
             return json!({ "at": self.now, "release": { "policy": policy, "keep": self.dice.chance(30) } });
         }
@@ -521,7 +517,7 @@ impl Trace {
         for (bit, percent) in [(2, 93), (3, 90), (4, if self.stubborn { 5 } else { 75 }), (5, 92), (6, 40)] {
             flags |= u64::from(dice.chance(percent)) << bit;
         }
-        flags |= u64::from(!self.small && dice.chance(40)) << 24;
+        flags |= u64::from(!self.form.small && dice.chance(40)) << 24;
         let remaining = if dice.chance(20) { dice.of(&[1, 2, 1_001, 50_001, 100_001, 1_000_001]) } else { 0 };
         let parent = if self.nested && dice.chance(40) && !self.calls.is_empty() {
             let recent = self.calls.len().saturating_sub(1 + dice.below(4) as usize);
@@ -536,7 +532,7 @@ impl Trace {
             let criticality = dice.below(4);
             let cost = if dice.chance(85) { 1 } else { dice.of(&[0, 2, 2, 3, 9]) };
             begin["request"][0] = json!(flags & !(3 | 1 << 7) | criticality | cost << 7);
-            if dice.chance(90) && !self.small {
+            if dice.chance(90) && !self.form.small {
                 begin["path"] = json!(dice.of(&components::PATHS));
             }
         }
@@ -567,7 +563,7 @@ impl Trace {
             12..40 => 1,
             40..45 => 2,
             45..52 => 3 | attempt << 3,
-            52..56 if !self.small => {
+            52..56 if !self.form.small => {
                 5 | attempt << 3
                     | dice.of(&[0, 1, 9_999, 10_000, 50_000, 100_000, 99_999, 1_000_000, 4_000_000]) << 11
             }

@@ -4,6 +4,17 @@
 
 use serde_json::Value as Json;
 
+/// What the players of a set of traces have.
+#[derive(Clone, Copy)]
+pub struct Form {
+    /// Nothing that the small engine lacks.
+    pub small: bool,
+    /// Timeouts of streams, although some hosts do not serve them yet.
+    pub streams: bool,
+    /// Nothing else that some hosts do not serve yet.
+    pub hosts: bool,
+}
+
 /// Keys that are the full engine's alone.
 const REST: [&str; 25] = [
     "kinds",
@@ -42,19 +53,29 @@ const VALUES: [(&str, &[&str]); 3] = [
     ("bulkhead.kind", &["aimd", "gradient2"]),
 ];
 
-/// Keys that some hosts do not serve yet: they refuse a policy that has one.
-const UNSERVED: [&str; 5] = ["first_byte_timeout", "idle_timeout", "deadline_until", "counts", "targets"];
+/// The timeouts of streams, which some hosts do not serve yet: they refuse a policy that has one.
+const STREAMS: [&str; 4] = ["first_byte_timeout", "idle_timeout", "deadline_until", "counts"];
 
-/// The policy without what some hosts do not serve yet.
-pub fn as_hosts_serve(mut policy: Json) -> Json {
-    if let Some(pairs) = policy["pairs"].as_array_mut() {
-        pairs.retain(|pair| !UNSERVED.contains(&pair[0].as_str().unwrap_or_default()));
+impl Form {
+    /// The form of this name; `hosts`: a host plays the traces.
+    pub fn of(name: &str, hosts: bool) -> Self {
+        Self { small: name == "small", streams: name == "words", hosts }
     }
-    policy
+
+    /// The policy without what the players lack.
+    pub fn without(self, mut policy: Json) -> Json {
+        if let Some(pairs) = policy["pairs"].as_array_mut().filter(|_| self.hosts) {
+            pairs.retain(|pair| {
+                let key = pair[0].as_str().unwrap_or_default();
+                key != "targets" && (self.streams || !STREAMS.contains(&key))
+            });
+        }
+        if self.small { without_the_rest(policy) } else { policy }
+    }
 }
 
 /// The policy without what only the full engine has.
-pub fn without_the_rest(mut policy: Json) -> Json {
+fn without_the_rest(mut policy: Json) -> Json {
     if let Some(pairs) = policy["pairs"].as_array_mut() {
         pairs.retain(|pair| {
             let (key, value) = (pair[0].as_str().unwrap_or_default(), pair[1].as_str().unwrap_or_default());

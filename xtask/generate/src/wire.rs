@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use tidegate::answer::{HELD_AT_MOST, READ_AT_MOST, READ_FOR};
 use tidegate::wire::{pack_event, pack_outcome, pack_request, pack_step};
 use tidegate::{
     Action, AttemptSlot, Class, Criticality, Duration, Event, Flags, Kind, Opinion, Outcome, Request, Step,
@@ -14,7 +15,9 @@ pub fn text() -> String {
     let mut text = String::from(
         "// Generated from core/src/wire.rs by `cargo xtask generate`; do not edit.\n\n/** The words of the numeric border, as `core/src/wire.rs` lays them out (pinned by `tests/vectors/wire`). */\n",
     );
-    for (title, constants) in [("Steps.", steps()), ("Events.", events()), ("Requests.", requests())] {
+    let sections =
+        [("Steps.", steps()), ("Events.", events()), ("Requests.", requests()), ("Answers.", answers())];
+    for (title, constants) in sections {
         let _ = write!(text, "\n// {title}\n");
         for (name, value, doc) in constants {
             if !doc.is_empty() {
@@ -83,6 +86,8 @@ fn events() -> Vec<Constant> {
     let transient = Outcome { kind: Kind::from(Class::Transient), ..ok };
     let do_not = pack_outcome(Outcome { opinion: Opinion::DoNot, ..ok });
     let retry = pack_outcome(Outcome { opinion: Opinion::Retry, ..ok });
+    let progress = |us| pack_event(Event::Progress { attempt: 0, age: Duration::from_micros(us) });
+    let microsecond = progress(1) - progress(0);
     let at_once = pack_outcome(Outcome { retry_after: Some(Duration::ZERO), ..ok });
     vec![
         ("TIMER", pack_event(Event::Timer), ""),
@@ -91,6 +96,13 @@ fn events() -> Vec<Constant> {
         ("HEADERS", headers(0), ""),
         ("FINISHED", finished(0), ""),
         ("FINISHED_1", finished(1), "Attempt 1 ended well."),
+        ("PROGRESS", progress(0), "The last piece of an attempt's body came so long ago."),
+        ("AGE_UNIT", microsecond, "One microsecond of that age."),
+        (
+            "LONGEST_AGE",
+            (progress(u64::MAX) - progress(0)) / microsecond,
+            "The largest age, in microseconds.",
+        ),
         ("ATTEMPT_UNIT", headers(1) - headers(0), "One of an event's number of the attempt."),
         ("KIND_UNIT", pack_outcome(transient), "One of an outcome's kind."),
         ("OPINION_UNIT", retry, "One of an outcome's opinion."),
@@ -121,11 +133,20 @@ fn requests() -> Vec<Constant> {
         ("SLOT_UNTIL_BODY", flags(Request { slot_until_body: true, ..none }), ""),
         ("COST_UNIT", flags(Request { cost: 1, ..none }), ""),
         ("SOLO", flags(Request { solo: true, ..none }), ""),
+        ("STREAM", flags(Request { stream: true, ..none }), "The answer is a stream."),
         (
             "PLAIN",
             flags(Request { criticality: Criticality::Normal, cost: 1, ..none }),
             "Criticality normal, cost 1.",
         ),
+    ]
+}
+
+fn answers() -> Vec<Constant> {
+    vec![
+        ("READ_AT_MOST", READ_AT_MOST as u64, "Most bytes of a failed answer's body that are judged."),
+        ("READ_FOR", READ_FOR.as_micros(), "How long a host waits for them, in microseconds."),
+        ("HELD_AT_MOST", HELD_AT_MOST as u64, "Most bytes that a host keeps until a stream is delivered."),
     ]
 }
 

@@ -1,0 +1,48 @@
+/** Where the timeouts of streams are: `streams.ts`, which a page imports as `tidegate/streams`, and the other entries have. */
+
+import { TidegateError } from "../errors/errors.js";
+import type { Core } from "../run/core.js";
+import type { Lane } from "../run/lane.js";
+import type { BodyEnds } from "../run/run.js";
+import type { Watching } from "./body.js";
+
+/** A watched body. */
+export interface Flowing extends Watching {
+  /** Microseconds for which reads have waited; undefined if `again` is called in a moment instead. */
+  age?(again: () => void): number | undefined;
+}
+
+/** What `streams.ts` does for `fetch`. */
+export interface Streaming {
+  /** Reads a response up to its first piece that counts. Returns the same response, unread. */
+  hold(core: Core, response: Response, lane: Lane): Promise<Response>;
+  /**
+   * Checks that the body of a response can be watched.
+   *
+   * @throws TidegateError If it is a stream of Node's.
+   */
+  check(response: Response): void;
+  /** The outcome of the failure that a held response has reported; 0 without one. */
+  failure(response: Response): number;
+  /** Watches the body of a response. */
+  flow(core: Core, response: Response, ends: BodyEnds): [given: Response, flowing: Flowing];
+}
+
+let streaming: Streaming | undefined;
+
+/** Sets the code. */
+export function provideStreaming(by: Streaming): void {
+  streaming = by;
+}
+
+/**
+ * The code, for a policy that bounds streams; undefined for others.
+ *
+ * @throws TidegateError If it is needed, and not there.
+ */
+export function streamingFor(core: Core): Streaming | undefined {
+  if (core.setting("idle_timeout") === null && core.setting("first_byte_timeout") === null) return undefined;
+  if (streaming === undefined)
+    throw new TidegateError('firstByteTimeout and idleTimeout need `import "tidegate/streams"` in a page');
+  return streaming;
+}

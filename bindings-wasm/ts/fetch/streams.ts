@@ -1,0 +1,294 @@
+/**
+ * Timeouts of streams for `fetch` (semantics 7.7): the first piece that counts, and silence between pieces.
+ *
+ * A piece costs no event and no timer. A read notes when it began to wait, and the call's timer reports for how long reads have waited. The
+ * caller gets the response around a stream of its own; readers of that stream take the pieces from the server's stream directly, because
+ * passing them through both streams would double what a piece costs.
+ */
+
+import { HELD_AT_MOST } from "../engine/wire.js";
+import { TidegateError } from "../errors/errors.js";
+import type { Core } from "../run/core.js";
+import type { Lane } from "../run/lane.js";
+import type { BodyEnds } from "../run/run.js";
+import { onAbort } from "../run/signals.js";
+import { closeBody, isWebStream, rebuilt } from "./body.js";
+import { Pieces, Silence } from "./silence.js";
+import type { Flowing, Streaming } from "./streaming.js";
+
+type Read = ReadableStreamReadResult<Uint8Array>;
+
+const flows = new WeakMap<Response, Flow>();
+/** The outcomes of failures that streams have reported before their delivery. */
+const failures = new WeakMap<Response, number>();
+
+const unread =
+  typeof FinalizationRegistry === "undefined"
+    ? undefined
+    : new FinalizationRegistry<WeakRef<Flow>>((flow) => flow.deref()?.thrownAway());
+
+/** A body on its way from the server's stream to the caller's. */
+class Flow implements Flowing {
+  readonly #source: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #silence: Silence;
+  /** Pieces that were read before the delivery. */
+  readonly #first: Uint8Array[];
+  #ends: BodyEnds | undefined;
+  #controller!: ReadableByteStreamController;
+  /** The reader that takes pieces directly. */
+  #reader: Direct | undefined;
+  /** How many reads wait. */
+  #waiting = 0;
+  #started = false;
+  #over = false;
+  #broken: { readonly error: unknown } | undefined;
+
+  constructor(
+    core: Core,
+    source: ReadableStreamDefaultReader<Uint8Array>,
+    pieces = new Pieces(core, true),
+    first: Uint8Array[] = [],
+  ) {
+    this.#source = source;
+    this.#silence = new Silence(core, pieces);
+    this.#first = first;
+  }
+
+  /** The response around a stream of this flow. */
+  around(response: Response): Response {
+    const given = rebuilt(response, new Direct.Stream(this));
+    flows.set(given, this);
+    unread?.register(given, new WeakRef(this));
+    return given;
+  }
+
+  /** Watches it for a call. */
+  attach(ends: BodyEnds): void {
+    this.#ends = ends;
+  }
+
+  age(again: () => void): number | undefined {
+    const age = this.#silence.age(again);
+    this.#reported();
+    return age;
+  }
+
+  /** Reports the failure that an event has reported. The caller reads the body to its end. */
+  #reported(): void {
+    const { failure } = this.#silence;
+    if (failure > 0) this.#end()?.failed(undefined, failure);
+  }
+
+  #end(): BodyEnds | undefined {
+    const ends = this.#ends;
+    this.#ends = undefined;
+    return ends;
+  }
+
+  fail(error: unknown): void {
+    if (this.#over) return;
+    this.#over = true;
+    this.#broken = { error };
+    this.#end();
+    this.#silence.end();
+    this.#controller.error(error);
+    this.#source.cancel(error).catch(() => undefined);
+  }
+
+  /** The response was collected as garbage. If reading had not begun, the body counts as read. */
+  thrownAway(): void {
+    if (!this.#started) this.cancel(undefined).catch(() => undefined);
+  }
+
+  /** The underlying source of the caller's stream, for readers that do not take pieces directly. */
+  start(controller: ReadableByteStreamController): void {
+    this.#controller = controller;
+  }
+
+  async pull(): Promise<void> {
+    for (;;) {
+      const { done, value } = await this.next();
+      if (done || value.byteLength > 0) {
+        if (!done) this.#controller.enqueue(value as Uint8Array<ArrayBuffer>);
+        return;
+      }
+    }
+  }
+
+  async cancel(reason: unknown): Promise<void> {
+    if (this.#over) return;
+    this.#over = true;
+    this.#silence.end();
+    this.#end()?.read();
+    await this.#source.cancel(reason);
+  }
+
+  /** Whether this reader may take the next piece directly. The first one goes through the stream, which is in use from then on. */
+  isDirect(reader: Direct): boolean {
+    return reader === this.#reader && this.#started && !this.#over;
+  }
+
+  use(reader: Direct | undefined): void {
+    this.#reader = reader;
+  }
+
+  /** The next piece. */
+  next(): Promise<Read> {
+    this.#started = true;
+    const value = this.#first.shift();
+    if (value !== undefined) return Promise.resolve({ done: false, value });
+    this.#waiting += 1;
+    this.#silence.begin();
+    return this.#source.read().then(this.#came, this.#failed);
+  }
+
+  readonly #came = (read: Read): Read => {
+    if (this.#broken !== undefined) throw this.#broken.error;
+    this.#waiting -= 1;
+    if (!read.done) {
+      this.#silence.piece(read.value, this.#waiting > 0);
+      if (this.#silence.failure > 0) this.#reported();
+    } else if (!this.#over) {
+      this.#over = true;
+      this.#silence.end();
+      this.#reported();
+      this.#end()?.read();
+      this.#controller.close();
+      this.#controller.byobRequest?.respond(0);
+    }
+    return read;
+  };
+
+  readonly #failed = (error: unknown): never => {
+    const told = this.#broken?.error ?? error;
+    if (!this.#over) {
+      this.#over = true;
+      this.#silence.end();
+      this.#reported();
+      this.#end()?.failed(error);
+      this.#controller.error(error);
+    }
+    throw told;
+  };
+}
+
+/** A reader of the caller's stream. It takes pieces from the server's stream. */
+class Direct extends ReadableStreamDefaultReader<Uint8Array> {
+  /** The caller's stream. Readers that are not made by its methods get pieces that have passed through it. */
+  static readonly Stream = class extends ReadableStream<Uint8Array> {
+    readonly #flow: Flow;
+
+    constructor(flow: Flow) {
+      super({
+        type: "bytes",
+        start: (controller) => flow.start(controller as ReadableByteStreamController),
+        pull: () => flow.pull(),
+        cancel: (reason) => flow.cancel(reason),
+      });
+      this.#flow = flow;
+    }
+
+    override getReader(options?: ReadableStreamGetReaderOptions): never {
+      return (options?.mode === undefined ? new Direct(this, this.#flow) : super.getReader(options)) as never;
+    }
+
+    override values({
+      preventCancel = false,
+    }: ReadableStreamIteratorOptions = {}): ReadableStreamAsyncIterator<Uint8Array> {
+      const reader = new Direct(this, this.#flow);
+      const iterator = {
+        next: () => reader.read(),
+        return: async (value?: unknown) => {
+          if (!preventCancel) await reader.cancel(value);
+          reader.releaseLock();
+          return { done: true, value };
+        },
+        [Symbol.asyncIterator]: () => iterator,
+      };
+      return iterator as unknown as ReadableStreamAsyncIterator<Uint8Array>;
+    }
+
+    override [Symbol.asyncIterator](
+      options?: ReadableStreamIteratorOptions,
+    ): ReadableStreamAsyncIterator<Uint8Array> {
+      return this.values(options);
+    }
+  };
+
+  readonly #flow: Flow;
+
+  constructor(stream: ReadableStream<Uint8Array>, flow: Flow) {
+    super(stream);
+    this.#flow = flow;
+    flow.use(this);
+  }
+
+  override read(): Promise<Read> {
+    return this.#flow.isDirect(this) ? this.#flow.next() : super.read();
+  }
+
+  override releaseLock(): void {
+    this.#flow.use(undefined);
+    super.releaseLock();
+  }
+}
+
+async function hold(core: Core, response: Response, lane: Lane): Promise<Response> {
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  const pieces = new Pieces(core, true);
+  const first: Uint8Array[] = [];
+  // A `fetch` that does not follow the signal must not keep the connection of an attempt that was stopped.
+  const unfollow = onAbort(lane.signal as AbortSignal, () => {
+    reader.cancel(lane.signal.reason).catch(() => undefined);
+  });
+  try {
+    for (let size = 0; size < HELD_AT_MOST; ) {
+      const { done, value } = await reader.read();
+      if (lane.stopped) throw lane.signal.reason;
+      if (done) break;
+      first.push(value);
+      size += value.byteLength;
+      if (pieces.counts(value) || pieces.failure > 0) break;
+    }
+  } catch (error) {
+    pieces.free();
+    throw error;
+  } finally {
+    unfollow();
+  }
+  const { failure } = pieces;
+  pieces.failure = 0;
+  const held = new Flow(core, reader, pieces, first).around(response);
+  if (failure > 0) failures.set(held, failure);
+  return held;
+}
+
+function flow(core: Core, response: Response, ends: BodyEnds): [given: Response, flowing: Flowing] {
+  const known = flows.get(response);
+  if (known !== undefined) {
+    known.attach(ends);
+    return [response, known];
+  }
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  try {
+    const made = new Flow(core, reader);
+    const given = made.around(response);
+    made.attach(ends);
+    return [given, made];
+  } catch (error) {
+    reader.releaseLock(); // no `Response` can be built for it
+    throw error;
+  }
+}
+
+function check(response: Response): void {
+  const body: unknown = response.body;
+  if (body === null || body === undefined || isWebStream(body)) return;
+  closeBody(body);
+  throw new TidegateError(
+    "firstByteTimeout and idleTimeout need a fetch whose bodies are web streams: leave them out, or use the platform's fetch",
+  );
+}
+
+/** What it does for `fetch`. */
+export const streaming: Streaming = { check, hold, failure: (response) => failures.get(response) ?? 0, flow };
