@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::clock::{self, Clock};
 use crate::error::JournalError;
 use crate::events::Listeners;
+use crate::weights::{self, Weights};
 
 /// Records about calls with trouble that an engine keeps by default.
 const HISTORY: u32 = 512;
@@ -100,7 +101,7 @@ impl Shared {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             core: Mutex::new(Core {
-                engine: tidegate::Engine::new(seed, options),
+                engine: tidegate::Engine::new(seed, options.weights(true)),
                 waiters: BTreeMap::new(),
                 ready: Vec::new(),
                 ids: Vec::new(),
@@ -122,6 +123,7 @@ impl Shared {
         (policy, key): (PolicyId, &str),
         request: &mut Request,
         (path, ends): (Option<&str>, Option<Instant>),
+        weights: Option<&Weights>,
     ) -> (CallId, Told) {
         let (now, at) = self.clock.now();
         if let Some(ends) = ends {
@@ -139,7 +141,10 @@ impl Shared {
             if let Some(path) = path {
                 request.path = core.engine.path_id(id, path, now);
             }
-            let (call, step) = core.engine.begin(id, request, now);
+            let (call, step) = match weights {
+                None => core.engine.begin(id, request, now),
+                Some(weights) => weights::begin(&mut core.engine, id, request, weights, now),
+            };
             if !matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
                 let others = core.after(step.flags);
                 return (call, Told { step, at, others });

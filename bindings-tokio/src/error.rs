@@ -1,12 +1,15 @@
 //! The errors that a call can end with, and the report of its end.
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::errors::NOTE;
-use tidegate::{CallExplanation, CallId, Clash, Class, InputError, Outcome, PolicyError, Verdict};
+use tidegate::{
+    CallExplanation, CallId, Clash, Class, InputError, Outcome, PolicyError, Verdict, WeightError,
+};
 
 use crate::Failure;
 use crate::classify::Finding;
@@ -342,7 +345,7 @@ pub struct Stopped {
     pub route: Arc<str>,
     /// The report of the call's end.
     pub report: Report,
-    text: &'static str,
+    text: Cow<'static, str>,
     /// The cause that represents this error in a chain of causes.
     mark: Option<Arc<Mark>>,
 }
@@ -364,7 +367,7 @@ impl Stopped {
     pub(crate) fn new(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
         let (code, text) = Code::of(report.reason);
         let (reason, retry_in) = (report.reason, report.retry_in);
-        Self { code, reason, retry_in, policy, route, report, text, mark: None }.marked()
+        Self { code, reason, retry_in, policy, route, report, text: text.into(), mark: None }.marked()
     }
 
     fn marked(self) -> Self {
@@ -372,10 +375,16 @@ impl Stopped {
         Self { mark, ..self }
     }
 
+    /// The call did not begin, because its weights are not those of its route.
+    pub(crate) fn unbegun(self, wrong: &WeightError) -> Self {
+        let report = Report { call: None, ..self.report };
+        Self { text: wrong.to_string().into(), report, ..self }.marked()
+    }
+
     /// The last attempt ran past its timeout.
     pub(crate) fn attempt_timeout(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
         let stopped = Self::new(policy, route, report);
-        Self { code: Code::AttemptTimeout, text: "the attempt ran out of attempt_timeout", ..stopped }
+        Self { code: Code::AttemptTimeout, text: "the attempt ran out of attempt_timeout".into(), ..stopped }
             .marked()
     }
 }

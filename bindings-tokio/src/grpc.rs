@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     fn attempt(number: u8, remaining: Option<Duration>) -> Attempt {
-        Attempt { number, hedge: false, remaining }
+        Attempt { number, hedge: false, remaining, call: (0, tidegate::CallId::from_word(0)) }
     }
 
     #[test]

@@ -38,6 +38,11 @@ mod guide {}
 #[doc = include_str!("../../docs/rust/using-with.md")]
 mod using_with {}
 
+/// The guide to language models; its examples are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/rust/language-models.md")]
+mod language_models {}
+
 /// For users of tower and backon; its examples are tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/rust/coming-from.md")]
@@ -85,6 +90,7 @@ mod streams;
 pub mod tower;
 #[cfg(feature = "tracing")]
 mod traced;
+mod weights;
 
 pub use builder::{Bound, Builder, Setting};
 #[doc(hidden)]
@@ -104,6 +110,7 @@ pub use metered::Metrics;
 pub use policy::{Caller, Policy};
 pub use run::{Attempt, Ended, OnRetry, Retrying};
 pub use scope::{Bounds, Within, carry, time_left};
+pub use weights::Weights;
 
 /// The engine itself.
 pub use tidegate as core;

@@ -100,6 +100,7 @@ impl Policy {
             key: DEFAULT.into(),
             route: AtomicU64::new(0),
             request: Request::default(),
+            weights: None,
             own_criticality: false,
         };
         Self { caller: Caller { site: Arc::new(site), classify: ByFailure } }

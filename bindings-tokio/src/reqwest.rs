@@ -49,6 +49,7 @@ use crate::http::{GuardedBody, Says, has_body, last, outcome_of, reads};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
 use crate::streams::{Held, Holding, Watch, is_held};
+use crate::weights::Weights;
 
 type Opine = dyn Fn(&Response) -> Option<Outcome> + Send + Sync;
 type Make = dyn Fn() -> Body + Send + Sync;
@@ -93,6 +94,12 @@ impl Guard {
     #[must_use]
     pub fn cost(self, cost: u16) -> Self {
         self.with(|caller| caller.cost(cost))
+    }
+
+    /// Sets what the request will use of the limits that count a weight, such as `[("tokens", 1_800)]`.
+    #[must_use]
+    pub fn weights(self, weights: impl Into<Weights>) -> Self {
+        self.with(|caller| caller.weights(weights))
     }
 
     /// Says whether a repeat is harmless, whatever the request's method.
@@ -426,6 +433,7 @@ mod middleware {
     use crate::classify::Finding;
     use crate::error::Error;
     use crate::listed::found_in;
+    use crate::weights::Weights;
 
     impl Failure for ClientError {
         fn outcome(&self) -> Outcome {
@@ -446,7 +454,8 @@ mod middleware {
         }
     }
 
-    /// A guard as a middleware of `reqwest-middleware`. A `Guard` in a request's extensions replaces this one.
+    /// A guard as a middleware of `reqwest-middleware`. A `Guard` in a request's extensions replaces this one, and
+    /// [`Weights`] there are the request's.
     ///
     /// Middlewares after it in the chain see each attempt; those before it see one call. Tidegate's own errors are
     /// `Error::Middleware`; [`stopped_in`](crate::stopped_in) finds them.
@@ -458,7 +467,10 @@ mod middleware {
             extensions: &mut Extensions,
             next: Next<'_>,
         ) -> reqwest_middleware::Result<Response> {
-            let own = extensions.get::<Self>().cloned();
+            let mut own = extensions.get::<Self>().cloned();
+            if let Some(weights) = extensions.get::<Weights>() {
+                own = Some(own.unwrap_or_else(|| self.clone()).weights(weights.clone()));
+            }
             let extensions = &*extensions;
             let sent = own.as_ref().unwrap_or(self).run(request, |request| {
                 // Each attempt has its own extensions, because hedges run side by side.

@@ -27,7 +27,7 @@ use crate::engine::Told;
 
 use crate::classify::Judge;
 use crate::clock;
-use crate::error::{Error, Report, Stopped};
+use crate::error::{Error, Report};
 use crate::policy::Site;
 #[cfg(feature = "_bodies")]
 pub(crate) use answer::Tailed;
@@ -156,7 +156,8 @@ where
             }
             StateProjection::Refused { call, verdict, retry_in } => {
                 let report = this.site.report(Some(*call), 0, *verdict, retry_in.map(clock::std));
-                let stopped = Stopped::new(this.site.policy.name.clone(), this.site.key.clone(), report);
+                let stopped = this.site.stopped(report);
+                let report = stopped.report;
                 Poll::Ready(A::of(Err(Error::Stopped(stopped, None)), report))
             }
             StateProjection::Fresh | StateProjection::Over => panic!("a call was polled after its end"),

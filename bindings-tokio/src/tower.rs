@@ -49,6 +49,7 @@ use crate::clock;
 use crate::error::{Error, Report};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Plain, Run, Work};
+use crate::weights::Weights;
 pub use boxed::{Boxed, BoxedFuture, BoxedService};
 #[cfg(feature = "http")]
 pub use http::{ByCauses, Errors, HttpFuture, HttpLayer, HttpService};
@@ -157,6 +158,11 @@ impl<'a> Facts<'a> {
     /// Sets how many tokens of a rate limit the request takes.
     pub fn cost(self, cost: u16) -> Self {
         self.with(|site| site.request.cost = cost)
+    }
+
+    /// Sets what the request will use of the limits that count a weight.
+    pub fn weights(self, weights: impl Into<Weights>) -> Self {
+        self.with(|site| site.weights = Some(weights.into()))
     }
 }
 

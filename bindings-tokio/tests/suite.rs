@@ -35,3 +35,4 @@ mod streams_paused;
 mod tower;
 mod traces;
 mod wakers;
+mod weights;

@@ -13,6 +13,7 @@ use crate::classify::{ByFailure, Classify, Guarded};
 use crate::clock;
 use crate::error::Error;
 use crate::run::{Attempt, Ended, Plain, Run, Whole};
+use crate::weights::Weights;
 
 /// A policy with settings for its calls: their route, deadline, criticality, cost and how they may be repeated.
 ///
@@ -92,6 +93,32 @@ impl<C> Caller<C> {
     #[must_use]
     pub fn cost(self, cost: u16) -> Self {
         self.says(|request| request.cost = cost)
+    }
+
+    /// Sets what each call will use of the limits that count a weight: whole numbers below 2^53, by the names of the weights. Each
+    /// attempt reserves it; [`Attempt::settle`] reports what was used. The default of a weight is its limit's.
+    ///
+    /// ```
+    /// use tidegate_tokio::settings::RateLimit;
+    /// use tidegate_tokio::{Engine, Policy};
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::new(7);
+    /// let limits = ["rpm: permits=500 per=1m", "tpm: permits=200000 per=1m weight=tokens"];
+    /// let chat = Policy::builder("chat").engine(&engine).rate_limit(RateLimit::of_limits(limits)).build().unwrap();
+    /// let long = chat.caller().weights([("tokens", 4_000)]);
+    /// let answer = long.run(|attempt| async move {
+    ///     attempt.settle("tokens", 1_200); // what the answer says that it has used
+    ///     Ok::<_, std::io::Error>("an answer")
+    /// });
+    /// assert_eq!(answer.await.unwrap(), "an answer");
+    /// assert_eq!(engine.snapshot().routes[0].limits[1].tokens, 198_800);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn weights(mut self, weights: impl Into<Weights>) -> Self {
+        Arc::make_mut(&mut self.site).weights = Some(weights.into());
+        self
     }
 
     /// Classifies results by this function in place of [`Failure`](crate::Failure).

@@ -12,7 +12,8 @@ use crate::clock;
 use crate::engine::{Engine, Shared};
 #[cfg(feature = "reqwest")]
 use crate::error::Error;
-use crate::error::Report;
+use crate::error::{Report, Stopped};
+use crate::weights::Weights;
 
 /// State that all callers of one policy share.
 pub(crate) struct Inner {
@@ -171,6 +172,8 @@ pub(crate) struct Site {
     /// The id of the route in the engine; 0 until it is known.
     pub route: AtomicU64,
     pub request: Request,
+    /// What a call will use of the limits that count weights.
+    pub weights: Option<Weights>,
     /// Whether the caller sets a criticality, which overrides the scope's.
     pub own_criticality: bool,
 }
@@ -223,6 +226,23 @@ impl Site {
         Error::Failed(error, self.report(None, 0, Verdict::NotRetryable, None))
     }
 
+    /// Tidegate's own error for a call that ended so. If its weights are not those of its route, the message names the weight.
+    #[cold]
+    pub fn stopped(&self, report: Report) -> Stopped {
+        let stopped = Stopped::new(self.policy.name.clone(), self.key.clone(), report);
+        if report.reason != Verdict::CostAboveBurst {
+            return stopped;
+        }
+        let wrong = self.shared().look(|core, now| {
+            let route = core.engine.route(self.policy.id, &self.key, now);
+            core.engine.weights(route, self.weights.iter().flat_map(Weights::named)).err()
+        });
+        match wrong {
+            Some(wrong) => stopped.unbegun(&wrong),
+            None => stopped,
+        }
+    }
+
     #[inline]
     pub fn report(
         &self,
@@ -263,6 +283,7 @@ impl Clone for Site {
             key: Arc::clone(&self.key),
             route: AtomicU64::new(self.route.load(Ordering::Relaxed)),
             request: self.request,
+            weights: self.weights.clone(),
             own_criticality: self.own_criticality,
         }
     }

@@ -23,7 +23,8 @@ pub(super) fn begin<P: Deref<Target = Site>>(
     if let (Some(criticality), false) = (inherited.criticality, site.own_criticality) {
         request.criticality = criticality;
     }
-    site.shared().begin(&site.route, (site.policy.id, &site.key), &mut request, (path, inherited.ends))
+    let to = (site.policy.id, &*site.key);
+    site.shared().begin(&site.route, to, &mut request, (path, inherited.ends), site.weights.as_ref())
 }
 
 /// Reports the caller's cancellation to the engine when it is dropped.

@@ -139,8 +139,9 @@ where
         let polled = {
             let _inside = self.live.inside(self.site);
             let mut live = self.live.as_mut().project();
+            let call = (self.site.shared().number, *live.call);
             *live.attempts = 1;
-            let Some(future) = self.work.attempt(Attempt { number: 1, hedge: false, remaining }) else {
+            let Some(future) = self.work.attempt(Attempt { number: 1, hedge: false, remaining, call }) else {
                 let outcome = Outcome::of(Class::Permanent);
                 return Next::Told(self.tell(Event::Finished { attempt: 1, outcome }, cx));
             };
@@ -354,7 +355,10 @@ where
         let _inside = self.live.inside(self.site);
         let mut live = self.live.as_mut().project();
         (*live.due, *live.attempts) = (due, number);
-        let Some(future) = self.work.attempt(Attempt { number, hedge, remaining }) else { return false };
+        let call = (self.site.shared().number, *live.call);
+        let Some(future) = self.work.attempt(Attempt { number, hedge, remaining, call }) else {
+            return false;
+        };
         if matches!(*live.place, Place::Free) {
             live.place.set(Place::Taken { number, future });
         } else {
@@ -404,12 +408,13 @@ where
             other => {
                 let stopped_one = other.is_some();
                 let own = [other, last].into_iter().flatten().find_map(|(_, ending)| ending.error());
-                let (policy, route) = (self.site.policy.name.clone(), self.site.key.clone());
                 let stopped = if stopped_one {
+                    let (policy, route) = (self.site.policy.name.clone(), self.site.key.clone());
                     Stopped::attempt_timeout(policy, route, report)
                 } else {
-                    Stopped::new(policy, route, report)
+                    self.site.stopped(report)
                 };
+                report = stopped.report;
                 Err(Error::Stopped(stopped, own))
             }
         };

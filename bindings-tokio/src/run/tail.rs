@@ -42,7 +42,7 @@ impl<P: Deref<Target = Site>> Tail<P> {
             Action::Done { verdict: Verdict::Stale, .. } => None,
             Action::Done { verdict, retry_in, .. } => {
                 let report = self.site.report(call, self.attempt, verdict, retry_in.map(clock::std));
-                Some(Stopped::new(self.site.policy.name.clone(), self.site.key.clone(), report))
+                Some(self.site.stopped(report))
             }
             _ => None,
         }

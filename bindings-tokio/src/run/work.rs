@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+use tidegate::CallId;
+
+use crate::engine::{Core, numbered};
+
 /// Facts about one attempt, given to the function that makes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -13,6 +17,23 @@ pub struct Attempt {
     /// Time left from the attempt's start until its attempt timeout or the call's deadline, whichever comes first;
     /// `None` if it has neither. The attempt is stopped then even if it ignores this.
     pub remaining: Option<Duration>,
+    /// The number of the call's engine, and the call.
+    pub(crate) call: (u64, CallId),
+}
+
+impl Attempt {
+    /// Reports the total that the attempt has used so far of a weight, any number of times: see
+    /// [`Caller::weights`](crate::Caller::weights). What exceeds the reservation is charged at once, and a lower total than before is
+    /// ignored. At the attempt's end the last total holds, and what was reserved and not used comes back. An attempt that reports
+    /// nothing counts what it had reserved, or nothing if it was refused or never sent.
+    ///
+    /// Returns false if the attempt has ended, or counts no such weight; such totals are counted
+    /// ([`Snapshot::late_settlements`](crate::Snapshot::late_settlements)).
+    pub fn settle(&self, weight: &str, total: u64) -> bool {
+        let (engine, call) = self.call;
+        let settle = |core: &mut Core, now| core.engine.settle_weight(call, self.number, weight, total, now);
+        numbered(engine).is_some_and(|shared| shared.look(settle))
+    }
 }
 
 /// Makes a call's attempts.

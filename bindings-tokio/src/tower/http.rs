@@ -27,6 +27,7 @@ use crate::http::{GuardedBody, Says, last};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Run, Tailed};
 use crate::streams::Watch;
+use crate::weights::Weights;
 use attempt::{Answering, Answers, Numbered, Read};
 pub use judge::{ByCauses, Errors};
 use judge::{HttpJudge, Opine};
@@ -42,6 +43,7 @@ use site::Last;
 /// - A failed response that may be repeated is read first if it is small (64 KiB), which keeps its connection; a large
 ///   one is closed.
 /// - Slot and deadline last until the body has been read or dropped (`slot_until = "headers"` ends them before).
+/// - A request's extension [`Weights`] is what it will use of the limits that count weights.
 /// - Repeats carry `Retry-Attempt: n`. The route is the request's scheme and authority, unless the caller has a route.
 ///
 /// ```
@@ -210,7 +212,11 @@ where
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let HttpLayer { says, opine, requests, errors, .. } = &self.layer;
         let site = self.layer.site(&mut request);
-        let site = requests.facts(&request, Facts::new(&site)).site();
+        let mut facts = Facts::new(&site);
+        if let Some(weights) = request.extensions().get::<Weights>() {
+            facts = facts.weights(weights.clone());
+        }
+        let site = requests.facts(&request, facts).site();
         let keep = if site.policy.repeats() { Some(requests.replay(&request)) } else { None };
         let replayable = !matches!(keep, Some(None));
         let judge = HttpJudge {

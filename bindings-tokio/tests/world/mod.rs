@@ -106,6 +106,11 @@ impl Says {
         self.with(|it| it.idempotency_key(true), |it| it.idempotency_key(true))
     }
 
+    pub fn weights(self, weights: impl Into<tidegate_tokio::Weights>) -> Self {
+        let weights = weights.into();
+        Self { guard: self.guard.weights(weights.clone()), caller: self.caller.weights(weights), ..self }
+    }
+
     /// Its requests are streams, whatever they accept.
     pub fn streamed(self) -> Self {
         self.with(|it| it.stream(true), |it| it.stream(true))
