@@ -187,6 +187,14 @@ where
         }
         if let Some(watch) = this.watch {
             watch.waits();
+            let due = this.tail.as_ref().and_then(|tail| tail.due);
+            if let Some(sleep) = this.sleep.as_ref().as_pin_ref()
+                && watch.is_armed(cx)
+                && due == Some(sleep.deadline())
+                && !sleep.is_elapsed()
+            {
+                return Poll::Pending;
+            }
         }
         while let Some(tail) = this.tail
             && let Some(due) = tail.due
@@ -198,6 +206,9 @@ where
             }
             let Some(sleep) = this.sleep.as_mut().as_pin_mut() else { break };
             if sleep.poll(cx).is_pending() {
+                if let Some(watch) = this.watch {
+                    watch.arm(cx);
+                }
                 break;
             }
             let age = this.watch.as_mut().and_then(|watch| watch.age(due));

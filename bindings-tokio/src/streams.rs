@@ -5,7 +5,7 @@
 
 use std::io::IoSlice;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use bytes::Buf;
@@ -147,6 +147,8 @@ pub(crate) struct Watch {
     waited: Duration,
     /// Since when the read that waits has waited.
     since: Option<Instant>,
+    /// The task that the timer wakes.
+    woken: Option<Waker>,
 }
 
 impl Watch {
@@ -171,7 +173,14 @@ impl Watch {
     }
 
     fn new(site: &Site, pieces: Pieces, before: usize) -> Self {
-        Self { pieces, before, idle: site.policy.idle_timeout(), waited: Duration::ZERO, since: None }
+        Self {
+            pieces,
+            before,
+            idle: site.policy.idle_timeout(),
+            waited: Duration::ZERO,
+            since: None,
+            woken: None,
+        }
     }
 
     /// Notes a piece that the reader gets. Returns the outcome of the failure that it reports.
@@ -194,6 +203,16 @@ impl Watch {
         if self.since.is_none() && self.idle.is_some() {
             self.since = Some(Instant::now());
         }
+    }
+
+    /// Whether the timer wakes this task already. Most waits for a piece are short, and need no other registration.
+    pub fn is_armed(&self, cx: &Context<'_>) -> bool {
+        self.woken.as_ref().is_some_and(|woken| woken.will_wake(cx.waker()))
+    }
+
+    /// Notes that the timer wakes this task.
+    pub fn arm(&mut self, cx: &Context<'_>) {
+        self.woken = Some(cx.waker().clone());
     }
 
     /// The age of the last piece that counts, when the timer of this moment has fired; `None` if silence is not bounded.
