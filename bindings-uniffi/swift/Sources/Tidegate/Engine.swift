@@ -124,7 +124,7 @@ public final class Engine: Sendable {
 
     /// Reports an event to a call and returns its next step. The caller passes the step to `after`, under no lock.
     @inline(__always)
-    func tell(_ call: UInt64, _ event: UInt64) -> UInt64 {
+    func advance(_ call: UInt64, _ event: UInt64) -> UInt64 {
         withExtendedLifetime(self) { tidegate_on(handle, call, event, now()) }
     }
 
@@ -136,7 +136,7 @@ public final class Engine: Sendable {
     }
 
     func on(_ call: UInt64, _ event: UInt64) -> UInt64 {
-        let step = tell(call, event)
+        let step = advance(call, event)
         after(step)
         return step
     }

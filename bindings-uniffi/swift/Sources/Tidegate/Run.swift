@@ -24,7 +24,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private var call: UInt64 = 0
     private var attempts = 0
     private var conclusion: (result: Result<T, any Error>, report: Report, isOurs: Bool, judged: Judged?)?
-    private var lanes = [Lane?](repeating: nil, count: 8)
+    private var slots = [AttemptSlot?](repeating: nil, count: 8)
     /// Number of attempts that have not ended.
     private var out = 0
     private var parked = false
@@ -34,15 +34,15 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Body that is read after the conclusion.
     private weak var body: (any Body)?
     private var streaming = false
-    private var orders: [Lane] = []
-    private var caller: CheckedContinuation<Lane?, Never>?
+    private var orders: [AttemptSlot] = []
+    private var caller: CheckedContinuation<AttemptSlot?, Never>?
     /// Judgement of the result, for the call around this one.
     private var left: UInt64?
-    /// Number of the last attempt whose retry has been told to `onRetry`.
+    /// Number of the last attempt whose retry was passed to `onRetry`.
     private var retried = 0
 
     /// One attempt. Unchecked: its variables are only used under the lock of its run.
-    private final class Lane: @unchecked Sendable {
+    private final class AttemptSlot: @unchecked Sendable {
         let number: Int
         let us: UInt64?
         var task: Task<Void, Never>?
@@ -60,7 +60,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private struct Effects {
         var step: UInt64 = 0
         var stop: [Task<Void, Never>] = []
-        var resume: (CheckedContinuation<Lane?, Never>, Lane?)?
+        var resume: (CheckedContinuation<AttemptSlot?, Never>, AttemptSlot?)?
         var failed: (body: any Body, error: any Error)?
         var retrying: Retrying?
     }
@@ -102,11 +102,11 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
         let judged = judged(result)
         return await drive {
-            let lane = Lane(1, nil)
-            (lane.settled, lane.result, lane.judged) = (true, result, judged)
-            self.lanes[0] = lane
+            let slot = AttemptSlot(1, nil)
+            (slot.settled, slot.result, slot.judged) = (true, result, judged)
+            self.slots[0] = slot
             self.attempts = 1
-            self.carry(self.told(lane, judged.outcome), &$0)
+            self.carry(self.reported(slot, judged.outcome), &$0)
         }
     }
 
@@ -125,7 +125,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 self.started = true
                 self.giveUp(&effects)
             }
-            while let lane = await order() { begin(lane) }
+            while let slot = await order() { begin(slot) }
         } onCancel: {
             // This may run before the start.
             event { effects in
@@ -144,13 +144,13 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     private func giveUp(_ effects: inout Effects) {
-        if started, cancelled, conclusion == nil { carry(engine.tell(call, Wire.cancel), &effects) }
+        if started, cancelled, conclusion == nil { carry(engine.advance(call, Wire.cancel), &effects) }
     }
 
     /// Next attempt to start, or nil at the end.
-    private func order() async -> Lane? {
+    private func order() async -> AttemptSlot? {
         await withCheckedContinuation { continuation in
-            let ready: Lane?? = lock.withLock {
+            let ready: AttemptSlot?? = lock.withLock {
                 if !orders.isEmpty { return .some(orders.removeFirst()) }
                 if conclusion != nil, out == 0 { return .some(nil) }
                 caller = continuation
@@ -160,26 +160,26 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    private func begin(_ lane: Lane) {
+    private func begin(_ slot: AttemptSlot) {
         let task = Task {
-            let stopped = lock.withLock { lane.stopped }
+            let stopped = lock.withLock { slot.stopped }
             var result: Result<T, any Error> = .failure(CancellationError())
             if !stopped {
-                do { result = .success(try await attempt(lane.number, lane.us)) } catch { result = .failure(error) }
+                do { result = .success(try await attempt(slot.number, slot.us)) } catch { result = .failure(error) }
             }
-            settle(lane, result)
+            settle(slot, result)
         }
         let stopped = lock.withLock {
-            if !lane.settled { lane.task = task }
-            return lane.stopped
+            if !slot.settled { slot.task = task }
+            return slot.stopped
         }
         if stopped { task.cancel() }
     }
 
     private func attempt(_ number: Int, _ us: UInt64?) async throws -> T {
-        let told = Attempt(number: number, remaining: us.map { .microseconds($0) }, origin: Origin(call: call, engine: engine))
+        let attempt = Attempt(number: number, remaining: us.map { .microseconds($0) }, origin: Origin(call: call, engine: engine))
         return try await Scope.$current.withValue(Scope(engine: engine, call: call, around: around)) {
-            try await operation(told)
+            try await operation(attempt)
         }
     }
 
@@ -196,49 +196,49 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Reports that the call's timer has fired.
     func tick() {
         event { effects in
-            if self.conclusion == nil || self.streaming { self.carry(self.engine.tell(self.call, Wire.timer), &effects) }
+            if self.conclusion == nil || self.streaming { self.carry(self.engine.advance(self.call, Wire.timer), &effects) }
         }
     }
 
     /// Polls for what the call waits for.
     func wake() {
         event { effects in
-            if self.conclusion == nil { self.carry(self.engine.tell(self.call, Wire.poll), &effects) }
+            if self.conclusion == nil { self.carry(self.engine.advance(self.call, Wire.poll), &effects) }
         }
     }
 
     /// Reports the end of an attempt, even of a stopped one: until then its permit may be out.
-    private func settle(_ lane: Lane, _ result: Result<T, any Error>) {
+    private func settle(_ slot: AttemptSlot, _ result: Result<T, any Error>) {
         let judged = judged(result)
         let outcome = judged.outcome
         event { effects in
-            lane.settled = true
-            lane.task = nil
+            slot.settled = true
+            slot.task = nil
             self.out -= 1
             if let ended = self.conclusion {
-                effects.step |= self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(8)))
+                effects.step |= self.engine.advance(self.call, Wire.finished(slot.number, Wire.outcome(8)))
                 self.late(ended.report, result)
-            } else if lane.stopped, case .failure = result {
-                self.carry(self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(3))), &effects)
+            } else if slot.stopped, case .failure = result {
+                self.carry(self.engine.advance(self.call, Wire.finished(slot.number, Wire.outcome(3))), &effects)
             } else {
-                (lane.result, lane.judged) = (result, judged)
-                let step = self.told(lane, outcome)
+                (slot.result, slot.judged) = (result, judged)
+                let step = self.reported(slot, outcome)
                 self.carry(step, &effects)
                 // If the call has ended before this head was reported, its body is not read.
                 if outcome == Wire.head, step & 3 == Wire.done {
-                    effects.step |= self.engine.tell(self.call, Wire.finished(lane.number, Wire.outcome(8)))
+                    effects.step |= self.engine.advance(self.call, Wire.finished(slot.number, Wire.outcome(8)))
                 }
             }
-            if self.conclusion != nil, self.out == 0 { self.tell(nil, &effects) }
+            if self.conclusion != nil, self.out == 0 { self.handOver(nil, &effects) }
         }
     }
 
     /// Reports to the engine how an attempt ended, or that the head of a good response has arrived.
-    private func told(_ lane: Lane, _ outcome: UInt64) -> UInt64 {
-        guard outcome == Wire.head else { return engine.tell(call, Wire.finished(lane.number, outcome)) }
-        if lane.stopped { return engine.tell(call, Wire.finished(lane.number, 0)) }
-        attempts = lane.number
-        return engine.tell(call, Wire.headers | UInt64(lane.number & 0xff) << 3)
+    private func reported(_ slot: AttemptSlot, _ outcome: UInt64) -> UInt64 {
+        guard outcome == Wire.head else { return engine.advance(call, Wire.finished(slot.number, outcome)) }
+        if slot.stopped { return engine.advance(call, Wire.finished(slot.number, 0)) }
+        attempts = slot.number
+        return engine.advance(call, Wire.headers | UInt64(slot.number & 0xff) << 3)
     }
 
     /// Reports that the body has been read, has failed, or was released.
@@ -246,7 +246,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         event { effects in
             guard self.streaming else { return }
             self.body = nil
-            self.carry(self.engine.tell(self.call, Wire.finished(self.attempts, outcome)), &effects)
+            self.carry(self.engine.advance(self.call, Wire.finished(self.attempts, outcome)), &effects)
         }
     }
 
@@ -263,7 +263,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         for task in effects.stop { task.cancel() }
         engine.after(effects.step)
         if let retrying = effects.retrying { policy.notify([policy.onRetry, onRetry].compactMap { $0 }, retrying) }
-        if let (continuation, lane) = effects.resume { continuation.resume(returning: lane) }
+        if let (continuation, slot) = effects.resume { continuation.resume(returning: slot) }
         if let (body, error) = effects.failed { body.fail(error) }
     }
 
@@ -286,10 +286,10 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 unpark()
                 aim(Wire.span(step))
                 attempts = Wire.number(step)
-                let lane = Lane(attempts, Wire.span(step))
-                lanes[(attempts - 1) & 7] = lane
+                let slot = AttemptSlot(attempts, Wire.span(step))
+                slots[(attempts - 1) & 7] = slot
                 out += 1
-                tell(lane, &effects)
+                handOver(slot, &effects)
                 return
             default:
                 let us = Wire.span(step)
@@ -306,7 +306,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 }
                 if registers || us == 0, polls < 3 {
                     polls += 1
-                    step = engine.tell(call, Wire.poll)
+                    step = engine.advance(call, Wire.poll)
                     continue
                 }
                 aim(us)
@@ -318,14 +318,14 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Notes for `onRetry` that the last attempt has failed and another one will follow.
     private func noteRetry(_ step: UInt64, _ effects: inout Effects) {
         let follows = step & 3 == Wire.attempt || step & 3 == Wire.wait && Wire.why(step) != Wire.body
-        guard follows, attempts > retried, !lanes.contains(where: { $0.map { !$0.settled && !$0.stopped } ?? false }),
-            let lane = lanes[(attempts - 1) & 7], policy.setting("retry.max_attempts") ?? 1 > 1
+        guard follows, attempts > retried, !slots.contains(where: { $0.map { !$0.settled && !$0.stopped } ?? false }),
+            let slot = slots[(attempts - 1) & 7], policy.setting("retry.max_attempts") ?? 1 > 1
         else { return }
         retried = attempts
         let waits = step & 3 == Wire.wait && Wire.why(step) == Wire.backoff
-        let kind = lane.judged.map { Wire.kind($0.outcome) }
+        let kind = slot.judged.map { Wire.kind($0.outcome) }
         var (error, value): ((any Error)?, (any Sendable)?)
-        switch lane.result {
+        switch slot.result {
         case .failure(let failed): error = failed
         case .success(let failed): value = failed
         case nil: break
@@ -338,35 +338,35 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Stops attempts. A stopped attempt ends with `AttemptTimeout`, unless the call has succeeded or was cancelled.
     private func stop(_ stopped: UInt8, _ step: UInt64, _ effects: inout Effects) {
         let verdict = step & 3 == Wire.done ? Wire.verdict(step) : nil
-        for (place, lane) in lanes.enumerated() where stopped >> place & 1 == 1 {
-            guard let lane, !lane.settled else { continue }
-            lane.stopped = true
+        for (place, slot) in slots.enumerated() where stopped >> place & 1 == 1 {
+            guard let slot, !slot.settled else { continue }
+            slot.stopped = true
             if verdict != .ok, verdict != .cancelled {
-                lane.result = .failure(
-                    AttemptTimeout(policy: policy, route: route, lastError: failure(before: lane), origin: origin))
+                slot.result = .failure(
+                    AttemptTimeout(policy: policy, route: route, lastError: failure(before: slot), origin: origin))
             }
-            if let task = lane.task { effects.stop.append(task) }
+            if let task = slot.task { effects.stop.append(task) }
         }
     }
 
     /// Failure of the attempt before.
-    private func failure(before lane: Lane) -> (any Error)? {
-        let before = lanes.compactMap { $0 }.filter { $0.number < lane.number }.max { $0.number < $1.number }
+    private func failure(before slot: AttemptSlot) -> (any Error)? {
+        let before = slots.compactMap { $0 }.filter { $0.number < slot.number }.max { $0.number < $1.number }
         guard case .failure(let error) = before?.result else { return nil }
         return error
     }
 
     /// Gives the caller its response; the call continues until the body is read.
     private func headArrived(_ effects: inout Effects) {
-        guard conclusion == nil, let result = lanes[(attempts - 1) & 7]?.result else { return }
+        guard conclusion == nil, let result = slots[(attempts - 1) & 7]?.result else { return }
         conclusion = (result, Report(attempts: attempts, reason: .ok), false, nil)
-        lanes = [Lane?](repeating: nil, count: 8)
+        slots = [AttemptSlot?](repeating: nil, count: 8)
         if case .success(let value) = result, let answer = value as? any Streaming {
             streaming = true
             body = answer.body
             answer.body.follow(self)
         }
-        if out == 0 { tell(nil, &effects) }
+        if out == 0 { handOver(nil, &effects) }
     }
 
     private func end(_ step: UInt64, _ effects: inout Effects) {
@@ -376,38 +376,38 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             streaming = false
             if let body { effects.failed = (body, refusal(Wire.verdict(step), nil, nil)) }
             // The body is closed now. Until that is reported, its attempt holds a permit (R12).
-            effects.step |= engine.tell(call, Wire.finished(attempts, Wire.outcome(8)))
+            effects.step |= engine.advance(call, Wire.finished(attempts, Wire.outcome(8)))
             return
         }
         // Ordered attempts that have not been started are dropped.
-        for lane in orders {
-            lane.settled = true
+        for slot in orders {
+            slot.settled = true
             out -= 1
-            effects.step |= engine.tell(call, Wire.finished(lane.number, Wire.outcome(8)))
+            effects.step |= engine.advance(call, Wire.finished(slot.number, Wire.outcome(8)))
         }
         orders = []
         let verdict = Wire.verdict(step)
         let retryIn = Wire.span(step).map { Duration.milliseconds(Int64(clamping: $0)) }
-        let latest = attempts > 0 ? lanes[(attempts - 1) & 7] : nil
+        let latest = attempts > 0 ? slots[(attempts - 1) & 7] : nil
         let last = latest?.result
-        var lane = Wire.lane(step).flatMap { lanes[$0] }
-        if lane?.result == nil, verdict == .stale || verdict == .lost { lane = latest }
-        let decided = lane?.result
-        if let judged = lane?.judged, let opinion = Self.opinion(verdict) {
+        var slot = Wire.slot(step).flatMap { slots[$0] }
+        if slot?.result == nil, verdict == .stale || verdict == .lost { slot = latest }
+        let decided = slot?.result
+        if let judged = slot?.judged, let opinion = Self.opinion(verdict) {
             left = Wire.withOpinion(Wire.withKind(judged.outcome, policy.base(of: judged.outcome)), opinion.rawValue)
         }
         let note = decided == nil ? nil : verdict.note(attempts: attempts, retryIn: retryIn) {
             policy.span("retry.max_retry_after")
         }
         let result = decided ?? .failure(refusal(verdict, retryIn, last))
-        let why = noted(note ?? unlisted(verdict, lane), verdict)
+        let why = noted(note ?? unlisted(verdict, slot), verdict)
         var isOurs = decided == nil
-        if case .failure = result, lane?.stopped == true { isOurs = true }
+        if case .failure = result, slot?.stopped == true { isOurs = true }
         let report = Report(
             attempts: attempts, reason: verdict, note: why, retryIn: retryIn, origin: verdict == .ok ? .none : origin)
-        conclusion = (result, report, isOurs, decided == nil ? nil : lane?.judged)
-        lanes = [Lane?](repeating: nil, count: 8)
-        if out == 0 { tell(nil, &effects) }
+        conclusion = (result, report, isOurs, decided == nil ? nil : slot?.judged)
+        slots = [AttemptSlot?](repeating: nil, count: 8)
+        if out == 0 { handOver(nil, &effects) }
     }
 
     /// Opinion that a call which made no retry leaves for the call around it (1.6.2, 1.6.4); nil if it leaves none.
@@ -426,9 +426,9 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     /// Note of an error that is permanent because no rule lists it.
-    private func unlisted(_ verdict: Verdict, _ lane: Lane?) -> String? {
-        guard verdict == .notRetryable, lane?.judged?.isUnlisted == true, policy.setting("retry.max_attempts") ?? 1 > 1,
-            case .failure(let error) = lane?.result
+    private func unlisted(_ verdict: Verdict, _ slot: AttemptSlot?) -> String? {
+        guard verdict == .notRetryable, slot?.judged?.isUnlisted == true, policy.setting("retry.max_attempts") ?? 1 > 1,
+            case .failure(let error) = slot?.result
         else { return nil }
         let type = "\(Swift.type(of: error))"
         return ErrorsGen.note.replacingOccurrences(of: "{error}", with: type)
@@ -447,12 +447,12 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     /// Passes the next attempt, or nil for the end, to the caller's task.
-    private func tell(_ lane: Lane?, _ effects: inout Effects) {
+    private func handOver(_ slot: AttemptSlot?, _ effects: inout Effects) {
         if let caller {
             self.caller = nil
-            effects.resume = (caller, lane)
-        } else if let lane {
-            orders.append(lane)
+            effects.resume = (caller, slot)
+        } else if let slot {
+            orders.append(slot)
         }
     }
 

@@ -114,11 +114,11 @@ final class BodyReader: Body {
     }
 
     private func ended(_ outcome: UInt64) {
-        let told = owner.withLock { owner in
+        let follower = owner.withLock { owner in
             defer { owner = nil }
             return owner
         }
-        told?.bodyEnded(outcome)
+        follower?.bodyEnded(outcome)
     }
 }
 

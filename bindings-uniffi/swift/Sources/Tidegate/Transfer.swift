@@ -87,7 +87,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         state.withLock { $0.failed = true }
         let timer = Task { [weak self] in
             try await Task.sleep(for: time)
-            self?.told { $0.slow = true }
+            self?.update { $0.slow = true }
         }
         defer { timer.cancel() }
         try await waited { $0.over != nil || $0.slow || $0.size > Self.drained ? .success(()) : nil }
@@ -141,7 +141,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
 
     // MARK: The delegate
 
-    private func told(_ change: (inout State) -> Void) {
+    private func update(_ change: (inout State) -> Void) {
         let waiting = state.withLock { state in
             change(&state)
             defer { state.waiting = [] }
@@ -154,13 +154,13 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         _ session: URLSession, dataTask: URLSessionDataTask, didReceive response: URLResponse,
         completionHandler: @escaping @Sendable (URLSession.ResponseDisposition) -> Void
     ) {
-        told { $0.response = response }
+        update { $0.response = response }
         completionHandler(.allow)
     }
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
         var suspends = false
-        told { state in
+        update { state in
             guard state.over == nil else { return }
             state.chunks.append(data)
             state.size += data.count
@@ -171,7 +171,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
     }
 
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
-        told { state in
+        update { state in
             if state.over == nil { state.over = error.map { .failure($0) } ?? .success(()) }
             state.task = nil
         }

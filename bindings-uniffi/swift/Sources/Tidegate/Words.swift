@@ -37,7 +37,7 @@ enum Wire {
     static func stop(_ step: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: step >> 4) }
     static func verdict(_ step: UInt64) -> Verdict { Verdict.allCases[Int(step >> 12 & 63)] }
     /// Index of the attempt whose result the caller gets, 0 to 7; nil if there is none.
-    static func lane(_ step: UInt64) -> Int? { step >> 21 & 1 == 1 ? Int(step >> 18 & 7) : nil }
+    static func slot(_ step: UInt64) -> Int? { step >> 21 & 1 == 1 ? Int(step >> 18 & 7) : nil }
     static func number(_ step: UInt64) -> Int { Int(step >> 12 & 0xff) }
     static func why(_ step: UInt64) -> UInt64 { step >> 12 & 15 }
     /// Span of a step: microseconds of an Attempt or a Wait, milliseconds of a Done.
