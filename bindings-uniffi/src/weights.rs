@@ -23,6 +23,7 @@ impl Engine {
     ///
     /// # Errors
     /// A weight that no limit counts, one without amount and default, and an amount of 2^53 or more.
+    #[allow(clippy::too_many_arguments)] // the words of a request, and its weights
     pub fn begin_weighted(
         &self,
         route: u64,
@@ -78,7 +79,7 @@ impl Engine {
             Some(CoreValue::Text(name)) => state.core.pool_of(name),
             _ => None,
         };
-        pool.map_or_else(|| policy.to_pairs(), |pool| pool.to_pairs()).iter().any(weighted)
+        pool.map_or_else(|| policy.to_pairs(), tidegate::Pool::to_pairs).iter().any(weighted)
     }
 }
 
