@@ -126,7 +126,8 @@ impl CircuitBreaker {
     /// Counts the result of an admitted call, and returns the transition it caused, if any. `bits` are 64 random bits
     /// for the jitter of a break that this opens. A ticket that is unknown, or of an older generation, changes
     /// nothing.
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)] // the engine calls it from one hot place and one cold one
     pub fn record(
         &mut self,
         ticket: Ticket,

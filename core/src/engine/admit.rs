@@ -14,7 +14,7 @@ use super::queue::Permit;
 use super::route::stage;
 use super::stage::{Answer, Context, Stage as _};
 use super::timer::{limit, span};
-use crate::action::{Action, AttemptSlot, Flags, Step, Verdict, Wait};
+use crate::action::{Action, Flags, Step, Verdict, Wait};
 use crate::breaker::CircuitBreaker;
 use crate::engine::desk::Desk;
 use crate::engine::fleet::FleetDesk;
@@ -71,12 +71,13 @@ impl Desk {
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
         let call = &mut self.calls[slot];
-        let policy = &self.policies[usize::from(call.policy)].policy;
+        let entry = &mut self.policies[usize::from(call.policy)];
+        entry.counts.attempts += 1;
+        entry.counts.retries += u64::from(call.attempts > 0);
+        let (policy, is_timed) = (&entry.policy, entry.again & stage::TIMED != 0);
         let by_attempt = call.has(flag::HOLDS)
             && policy.bulkhead.as_ref().is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
-        let hedges = policy.hedge.is_some();
-        let timeout = self.policies.attempt_limit(&self.calls, slot);
-        let call = &mut self.calls[slot];
+        let timeout = policy.attempt_timeout;
         call.attempts += 1;
         let bit = call.attempt_slot().bit();
         call.attempt_slots |= bit;
@@ -86,27 +87,28 @@ impl Desk {
             call.flags = call.flags & !flag::HOLDS | flag::PER_ATTEMPT;
         }
         call.start(now, limit(now, timeout));
-        let (attempt, mut until) = (call.attempts, call.moment.min(call.deadline));
+        let (attempt, route, mut until) = (call.attempts, call.route, call.moment.min(call.deadline));
         let mut target = false;
         if call.has(flag::EXTRA) {
             let extra = self.calls.extra_mut(slot);
             extra.moment = 0;
             if FULL {
                 extra.says &= !(mark::INNER | mark::TOKENS);
+                if extra.says & mark::MORE != 0 {
+                    target = self.calls.start_more(slot, attempt);
+                }
             }
-            if let Some(block) = self.calls.targets_mut(slot) {
-                block.start(AttemptSlot::of(attempt));
-                target = true;
-            }
-            self.calls.start_reserved(slot, attempt);
         }
-        self.count_attempt(slot, false, now);
+        if attempt == 1 {
+            self.routes.deposit(route, now);
+        }
         self.note_course(move |it| it.attempt_started(slot, false, now));
-        if hedges {
+        if is_timed {
             until = until.min(self.hedge_due(slot, now));
+            if self.policies.of(&self.calls[slot]).stream.is_some() {
+                until = until.min(self.policies.bound_stream(&mut self.calls, slot, now));
+            }
         }
-        until = until.min(self.policies.next_check(&self.calls[slot], now));
-        let route = self.calls[slot].route;
         if self.routes[route].stages & stage::LEASED != 0 {
             until = self.routes.before_renewal(route, until, now);
         }
@@ -133,8 +135,7 @@ impl Engine {
         }
         if stages & stage::RATE != 0 {
             let home = self.desk.routes[call.route].rate_at;
-            let above = self.desk.routes.is_above_burst(call.cost(), home);
-            if above || self.desk.routes.limits(home).is_some() && !self.desk.weigh(slot, home) {
+            if !self.desk.routes.fits_rate(call.cost(), home) && !self.desk.weigh(slot, home) {
                 return self.refuse(slot, Verdict::CostAboveBurst, None, now);
             }
         }

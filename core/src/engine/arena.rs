@@ -2,10 +2,12 @@
 //! second block.
 
 use super::automaton::{Standing, State};
-use super::call_extra::{CallExtra, CallExtras};
+use super::blocks::Blocks;
+use super::call_extra::{CallExtra, CallExtras, mark};
+use super::more::More;
 use super::place::{RouteAt, Slot};
-use super::sheets::Sheets;
-use super::targets::{AttemptTargets, TargetBlocks};
+use super::sheets::Sheet;
+use super::targets::AttemptTargets;
 use crate::action::{AttemptSlot, CallId, Verdict};
 use crate::full::{FULL, Full, Part};
 use crate::outcome::Kind;
@@ -276,8 +278,6 @@ pub(super) struct Arena {
     /// The next slot that the reaper visits.
     cursor: u32,
     extras: CallExtras,
-    /// Weights of calls, once there have been some.
-    pub(super) sheets: Option<Part<Sheets>>,
     /// By slot: the nearest ancestor whose route has permits, or [`Slot::NONE`]. Meaningful where [`Call::parent`] is
     /// not [`Slot::NONE`]. Its length covers the highest slot that was ever nested.
     pooled_above: Vec<Slot>,
@@ -305,14 +305,11 @@ impl Arena {
     }
 
     /// Frees a slot, which makes its id stale. Retires a slot whose generations are used up.
-    #[inline]
+    #[cfg_attr(not(tidegate_small), inline(always))]
     pub fn remove(&mut self, slot: Slot) {
         let call = &mut self.calls[slot.index()];
         if call.has(flag::EXTRA) {
             self.extras.remove(slot);
-            if let Some(sheets) = &mut self.sheets {
-                sheets.remove(slot);
-            }
         }
         call.forget();
         if u64::from(call.generation) < CallId::GENERATIONS {
@@ -355,36 +352,57 @@ impl Arena {
 
     /// The second block of a call, if it has one.
     pub fn extra(&self, slot: Slot) -> Option<&CallExtra> {
-        self[slot].has(flag::EXTRA).then(|| self.extras.get(slot))
+        self[slot].has(flag::EXTRA).then(|| self.extras.blocks.known(slot))
+    }
+
+    /// Whether a call has targets or weights.
+    #[inline]
+    pub fn has_more(&self, slot: Slot) -> bool {
+        self.extras.more.is_some() && self.extra(slot).is_some_and(|extra| extra.says & mark::MORE != 0)
+    }
+
+    /// The blocks in which a call is to have targets or weights.
+    pub fn more_of(&mut self, slot: Slot, full: Full) -> &mut More {
+        self.extra_mut(slot).says |= mark::MORE;
+        self.extras.more.get_or_insert_with(|| Part::new(More::default(), full))
     }
 
     /// The targets of a call's attempts.
     pub fn targets(&self, slot: Slot) -> Option<&AttemptTargets> {
-        self.extras.targets.as_ref()?.get(slot)
+        self.extras.more.as_ref()?.targets.get(slot)
     }
 
     pub fn targets_mut(&mut self, slot: Slot) -> Option<&mut AttemptTargets> {
-        self.extras.targets.as_mut()?.get_mut(slot)
+        self.extras.more.as_mut()?.targets.get_mut(slot)
     }
 
-    /// The third blocks; `None` in a small engine.
-    pub fn target_blocks(&mut self) -> Option<&mut TargetBlocks> {
-        let full = Full::here()?;
-        Some(self.extras.targets.get_or_insert_with(|| Part::new(TargetBlocks::default(), full)))
+    /// The weights of all calls, and the reservations of their attempts.
+    pub fn sheets(&self) -> Option<&Blocks<Sheet>> {
+        self.extras.more.as_ref().map(|more| &more.sheets)
+    }
+
+    pub fn sheets_mut(&mut self) -> Option<&mut Blocks<Sheet>> {
+        self.extras.more.as_mut().map(|more| &mut more.sheets)
     }
 
     /// Blocks in use.
     pub fn blocks(&self) -> usize {
-        self.extras.len()
+        self.extras.blocks.len()
     }
 
     /// The second block of a call; creates a missing one.
+    #[inline]
     pub fn extra_mut(&mut self, slot: Slot) -> &mut CallExtra {
         if !self[slot].has(flag::EXTRA) {
-            self[slot].flags |= flag::EXTRA;
-            self.extras.insert(slot);
+            self.add_extra(slot);
         }
-        self.extras.get_mut(slot)
+        self.extras.blocks.known_mut(slot)
+    }
+
+    #[inline(never)]
+    fn add_extra(&mut self, slot: Slot) {
+        self[slot].flags |= flag::EXTRA;
+        self.extras.blocks.insert(slot, CallExtra::default());
     }
 
     /// Nests a call in another. `pooled` means that the parent's route has permits, which its children may share.

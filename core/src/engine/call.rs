@@ -57,7 +57,7 @@ impl Engine {
             self.desk.nest(slot, parent);
         }
         self.desk.aim(slot, request.path);
-        if request.solo | request.stream {
+        if request.solo || request.stream {
             self.desk.policies.note_request(&mut self.desk.calls, slot, request);
         }
         let id = self.desk.calls.id(slot);
@@ -301,7 +301,7 @@ impl Engine {
             return step;
         }
         let next = self.desk.next_moment(slot, now);
-        let next = next.min(self.desk.policies.next_check(&self.desk.calls[slot], now));
+        let next = self.desk.policies.or_check(&self.desk.calls[slot], next, now);
         let route = self.desk.calls[slot].route;
         let next = self.fleet_desk().keep_lease(route, next, now);
         wait(Wait::Running, next, now)

@@ -2,10 +2,11 @@
 //! by path, and calls that wait for a permit between attempts. Each uses one pooled block of 64 bytes.
 
 use super::arena::{Arena, flag};
+use super::blocks::Blocks;
+use super::more::More;
 use super::place::{RouteAt, Slot};
-use super::targets::TargetBlocks;
 use crate::action::AttemptSlot;
-use crate::full::{Full, Part, Rare};
+use crate::full::Part;
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
@@ -29,6 +30,8 @@ pub(super) mod mark {
     pub const TOKENS: u8 = 1 << 5;
     /// Its last nested call was refused.
     pub const INNER: u8 = 1 << 6;
+    /// Has targets or weights, which are in blocks of their own ([`super::More`]).
+    pub const MORE: u8 = 1 << 7;
 }
 
 /// One running attempt of a race.
@@ -151,49 +154,22 @@ impl CallExtra {
     }
 }
 
-/// All blocks, and the index from calls to blocks.
+/// All blocks.
 #[derive(Debug, Default)]
 pub(super) struct CallExtras {
-    blocks: Vec<CallExtra>,
-    free: Vec<u32>,
-    /// By slot of the call. Its length covers the highest slot that ever had a block.
-    of: Vec<u32>,
-    /// The third blocks, once a call has had targets.
-    pub targets: Option<Part<TargetBlocks>>,
+    pub blocks: Blocks<CallExtra>,
+    /// Targets and weights, once a call has had some.
+    pub more: Option<Part<More>>,
 }
 
 impl CallExtras {
-    /// Allocates a fresh block for a call.
-    pub fn insert(&mut self, slot: Slot) {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.blocks.push(CallExtra::default());
-            (self.blocks.len() - 1) as u32
-        });
-        self.blocks[place as usize] = CallExtra::default();
-        if self.of.len() <= slot.index() {
-            self.of.resize(slot.index() + 1, 0);
-        }
-        self.of[slot.index()] = place;
-    }
-
+    /// Frees all blocks of a call.
+    #[inline]
     pub fn remove(&mut self, slot: Slot) {
-        self.free.push(self.of[slot.index()]);
-        if let Some(targets) = &mut self.targets {
-            targets.remove(slot);
+        self.blocks.remove(slot);
+        if let Some(more) = &mut self.more {
+            more.remove(slot);
         }
-    }
-
-    pub fn get(&self, slot: Slot) -> &CallExtra {
-        &self.blocks[self.of[slot.index()] as usize]
-    }
-
-    pub fn get_mut(&mut self, slot: Slot) -> &mut CallExtra {
-        &mut self.blocks[self.of[slot.index()] as usize]
-    }
-
-    /// Number of blocks in use.
-    pub fn len(&self) -> usize {
-        self.blocks.len() - self.free.len()
     }
 }
 
@@ -205,12 +181,12 @@ pub(super) struct PendingRelease {
     /// Permits of the route's pool and of targets, in all.
     due: u32,
     /// Numbers of the targets, and how many.
-    targets: Option<Rare<([u8; 8], u8)>>,
+    targets: ([u8; 8], u8),
 }
 
 impl Default for PendingRelease {
     fn default() -> Self {
-        Self { route: RouteAt::NONE, due: 0, targets: None }
+        Self { route: RouteAt::NONE, due: 0, targets: ([0; 8], 0) }
     }
 }
 
@@ -223,9 +199,8 @@ impl PendingRelease {
 
     /// Adds permits of targets. An event reports at most eight attempts.
     fn add_targets(&mut self, route: RouteAt, (targets, count): ([u8; 8], u8)) {
-        let Some(full) = Full::here() else { return };
         self.route = route;
-        let (all, taken) = &mut **self.targets.get_or_insert_with(|| Rare::new(([0; 8], 0), full));
+        let (all, taken) = &mut self.targets;
         for target in &targets[..usize::from(count)] {
             if let Some(place) = all.get_mut(usize::from(*taken)) {
                 *place = *target;
@@ -241,30 +216,50 @@ impl PendingRelease {
         self.due
     }
 
+    /// Number of permits of targets.
+    #[inline]
+    fn of_targets(self) -> u32 {
+        u32::from(self.targets.1)
+    }
+
     /// Keeps one permit of the pool for the call; false if there are none.
     pub fn keep_one(&mut self) -> bool {
-        let of_targets = self.targets.map_or(0, |it| u32::from(it.1));
-        let any = self.due > of_targets;
+        let any = self.due > self.of_targets();
         self.due -= u32::from(any);
         any
     }
 
-    /// Takes all of them: their route, the number of those of its pool, and the targets of the others.
-    pub fn take(&mut self) -> (RouteAt, u32, ([u8; 8], u8)) {
-        let Self { route, due, targets } = core::mem::take(self);
-        let targets = targets.map_or(([0; 8], 0), |it| *it);
-        (route, due - u32::from(targets.1), targets)
+    /// Takes the permits of targets: their route, their targets, and how many; `None` if there are none.
+    #[inline]
+    pub fn take_targets(&mut self) -> Option<(RouteAt, [u8; 8], u8)> {
+        let count = self.of_targets();
+        self.due -= count;
+        let (targets, taken) = core::mem::take(&mut self.targets);
+        (count > 0).then_some((self.route, targets, taken))
+    }
+
+    /// Takes the permits of the pool: their route, and how many. Those of targets are taken before.
+    #[inline]
+    pub fn take(&mut self) -> (RouteAt, u32) {
+        debug_assert!(self.of_targets() == 0, "permits of targets are taken first");
+        (self.route, core::mem::take(&mut self.due))
     }
 }
 
 /// Queries that need only a call's own block and bits, neither its policy nor its route.
 impl Arena {
     /// Saves the moment when the next attempt was paid for, because the call's links overwrite it.
+    #[inline]
     pub fn note_charged(&mut self, slot: Slot) {
         if self[slot].attempts > 0 {
-            let since = self[slot].since();
-            self.extra_mut(slot).moment = since.as_micros();
+            self.keep_moment(slot);
         }
+    }
+
+    #[inline(never)]
+    fn keep_moment(&mut self, slot: Slot) {
+        let since = self[slot].since();
+        self.extra_mut(slot).moment = since.as_micros();
     }
 
     pub fn recall_charged(&mut self, slot: Slot) {
@@ -358,12 +353,22 @@ impl Arena {
             let extra = self.extra_mut(slot);
             permits += (extra.extra_permits & gone).count_ones();
             extra.extra_permits &= !gone;
-            if let Some(block) = self.targets_mut(slot) {
-                pending.add_targets(route, block.take(gone));
+            if extra.says & mark::MORE != 0 {
+                self.report_targets(slot, gone, pending);
             }
         }
         if permits > 0 {
             pending.add(route, permits);
+        }
+    }
+
+    /// Takes the permits of targets that attempts have held which have ended.
+    #[cold]
+    #[inline(never)]
+    pub fn report_targets(&mut self, slot: Slot, gone: u8, pending: &mut PendingRelease) {
+        let route = self[slot].route;
+        if let Some(block) = self.targets_mut(slot) {
+            pending.add_targets(route, block.take(gone));
         }
     }
 

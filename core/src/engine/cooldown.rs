@@ -271,6 +271,8 @@ impl Desk {
     }
 
     /// Frees the place of a call that ends, or whose attempt was refused.
+    #[cold]
+    #[inline(never)]
     pub(super) fn free_cooldown_place(&mut self, slot: Slot, now: Time) {
         let place = self.calls.take_place(slot);
         let route = self.calls[slot].route;
@@ -307,11 +309,13 @@ impl Desk {
         }
     }
 
-    /// Closes the route after a throttled attempt (semantics 16.2).
+    /// Closes the route after a throttled attempt, which started `since` (semantics 16.2).
+    #[cold]
+    #[inline(never)]
     pub(super) fn cool_down(
         &mut self,
         slot: Slot,
-        attempt: &RunningAttempt,
+        (since, attempt): (Time, u8),
         retry_after: Option<Duration>,
         now: Time,
     ) {
@@ -321,12 +325,12 @@ impl Desk {
             return self.free_cooldown_place(slot, now);
         }
         let place = self.calls.take_place(slot);
-        let bits = rng::bits(self.seed, self.calls[slot].ordinal(), Purpose::Cooldown, attempt.attempt);
+        let bits = rng::bits(self.seed, self.calls[slot].ordinal(), Purpose::Cooldown, attempt);
         let active = self.routes[at].active;
         let Some(cooling) = &mut self.routes[at].cooldown else { return };
         let from = cooling.part.state(now);
         let in_flight = active.saturating_sub(cooling.waiting()).max(1);
-        let closed = cooling.part.on_throttled(attempt.since, retry_after, in_flight, bits, now);
+        let closed = cooling.part.on_throttled(since, retry_after, in_flight, bits, now);
         cooling.part.free(place);
         if closed {
             self.note(move |it| it.cooldown_changed(Some(slot), at, from, now));

@@ -66,16 +66,12 @@ impl Desk {
         }
         let left = call.deadline.since(now);
         let draw = |purpose, n| rng::bits(self.seed, call.ordinal(), purpose, n);
-        // One place that computes the wait, so that it is compiled into this function.
         let delay = match elsewhere {
             Elsewhere::Now => Duration::ZERO,
-            Elsewhere::NoTargets | Elsewhere::After(_) => {
-                wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?
+            Elsewhere::After(least) => {
+                wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?.max(least)
             }
         };
-        let delay = if let Elsewhere::After(wait) = elsewhere { delay.max(wait) } else { delay };
-        let closed = route.cooldown.as_ref().and_then(|it| it.part.closed_for(now));
-        let delay = closed.map_or(delay, |closed| delay.max(closed));
         if delay >= left {
             return Err(Verdict::WouldOutliveDeadline);
         }
@@ -136,7 +132,8 @@ impl Engine {
     ) -> Step {
         let attempt_slot = AttemptSlot::of(running_attempt.attempt);
         if FULL && class == Class::Throttled {
-            self.desk.cool_down(slot, &running_attempt, outcome.retry_after, now);
+            let started = (running_attempt.since, running_attempt.attempt);
+            self.desk.cool_down(slot, started, outcome.retry_after, now);
         }
         self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
         let ended = match self.desk.may_retry(slot, class, outcome) {
@@ -191,14 +188,16 @@ impl Engine {
             return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
         }
         let retry_after = self.desk.calls.largest_retry_after(slot, outcome.retry_after);
-        let elsewhere = if FULL { self.desk.elsewhere(slot, now) } else { Elsewhere::NoTargets };
+        let stages = self.desk.routes[self.desk.calls[slot].route].stages;
+        let elsewhere = if stages & (stage::HOLD | stage::SEND) == 0 {
+            Elsewhere::HERE
+        } else {
+            self.desk.elsewhere(slot, now)
+        };
         let delay = self.desk.next_delay(slot, class, retry_after, elsewhere, now)?;
         let Charge::Granted(charge) = self.desk.charge(slot, class, hedge, now) else {
             return Err(Verdict::Budget);
         };
-        if let Elsewhere::After(_) = elsewhere {
-            self.desk.calls.forget_tried(slot);
-        }
         let call = &mut self.desk.calls[slot];
         call.charge = charge;
         call.set_since(now);

@@ -48,7 +48,9 @@ impl Engine {
     #[inline(never)]
     fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
         self.leave_queue(slot, now);
-        self.desk.give_weights_back(slot, now);
+        if self.desk.calls.has_more(slot) {
+            self.desk.give_weights_back(slot, now);
+        }
         let stop = self.forgo(slot, now);
         let call = &self.desk.calls[slot];
         if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {

@@ -4,14 +4,14 @@
 //! is not available at once, the hedge does not start.
 
 use super::Engine;
-use super::arena::flag;
+use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::link::turn_of;
 use super::place::Slot;
 use crate::action::{AttemptSlot, CallId, Link};
-use crate::policy::{Hedge, HedgeBudget};
+use crate::policy::{Hedge, HedgeBudget, Policy};
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::Budget;
 use crate::state::{Damage, Loader, Saver};
@@ -89,15 +89,52 @@ impl Hedger {
     }
 }
 
+/// When a hedge that is due then may ask, while the link is not `ok`.
+#[cold]
+#[inline(never)]
+fn due_beside_link(link: Link, seed: u64, call: &Call, due: Time, now: Time) -> Time {
+    match link {
+        Link::Metered => Time::NEVER,
+        Link::Offline if due <= now => turn_of(seed, call.ordinal(), now),
+        Link::Ok | Link::Offline => due,
+    }
+}
+
+/// Whether a call itself allows a hedge now, by its policy.
+#[inline]
+fn allows_hedge(calls: &Arena, slot: Slot, policy: &Policy, hedge: &Hedge) -> bool {
+    let call = &calls[slot];
+    let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
+    !call.has(flag::UNHEDGED | flag::PROBE)
+        && calls.is_hedgeable(slot)
+        && call.running().count_ones() < u32::from(hedge.max_attempts)
+        && call.attempts < most
+}
+
+/// The earliest end of an attempt timeout in a race, and the number of its attempt.
+#[inline(never)]
+fn first_of_race(calls: &Arena, slot: Slot, timeout: Duration) -> (Time, u8) {
+    let call = &calls[slot];
+    let running = call.running();
+    let running_attempts =
+        calls.extra(slot).into_iter().flat_map(|extra| extra.running_attempts(call.since()));
+    let ends = running_attempts
+        .filter(|running_attempt| running & AttemptSlot::of(running_attempt.attempt).bit() != 0)
+        .map(|running_attempt| (super::call::limit(running_attempt.since, timeout), running_attempt.attempt));
+    ends.min().unwrap_or((Time::NEVER, call.attempts))
+}
+
 impl Desk {
     /// When the next hedge is due; [`Time::NEVER`] if no hedge may start.
     #[inline]
     pub(super) fn hedge_due(&self, slot: Slot, now: Time) -> Time {
         let Some(hedger) = &self.routes[self.calls[slot].route].hedger else { return Time::NEVER };
-        let policy = self.policies.of(&self.calls[slot]);
         let call = &self.calls[slot];
+        let policy = self.policies.of(call);
         let runs = call.state() == State::Running && call.running() != 0;
-        let Some(hedge) = policy.hedge.as_ref().filter(|_| runs && self.could_hedge(slot)) else {
+        let Some(hedge) =
+            policy.hedge.as_ref().filter(|hedge| runs && allows_hedge(&self.calls, slot, policy, hedge))
+        else {
             return Time::NEVER;
         };
         let newest = match self.calls.extra(slot) {
@@ -105,11 +142,7 @@ impl Desk {
             _ => call.since(),
         };
         let due = newest.after(hedger.delay(hedge));
-        match self.link {
-            Link::Metered => Time::NEVER,
-            Link::Offline if due <= now => turn_of(self.seed, call.ordinal(), now),
-            Link::Ok | Link::Offline => due,
-        }
+        if self.link == Link::Ok { due } else { due_beside_link(self.link, self.seed, call, due, now) }
     }
 
     /// Learns from the winning attempt's latency. A winning hedge is no sample by itself; instead the regular attempt
@@ -146,33 +179,19 @@ impl Desk {
     }
 
     /// The earliest end of an attempt timeout, and the number of its attempt.
+    #[inline]
     pub(super) fn first_to_end(&self, slot: Slot) -> (Time, u8) {
         let call = &self.calls[slot];
         if !call.is_racing() {
             return (call.moment, call.attempts);
         }
-        let timeout = self.policies.attempt_limit(&self.calls, slot);
-        let running = call.running();
-        let running_attempts =
-            self.calls.extra(slot).into_iter().flat_map(|extra| extra.running_attempts(call.since()));
-        let ends = running_attempts
-            .filter(|running_attempt| running & AttemptSlot::of(running_attempt.attempt).bit() != 0)
-            .map(|running_attempt| {
-                (super::call::limit(running_attempt.since, timeout), running_attempt.attempt)
-            });
-        ends.min().unwrap_or((Time::NEVER, call.attempts))
+        first_of_race(&self.calls, slot, self.policies.attempt_limit(&self.calls, slot))
     }
 
     /// Whether the call itself allows a hedge now.
     pub(super) fn could_hedge(&self, slot: Slot) -> bool {
-        let call = &self.calls[slot];
         let policy = self.policies.of(&self.calls[slot]);
-        let Some(hedge) = &policy.hedge else { return false };
-        let most = if policy.retry.max_attempts > 1 { policy.retry.max_attempts } else { hedge.max_attempts };
-        !call.has(flag::UNHEDGED | flag::PROBE)
-            && self.calls.is_hedgeable(slot)
-            && call.running().count_ones() < u32::from(hedge.max_attempts)
-            && call.attempts < most
+        policy.hedge.as_ref().is_some_and(|hedge| allows_hedge(&self.calls, slot, policy, hedge))
     }
 }
 

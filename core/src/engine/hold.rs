@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use super::arena::{Arena, flag};
 use super::call::{MAX_PARK, wait};
-use super::call_extra::NO_GATE;
+use super::call_extra::{NO_GATE, mark};
 use super::chores::Chore;
 use super::desk::Desk;
 use super::queue::List;
@@ -297,8 +297,10 @@ impl Desk {
 
     #[inline(never)]
     fn give_place(&mut self, slot: Slot, well: bool, now: Time) {
-        self.free_cooldown_place(slot, now);
         let route = self.calls[slot].route;
+        if self.calls.marked(slot, mark::PLACED) {
+            self.free_cooldown_place(slot, now);
+        }
         let extra = self.calls.extra_mut(slot);
         let (number, placed) = (extra.gate, core::mem::take(&mut extra.placed));
         let Some(holds) = self.routes[route].holds.as_mut().filter(|_| placed) else { return };

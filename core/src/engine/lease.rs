@@ -101,24 +101,19 @@ impl Engine {
         self.desk.give_place_back(slot, false, now);
         self.desk.policies.count_end(self.desk.calls[slot].policy, Verdict::Lost);
         self.desk.note(move |it| it.call_ended(slot, Verdict::Lost, None, None, now));
-        let mut targets = ([0; 8], 0);
         if self.desk.calls[slot].has(flag::EXTRA) {
             self.desk.calls.extra_mut(slot).extra_permits = 0;
-            if let Some(block) = self.desk.calls.targets_mut(slot) {
-                targets = block.take(u8::MAX);
-            }
+            self.desk.calls.report_targets(slot, u8::MAX, &mut self.pending_release);
         }
         let call = &mut self.desk.calls[slot];
         let route = call.route;
         call.flags &= !(flag::HOLDS | flag::SHARES | flag::PER_ATTEMPT | flag::RACING);
         (call.attempt_slots, call.stopped) = (0, 0);
         call.lose(now.after(GRACE));
-        let (_, _, (early, taken)) = self.pending_release.take();
+        let targets = self.pending_release.take_targets();
         self.pending_release = of_event; // permits of the call whose event this is
-        for (targets, count) in [(early, taken), targets] {
-            if count > 0 {
-                self.desk.release_targets(route, &targets[..usize::from(count)]);
-            }
+        if let Some((_, targets, count)) = targets {
+            self.desk.release_targets(route, &targets[..usize::from(count)]);
         }
         if permits > 0 {
             self.release(route, permits, now);

@@ -180,25 +180,12 @@ impl Desk {
         }
     }
 
-    /// Counts a starting attempt. The first of a call is the call's one deposit in each budget (semantics 2.10).
-    #[cfg_attr(not(tidegate_small), inline(always))]
-    pub(super) fn count_attempt(&mut self, slot: Slot, hedge: bool, now: Time) {
-        let call = &self.calls[slot];
-        let counts = &mut self.policies[usize::from(call.policy)].counts;
+    /// Counts a starting attempt of a race, which is never a call's first one.
+    pub(super) fn count_attempt(&mut self, slot: Slot, hedge: bool) {
+        let counts = &mut self.policies[usize::from(self.calls[slot].policy)].counts;
         counts.attempts += 1;
-        if call.attempts > 1 {
-            counts.retries += u64::from(!hedge);
-            counts.hedges += u64::from(hedge);
-            return;
-        }
-        let route = &mut self.routes[call.route];
-        if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
-            budget.on_call(now);
-        }
-        let home = route.budget_at;
-        if let Some(budget) = &mut self.routes[home].budget {
-            budget.on_call(now);
-        }
+        counts.retries += u64::from(!hedge);
+        counts.hedges += u64::from(hedge);
     }
 
     /// Forgets charges to budgets that are gone, so that their successors do not refund them.
@@ -231,6 +218,19 @@ impl Policies {
 }
 
 impl Routes {
+    /// Counts a call whose first attempt starts: its one deposit in each budget (semantics 2.10).
+    #[cfg_attr(not(tidegate_small), inline(always))]
+    pub(super) fn deposit(&mut self, at: RouteAt, now: Time) {
+        let route = &mut self[at];
+        if let Some(budget) = route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()) {
+            budget.on_call(now);
+        }
+        let home = route.budget_at;
+        if let Some(budget) = &mut self[home].budget {
+            budget.on_call(now);
+        }
+    }
+
     /// Applies new settings to the budget of a route or a pool. Returns false if the budget was replaced; the caller
     /// must then forget the charges to the previous one ([`Desk::forget_charges_of`]).
     pub(super) fn retune_budget_of(&mut self, route: RouteAt, to: Option<BudgetSettings>, now: Time) -> bool {

@@ -72,10 +72,10 @@ impl Engine {
 
     #[inline(never)]
     fn release_all_pending(&mut self, now: Time) {
-        let (route, permits, (targets, count)) = self.pending_release.take();
-        if count > 0 {
+        if let Some((route, targets, count)) = self.pending_release.take_targets() {
             self.desk.release_targets(route, &targets[..usize::from(count)]);
         }
+        let (route, permits) = self.pending_release.take();
         if permits > 0 {
             self.release(route, permits, now);
         }

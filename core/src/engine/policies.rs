@@ -7,6 +7,8 @@ use super::changes::Changes;
 use super::ledger::Counts;
 use super::owners::Unowned;
 use super::route::SharedPools;
+#[cfg(doc)]
+use super::route::stage;
 use crate::action::{PolicyId, Verdict};
 use crate::full::Part;
 use crate::policy::Policy;
@@ -24,7 +26,7 @@ pub(super) struct Entry {
     pub owners: u32,
     /// Whether its number is free.
     pub vacant: bool,
-    /// Stages that a further attempt passes too: those whose unit is the attempt.
+    /// Stages that a further attempt passes too: those whose unit is the attempt. And the bit [`stage::TIMED`].
     pub again: u8,
     /// Places of the pools that it names.
     pub shared_pools: SharedPools,

@@ -4,8 +4,9 @@ use super::arena::flag;
 use super::call_extra::RunningAttempt;
 use super::ledger::Charge;
 use super::place::Slot;
+use super::route::stage as stage_bit;
 use super::{Engine, stage};
-use crate::action::{Action, AttemptSlot, Flags, Link, Step};
+use crate::action::{Action, Flags, Link, Step};
 use crate::policy::Unit;
 use crate::time::{Duration, Time};
 
@@ -16,7 +17,7 @@ impl Engine {
         if self.desk.link != Link::Ok || !self.desk.could_hedge(slot) {
             return None;
         }
-        let Some((charge, ticket, target)) = self.afford_hedge(slot, now) else {
+        let Some((charge, ticket)) = self.afford_hedge(slot, now) else {
             self.desk.calls[slot].flags |= flag::UNHEDGED;
             return None;
         };
@@ -62,27 +63,23 @@ impl Engine {
                 pool.in_flight += 1;
             }
         }
-        if target && let Some(block) = self.desk.calls.targets_mut(slot) {
-            block.start(AttemptSlot::of(attempt));
-        }
-        self.desk.calls.start_reserved(slot, attempt);
-        self.desk.count_attempt(slot, !alone, now);
+        let target = self.desk.calls.has_more(slot) && self.desk.calls.start_more(slot, attempt);
+        self.desk.count_attempt(slot, !alone);
         self.desk.note_course(move |it| it.attempt_started(slot, !alone, now));
-        let next = super::call::span(
-            self.desk.next_moment(slot, now).min(self.desk.policies.next_check(&self.desk.calls[slot], now)),
-            now,
-        );
+        let next = self.desk.next_moment(slot, now);
+        let next = self.desk.policies.or_check(&self.desk.calls[slot], next, now);
+        let next = super::call::span(next, now);
         let step = Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) };
         Some(Step { flags: Flags { target, ..step.flags }, ..step })
     }
 
-    /// Pays for a hedge; returns its charge, its ticket, and whether it has a target. Takes nothing unless all resources are available.
-    fn afford_hedge(&mut self, slot: Slot, now: Time) -> Option<(u16, u16, bool)> {
+    /// Pays for a hedge; returns its charge and its ticket. Takes nothing unless all resources are available.
+    fn afford_hedge(&mut self, slot: Slot, now: Time) -> Option<(u16, u16)> {
         let call = &self.desk.calls[slot];
         if call.blocked() || call.deadline <= now {
             return None;
         }
-        let (slot_route, cost) = (call.route, call.cost());
+        let slot_route = call.route;
         let alone = call.running() == 0;
         let needs_permit = !alone || call.has(flag::PER_ATTEMPT);
         let policy = self.desk.policies.of(&self.desk.calls[slot]);
@@ -91,18 +88,12 @@ impl Engine {
         let route = &mut self.desk.routes[slot_route];
         if route.is_forced()
             || !route.stages_allow_hedge(now)
-            || route.cooldown.as_ref().is_some_and(|it| !it.part.is_open())
-            || route.send.as_mut().is_some_and(|send| !send.has(1, now))
+            || route.stages & (stage_bit::HOLD | stage_bit::SEND) != 0 && !route.last_stage_allows_hedge(now)
         {
             return None;
         }
-        let (rate_at, pool_at) = (route.rate_at, route.pool_at);
-        let of_set = takes_tokens && self.desk.routes.limits(rate_at).is_some();
-        if of_set && !self.desk.set_has(slot, rate_at, now) {
-            return None;
-        }
-        let takes_tokens = takes_tokens && !of_set;
-        if takes_tokens && self.desk.routes[rate_at].rate.as_mut().is_some_and(|rate| !rate.has(cost, now)) {
+        let (rate_at, pool_at, sends) = (route.rate_at, route.pool_at, route.stages & stage_bit::SEND != 0);
+        if takes_tokens && !self.desk.has_tokens(slot, rate_at, now) {
             return None;
         }
         if needs_permit {
@@ -111,24 +102,21 @@ impl Engine {
                 return None;
             }
         }
-        let target = match self.desk.routes[slot_route].targets_at {
-            Some(home) => Some((*home, self.desk.target_of_hedge(slot, *home, now)?)),
-            None => None,
-        };
+        let mut target = None;
+        if sends && let Some(home) = self.desk.targets_of(slot) {
+            target = Some((home, self.desk.target_of_hedge(slot, home, now)?));
+        }
         let Charge::Granted(charge) = self.desk.charge_hedge(slot, now) else { return None };
         if let Some((home, number)) = target {
             self.desk.take_target(slot, home, number, now);
         }
-        if let Some(send) = &mut self.desk.routes[slot_route].send {
+        if sends && let Some(send) = &mut self.desk.routes[slot_route].send {
             send.take(1, now);
         }
-        if takes_tokens && let Some(rate) = &mut self.desk.routes[rate_at].rate {
-            rate.take(cost, now);
-        }
-        if of_set {
-            self.desk.take_set(slot, rate_at, now);
+        if takes_tokens {
+            self.desk.take_tokens(slot, rate_at, now);
         }
         let ticket = self.desk.routes[slot_route].pass_hedge(by_attempt, now);
-        Some((charge, ticket, target.is_some()))
+        Some((charge, ticket))
     }
 }

@@ -221,6 +221,7 @@ impl Desk {
     }
 
     /// Removes what a waiter will take from what is queued.
+    #[cold]
     pub(super) fn delist_from_set(&mut self, slot: Slot, home: PoolAt) {
         if self.routes.limits(home).is_some() {
             let costs = self.costs(slot, home);
@@ -353,6 +354,18 @@ impl Routes {
     #[inline]
     pub(super) fn in_set(&self, route: RouteAt) -> bool {
         self.limits(self[route].rate_at).is_some()
+    }
+
+    /// Whether a new call may ask its rate without a further look: it costs no more than the rate can ever hold, and the
+    /// rate is no set of limits, for which [`Desk::weigh`] decides.
+    #[inline]
+    pub(super) fn fits_rate(&self, cost: u32, home: PoolAt) -> bool {
+        match self[home].rate.as_deref().map(|queue| &queue.bucket) {
+            Some(Bucket::Tokens(bucket)) => cost <= bucket.settings().burst,
+            Some(Bucket::Fleet(share)) => cost <= share.settings().burst,
+            Some(Bucket::Set(_)) => false,
+            Some(Bucket::Cubic(_)) | None => true,
+        }
     }
 
     /// Whether a call costs more than its rate can ever hold.

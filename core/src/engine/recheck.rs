@@ -5,9 +5,20 @@ use super::Engine;
 use super::arena::flag;
 use super::call_extra::mark;
 use super::place::Slot;
+use super::route::Route;
 use super::stage::Answer;
 use crate::policy::Unit;
 use crate::time::Time;
+
+impl Route {
+    /// Whether its cooldown and its send rate allow a hedge now. A hedge waits for neither.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn last_stage_allows_hedge(&mut self, now: Time) -> bool {
+        let closed = self.cooldown.as_ref().is_some_and(|it| !it.part.is_open());
+        !closed && self.send.as_mut().is_none_or(|send| send.has(1, now))
+    }
+}
 
 impl Engine {
     /// Asks the cooldown again just before an attempt. A call that must wait gives back its ticket and its permit.

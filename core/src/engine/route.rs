@@ -352,7 +352,7 @@ impl Routes {
         if idle {
             let route = &self.slots[slot.index()];
             let parked =
-                route.stages & (stage::FORCED | stage::BREAKER | stage::HOLD) != 0 && route.is_pinned(now);
+                route.stages & (stage::FORCED | stage::BREAKER | stage::HOLD) != 0 && route.is_blocked(now);
             self.link(slot, parked);
         }
     }

@@ -137,7 +137,7 @@ impl Route {
 
     /// Passes an outcome to a stage. Returns its level before, and the effect; `None` if the outcome concerns no such
     /// stage here.
-    #[inline]
+    #[inline(always)]
     pub fn teach<S: Stage>(
         &mut self,
         policy: &Policy,

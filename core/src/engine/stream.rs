@@ -11,7 +11,7 @@ use super::fleet::{Fleet, rule_against as rule_of_fleet};
 use super::place::Slot;
 use super::policies::Policies;
 use crate::action::Request;
-use crate::policy::Policy;
+use crate::policy::{Policy, Stream};
 use crate::time::{Duration, Time};
 
 /// Why a host that does not serve streams refuses a policy.
@@ -34,6 +34,13 @@ pub(super) fn rule_against(streams: bool, fleet: Option<&Fleet>, policy: &Policy
     if !streams && policy.stream.is_some() { Some(NOT_SERVED) } else { rule_of_fleet(fleet, policy) }
 }
 
+/// Time for an attempt to the first byte: that of the policy, if the answer is a stream.
+#[cold]
+#[inline(never)]
+fn stream_limit(stream: &Stream, calls: &Arena, slot: Slot) -> Duration {
+    if calls.marked(slot, STREAM) { stream.first_byte } else { Duration::MAX }
+}
+
 impl Policies {
     /// Notes what few requests say, in the call's block.
     #[inline(never)]
@@ -50,21 +57,33 @@ impl Policies {
     /// Time for an attempt until its answer is delivered: its timeout, and the first byte's if the answer is a stream.
     #[inline]
     pub fn attempt_limit(&self, calls: &Arena, slot: Slot) -> Duration {
-        let call = &calls[slot];
-        let policy = self.of(call);
+        let policy = self.of(&calls[slot]);
         match &policy.stream {
-            Some(stream)
-                if call.has(flag::EXTRA)
-                    && calls.extra(slot).is_some_and(|extra| extra.says & STREAM != 0) =>
-            {
-                policy.attempt_timeout.min(stream.first_byte)
-            }
-            _ => policy.attempt_timeout,
+            None => policy.attempt_timeout,
+            Some(stream) => policy.attempt_timeout.min(stream_limit(stream, calls, slot)),
         }
     }
 
-    /// When the host is to report the silence of running attempts at the latest.
+    /// Bounds the time to the first byte of an attempt that has just started. Returns the call's next moment because of its
+    /// stream.
+    #[cold]
+    #[inline(never)]
+    pub fn bound_stream(&self, calls: &mut Arena, slot: Slot, now: Time) -> Time {
+        let end = limit(now, self.attempt_limit(calls, slot));
+        let call = &mut calls[slot];
+        call.moment = end;
+        end.min(self.next_check(call, now))
+    }
+
+    /// This moment, or when the host is to report the silence of running attempts, whichever is earlier.
     #[inline]
+    pub fn or_check(&self, call: &Call, until: Time, now: Time) -> Time {
+        if self.of(call).stream.is_none() { until } else { until.min(self.next_check(call, now)) }
+    }
+
+    /// When the host is to report the silence of running attempts at the latest.
+    #[cold]
+    #[inline(never)]
     pub fn next_check(&self, call: &Call, now: Time) -> Time {
         match &self.of(call).stream {
             Some(stream) if call.has(flag::UNTIL_BODY) => limit(now, stream.idle),

@@ -19,7 +19,7 @@ use crate::policy::{Pick, Policy};
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 
-pub(super) use attempts::{AttemptTargets, TargetBlocks};
+pub(super) use attempts::AttemptTargets;
 
 /// A set of targets of one group: a bit for each number.
 type Set = u64;
@@ -183,39 +183,40 @@ impl Routes {
     }
 }
 
-/// Where the next attempt of a call with targets can go.
+/// When the next attempt of a call can start, besides its backoff.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Elsewhere {
-    /// The policy has no targets.
-    NoTargets,
-    /// A target that the call has not tried admits it now.
+    /// At once: a target that the call has not tried admits it now.
     Now,
-    /// None does. A target may admit it after this.
+    /// After this: until a target may admit it, or until a cooldown ends.
     After(Duration),
+}
+
+impl Elsewhere {
+    /// Of a route without targets and without a cooldown.
+    pub const HERE: Self = Self::After(Duration::ZERO);
 }
 
 impl Desk {
     /// Where the targets of a call's policy are.
-    fn targets_of(&self, slot: Slot) -> Option<PoolAt> {
+    pub(super) fn targets_of(&self, slot: Slot) -> Option<PoolAt> {
         self.routes[self.calls[slot].route].targets_at.map(|at| *at)
     }
 
-    /// Where a further attempt of a call could go (17.4).
-    #[inline]
-    pub(super) fn elsewhere(&mut self, slot: Slot, now: Time) -> Elsewhere {
-        match self.targets_of(slot) {
-            None => Elsewhere::NoTargets,
-            Some(home) => self.elsewhere_in(slot, home, now),
-        }
-    }
-
+    /// Where a further attempt of a call could go (17.4), and when, by its cooldown (16.3).
     #[cold]
     #[inline(never)]
-    fn elsewhere_in(&mut self, slot: Slot, home: PoolAt, now: Time) -> Elsewhere {
+    pub(super) fn elsewhere(&mut self, slot: Slot, now: Time) -> Elsewhere {
+        let Some(home) = self.targets_of(slot) else {
+            let cooldown = &self.routes[self.calls[slot].route].cooldown;
+            let closed = cooldown.as_ref().and_then(|it| it.part.closed_for(now));
+            return Elsewhere::After(closed.unwrap_or(Duration::ZERO));
+        };
         let survey = self.routes.survey(home, self.calls[slot].cost(), now);
         if survey.admit & !self.calls.tried(slot) != 0 {
             return Elsewhere::Now;
         }
+        self.calls.forget_tried(slot); // the call starts another attempt after a wait, or ends
         let wait = if survey.admit == 0 { survey.earliest } else { None };
         Elsewhere::After(wait.unwrap_or(Duration::ZERO))
     }

@@ -4,6 +4,7 @@ use super::arena::flag;
 use super::automaton::State;
 use super::desk::Desk;
 use super::place::Slot;
+use super::rate_queue::Bucket;
 use super::stage::missing;
 use crate::action::Verdict;
 use crate::engine::arena::Arena;
@@ -51,12 +52,12 @@ impl Desk {
     fn unlist_from_rate(&mut self, slot: Slot) {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         let cost = u64::from(self.calls.tokens_of(slot, sending));
-        if !sending {
+        let Some(queue) = self.routes.rate_queue_mut(route, sending) else {
+            return missing("the rate of a waiter");
+        };
+        queue.delist(&mut self.calls, slot, cost);
+        if matches!(queue.bucket, Bucket::Set(_)) {
             self.delist_from_set(slot, self.routes[route].rate_at);
-        }
-        match self.routes.rate_queue_mut(route, sending) {
-            Some(queue) => queue.delist(&mut self.calls, slot, cost),
-            None => missing("the rate of a waiter"),
         }
     }
 

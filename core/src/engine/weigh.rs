@@ -8,6 +8,7 @@ use super::desk::Desk;
 use super::limits::is_same_form;
 use super::place::{PoolAt, Slot};
 use super::pools::Pools;
+use super::rate_queue::Bucket;
 use super::sheets::WEIGHTS;
 use super::stage::Answer;
 use crate::action::{AttemptSlot, Step, Verdict, Wait};
@@ -29,9 +30,10 @@ impl Pools {
 impl Desk {
     /// Gives a new call its weights. False if it takes more than a limit ever holds, or has no amount for one.
     #[cold]
+    #[inline(never)]
     pub(super) fn weigh(&mut self, slot: Slot, home: PoolAt) -> bool {
         let given = self.weighed.take();
-        let Some((limits, full)) = self.routes.limits(home).zip(Full::here()) else { return true };
+        let Some((limits, full)) = self.routes.limits(home).zip(Full::here()) else { return false };
         let amounts = match given {
             Some(weights) if weights.mark == limits.mark => Some(weights.amounts),
             _ => limits.defaults(),
@@ -58,12 +60,30 @@ impl Desk {
         taken
     }
 
-    /// Whether a hedge of a call may take its tokens now.
-    pub(super) fn set_has(&mut self, slot: Slot, home: PoolAt, now: Time) -> bool {
-        let costs = self.costs(slot, home);
-        let waiting = self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.len() > 0);
-        let turn = self.routes.limits_mut(home).map(|limits| limits.turn(&costs, false, now).0);
-        !waiting && turn == Some(Duration::ZERO)
+    /// Whether a hedge of a call may take its tokens of the rate limit now.
+    #[inline(never)]
+    pub(super) fn has_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) -> bool {
+        let (cost, costs) = (self.calls[slot].cost(), self.costs(slot, home));
+        let Some(queue) = self.routes[home].rate.as_deref_mut() else { return true };
+        match &mut queue.bucket {
+            Bucket::Set(limits) => {
+                queue.waiting.len() == 0 && limits.turn(&costs, false, now).0 == Duration::ZERO
+            }
+            _ => queue.has(cost, now),
+        }
+    }
+
+    /// Takes the tokens that a hedge may take.
+    #[inline(never)]
+    pub(super) fn take_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) {
+        if self.routes.limits(home).is_some() {
+            self.take_set(slot, home, now);
+            return;
+        }
+        let cost = self.calls[slot].cost();
+        if let Some(rate) = &mut self.routes[home].rate {
+            rate.take(cost, now);
+        }
     }
 
     /// Asks for the tokens of a call, or of its next attempt.
@@ -227,7 +247,7 @@ impl Desk {
     /// Whether a call has weights.
     #[inline]
     pub(super) fn is_weighted(&self, slot: Slot) -> bool {
-        self.calls.weights(slot).is_some()
+        self.calls.has_more(slot) && self.calls.weights(slot).is_some()
     }
 
     /// Settles the reservation of an attempt that its host has reported.

@@ -260,18 +260,26 @@ impl Route {
         }
     }
 
-    /// Whether the route must stay without calls: it is forced open, or its breaker is open, or its cooldown closed. An overflow route always
-    /// stays.
+    /// Whether the route must stay without calls: it is forced open, its breaker is open, its cooldown is closed, or a
+    /// limit of its set is in debt. An overflow route always stays.
     pub fn is_pinned(&self, now: Time) -> bool {
-        let in_debt = || match self.rate.as_deref().map(|queue| &queue.bucket) {
-            Some(Bucket::Set(limits)) => limits.is_in_debt(now),
-            _ => false,
-        };
+        self.is_blocked(now) || self.is_in_debt(now)
+    }
+
+    /// Whether it lets no call through for now, so that it waits among the routes that must stay.
+    #[inline]
+    pub(super) fn is_blocked(&self, now: Time) -> bool {
         self.overflow
             || self.is_forced()
             || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
-            || in_debt()
             || self.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some())
+    }
+
+    fn is_in_debt(&self, now: Time) -> bool {
+        match self.rate.as_deref().map(|queue| &queue.bucket) {
+            Some(Bucket::Set(limits)) => limits.is_in_debt(now),
+            _ => false,
+        }
     }
 
     /// Debts to remember at the route's eviction. Debts of pools stay in the pools.

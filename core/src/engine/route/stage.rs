@@ -15,17 +15,24 @@ pub const SEND: u8 = rare(1 << 5);
 pub const LEASED: u8 = rare(1 << 6);
 pub const FORCED: u8 = 1 << 7;
 
+/// Among the stages that a further attempt passes, where [`FORCED`] means nothing: an attempt has moments beside its
+/// timeout, a hedge's or those of a stream.
+pub const TIMED: u8 = FORCED;
+
 /// A stage that only a full engine has.
 const fn rare(bit: u8) -> u8 {
     if FULL { bit } else { 0 }
 }
 
-/// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate.
+/// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate; and
+/// [`TIMED`].
 pub fn asked_again(policy: &Policy) -> u8 {
     let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
     let by_attempt = |unit: Option<Unit>, bits: u8| if unit == Some(Unit::Attempt) { bits } else { 0 };
     let cooldown = if policy.cooldown.is_some() { HOLD } else { 0 };
+    let timed = if policy.hedge.is_some() || policy.stream.is_some() { TIMED } else { 0 };
     SEND | cooldown
+        | timed
         | by_attempt(policy.rate_limit.as_ref().map(|limit| limit.unit), RATE)
         | by_attempt(policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit), POOL)
         | by_attempt(guard, BREAKER | THROTTLE)

@@ -65,6 +65,7 @@ impl Stage for CircuitBreaker {
         }
     }
 
+    #[inline(always)]
     fn learn(&mut self, policy: &Policy, ended: &Ended, context: Context<'_>) -> Option<Effect> {
         let evidence = policy.breaker.as_ref()?.evidence(ended.kind, ended.class);
         // Only a failure can open it, so only a failure needs bits for the jitter of the break.

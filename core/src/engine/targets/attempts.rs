@@ -9,12 +9,10 @@ use crate::engine::call_extra::RunningAttempt;
 use crate::engine::desk::Desk;
 use crate::engine::place::Slot;
 use crate::engine::stage::{Context, Effect, Ended};
+use crate::full::Full;
 use crate::outcome::{Class, Kind};
 use crate::rng::{self, Purpose};
 use crate::time::Time;
-
-/// No block.
-const NONE: u32 = u32::MAX;
 
 /// The targets of a call's attempts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +29,10 @@ pub(in crate::engine) struct AttemptTargets {
     chosen: (u8, u16, bool),
 }
 
-const _: () = assert!(size_of::<AttemptTargets>() <= 128, "llm.md 0.1");
+const _: () = assert!(
+    size_of::<AttemptTargets>() <= 128,
+    "a call with targets has one block more, of at most 128 bytes"
+);
 
 impl AttemptTargets {
     fn choose(&mut self, target: u8, ticket: Option<Ticket>) {
@@ -61,59 +62,15 @@ impl AttemptTargets {
     }
 }
 
-/// The blocks of all calls with targets, and the index from calls to blocks.
-#[derive(Debug, Default)]
-pub(in crate::engine) struct TargetBlocks {
-    blocks: Vec<AttemptTargets>,
-    free: Vec<u32>,
-    /// By slot of the call. Its length covers the highest slot that ever had a block.
-    of: Vec<u32>,
-}
-
-impl TargetBlocks {
-    fn place(&self, slot: Slot) -> Option<usize> {
-        self.of.get(slot.index()).copied().filter(|place| *place != NONE).map(|place| place as usize)
-    }
-
-    pub fn get(&self, slot: Slot) -> Option<&AttemptTargets> {
-        self.place(slot).map(|place| &self.blocks[place])
-    }
-
-    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut AttemptTargets> {
-        self.place(slot).map(|place| &mut self.blocks[place])
-    }
-
-    fn made(&mut self, slot: Slot) -> &mut AttemptTargets {
-        let place = self.place(slot).unwrap_or_else(|| {
-            let place = self.free.pop().unwrap_or_else(|| {
-                self.blocks.push(AttemptTargets::default());
-                (self.blocks.len() - 1) as u32
-            });
-            self.blocks[place as usize] = AttemptTargets::default();
-            if self.of.len() <= slot.index() {
-                self.of.resize(slot.index() + 1, NONE);
-            }
-            self.of[slot.index()] = place;
-            place as usize
-        });
-        &mut self.blocks[place]
-    }
-
-    pub fn remove(&mut self, slot: Slot) {
-        if let Some(place) = self.place(slot) {
-            self.free.push(place as u32);
-            self.of[slot.index()] = NONE;
-        }
-    }
-}
-
 impl Arena {
-    /// Notes the target of a call's next attempt. The call has a second block then, which says that it may have a third.
+    /// Notes the target of a call's next attempt.
     pub(super) fn choose_target(&mut self, slot: Slot, target: u8, ticket: Option<Ticket>) {
-        self.extra_mut(slot);
-        if let Some(blocks) = self.target_blocks() {
-            blocks.made(slot).choose(target, ticket);
+        let Some(full) = Full::here() else { return };
+        let blocks = &mut self.more_of(slot, full).targets;
+        if blocks.place(slot).is_none() {
+            blocks.insert(slot, AttemptTargets::default());
         }
+        blocks.known_mut(slot).choose(target, ticket);
     }
 
     /// Attempts of a call that hold a permit of this target, for consistency checks.
