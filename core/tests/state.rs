@@ -56,6 +56,7 @@ proptest! {
             let mut world = World::new(1 << 41, seed);
             world.script(&before);
             world.end_calls();
+            world.end_swing();
             world
         };
         let (mut old, mut new) = (world(), world());
@@ -134,6 +135,18 @@ fn moments_go_on_from_where_they_were_whatever_the_clock_says() {
     }
     let (new, ..) = moved(&old, 901 * SECOND, &pairs, u64::MAX, 5);
     assert_eq!(view(&new, 5).breaker.unwrap().retry_in, Some(Duration::ZERO));
+}
+
+/// R10.12: the clock was set back and has returned to its line, 30 s below its highest reading.
+#[test]
+fn a_restored_engine_does_not_wait_until_the_old_ones_clock_has_caught_up() {
+    let pairs = [("rate_limit.permits", Number(1.0)), ("rate_limit.per", Number(1e6))];
+    let (mut old, id) = engine(&pairs);
+    assert_eq!(call(&mut old, id, Class::Ok, 100 * SECOND, 100 * SECOND), Verdict::Ok);
+    assert_eq!(call(&mut old, id, Class::Ok, 31 * SECOND, 31 * SECOND), Verdict::RateLimited);
+    let (mut new, id_again, _) = moved(&old, 70 * SECOND, &pairs, 0, 70 * SECOND);
+    assert_eq!(call(&mut old, id, Class::Ok, 71 * SECOND, 71 * SECOND), Verdict::RateLimited);
+    assert_eq!(call(&mut new, id_again, Class::Ok, 71 * SECOND, 71 * SECOND), Verdict::Ok);
 }
 
 #[test]

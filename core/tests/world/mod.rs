@@ -172,6 +172,12 @@ impl World {
         }
     }
 
+    /// Lets the clock gain what its reading is below its highest one; until then the engine's time stands still (R10.2).
+    /// A saved state does not know of it (R10.12).
+    pub fn end_swing(&mut self) {
+        self.read(self.clock.reading_at(self.clock.now()));
+    }
+
     /// Carries out one operation and checks everything.
     pub fn run(&mut self, op: &Op) {
         match *op {
