@@ -60,7 +60,7 @@ impl Host {
     }
 }
 
-/// Specification 16.2.1, 16.3.1 and llm.md 3.6: 100 callers at work, one 429 with 10 s, no attempt before the time.
+/// Specification 16.2.1 and 16.3.1: 100 callers at work, one 429 with 10 s, no attempt before the time.
 #[test]
 fn one_429_stops_a_hundred_callers() {
     let mut host = Host::new(&retried(&waiting(&[("deadline", Number(300e6))])));
