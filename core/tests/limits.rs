@@ -125,6 +125,17 @@ fn small_weights_do_not_pass_a_large_one_that_waits() {
     let _ = finish(&mut host, first, 1, Class::Ok, 11 * SECOND);
 }
 
+/// Semantics 3.4.5: a waiter's own tokens count once.
+#[test]
+fn a_waiter_behind_the_head_asks_when_all_that_is_queued_has_flowed_in() {
+    let mut host = host(&[&[TPM], &WAIT[..]].concat());
+    start(&mut host, 10_000, 0);
+    let (_, head) = begin(&mut host, 100, 0);
+    let (_, behind) = begin(&mut host, 200, 0);
+    assert_eq!(head.next.unwrap().as_micros(), 100_000);
+    assert_eq!(behind.next.unwrap().as_micros(), 300_000);
+}
+
 /// Semantics 3.4.5: behind the head a turn is an estimate, and `max_wait` bounds the true wait.
 #[test]
 fn a_waiter_whose_longest_wait_is_over_is_refused() {

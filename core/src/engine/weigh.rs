@@ -126,7 +126,8 @@ impl Desk {
         let until = self.calls[slot].moment.min(self.calls[slot].deadline).min(now.after(MAX_PARK));
         let is_head =
             self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.head() == Some(slot));
-        let costs = self.costs(slot, home);
+        // What is queued includes the call's own tokens.
+        let costs = if is_head { self.costs(slot, home) } else { [0; WEIGHTS] };
         let turn = self.routes.limits_mut(home).map(|limits| limits.turn(&costs, !is_head, now).0);
         let turn = turn.map_or(until, |turn| now.after(turn));
         // Behind the head a turn is an estimate: the head wakes the next one.
