@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import cooldown as cooling
 import evidence
+import sets
 import targets
 from call import Call, Step, later
 from holds import Hold
@@ -17,6 +18,7 @@ from queues import Permits
 
 if TYPE_CHECKING:
     from engine import Engine
+    from policy import RateLimit
     from rates import Tokens
 
 STAGES = ["look", "hold", "cooldown", "rate", "queue", "again", "guard", "send", "last", "target"]
@@ -138,6 +140,8 @@ def rate(engine: Engine, call: Call, now: int) -> Step | None:
     tokens, keys = call.route.rate, call.route.policy.rate
     if tokens is None or keys is None or not asked(call, keys.per_attempt):
         return None
+    if isinstance(tokens, sets.Limits):
+        return take_set(engine, call, tokens, keys, now)
     wait = call.request.may_park and keys.wait
     return take(engine, call, tokens, "rate", keys.max_waiters if wait else 0, keys.max_wait, now)
 
@@ -176,6 +180,21 @@ def take(
         return refuse(engine, call, "rate_limited", wait, now)
     tokens.enqueue(call, now)
     return park(engine, call, why, now)
+
+
+def take_set(engine: Engine, call: Call, limits: sets.Limits, keys: RateLimit, now: int) -> Step | None:
+    """3.4.3 to 3.4.6."""
+    limits.hand_out(engine, now, None)
+    if limits.take_at_once(call, now):
+        return None
+    wait = limits.wait_of([*limits.queue, call], now)
+    too_long = keys.max_wait is not None and wait > keys.max_wait
+    too_late = call.deadline is not None and now + wait >= call.deadline
+    places = keys.max_waiters if call.request.may_park and keys.wait else 0
+    if len(limits.queue) >= places or too_long or too_late:
+        return refuse(engine, call, "rate_limited", wait, now)
+    limits.park(call, keys, now)
+    return park(engine, call, "rate", now)
 
 
 def queue(engine: Engine, call: Call, now: int) -> Step | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from budgets import NEVER
 from classify import Outcome
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from queues import Permits
     from rate import Bucket
     from rates import Tokens
+    from sets import Limits, Reservation
     from targets import Group, Target
     from throttle import Throttle
 
@@ -52,6 +52,7 @@ class Request:
     criticality: int = 2
     cost: int = 1
     path: Path | None = None
+    weights: dict[str, int] | None = None
 
 
 @dataclass
@@ -79,7 +80,7 @@ class Route:
     cooldown: Cooldown | None = None
     latencies: WindowedP2 | None = None
     active: int = 0  # calls in it, those that linger included
-    own_rate: Bucket | None = None  # the bucket of its rate limit, if that is not a pool's
+    own_rate: Bucket | Limits | None = None  # the bucket of its rate limit, if that is not a pool's
     is_forced: Callable[[], bool] = lambda: False
     group: Group | None = None  # the targets that its attempts go to
 
@@ -96,8 +97,7 @@ class Route:
         """Its debts; with those of its waiters, whose tokens will be taken later."""
         found = {owner: it.debt(now) for owner, it in self.debtors().items()}
         if waiters and self.own_rate is not None and self.rate is not None:
-            wait = self.own_rate.wait_for(self.own_rate.burst + self.rate.queued(), now)
-            found["rate"] = (int(wait > 0), min(NEVER, now + wait))
+            found["rate"] = self.rate.owed_by_waiters(now)
         return found
 
     def owe(self, debts: dict[str, Debt], now: int) -> None:
@@ -136,6 +136,7 @@ class Attempt:
     target: Target | None = None
     target_ticket: breaker.Ticket | None = None
     at_target: bool = False  # does it hold a permit there?
+    reserved: Reservation | None = None  # until it has been settled
 
     def bit(self) -> int:
         """Bit (n − 1) mod 8."""
@@ -195,6 +196,8 @@ class Call:
     over: int | None = None  # when its lease ends; None: never
     tried: list[Target] = field(default_factory=list)  # since all counted as untried
     chosen: tuple[Target, breaker.Ticket | None] | None = None  # for the attempt that starts next
+    amounts: dict[str, int] = field(default_factory=dict)  # of each weight
+    reserved: Reservation | None = None  # for the attempt that starts next
 
     def out(self) -> bool:
         """Does something that the host could not stop still run (R12)?"""

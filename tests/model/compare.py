@@ -31,7 +31,7 @@ Vector = dict[str, Any]
 
 def other(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> bool:
     """Has the model another step, or other wakes, than core?"""
-    word = None if step is None else wire.step_word(step)
+    word = None if step is None else int(step["told"]) if "told" in step else wire.step_word(step)
     return word != entry.get("step") or wakes != entry["wakes"]
 
 
@@ -145,7 +145,11 @@ def report(vector: Vector, program: list[str], shrinks: bool) -> None:
     for entry, (step, wakes) in zip(small["script"], run.replay(small), strict=True):
         print(run.told(entry, step, wakes))
         if other(entry, step, wakes):
-            said = wire.told(wire.read_step(entry["step"])) if "step" in entry else ""
+            said = (
+                wire.told(wire.read_step(entry["step"]))
+                if "step" in entry and "settle" not in entry
+                else entry.get("step", "")
+            )
             print(f"{'':>15} core says: {said}  wakes {entry['wakes']}")
     print(f"\nAgain, in the model: python tests/model/run.py {path}")
     print(f"Again, in core: {' '.join(program)} --replay < {path}")

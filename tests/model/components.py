@@ -16,6 +16,7 @@ from quantile import WindowedP2
 from queues import Permits
 from rates import RateBucket, Tokens
 from routes import OVERFLOW
+from sets import Limits
 from throttle import Settings as ThrottleSettings
 from throttle import Throttle
 
@@ -72,6 +73,8 @@ def new_route(engine: Engine, policy: Policy, key: str, now: int) -> Route:
         keys = policy.rate
         if pool:
             route.rate = shared(engine, pool, now)
+        elif keys.limits:
+            route.rate = route.own_rate = Limits(keys, now)
         else:
             bucket = RateBucket(keys.permits, keys.per, keys.burst, now)
             route.rate, route.own_rate = Tokens(bucket, keys.burst), bucket.exact
@@ -106,7 +109,9 @@ def shared(engine: Engine, name: str, now: int) -> Any:
         if pool.kind == "budget":
             engine.pooled[name] = Ledger(new_budget(pool.budget))
         elif pool.kind == "rate_limit":
-            engine.pooled[name] = new_rate(pool.rate.permits, pool.rate.per, pool.rate.burst, now)
+            keys = pool.rate
+            single = new_rate(keys.permits, keys.per, keys.burst, now)
+            engine.pooled[name] = Limits(keys, now) if keys.limits else single
         elif pool.kind == "targets":
             assert pool.group is not None
             engine.pooled[name] = targets.new_group(pool.group, now)

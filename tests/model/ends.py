@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import evidence
+import sets
 from call import OVERDUE, Call, Step, done, earliest
 
 if TYPE_CHECKING:
@@ -39,9 +40,12 @@ def end(
     """R1: the one `Done`. What still runs is stopped."""
     if call.attempt == 0 and verdict != "cancelled" and call.parent is not None:
         call.parent.inner = True
+    leave_rates(engine, call, now)
+    sets.give_back(engine, call, now)
     engine.refund(call, now)
     for attempt in list(call.live):
         stop |= engine.stop(call, attempt, now, evidence.CUT)
+    sets.give_up(engine, call, now)
     evidence.neutral(call, now)
     leave(engine, call, verdict == "ok", now)
     call.state = "ended"
@@ -59,9 +63,7 @@ def end(
 def leave(engine: Engine, call: Call, well: bool, now: int) -> None:
     """Out of every queue, and out of the place of a hold."""
     route = call.route
-    for tokens in (route.rate, route.send):
-        if tokens is not None:
-            tokens.leave(engine, call, now)
+    leave_rates(engine, call, now)
     if route.permits is not None and call in route.permits.queue:
         route.permits.remove(call, now)
     if call.hold is not None:
@@ -69,6 +71,13 @@ def leave(engine: Engine, call: Call, well: bool, now: int) -> None:
         hold.leave(engine, call, well, now)
     if route.cooldown is not None:
         route.cooldown.leave(engine, call, now)
+
+
+def leave_rates(engine: Engine, call: Call, now: int) -> None:
+    """Out of the queues for tokens."""
+    for tokens in (call.route.rate, call.route.send):
+        if tokens is not None:
+            tokens.leave(engine, call, now)
 
 
 def settle(engine: Engine, call: Call, now: int) -> None:
@@ -118,6 +127,7 @@ def reap(engine: Engine, call: Call, now: int) -> None:
         if not call.children:
             release(engine, call, now)
     elif call.state == "ended":
+        sets.settle(engine, call, call.stopped, None, now)
         call.loose += call.stopped
         call.stopped.clear()
         call.over = None
@@ -127,6 +137,9 @@ def reap(engine: Engine, call: Call, now: int) -> None:
         engine.refund(call, now)
         for attempt in list(call.live):
             engine.stop(call, attempt, now, evidence.CUT)
+        leave_rates(engine, call, now)
+        sets.settle(engine, call, call.stopped, None, now)
+        sets.give_back(engine, call, now)
         evidence.neutral(call, now)
         leave(engine, call, False, now)
         call.loose += call.stopped

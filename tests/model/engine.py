@@ -16,6 +16,7 @@ import evidence
 import hedges
 import link
 import rng
+import sets
 import silence
 import targets
 from call import (
@@ -77,6 +78,8 @@ class Engine:
         """0.5: is a break under way, is it forced open, or is it the overflow route?"""
         breaker = route.breaker
         if route.cooldown is not None and route.cooldown.left(now) is not None:
+            return True
+        if isinstance(route.own_rate, sets.Limits) and route.own_rate.in_debt(now):  # 3.6.8
             return True
         is_open = breaker is not None and breaker.state == "open" and now < breaker.until
         return is_open or self.forced(route) or route.key == OVERFLOW
@@ -193,6 +196,7 @@ class Engine:
             return done("stale")
         if call.state == "ended":
             if kind == "finished" and stopped is not None:
+                sets.settle(self, call, [stopped], event["outcome"].kind, now)
                 call.stopped.remove(stopped)
                 self.free_permit(stopped, now)
                 ends.settle(self, call, now)
@@ -210,6 +214,7 @@ class Engine:
             evidence.succeeded(self, call, live, now)
             if not call.request.slot_until_body:
                 call.loose.append(live)
+                sets.settle(self, call, [live], "ok", now)
                 return self.end(call, "ok", number, None, now)
             stop = self.stop_all(call, now)
             call.state, call.winner = "body", live
@@ -227,6 +232,9 @@ class Engine:
         self, call: Call, live: Attempt | None, stopped: Attempt | None, outcome: Outcome, now: int
     ) -> Step | None:
         """An attempt was reported. 7.5: "a late outcome is taken as it is"."""
+        found = live if call.state in ("body", "running") and live is not None else stopped
+        if found is not None:
+            sets.settle(self, call, [found], outcome.kind, now)
         if call.state == "body" and live is not None:
             call.live.remove(live)
             call.loose.append(live)
@@ -336,6 +344,9 @@ class Engine:
             call.hold.hand_out(self, now, call)
         else:
             self.tokens_of(call).hand_out(self, now, call)
+            if call.state == "waiting" and call.why == "rate" and sets.out_of_patience(call, now):
+                self.woken = [one for one in self.woken if one is not call]
+                return admission.refuse(self, call, "rate_limited", sets.turn(call, now), now)
         self.woken = [one for one in self.woken if one is not call]  # it is here
         return self.parked(call, now) if call.state == "waiting" else None
 
@@ -360,6 +371,7 @@ class Engine:
         if self.blocked(call) and now < call.given_up:
             return self.wait(call, "running", earliest(call.deadline, call.given_up), now)
         if self.blocked(call):  # R12: "at most 60 s later"
+            sets.settle(self, call, call.stopped, None, now)
             call.loose += call.stopped
             call.stopped.clear()
             self.free_loose(call, now)
@@ -440,6 +452,7 @@ class Engine:
         call.over = self.lease(call)
         until = span(self.next_moment(call, now), now)
         targets.give(call, attempt)
+        sets.start(call, attempt)
         step = {"action": "attempt", "attempt": attempt.number, "hedge": int(beside), "next_us": until}
         step["target"] = int(attempt.target is not None)
         return attempt, {**step, "stop": 0}
@@ -448,6 +461,8 @@ class Engine:
         """We stop an attempt; its permit comes back now or when it is reported (R12)."""
         call.live.remove(attempt)
         call.stopped.append(attempt)
+        if call.request.abortable and outcome.kind == "timeout":
+            sets.settle(self, call, [attempt], None, now)
         if outcome.kind == "cancelled":
             evidence.land(attempt)
             evidence.of_attempt(self, call, attempt, outcome, now)
@@ -462,6 +477,7 @@ class Engine:
         stop = 0
         for attempt in list(call.live):
             stop |= self.stop(call, attempt, now, evidence.CUT)
+        sets.give_up(self, call, now)
         self.free_loose(call, now)
         return stop
 
@@ -509,7 +525,10 @@ class Engine:
             until = earliest(moment, call.deadline, now + MAX_PARK)
             call.over = later(until, OVERDUE)
         else:
-            turn = self.tokens_of(call).turn_of(call, now)
+            tokens = self.tokens_of(call)
+            if isinstance(tokens, sets.Limits):
+                return tokens.step(call, now)
+            turn = tokens.turn_of(call, now)
             until = earliest(turn, call.deadline, now + MAX_PARK)
         why = "rate" if call.why == "send" else call.why
         return {"action": "wait", "why": why, "next_us": span(until, now), "stop": 0}
@@ -552,6 +571,8 @@ class Engine:
         if call.deadline is not None and now >= call.deadline:  # 7.2: "expired before the start: refused"
             return self.end(call, "deadline_before", None, None, now)
         rate = call.route.rate
+        if isinstance(rate, sets.Limits) and not rate.weigh(call):
+            return self.end(call, "cost_above_burst", None, None, now)
         if rate is not None and rate.burst is not None and call.request.cost > rate.burst:
             return self.end(call, "cost_above_burst", None, None, now)
         return admission.proceed(self, call, "look", now)

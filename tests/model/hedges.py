@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import link
+import sets
 import targets
 from call import Call, Paid, Route, Step
 
@@ -74,7 +75,10 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
     if forbidden(engine, call, now):
         return None
     rate = route.rate if policy.rate is not None and policy.rate.per_attempt else None
-    wanted = [(route.send, 1), (rate, call.request.cost)]
+    limits = rate if isinstance(rate, sets.Limits) else None
+    if limits is not None and (limits.queue or limits.wait_of([call], now)):
+        return None
+    wanted = [(route.send, 1), (None if limits is not None else rate, call.request.cost)]
     if any(tokens and (tokens.queue or tokens.bucket.wait_for(cost, now)) for tokens, cost in wanted):
         return None
     # "one extra permit": where nothing else runs, the call's own is free
@@ -97,6 +101,8 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
     for tokens, cost in wanted:
         if tokens is not None:
             assert tokens.at_once(cost, now)
+    if limits is not None:
+        assert limits.take_at_once(call, now)
     if permits is not None:
         assert permits.at_once()
     if target is not None:

@@ -213,6 +213,17 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")
 UNITS = {"us": 1, "ms": 1000, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
 
 
+def span(text: str) -> float:
+    """A span with its unit, in µs; 0 for any other text."""
+    found = re.fullmatch(r"([0-9]+)(\.[0-9]+)?(us|ms|s|m|h)", text)
+    return float(text.removesuffix(found[3])) * UNITS[found[3]] if found else 0
+
+
+def micros(text: str) -> int:
+    """A span of whole µs."""
+    return int(span(text))
+
+
 def limit(value: Value) -> tuple[str, dict[str, str]] | None:
     """``name: permits=… per=… …``: a limit of a set (3.4.1, 3.5.2), as its name and its keys."""
     name, colon, rest = str(value).partition(":")
@@ -222,9 +233,8 @@ def limit(value: Value) -> tuple[str, dict[str, str]] | None:
         return None
     if not {"permits", "per"} <= set(own) <= {"permits", "per", "burst", "weight", "default", "max_debt"}:
         return None
-    span = re.fullmatch(r"([0-9]+)(\.[0-9]+)?(us|ms|s|m|h)", own["per"])
-    micros = float(own["per"].removesuffix(span[3])) * UNITS[span[3]] if span else 0
-    right = 1 <= micros <= YEAR and micros == int(micros)
+    per = span(own["per"])
+    right = 1 <= per <= YEAR and per == int(per)
     for key, least in (("permits", 1), ("burst", 1), ("default", 0), ("max_debt", 0)):
         text = own.get(key, "1")
         is_none = key == "max_debt" and text == "none"

@@ -33,6 +33,20 @@ class RateLimit:
     wait: bool = False
     max_wait: int | None = None
     max_waiters: int = 1000
+    limits: list[LimitKeys] = field(default_factory=list)
+    unknown_is_zero: bool = False
+
+
+@dataclass
+class LimitKeys:
+    """A limit of a set (3.4)."""
+
+    permits: int
+    per: int
+    burst: int
+    weight: str | None
+    default: int | None
+    max_debt: int
 
 
 @dataclass
@@ -254,15 +268,35 @@ class Reader:
 def read_rate(reader: Reader) -> RateLimit:
     """3.1."""
     permits = reader.whole("rate_limit.permits")
+    limits = [
+        read_limit(found[1]) for found in map(keys.limit, reader.lists.get("rate_limit.limits", [])) if found
+    ]
+    weighted = any(limit.weight is not None for limit in limits)  # 3.5.5
     return RateLimit(
         permits,
         reader.whole("rate_limit.per", 1),
         reader.whole("rate_limit.burst", permits),
         reader.name("rate_limit.pool"),
-        reader.word("rate_limit.unit", "call") == "attempt",
+        weighted or reader.word("rate_limit.unit", "call") == "attempt",
         reader.flag("rate_limit.wait"),
         reader.maybe("rate_limit.max_wait"),
         reader.whole("rate_limit.max_waiters", 1000),
+        limits,
+        reader.word("rate_limit.settle_unknown", "reservation") == "zero",
+    )
+
+
+def read_limit(own: dict[str, str]) -> LimitKeys:
+    """3.4.1, 3.5.2, 3.6.6."""
+    burst = int(own.get("burst", own["permits"]))
+    debt = own.get("max_debt", str(burst))
+    return LimitKeys(
+        int(own["permits"]),
+        keys.micros(own["per"]),
+        burst,
+        own.get("weight"),
+        int(own["default"]) if "default" in own else None,
+        0 if debt == "none" else int(debt),
     )
 
 
@@ -409,12 +443,6 @@ def all_kinds(declared: dict[str, str], read: bool) -> dict[str, str]:
     return {**declared, **more}
 
 
-def refuse_sets(what: str, reader: Reader) -> None:
-    """Raises for a right set of limits; core/tests/limits.rs compares it with a ledger of its own."""
-    if "rate_limit.limits" in reader.lists:
-        raise NotModelled(f"{what}: rate_limit.limits: the model has no sets (3.4); core/tests/limits.rs has")
-
-
 def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
     """What is given, on top of the preset, and the keys that are wrong by themselves."""
     named = [keys.declared(value) for key, value in pairs if key == "kinds"]
@@ -475,7 +503,6 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     if wrong:
         return sorted(set(wrong))
 
-    refuse_sets(f"policy {name}", reader)
     policy = Policy(name, reader.maybe("deadline"), reader.maybe("attempt_timeout"))
     policy.slot_until_body = reader.word("slot_until", "body") == "body"
     policy.first_byte_timeout = reader.maybe("first_byte_timeout")
@@ -520,5 +547,4 @@ def build_pool(name: str, kind: str, pairs: list[Pair]) -> Pool | list[str]:
         wrong += check.relations(reader.given)
     if wrong:
         return sorted(set(wrong))
-    refuse_sets(f"pool {name}", reader)
     return Pool(name, kind, reader.budget("retry.budget."), read_rate(reader), read_bulkhead(reader))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 import rate
+from budgets import NEVER, Debt
 from call import OVERDUE, Call
 
 if TYPE_CHECKING:
@@ -81,6 +82,12 @@ class Tokens:
         self.hand_out(engine, now, None)
         if self.queue and self.queue[0] is head:
             engine.wake(head, None)
+
+    def owed_by_waiters(self, now: int) -> Debt:
+        """0.5: when nothing will be missing, once the waiters have taken their tokens."""
+        assert self.burst is not None
+        wait = self.bucket.wait_for(self.burst + self.queued(), now)
+        return (int(wait > 0), min(NEVER, now + wait))
 
     def at_once(self, cost: int, now: int) -> bool:
         """Tokens for one that does not queue; nobody passes those who wait."""

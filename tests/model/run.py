@@ -7,6 +7,7 @@ import pathlib
 import sys
 from typing import Any
 
+import sets
 import wire
 from call import Call, Path, Request, Step
 from classify import CLASSES, Outcome
@@ -63,10 +64,15 @@ class World:
     def act(self, entry: dict[str, Any]) -> tuple[Step | None, list[str]]:
         """Carries out one entry: its step, where it has one, and the names of the calls that it woke."""
         step: Step | None = None
-        if "begin" in entry:
+        if "settle" in entry:
+            number, weight, total = entry["settle"]
+            call, now = self.calls[entry["on"]], self.engine.clock(entry["at"])
+            step = {"told": sets.told(call, number, weight, total, now)}
+        elif "begin" in entry:
             begin, name = entry["begin"], entry["call"]
             path = self.engine.target(begin.get("path"))
             request = unpack_request(begin["request"], self.calls, path)
+            request.weights = begin.get("weights")
             call, step = self.engine.begin(
                 self.policies[begin["policy"]], begin["route"], request, entry["at"], name
             )
@@ -103,6 +109,8 @@ def told(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> str:
         what = f"link {entry['link']}"
     elif "release" in entry:
         what = f"release {entry['release']}"
+    elif "settle" in entry:
+        return f"{entry['at']:>12} {entry['on']}: settle {entry['settle']}: {step}"
     else:
         what = f"{entry['on']}: {wire.told(wire.read_event(entry['event']))}"
     woken = f"  wakes {', '.join(wakes)}" if wakes else ""

@@ -79,7 +79,7 @@ pub fn targets(dice: &mut Dice) -> Json {
 }
 
 /// A policy with any of the components.
-pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
+pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
     let pooled = |kind: &str| pools.iter().any(|pool| pool["kind"] == kind);
     let mut pairs: Vec<Json> = Vec::new();
     let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
@@ -121,9 +121,12 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
             put("retry.budget.capacity", json!(dice.of(&[5, 20])));
         }
     }
-    if dice.chance(40) {
+    if dice.chance(if sets { 90 } else { 40 }) {
+        let mut weighted = false;
         if pooled("rate_limit") && dice.chance(70) {
             put("rate_limit.pool", json!("rate_limit"));
+        } else if sets {
+            weighted = limits(dice, &mut put);
         } else {
             rate(dice, "rate_limit.", &mut put);
         }
@@ -134,7 +137,8 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json]) -> Json {
             }
             put("rate_limit.max_waiters", json!(dice.of(&[1, 2, 5])));
         }
-        put("rate_limit.unit", json!(dice.of(&["call", "attempt"])));
+        let unit = dice.of(&["call", "attempt"]);
+        put("rate_limit.unit", json!(if weighted { "attempt" } else { unit }));
     }
     if dice.chance(55) {
         if pooled("bulkhead") && dice.chance(70) {
@@ -218,6 +222,30 @@ fn rate(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {
     if dice.chance(60) {
         put(&format!("{table}burst"), json!(dice.of(&[1, 2, 3, 10])));
     }
+}
+
+/// A set of limits; whether one has a weight.
+fn limits(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) -> bool {
+    let mut weighted = false;
+    for name in ["a", "b", "c"].into_iter().take(dice.of(&[1, 2, 2, 3])) {
+        let (permits, per) = (dice.of(&[1, 2, 3, 7]), dice.of(&["1us", "3us", "1ms", "50ms", "100ms", "1s"]));
+        let mut text = format!("{name}: permits={permits} per={per} burst={}", dice.of(&[1, 3, 10, 20]));
+        if dice.chance(65) {
+            weighted = true;
+            text += dice.of(&[" weight=tokens", " weight=tokens", " weight=out"]);
+            if dice.chance(60) {
+                text += dice.of(&[" default=0", " default=1"]);
+            }
+            if dice.chance(50) {
+                text += dice.of(&[" max_debt=none", " max_debt=1", " max_debt=5", " max_debt=100"]);
+            }
+        }
+        put("rate_limit.limits", json!(text));
+    }
+    if dice.chance(40) {
+        put("rate_limit.settle_unknown", json!(dice.of(&["reservation", "zero"])));
+    }
+    weighted
 }
 
 fn queue(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {

@@ -69,7 +69,8 @@ struct World {
 
 impl World {
     fn new(seed: u64, max_routes: u32, pools: &[Json], policies: &[Json]) -> Option<Self> {
-        let mut engine = Engine::new(seed, Options::default().max_routes(max_routes).journal(true));
+        let mut engine =
+            Engine::new(seed, Options::default().max_routes(max_routes).journal(true).weights(true));
         let mut known = BTreeMap::new();
         for pool in pools {
             let kind = PoolKind::of_name(pool["kind"].as_str()?)?;
@@ -97,7 +98,16 @@ impl World {
             let path = begin.get("path").and_then(Json::as_str);
             let path = path.map_or(PathId::NONE, |path| self.engine.path_id(route, path, now));
             let request = tidegate::Request { path, ..request };
-            let (call, step) = self.engine.begin(route, &request, now);
+            // What a host would refuse with an error begins without weights.
+            let weights = begin.get("weights").and_then(Json::as_object).map(|named| {
+                let amount = |json: &Json| json.as_u64().expect("an amount");
+                named.iter().map(|(name, json)| (name.as_str(), amount(json))).collect::<Vec<_>>()
+            });
+            let weights = weights.and_then(|named| self.engine.weights(route, named).ok());
+            let (call, step) = match weights {
+                Some(weights) => self.engine.begin_weighted(route, &request, weights, now),
+                None => self.engine.begin(route, &request, now),
+            };
             self.calls.insert(text(&entry["call"]), call);
             wire::pack_step(step)
         } else if let Json::Object(force) = &entry["force"] {
@@ -106,6 +116,11 @@ impl World {
             let on = force["on"].as_bool().expect("a flag");
             let _ = self.engine.force_open(policy, route, on, now);
             2 // it is nobody's end
+        } else if let Json::Array(settle) = &entry["settle"] {
+            let (attempt, total) =
+                (settle[0].as_u64().expect("a number"), settle[2].as_u64().expect("a total"));
+            let call = self.calls[entry["on"].as_str().expect("a name")];
+            u64::from(self.engine.settle_weight(call, attempt as u8, &text(&settle[1]), total, now))
         } else if let Some(link) = entry["link"].as_str() {
             let link = Link::ALL.into_iter().find(|it| it.name() == link).expect("a state of the link");
             self.engine.set_link(link, now);
@@ -211,6 +226,8 @@ struct Trace {
     form: small::Form,
     /// A device whose link comes and goes.
     mobile: bool,
+    /// Sets of limits in the place of single ones.
+    sets: bool,
     /// 1 to 8 in some traces, in which there are more keys than that: routes are evicted, and keys share the overflow route.
     max_routes: u32,
 }
@@ -220,6 +237,9 @@ const MANY: [&str; 16] = ["r", "r", "r", "r", "s", "s", "a", "b", "c", "d", "e",
 
 /// Spans that meet each other often.
 const SPANS: [u64; 10] = [0, 1, 999, 1_000, 10_000, 50_000, 100_000, 200_000, 1_000_000, 3_000_000];
+
+/// Amounts of a weight.
+const AMOUNTS: [u64; 8] = [0, 1, 2, 3, 5, 8, 10, 20];
 
 impl Trace {
     fn new(seed: u64, trace: u64, form: small::Form) -> Self {
@@ -247,6 +267,8 @@ impl Trace {
             routes,
             form,
             mobile,
+            // In one trace of six; the others keep what they have always drawn.
+            sets: rich && !small && !hosts && trace % 6 == 4,
             max_routes,
         }
     }
@@ -265,7 +287,7 @@ impl Trace {
                 .map(|n| {
                     let name = format!("p{n}");
                     let policy = if self.rich {
-                        components::policy(&mut self.dice, &name, &pools)
+                        components::policy(&mut self.dice, &name, &pools, self.sets)
                     } else {
                         self.policy(&name)
                     };
@@ -507,6 +529,11 @@ impl Trace {
         }
         let old = self.dice.chance(8);
         let place = if old { self.dice.below(self.calls.len() as u64) as usize } else { self.dice.of(&live) };
+        if self.sets && self.dice.chance(12) {
+            let (weight, total) = (self.dice.of(&["tokens", "tokens", "out"]), self.dice.of(&AMOUNTS));
+            let settle = json!([self.calls[place].attempt.max(1), weight, total]);
+            return json!({ "at": self.now, "on": self.calls[place].name, "settle": settle });
+        }
         let event = self.event(self.calls[place].attempt);
         json!({ "at": self.now, "on": self.calls[place].name, "event": event })
     }
@@ -535,6 +562,13 @@ impl Trace {
             if dice.chance(90) && !self.form.small {
                 begin["path"] = json!(dice.of(&components::PATHS));
             }
+        }
+        if self.sets && self.dice.chance(70) {
+            let mut weights = json!({ "tokens": self.dice.of(&AMOUNTS) });
+            if self.dice.chance(40) {
+                weights["out"] = json!(self.dice.of(&AMOUNTS));
+            }
+            begin["weights"] = weights;
         }
         json!({ "at": self.now, "call": name, "begin": begin })
     }
@@ -586,6 +620,9 @@ impl Trace {
     fn learn(&mut self, entry: &Json, word: u64) {
         if let Some(name) = entry["call"].as_str() {
             self.calls.push(Known { name: name.to_owned(), live: true, attempt: 0, due: None });
+        }
+        if entry["settle"].is_array() {
+            return; // it is no step of the call's
         }
         let Some(name) = entry["call"].as_str().or(entry["on"].as_str()) else { return };
         let call = self.calls.iter_mut().find(|call| call.name == name).expect("a call");

@@ -1,0 +1,271 @@
+"""Sets of limits (3.4), weights (3.5), and what attempts reserve and settle (3.6), in exact fractions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import rate
+from budgets import NEVER, Debt
+from call import MAX_PARK, OVERDUE, Attempt, Call, Step, earliest, later, span
+from rates import Tokens
+
+if TYPE_CHECKING:
+    from engine import Engine
+    from policy import LimitKeys, RateLimit
+
+UNSERVED = ("never_sent", "throttled", "conflict", "permanent")
+"""3.6.4: after these an attempt without a total counts nothing."""
+
+
+@dataclass
+class Level(rate.Bucket):
+    """A bucket whose level may fall below 0."""
+
+    def charge(self, tokens: int, most: int, now: int) -> None:
+        """3.6.5, 3.6.6: what has been used already; beyond the largest debt it is forgiven."""
+        self.refill(now)
+        self.tokens = min(self.tokens, max(self.tokens - tokens, Fraction(-most)))
+
+    def give_back(self, tokens: int, now: int) -> None:
+        """3.6.3: "at most to a full burst"."""
+        self.refill(now)
+        self.tokens = min(Fraction(self.burst), self.tokens + tokens)
+
+
+@dataclass
+class Reservation:
+    """What an attempt has taken of each weight, and what its host has told so far."""
+
+    amounts: dict[str, int]
+    totals: dict[str, int] = field(default_factory=dict)
+
+
+class Several:
+    """In the place of a bucket: a set has one for each limit, and asks them itself."""
+
+    def take(self, cost: int, now: int) -> bool:
+        """Never asked."""
+        raise AssertionError("a set takes from its limits")
+
+    def wait_for(self, tokens: int, now: int) -> int:
+        """Never asked."""
+        raise AssertionError("a set asks its limits")
+
+
+class Limits(Tokens):
+    """A set, and its one queue (3.4.4)."""
+
+    def __init__(self, keys: RateLimit, now: int) -> None:
+        super().__init__(Several(), None)
+        self.limits: list[tuple[LimitKeys, Level]] = [
+            (limit, Level(limit.permits, limit.per, limit.burst, now)) for limit in keys.limits
+        ]
+        self.unknown_is_zero = keys.unknown_is_zero
+
+    def weights(self) -> set[str]:
+        """The names that calls may give amounts for."""
+        return {limit.weight for limit, _ in self.limits if limit.weight is not None}
+
+    def amounts(self, named: dict[str, int] | None) -> dict[str, int] | None:
+        """3.5.3; None where a weight has neither an amount nor a default."""
+        if named is None or not set(named) <= self.weights():
+            named = {}
+        found = {}
+        for weight in self.weights():
+            usual = [it.default for it, _ in self.limits if it.weight == weight and it.default is not None]
+            if weight not in named and not usual:
+                return None
+            found[weight] = named[weight] if weight in named else max(usual)
+        return found
+
+    def costs(self, call: Call) -> list[int]:
+        """3.5.1: in the order of the limits."""
+        return [
+            call.request.cost if limit.weight is None else call.amounts[limit.weight]
+            for limit, _ in self.limits
+        ]
+
+    def weigh(self, call: Call) -> bool:
+        """3.5.4: gives a call its weights; False if it takes more than a burst, or has no amount."""
+        amounts = self.amounts(call.request.weights)
+        if amounts is None:
+            return False
+        call.amounts = amounts
+        return all(cost <= it.burst for cost, (_, it) in zip(self.costs(call), self.limits, strict=True))
+
+    def wait_of(self, calls: list[Call], now: int) -> int:
+        """Until the tokens of all these would be there: the latest of the limits' turns (3.4.5)."""
+        waits = []
+        for at, (_, level) in enumerate(self.limits):
+            waits.append(level.wait_for(sum(self.costs(call)[at] for call in calls), now))
+        return max(waits)
+
+    def taken(self, call: Call, now: int) -> bool:
+        """3.4.3: all or none."""
+        if self.wait_of([call], now) > 0:
+            return False
+        for cost, (_, level) in zip(self.costs(call), self.limits, strict=True):
+            assert level.take(cost, now) is None
+        call.reserved = Reservation(dict(call.amounts)) if call.amounts else None
+        return True
+
+    def take_at_once(self, call: Call, now: int) -> bool:
+        """Nobody passes those who wait."""
+        return not self.queue and self.taken(call, now)
+
+    def hand_out(self, engine: Engine, now: int, own: Call | None) -> None:
+        """3.4.4: to the head, while all limits have its tokens; then the new head is woken."""
+        moved = False
+        while self.queue:
+            head = self.queue[0]
+            if head.deadline is not None and now >= head.deadline:
+                self.queue.pop(0)
+                engine.refuse(head, "deadline_queued", now, own)
+            elif self.taken(head, now):
+                self.queue.pop(0)
+                head.state = "granted"
+                engine.wake(head, own)
+            else:
+                break
+            moved = True
+        if moved and self.queue:
+            engine.wake(self.queue[0], own)
+
+    def leave(self, engine: Engine, call: Call, now: int) -> None:
+        """A waiter leaves without tokens."""
+        if call in self.queue:
+            self.queue.remove(call)
+            self.wake_head(engine, now)
+
+    def park(self, call: Call, keys: RateLimit, now: int) -> None:
+        """The last in the queue: its `max_wait` bounds the true wait."""
+        call.patience = earliest(call.deadline, later(now, keys.max_wait))
+        call.over = later(call.patience, OVERDUE)
+        self.queue.append(call)
+
+    def turn_in_queue(self, call: Call, now: int) -> int:
+        """3.4.5: "behind the head it is an estimate", after all tokens that are queued."""
+        return self.wait_of([call] if self.queue[0] is call else self.queue, now)
+
+    def step(self, call: Call, now: int) -> Step:
+        """When a waiter looks again."""
+        turn = now + self.turn_in_queue(call, now)
+        turn = turn if self.queue[0] is call else max(turn, now + 1)
+        until = earliest(turn, call.patience, now + MAX_PARK)
+        return {"action": "wait", "why": "rate", "next_us": span(until, now), "stop": 0}
+
+    # ---- what attempts have used ----
+
+    def tell(self, reserved: Reservation, weight: str, total: int, now: int) -> None:
+        """3.6.2: "What exceeds the reservation is charged at once"."""
+        before = reserved.totals.get(weight)
+        if before is not None and total <= before:
+            return
+        charged = max(reserved.amounts[weight], before or 0)
+        reserved.totals[weight] = total
+        for limit, level in self.limits:
+            if limit.weight == weight and total > charged:
+                level.charge(total - charged, limit.max_debt, now)
+
+    def settle_one(self, reserved: Reservation, kind: str | None, now: int) -> bool:
+        """3.6.3, 3.6.4; `kind` None: nobody knows how it ended. Did any come back?"""
+        nothing = self.unknown_is_zero or kind in UNSERVED
+        back = False
+        for limit, level in self.limits:
+            if limit.weight is None:
+                continue
+            kept = reserved.amounts[limit.weight]
+            used = reserved.totals.get(limit.weight, 0 if nothing else kept)
+            if kept > used:
+                level.give_back(kept - used, now)
+                back = True
+        return back
+
+    def in_debt(self, now: int) -> bool:
+        """3.6.8."""
+        for _, level in self.limits:
+            level.refill(now)
+        return any(level.tokens < 0 for _, level in self.limits)
+
+    # ---- what an evicted route owes ----
+
+    def owed_by_waiters(self, now: int) -> Debt:
+        """0.5: with the tokens that waiters will take."""
+        return self.debt(now, waiters=True)
+
+    def debt(self, now: int, waiters: bool = False) -> Debt:
+        """When all limits will be full."""
+        waits = []
+        for at, (_, level) in enumerate(self.limits):
+            queued = sum(self.costs(call)[at] for call in self.queue) if waiters else 0
+            waits.append(level.wait_for(level.burst + queued, now))
+        return (int(max(waits) > 0), min(NEVER, now + max(waits)))
+
+    def owe(self, debt: Debt, now: int) -> None:
+        """Each limit is not full before."""
+        for _, level in self.limits:
+            level.refill(now)
+            missing = Fraction((debt[1] - level.now) * level.permits, level.per)
+            level.tokens = min(level.tokens, max(Fraction(0), level.burst - missing))
+
+
+def of(call: Call) -> Limits | None:
+    """The set of a call's route."""
+    return call.route.rate if isinstance(call.route.rate, Limits) else None
+
+
+def start(call: Call, attempt: Attempt) -> None:
+    """The attempt that starts has what was reserved for it."""
+    attempt.reserved, call.reserved = call.reserved, None
+
+
+def settle(engine: Engine, call: Call, attempts: list[Attempt], kind: str | None, now: int) -> None:
+    """3.6.7: once; what comes back goes to the waiters when all have been settled."""
+    limits, back = of(call), False
+    for attempt in attempts:
+        reserved, attempt.reserved = attempt.reserved, None
+        if limits is not None and reserved is not None:
+            back = limits.settle_one(reserved, kind, now) or back
+    if limits is not None and back:
+        limits.hand_out(engine, now, None)
+
+
+def give_up(engine: Engine, call: Call, now: int) -> None:
+    """Stopped attempts that need no report have ended."""
+    if call.request.abortable:
+        settle(engine, call, call.stopped, None, now)
+
+
+def give_back(engine: Engine, call: Call, now: int) -> None:
+    """3.6.4: "nothing where it did not start"."""
+    limits, reserved = of(call), call.reserved
+    call.reserved = None
+    if limits is None or reserved is None:
+        return
+    nothing = Reservation(reserved.amounts, dict.fromkeys(reserved.amounts, 0))
+    if limits.settle_one(nothing, None, now):
+        limits.hand_out(engine, now, None)
+
+
+def out_of_patience(call: Call, now: int) -> bool:
+    """3.4.5: "a waiter whose `max_wait` has passed"."""
+    return of(call) is not None and call.patience is not None and now >= call.patience
+
+
+def turn(call: Call, now: int) -> int:
+    """When its tokens would be there."""
+    limits = of(call)
+    assert limits is not None
+    return limits.turn_in_queue(call, now)
+
+
+def told(call: Call, number: int, weight: str, total: int, now: int) -> bool:
+    """3.6.2: a host tells what an attempt has used so far."""
+    limits = of(call)
+    found = next((it for it in [*call.live, *call.stopped] if it.number == number), None)
+    if limits is None or found is None or found.reserved is None or weight not in found.reserved.amounts:
+        return False
+    limits.tell(found.reserved, weight, total, now)
+    return True
