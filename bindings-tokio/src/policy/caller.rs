@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate::{Criticality, Flags, Request};
 
-use super::site::{DEFAULT, Site};
+use super::site::Site;
 use crate::classify::{ByFailure, Classify, Guarded};
 use crate::clock;
 use crate::error::Error;
@@ -47,7 +47,7 @@ impl<C> Caller<C> {
     /// Whether the caller names a route.
     #[cfg(feature = "http")]
     pub(crate) fn has_route(&self) -> bool {
-        *self.site.key != *DEFAULT
+        *self.site.key != *super::site::DEFAULT
     }
 
     /// Sets the key that state is kept under: an origin, an endpoint, a tenant. The default is `default`.

@@ -268,7 +268,7 @@ impl Trace {
             form,
             mobile,
             // In one trace of six; the others keep what they have always drawn.
-            sets: rich && !small && !hosts && trace % 6 == 4,
+            sets: rich && !small && !form.hosts && trace % 6 == 4,
             max_routes,
         }
     }
