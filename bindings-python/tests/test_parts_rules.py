@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import tidegate
@@ -22,16 +22,19 @@ STEPS = st.lists(st.tuples(st.floats(-5, 20), st.integers(0, 60)), max_size=60)
 
 
 @given(PERMITS, SPANS, BURSTS, STEPS, st.sampled_from([0.0, -1e6, 1.7e9]))
+@example(1, 1.0, 1, [(0.0, 0), (-1.0, 1), (1.0, 1)], 0.0)
 def test_a_rate_never_mints(permits: int, per: float, burst: int, steps: Any, origin: float) -> None:
     """Whatever the clock does: no more than the burst, and what the time that has passed earned."""
     bucket = parts.TokenBucket(permits, per, burst, now=origin)
     limit = parts.Gcra(permits, per, burst)
     now = latest = origin
-    first = min([origin, *(origin + gap for gap, _ in steps[:1])])  # a Gcra's time begins with its first call
+    first, costless = origin, True  # a Gcra's time begins with its first call that costs something
     granted = {bucket: 0, limit: 0}
     for gap, cost in steps:
         now += gap
         latest = max(latest, now)
+        if costless:
+            first, costless = min(first, now), cost == 0
         for part in granted:
             granted[part] += cost * part.try_take(now, cost)
             earned = (latest - first + 1e-5) * permits / per
