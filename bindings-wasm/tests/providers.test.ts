@@ -1,4 +1,4 @@
-/** SDKs as they are, over a policy's `fetch`, against the fake provider of `tests/origin` (llm.md 7). */
+/** SDKs as they are, over a policy's `fetch`, against the fake provider of `tests/origin`. */
 
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";

@@ -320,8 +320,8 @@ class HttpRun(Run):
             return
         if before is not None and before.strip() not in ("", "0"):
             count = before.strip()[:10]
-            told = f"the SDK retries too (x-stainless-retry-count: {count}): set its max_retries to 0"
-            info["note"] = f"{info['note']}; {told}" if info["note"] else f"tidegate: {told}"
+            warning = f"the SDK retries too (x-stainless-retry-count: {count}): set its max_retries to 0"
+            info["note"] = f"{info['note']}; {warning}" if info["note"] else f"tidegate: {warning}"
 
     def _why_not(self, value: Any) -> str | None:
         """Returns the note for a response not retried because of its status, the server, or a classifier."""

@@ -264,7 +264,7 @@ class SyncStream(_Stream, ThreadBody):
 
 
 class _Waiting:
-    """The rest of a read that has begun to wait: awaiting it goes on from there."""
+    """The rest of a read that has begun to wait: awaiting it resumes the read."""
 
     __slots__ = ("_read", "_trap")
 
