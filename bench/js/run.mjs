@@ -6,6 +6,7 @@
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { keep } from "./keep.mjs";
 
 const ROUNDS = 3;
 const work = async () => 1;
@@ -156,6 +157,7 @@ for (const [title, contenders] of Object.entries(CONTENDERS)) {
   }
   console.log(`\n${title}`);
   for (const [each, ns] of Object.entries(best)) {
+    keep(title, each, "ns above", ns);
     console.log(`  ${each.padEnd(22)} ${ns.toFixed(0).padStart(8)} ns   × ${(ns / best.tidegate).toFixed(2)}`);
   }
 }

@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from keep import keep
 from peers import found
 from rows import GROUPS
 
@@ -75,6 +76,7 @@ def main() -> None:
     )
     for name, _, against in rows:
         one, all_of_them = above[name, 1], above[name, many]
+        keep(f"one object, {many} threads", name, "ns above", all_of_them, against)
         ratio = f"{all_of_them / above[against, many]:.1f} ×" if against else ""
         line = f"{name} | {one:,.0f} | {all_of_them:,.0f} | {all_of_them / one:.2f} | {ratio}"
         print(f"| {line} |" if options.markdown else f"  {line}")

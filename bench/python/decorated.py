@@ -14,6 +14,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from keep import keep
+
 import tidegate
 
 policy = tidegate.Policy("bench", preset="http")
@@ -49,6 +51,8 @@ def show(name: str, pairs: list[tuple[float, float]]) -> None:
     """Prints the medians of both, and of their ratio."""
     one, other = (statistics.median(column) for column in zip(*pairs, strict=True))
     ratio = statistics.median(decorated / called for called, decorated in pairs)
+    keep(f"decorated, {name}", "tidegate: policy.call", "ns", one)
+    keep(f"decorated, {name}", "tidegate: decorated", "ns", other)
     print(f"| {name} | {one:.0f} | {other:.0f} | {ratio:.2f} |")
 
 

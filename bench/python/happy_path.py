@@ -20,6 +20,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from keep import keep
 from peers import found
 from rows import GROUPS, running
 
@@ -74,7 +75,9 @@ def main() -> None:
         above = {name: statistics.median(values) - floor for name, values in figures.items()}
         header = f"{title} (bare: {floor:,.0f} ns)"
         print(f"\n| {header} | ns above | ÷ tidegate |\n|---|--:|--:|" if options.markdown else f"\n{header}")
+        keep(title, "a bare call", "ns", floor)
         for name, _, against in rows:
+            keep(title, name, "ns above", above[name], against)
             ratio = f"{above[name] / above[against]:.1f} ×" if against else ""
             if options.markdown:
                 print(f"| {name} | {above[name]:,.0f} | {ratio} |")

@@ -20,6 +20,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from keep import keep
+
 ROWS: dict[str, Callable[[Callable[[], Awaitable[Any]]], Callable[[], Any]]] = {}
 
 
@@ -192,6 +194,7 @@ def main() -> None:
             continue
         size = statistics.median(float(run.stdout) for run in runs)
         floor = size if floor is None else floor
+        keep("memory of a call in flight", name, "bytes above a task", size - floor)
         cells = (f"{name} (itself {size:,.0f})" if size == floor else name), f"{size - floor:,.0f}"
         print("| {} | {} |".format(*cells) if options.markdown else "  {:60} {:>8}".format(*cells))
 

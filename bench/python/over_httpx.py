@@ -17,6 +17,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 
 import httpx
+from keep import keep
 
 import tidegate
 import tidegate.httpx
@@ -112,7 +113,9 @@ def main() -> None:
     if options.markdown:
         print("\n| over httpx | bare, µs | added, µs |\n|---|--:|--:|")
     for colour, (floor, above) in (("sync", sync), ("asyncio", awaited)):
+        keep(f"over httpx, {colour}", "a bare client", "µs", floor / 1000)
         for name, added in above.items():
+            keep(f"over httpx, {colour}", name, "µs above", added / 1000)
             cells = f"{colour}: {name}", f"{floor / 1000:.1f}", f"{added / 1000:.1f}"
             print(
                 "| {} | {} | {} |".format(*cells)

@@ -20,6 +20,8 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import Any
 
+from keep import keep
+
 import tidegate
 from tidegate import parts
 
@@ -162,6 +164,7 @@ def main() -> None:
         print(f"\n| {header} | ns above | ÷ tidegate |\n|---|--:|--:|" if options.markdown else f"\n{header}")
         for name, _, against in rows:
             ratio = f"{above[name] / above[against]:.1f} ×" if against else ""
+            keep(title, name, "ns above", above[name], against)
             line = f"| {name} | {above[name]:,.0f} | {ratio} |"
             print(line if options.markdown else f"  {name:48} {above[name]:9,.0f} ns   {ratio}")
 

@@ -1,9 +1,9 @@
-//! The commands `demo` and `bench`.
+//! The command `demo`.
 
 use crate::cargo;
 use crate::run::{Error, Result, quoted, step};
 use crate::setup::{Shop, Venv, python_environment};
-use crate::{fleet, js, jvm, redis, swift, wheel};
+use crate::{js, redis, wheel};
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -88,26 +88,6 @@ fn perform(
     let demo = venv.script(&script).arg("--redis-server").arg(server).arg("--out").arg(out);
     let demo = workers.iter().fold(demo, |demo, worker| demo.arg("--worker").arg(worker));
     demo.args(args).inherit()
-}
-
-/// `cargo xtask bench [arguments]`: runs the benches beside their peers once, in an environment that has the peers.
-pub fn bench(shop: &Shop, args: &[String]) -> Result {
-    let scripts = ["happy_path", "decorated", "contended", "parts", "over_httpx", "memory"];
-    let scripts = scripts.map(|name| present(shop, &format!("bench/python/{name}.py")));
-    let scripts = scripts.into_iter().collect::<Result<Vec<_>>>()?;
-    let venv = fleet::with_peers(shop)?;
-    println!("── bench: core");
-    let run = ["run", "-q", "--release", "-p", "tidegate-bench-core"];
-    cargo(shop).args(run).inherit()?;
-    println!("── bench: core beside its peers");
-    cargo(shop).args(run).args(["--features", "peers", "--bin", "tidegate-bench-peers"]).inherit()?;
-    println!("── bench: python");
-    scripts.iter().try_for_each(|script| venv.script(script).args(args).inherit())?;
-    println!("── bench: kotlin");
-    jvm::bench(shop)?;
-    println!("── bench: swift");
-    swift::bench(shop)?;
-    fleet::beside_peers(shop, &venv, &[])
 }
 
 /// Builds the faulty origin in release mode and returns the path of its program.

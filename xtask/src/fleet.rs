@@ -16,7 +16,8 @@ const WORKER: &str = "tidegate-bench-fleet";
 
 /// `cargo xtask bench fleet [arguments]`: runs the fleet's bench alone.
 pub fn bench(shop: &Shop, args: &[String]) -> Result {
-    beside_peers(shop, &with_peers(shop)?, args)
+    let rows = shop.target.join("bench-fleet.tsv");
+    beside_peers(shop, &with_peers(shop)?, args, ("TIDEGATE_BENCH_ROWS", &rows))
 }
 
 /// The environment of the Python benches with the wheel of this tree.
@@ -29,8 +30,8 @@ pub fn with_peers(shop: &Shop) -> Result<Venv> {
 }
 
 /// Runs the fleet's bench in an environment that has the peers. A language that cannot be built is left out, and the
-/// output says so.
-pub fn beside_peers(shop: &Shop, venv: &Venv, args: &[String]) -> Result {
+/// output says so. The variable says where the rows go.
+pub fn beside_peers(shop: &Shop, venv: &Venv, args: &[String], (name, rows): (&str, &Path)) -> Result {
     let server = redis::program(shop)?;
     step("rust: build the worker", || cargo(shop).args(["build", "-q", "--release", "-p", WORKER]).quiet())?;
     let mut workers = vec![python(shop, venv)?, quoted(shop.target.join("release").join(WORKER).as_os_str())];
@@ -40,7 +41,7 @@ pub fn beside_peers(shop: &Shop, venv: &Venv, args: &[String]) -> Result {
     }
     let out = shop.root.join("target/bench-fleet.json");
     println!("── bench: fleet");
-    run(shop, venv, &server, &workers)?.arg("--out").arg(&out).args(args).inherit()?;
+    run(shop, venv, &server, &workers)?.arg("--out").arg(&out).args(args).env(name, rows).inherit()?;
     println!("all figures: {}", out.display());
     Ok(())
 }

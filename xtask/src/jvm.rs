@@ -91,15 +91,15 @@ pub fn generated(shop: &Shop, check: bool) -> Result {
     bindgen(shop, "debug", Some(if check { "--check" } else { "--exports" }))
 }
 
-/// Measures the cost of a call on the JVM, beside peers.
-pub fn bench(shop: &Shop) -> Result {
+/// Measures the cost of a call on the JVM, beside peers. The variable says where the rows go.
+pub fn bench(shop: &Shop, (name, rows): (&str, &Path)) -> Result {
     if let Some(missing) = missing() {
         println!("not run: {missing} is not on this machine");
         return Ok(());
     }
     library(shop, "release")?;
     let only = ["-q", "-Pbench", "-DskipTests", "-pl", ":tidegate-bench", "-am", "verify"];
-    mvn(shop, "release").args(only).inherit()
+    mvn(shop, "release").args(only).env(name, rows).inherit()
 }
 
 /// The first required program that is missing.

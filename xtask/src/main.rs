@@ -4,6 +4,7 @@
 //! installs into `target/`, pinned, and only when missing.
 
 mod api;
+mod bench;
 mod deep;
 mod demo;
 mod dist;
@@ -49,7 +50,9 @@ usage: cargo xtask <command> [--no-install] [arguments]
   demo [arguments]    the brownout demo against the built package and origin; table and plots in target/demo
                       demo fleet: eight processes in three languages on one Redis that dies and comes back
   generate [--check]  rewrite the committed generated files; with --check only say whether they are current
-  bench [arguments]   what a call costs: core, then core and Python side by side with peers, then Kotlin and Swift, then the fleet
+  bench [--runs N] [--keep] [rust|python|javascript|jvm|swift …]
+                      what a call costs in each language and in the fleet, beside peers, N times in turn (1), on one page in
+                      target/bench; --keep puts the page in docs/benchmarks. It needs a quiet machine
                       bench fleet: a rate limit that processes share, beside peers on the same Redis, and nothing else
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
   deep [minutes] [part]  minutes (1) of libFuzzer for each target of tests/fuzz and of the guided search, long tests, mutants of
@@ -113,8 +116,13 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             no_more(&args)?;
             gate::gate(&shop, accept)?;
         }
+        // The fleet's bench alone takes arguments of its own.
         "bench" if args.first().is_some_and(|what| what == "fleet") => fleet::bench(&shop, &args[1..])?,
-        "bench" => demo::bench(&shop, &args)?,
+        "bench" => {
+            let keep = take_flag(&mut args, "--keep").is_some();
+            let runs = take_value(&mut args, "--runs")?.unwrap_or(1);
+            bench::bench(&shop, runs, keep, &args)?;
+        }
         "deep" => {
             let minutes = match args.first().and_then(|first| first.parse().ok()) {
                 Some(minutes) => {
@@ -167,6 +175,18 @@ fn take_flag(args: &mut Vec<String>, flag: &str) -> Option<String> {
     Some(args.remove(at))
 }
 
+/// Removes an option and the number that follows it from the arguments if it is there.
+fn take_value(args: &mut Vec<String>, option: &str) -> Result<Option<u32>> {
+    let Some(at) = args.iter().position(|arg| arg == option) else { return Ok(None) };
+    let value = args.splice(at..(at + 2).min(args.len()), []).nth(1);
+    match value.as_deref().map(str::parse) {
+        Some(Ok(number @ 1..=1000)) => Ok(Some(number)),
+        _ => {
+            Err(Error(format!("{option} takes a number from 1 to 1000, not `{}`", value.unwrap_or_default())))
+        }
+    }
+}
+
 fn no_more(args: &[String]) -> Result {
     match args {
         [] => Ok(()),
@@ -195,6 +215,17 @@ mod tests {
         assert!(take_flag(&mut args, "--no-install").is_some());
         assert_eq!(args, words("--seed 7 --quick"));
         assert!(take_flag(&mut args, "--no-install").is_none());
+    }
+
+    #[test]
+    fn a_number_is_taken_with_its_option() {
+        let mut args = words("--keep --runs 5 rust");
+        assert_eq!(take_value(&mut args, "--runs"), Ok(Some(5)));
+        assert_eq!(args, words("--keep rust"));
+        assert_eq!(take_value(&mut args, "--runs"), Ok(None));
+        for wrong in ["--runs", "--runs five", "--runs 0"] {
+            assert!(take_value(&mut words(wrong), "--runs").is_err(), "{wrong}");
+        }
     }
 
     #[test]

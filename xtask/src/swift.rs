@@ -8,6 +8,7 @@ use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result, step};
 use crate::setup::{Shop, fnv1a, install_debian};
 use crate::{jvm, traces};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -92,8 +93,9 @@ pub fn replay(shop: &Shop, count: u64) -> Verdict {
     Verdict::check(run())
 }
 
-/// Measures the cost of a call in Swift beside a bare one. Without Swift it prints that.
-pub fn bench(shop: &Shop) -> Result {
+/// Measures the cost of a call in Swift beside a bare one. Without Swift it prints that. The variable says where the
+/// rows go; the compiler's root has a folder of its own for them.
+pub fn bench(shop: &Shop, (name, rows): (&str, &Path)) -> Result {
     let root = match Root::open(shop) {
         Ok(root) => root,
         Err(Error(why)) => {
@@ -102,8 +104,15 @@ pub fn bench(shop: &Shop) -> Result {
         }
     };
     library(shop, "release")?;
-    let run = "swift run -c release --scratch-path /scratch/bench TidegateBench";
-    inside(shop, &root, "bindings-uniffi/swift", run)?.stream()?.ok().map(drop)
+    let own = shop.scratch("swift")?.join("rows.tsv");
+    let run = format!(
+        "rm -f {SCRATCH}/rows.tsv && export {name}={SCRATCH}/rows.tsv && \
+         swift run -c release --scratch-path {SCRATCH}/bench TidegateBench"
+    );
+    inside(shop, &root, "bindings-uniffi/swift", &run)?.stream()?.ok()?;
+    let measured = fs::read(&own).map_err(Error::at("read", &own))?;
+    let appended = fs::File::options().append(true).create(true).open(rows);
+    appended.and_then(|mut file| file.write_all(&measured)).map_err(Error::at("write", rows))
 }
 
 /// Extracts the symbol graphs of the module `Tidegate` from the build of the tests.

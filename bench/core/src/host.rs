@@ -13,6 +13,7 @@ use std::time::Instant;
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use tidegate_bench_core::counting::{Counting, tally};
+use tidegate_bench_core::rows::keep;
 use tidegate_bench_core::scenarios::FULL;
 use tidegate_tokio::{Engine, Options, Policy};
 use tokio::runtime::Builder;
@@ -95,6 +96,7 @@ fn main() {
                     "{name}: {:.0} ns (least {:.0}), {allocations:.1} allocations",
                     figures[30], figures[0]
                 );
+                keep("through http_layer", name, "ns", figures[0], "");
             }
         }
         _ => panic!("usage: tidegate-bench-host instructions NAME COUNT | ns NAME …"),

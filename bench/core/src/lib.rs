@@ -3,4 +3,5 @@
 pub mod counting;
 pub mod growth;
 pub mod memory;
+pub mod rows;
 pub mod scenarios;

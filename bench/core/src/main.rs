@@ -16,6 +16,7 @@ use tidegate::{Class, Event, Outcome, Request, Time, wire};
 use tidegate_bench_core::counting::{Counting, tally};
 use tidegate_bench_core::growth::{Crowd, KINDS};
 use tidegate_bench_core::memory;
+use tidegate_bench_core::rows::keep;
 use tidegate_bench_core::scenarios::{Round, SCENARIOS, World, scenario};
 
 #[global_allocator]
@@ -80,6 +81,7 @@ fn wall_clock() {
             "{:>16} {:>6} {median:>9.1} ({least:>6.1}) {allocations:>12}",
             scenario.name, scenario.calls
         );
+        keep("core alone, a round", scenario.name, "ns", median, "");
     }
     println!("\nns per call behind one parking_lot mutex, with the clock read before each crossing");
     println!("{:>16} {:>18} {:>18}", "", "one thread", "two threads");

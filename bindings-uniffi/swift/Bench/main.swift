@@ -10,6 +10,13 @@ struct Down: Error {}
 
 @inline(never) func fail(_ number: Int) async throws -> Int { throw Down() }
 
+/// Appends one figure to the file that `TIDEGATE_BENCH_ROWS` names, for `bench/page.py`.
+func keep(_ row: String, _ nanoseconds: Double) {
+    guard let path = ProcessInfo.processInfo.environment["TIDEGATE_BENCH_ROWS"], let file = fopen(path, "a") else { return }
+    fputs("Swift\tone call\t\(row)\tns\t\(nanoseconds)\t\n", file)
+    fclose(file)
+}
+
 func isChosen(_ name: String) -> Bool { CommandLine.arguments.count < 2 || name.contains(CommandLine.arguments[1]) }
 
 func median(_ name: String, _ calls: Int = 50_000, _ body: (Int) async throws -> Void) async rethrows {
@@ -24,6 +31,7 @@ func median(_ name: String, _ calls: Int = 50_000, _ body: (Int) async throws ->
     }
     let padded = name.padding(toLength: 58, withPad: " ", startingAt: 0)
     print(padded, String(format: "%8.0f ns", rounds.sorted()[7]))
+    keep(name, rounds.sorted()[7])
 }
 
 /// Prints what `one` costs beside `other`: the median ratio of CPU times of short rounds in turn, so that other programs disturb both alike.

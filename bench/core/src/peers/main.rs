@@ -6,6 +6,7 @@
 mod host;
 mod parts;
 mod rates;
+mod routes;
 mod sharded;
 mod shared;
 mod stacks;
@@ -18,6 +19,7 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 use tidegate_bench_core::counting::{Counting, tally};
+use tidegate_bench_core::rows::keep;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
@@ -63,6 +65,7 @@ fn main() {
     let mut rows = parts::rows();
     rows.extend(stacks::rows());
     rows.extend(rates::rows());
+    rows.extend(routes::rows());
     match args.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [] => {
             versions();
@@ -121,6 +124,7 @@ fn alone(rows: &mut [Row]) {
             println!("\n{group:<52} {:>9} {:>9} {:>7} {:>8}", "median", "least", "ratio", "allocs");
         }
         println!("  {:<50} {median:>9.1} {least:>9.1} {:>7.2} {allocations:>8.1}", row.name, least / ours);
+        keep(group, row.name, "ns", least, "");
     }
 }
 
@@ -175,6 +179,7 @@ fn together(rows: &[Shared]) {
         let ([_, one], [median, two]) = (spread(&mut one), spread(&mut two));
         let ours = ours.get_or_insert(two);
         println!("  {:<50} {one:>9.1} {median:>9.1} {two:>9.1} {:>7.2}", row.name, two / *ours);
+        keep("two threads on one object", row.name, "ns", two, "");
     }
 }
 

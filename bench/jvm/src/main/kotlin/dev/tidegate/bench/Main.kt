@@ -27,6 +27,7 @@ import io.ktor.client.request.get
 import io.ktor.http.HttpStatusCode
 import kotlinx.coroutines.runBlocking
 import com.sun.management.OperatingSystemMXBean
+import java.io.File
 import java.io.IOException
 import java.lang.management.ManagementFactory
 import java.util.concurrent.Callable
@@ -65,7 +66,14 @@ private fun measure(title: String, vararg benches: Bench, clock: () -> Long = { 
         val sorted = bench.rounds.sorted()
         val (low, middle, high) = listOf(ROUNDS / 4, ROUNDS / 2, ROUNDS * 3 / 4).map(sorted::get)
         println("  %-58s %10.0f   (%.0f … %.0f)".format(bench.name, middle, low, high))
+        keep(title, bench.name, middle)
     }
+}
+
+/** Appends one figure to the file that `TIDEGATE_BENCH_ROWS` names, for `bench/page.py`. */
+private fun keep(group: String, row: String, ns: Double) {
+    val path = System.getenv("TIDEGATE_BENCH_ROWS") ?: return
+    File(path).appendText("JVM\t$group\t$row\tns\t$ns\t\n")
 }
 
 private fun Engine.named(name: String, configure: Configure<PolicyOptions>): Policy = policy(name, this, configure)

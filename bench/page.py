@@ -1,0 +1,287 @@
+"""Makes one page, with plots, of the rows that the benches of `cargo xtask bench` have written.
+
+    python bench/page.py target/bench/runs.tsv --kept docs/benchmarks --out target/bench
+
+Rows are lines `language, group, row, unit, value, against`, one for each run. Of several runs the page shows the
+median and the range. A ratio is to the first row of Tidegate in the group, or to the one that `against` names; both
+are of one run, and the page shows the median of the runs' ratios. Gates (`bench/gates.tsv`) are ratios too. `--kept`
+is the folder of the page in the tree.
+"""
+
+# ruff: noqa: E501 — a line of the page or of a drawing is one line here
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import math
+import os
+import platform
+import re
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+GATES = Path(__file__).parent / "gates.tsv"
+TITLES = {"JVM": "Kotlin and the JVM", "Fleet": "A rate limit that processes share (Redis)"}
+WORSE = 1.1
+"""A ratio that grew by more than this is listed as slower."""
+
+
+class Key(NamedTuple):
+    """What names a row."""
+
+    language: str
+    group: str
+    row: str
+
+
+class Row(NamedTuple):
+    """A row's figures, one for each run."""
+
+    unit: str
+    values: list[float]
+    against: str
+
+    @property
+    def median(self) -> float:
+        """The middle of the runs."""
+        return statistics.median(self.values)
+
+
+Rows = dict[Key, Row]
+
+
+def read(path: Path) -> tuple[Rows, list[float]]:
+    """The rows of all runs, and the loads before and after each."""
+    rows: Rows = {}
+    loads = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        cells = line.split("\t")
+        if len(cells) != 6:
+            raise SystemExit(f"{path}:{number}: {len(cells)} cells instead of 6: {line!r}")
+        language, group, row, unit, value, against = cells
+        if not language:
+            loads.append(float(value))
+            continue
+        rows.setdefault(Key(language, group, row), Row(unit, [], against)).values.append(float(value))
+    return rows, loads
+
+
+def reference(rows: Rows, key: Key) -> Key | None:
+    """The row of Tidegate with which a row is compared; none for that row itself."""
+    row = rows[key]
+    if row.against:
+        other = key._replace(row=row.against)
+        return other if other in rows else None
+    for other in rows:
+        if other[:2] == key[:2] and other.row.startswith("tidegate") and rows[other].unit == row.unit:
+            return other if other != key else None
+    return None
+
+
+def ratio(rows: Rows, key: Key, other: Key) -> float | None:
+    """How many times the other's figure a row's is, run by run; the median of the runs."""
+    pairs = zip(rows[key].values, rows[other].values, strict=False)
+    found = [one / two for one, two in pairs if two > 0]
+    return statistics.median(found) if found else None
+
+
+def figure(value: float) -> str:
+    """A figure with three digits that mean something."""
+    if value and abs(value) < 100:
+        return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+    return f"{value:,.0f}"
+
+
+def table(rows: Rows, keys: list[Key]) -> Iterable[str]:
+    """A group as a table."""
+    many = max(len(rows[key].values) for key in keys) > 1
+    yield f"| {keys[0].group} | | " + ("range | " if many else "") + "÷ tidegate |"
+    yield "|---|--:|" + ("--:|" if many else "") + "--:|"
+    for key in keys:
+        row, other = rows[key], reference(rows, key)
+        times = ratio(rows, key, other) if other else None
+        name = f"**{key.row}**" if key.row.startswith("tidegate") else key.row
+        span = f"{figure(min(row.values))} to {figure(max(row.values))} | " if many else ""
+        yield f"| {name} | {figure(row.median)} {row.unit} | {span}{f'{times:.2f} ×' if times else ''} |"
+
+
+STYLE = """
+text{font:13px system-ui,sans-serif;fill:#1f2328}.grey{fill:#59636e}.line{stroke:#d1d9e0}.ours{fill:#1a7f5a}.peer{fill:#9a6700}
+@media(prefers-color-scheme:dark){text{fill:#e6edf3}.grey{fill:#9aa4af}.line{stroke:#30363d}.ours{fill:#3fb68b}.peer{fill:#d4a72c}}
+"""
+
+
+def plot(rows: Rows, groups: dict[str, list[Key]], title: str) -> str:
+    """The groups of a language: a dot for each row on a scale of powers of ten, and a line for the range of the runs."""
+    left, width, step = 330, 720, 20
+    shown = {
+        name: [key for key in keys if rows[key].median > 0 and not rows[key].unit.startswith("bytes")]
+        for name, keys in groups.items()
+    }
+    shown = {name: keys for name, keys in shown.items() if len(keys) > 1}
+    values = [value for keys in shown.values() for key in keys for value in rows[key].values if value > 0]
+    if not values:
+        return ""
+    low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+    high = max(high, low + 1)
+
+    def x(value: float) -> float:
+        return left + (math.log10(max(value, 10**low)) - low) / (high - low) * (width - left - 20)
+
+    y, parts = 44, []
+    for name, keys in shown.items():
+        parts.append(
+            f'<text x="8" y="{y}" font-weight="600">{escape(name)}, {escape(rows[keys[0]].unit)}</text>'
+        )
+        for key in keys:
+            y += step
+            row = rows[key]
+            kind = "ours" if "tidegate" in key.row else "peer"
+            label = key.row if len(key.row) <= 48 else key.row[:47] + "…"
+            ends = x(min(row.values)), x(max(row.values))
+            parts.append(
+                f'<text class="grey" x="{left - 10}" y="{y + 4}" text-anchor="end">{escape(label)}</text>'
+            )
+            parts.append(
+                f'<rect class="{kind}" x="{ends[0]:.1f}" y="{y - 1}" width="{max(ends[1] - ends[0], 1):.1f}" height="2"/>'
+            )
+            parts.append(f'<circle class="{kind}" cx="{x(row.median):.1f}" cy="{y}" r="4"/>')
+        y += 2 * step
+    grid = []
+    for power in range(low, high + 1):
+        at = x(10.0**power)
+        grid.append(f'<line class="line" x1="{at:.1f}" x2="{at:.1f}" y1="26" y2="{y - step}"/>')
+        grid.append(f'<text class="grey" x="{at:.1f}" y="18" text-anchor="middle">{10.0**power:,g}</text>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" role="img"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style>{''.join(grid)}{''.join(parts)}</svg>\n"
+    )
+
+
+def gates(rows: Rows) -> Iterable[str]:
+    """The gates as a table. A row that was not measured in this run is named as such."""
+    yield "| Gate | Beside | At most | Goal | Measured | |"
+    yield "|---|---|--:|--:|--:|---|"
+    for line in GATES.read_text(encoding="utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        language, group, row, beside, most, goal = line.split("\t")
+        key, other = Key(language, group, row), Key(language, group, beside)
+        times = ratio(rows, key, other) if key in rows and other in rows else None
+        verdict = "not measured"
+        if times is not None:
+            verdict = "goal" if times <= float(goal) else "met" if times <= float(most) else "**missed**"
+        measured = "" if times is None else f"{times:.3g} ×"
+        yield f"| {language}, {group}: {row} | {beside} | {most} × | {goal} × | {measured} | {verdict} |"
+
+
+def changes(rows: Rows, before: Rows) -> list[str]:
+    """Rows of ours whose ratio to the first peer of their group has changed by more than a tenth, and those that are gone."""
+    found = []
+    for key in before:
+        if not key.row.startswith("tidegate"):
+            continue
+        if key not in rows:
+            if any(other.language == key.language for other in rows):
+                found.append(f"- {key.language}, {key.group}: `{key.row}` was not measured this time")
+            continue
+        peer = next(
+            (
+                other
+                for other in before
+                if other[:2] == key[:2]
+                and other in rows
+                and not other.row.startswith(("tidegate", "…", "the same", "a bare"))
+                and before[other].unit == before[key].unit
+            ),
+            None,
+        )
+        if peer is None:
+            continue
+        now, then = ratio(rows, key, peer), ratio(before, key, peer)
+        if now and then and not 1 / WORSE <= now / then <= WORSE:
+            word = "slower" if now > then else "faster"
+            found.append(
+                f"- {key.language}, {key.group}: `{key.row}` is {now:.2f} × of {peer.row}, was {then:.2f} ×: {word}"
+            )
+    return found
+
+
+def page(rows: Rows, loads: list[float], before: Rows, drawn: dict[str, str]) -> str:
+    """The whole page."""
+    runs = max((len(row.values) for row in rows.values()), default=0)
+    load = f"at a load of {min(loads):.1f} to {max(loads):.1f}" if loads else "at an unknown load"
+    lines = [
+        "# Benchmarks of one run",
+        "",
+        "<!-- Written by `cargo xtask bench --keep` (bench/page.py). Do not edit. -->",
+        "",
+        f"{'Median of ' + str(runs) + ' runs' if runs > 1 else 'One run'} of {datetime.date.today():%d %B %Y}, {os.cpu_count()} cores"
+        f" ({platform.machine()}, {platform.system()}), {load}. Each ratio compares two rows of the same run. A range is over the runs."
+        " [Performance](../performance.md) says what the rows are, and where the time goes.",
+        "",
+        "## Gates",
+        "",
+        "A gate is a ratio to a row beside it, so that another machine or a busy hour changes little.",
+        "",
+        *gates(rows),
+        "",
+    ]
+    if before:
+        changed = changes(rows, before)
+        lines += [
+            "## Since the last page",
+            "",
+            *(changed or ["No ratio to a peer has changed by more than a tenth."]),
+            "",
+        ]
+    languages: dict[str, dict[str, list[Key]]] = defaultdict(lambda: defaultdict(list))
+    for key in rows:
+        languages[key.language][key.group].append(key)
+    for language, groups in languages.items():
+        title = TITLES.get(language, language)
+        lines += [f"## {title}", ""]
+        if drawing := plot(rows, groups, f"{title}: what a call costs"):
+            name = re.sub(r"\W+", "-", language.lower()) + ".svg"
+            drawn[name] = drawing
+            lines += [
+                f"![A dot for each row, on a scale of powers of ten; a line for the range of the runs.]({name})",
+                "",
+            ]
+        for keys in groups.values():
+            lines += [*table(rows, keys), ""]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Writes the page, its plots and the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("rows", type=Path)
+    parser.add_argument("--kept", type=Path, required=True, help="the folder of the last page that was kept")
+    parser.add_argument("--out", type=Path, required=True, help="the folder of this one")
+    options = parser.parse_args()
+    rows, loads = read(options.rows)
+    if not rows:
+        sys.exit(f"{options.rows} has no rows: no bench has run")
+    last = options.kept / "rows.tsv"
+    before = read(last)[0] if last.is_file() else {}
+    drawn: dict[str, str] = {}
+    text = page(rows, loads, before, drawn)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name, content in {
+        "README.md": text,
+        "rows.tsv": options.rows.read_text(encoding="utf-8"),
+        **drawn,
+    }.items():
+        (options.out / name).write_text(content, encoding="utf-8")
+    print(f"{len(rows)} rows, {len(drawn)} plots")
+
+
+if __name__ == "__main__":
+    main()

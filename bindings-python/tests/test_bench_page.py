@@ -1,0 +1,77 @@
+"""What `cargo xtask bench` writes: medians, ranges, ratios of one run, gates, and what has changed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+OURS, PEER = "tidegate: retry, bulkhead", "pyresilience: retry, bulkhead"
+
+
+@pytest.fixture(scope="module")
+def page() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("tidegate_bench_page", BENCH / "page.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # a NamedTuple looks its module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def written(folder: Path, runs: list[tuple[float, float]]) -> Path:
+    lines = ["\tload\t\t\t0.5\t"]
+    for ours, peer in runs:
+        lines.append(f"Python\tsync\t{OURS}\tns above\t{ours}\t")
+        lines.append(f"Python\tsync\t{PEER}\tns above\t{peer}\t{OURS}")
+    path = folder / "rows.tsv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def test_a_ratio_is_of_one_run_and_the_page_has_their_median(page: ModuleType, tmp_path: Path) -> None:
+    # The third run was disturbed: both rows took three times as long, and the ratio is the same.
+    rows, loads = page.read(written(tmp_path, [(100, 1000), (110, 990), (300, 3000)]))
+    ours, peer = page.Key("Python", "sync", OURS), page.Key("Python", "sync", PEER)
+    assert (rows[ours].median, page.ratio(rows, peer, ours), loads) == (110, 10.0, [0.5])
+    text = page.page(rows, loads, {}, {})
+    assert f"| **{OURS}** | 110 ns above | 100 to 300 |  |" in text
+    assert f"| {PEER} | 1,000 ns above | 990 to 3,000 | 10.00 × |" in text
+
+
+@pytest.mark.parametrize(("ours", "verdict"), [(60, "goal"), (75, "met"), (90, "**missed**")])
+def test_a_gate_is_met_missed_or_not_measured(
+    page: ModuleType, tmp_path: Path, ours: float, verdict: str
+) -> None:
+    rows, _ = page.read(written(tmp_path, [(ours, 1000)]))
+    lines = list(page.gates(rows))
+    [measured] = [line for line in lines if f"Python, sync: {OURS}" in line]
+    assert measured.endswith(f"| {ours / 1000:.3g} × | {verdict} |")
+    assert all(line.endswith("|  | not measured |") for line in lines[2:] if line != measured)
+
+
+def test_what_became_slower_beside_its_peer_is_named(page: ModuleType, tmp_path: Path) -> None:
+    before, _ = page.read(written(tmp_path, [(100, 1000)]))
+    now, _ = page.read(written(tmp_path, [(120, 1000)]))
+    [line] = page.changes(now, before)
+    assert line == f"- Python, sync: `{OURS}` is 0.12 × of {PEER}, was 0.10 ×: slower"
+    twice_as_slow_a_machine, _ = page.read(written(tmp_path, [(200, 2000)]))
+    assert page.changes(twice_as_slow_a_machine, before) == []
+
+
+def test_a_line_of_another_form_is_refused_with_its_place(page: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "rows.tsv"
+    path.write_text("Python\tsync\n", encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"rows\.tsv:1: 2 cells instead of 6"):
+        page.read(path)
+
+
+def test_gates_are_ratios_and_the_goal_is_not_above_the_gate() -> None:
+    lines = (BENCH / "gates.tsv").read_text(encoding="utf-8").splitlines()
+    gates = [line.split("\t") for line in lines if not line.startswith("#")]
+    assert len(gates) >= 25 and all(len(gate) == 6 for gate in gates)
+    assert all(0 < float(goal) <= float(most) for *_, most, goal in gates)
