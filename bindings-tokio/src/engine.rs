@@ -88,9 +88,10 @@ impl Core {
     }
 }
 
-/// A step, the moment from which its span counts, and whether it leaves work for other calls, the store or listeners.
+/// The engine's reply to an event: a step, the moment from which its span counts, and whether it leaves work for other calls, the
+/// store or listeners.
 #[derive(Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct Reply {
     pub step: Step,
     pub at: Instant,
     pub others: bool,
@@ -124,7 +125,7 @@ impl Shared {
         request: &mut Request,
         (path, ends): (Option<&str>, Option<Instant>),
         weights: Option<&Weights>,
-    ) -> (CallId, Told) {
+    ) -> (CallId, Reply) {
         let (now, at) = self.clock.now();
         if let Some(ends) = ends {
             let left = clock::span(ends.saturating_duration_since(at));
@@ -147,7 +148,7 @@ impl Shared {
             };
             if !matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
                 let others = core.after(step.flags);
-                return (call, Told { step, at, others });
+                return (call, Reply { step, at, others });
             }
             route.store(0, Ordering::Relaxed);
         }
@@ -156,18 +157,18 @@ impl Shared {
     /// Gives the engine an event of a call that is not waiting. If the step is a wait that ends by a wake, no waker is
     /// registered yet.
     #[inline]
-    pub fn say(&self, call: CallId, event: Event) -> Told {
+    pub fn say(&self, call: CallId, event: Event) -> Reply {
         let (now, at) = self.clock.now();
         let mut core = self.core.lock();
         let step = core.engine.on(call, event, now);
         let others = core.after(step.flags);
-        Told { step, at, others }
+        Reply { step, at, others }
     }
 
     /// Gives the engine an event of a call. If the step is a wait that ends by a wake, `waker` is registered under the
     /// same lock; otherwise the waker of a `parked` call is removed.
     #[inline]
-    pub fn tell(&self, call: CallId, event: Event, waker: Option<&Waker>, parked: bool) -> Told {
+    pub fn advance(&self, call: CallId, event: Event, waker: Option<&Waker>, parked: bool) -> Reply {
         let (now, at) = self.clock.now();
         let mut core = self.core.lock();
         let step = core.engine.on(call, event, now);
@@ -179,7 +180,7 @@ impl Shared {
         let others = core.after(step.flags);
         drop(core);
         drop(before); // without the lock: the waker may be the last reference to its task
-        Told { step, at, others }
+        Reply { step, at, others }
     }
 
     /// Runs `work` on the engine, then wakes the calls that it lets proceed.

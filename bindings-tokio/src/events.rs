@@ -192,13 +192,13 @@ impl Event {
     }
 }
 
-type Tell = dyn Fn(&Event) + Send + Sync;
+type Callback = dyn Fn(&Event) + Send + Sync;
 
 /// A subscription's function and its types.
 struct Listener {
     number: u64,
     types: Vec<RecordType>,
-    tell: Arc<Tell>,
+    callback: Arc<Callback>,
 }
 
 /// The listeners of an engine.
@@ -213,9 +213,9 @@ pub(crate) struct Listeners {
 impl Listeners {
     /// Delivers pending events to the listeners. A listener that panics breaks nothing, and still gets later events.
     pub fn publish(&self, shared: &Shared) {
-        let tells: Vec<_> = {
+        let callbacks: Vec<_> = {
             let all = self.all.read();
-            all.iter().map(|listener| (listener.types.clone(), Arc::clone(&listener.tell))).collect()
+            all.iter().map(|listener| (listener.types.clone(), Arc::clone(&listener.callback))).collect()
         };
         let events: Vec<Event> = {
             let mut scratch = self.scratch.lock();
@@ -228,13 +228,13 @@ impl Listeners {
                 if let Some(meter) = &mut *meter {
                     scratch.iter().for_each(|record| meter.add(&core.engine, record));
                 }
-                let records = scratch.drain(..).filter(|_| !tells.is_empty());
+                let records = scratch.drain(..).filter(|_| !callbacks.is_empty());
                 records.map(|record| Event::of(&record, &core.engine)).collect()
             })
         };
         for event in &events {
-            for (_, tell) in tells.iter().filter(|(types, _)| types.contains(&event.what)) {
-                let _ = catch_unwind(AssertUnwindSafe(|| tell(event)));
+            for (_, callback) in callbacks.iter().filter(|(types, _)| types.contains(&event.what)) {
+                let _ = catch_unwind(AssertUnwindSafe(|| callback(event)));
             }
         }
     }
@@ -368,7 +368,7 @@ impl Engine {
     ) -> Subscription {
         let listeners = &self.shared.listeners;
         let number = listeners.numbers.fetch_add(1, Ordering::Relaxed);
-        listeners.all.write().push(Listener { number, types: types.to_vec(), tell: Arc::new(listener) });
+        listeners.all.write().push(Listener { number, types: types.to_vec(), callback: Arc::new(listener) });
         listeners.subscribe(&self.shared);
         Subscription { shared: Arc::clone(&self.shared), number }
     }

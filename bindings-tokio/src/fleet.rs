@@ -48,7 +48,7 @@ impl Link {
             runtime.spawn(async move {
                 let until = clock::after(Instant::now(), command.within);
                 let answer = timeout_at(until, store.execute(command.words, command.key.into())).await;
-                owed.tell(&answer.unwrap_or(Answer::Lost));
+                owed.deliver(&answer.unwrap_or(Answer::Lost));
             });
         }))
     }
@@ -72,7 +72,7 @@ struct Owed {
 }
 
 impl Owed {
-    fn tell(mut self, answer: &Answer) {
+    fn deliver(mut self, answer: &Answer) {
         self.reply(match answer {
             Answer::Bytes(bytes) => Reply::Bytes(bytes),
             Answer::Error(text) => Reply::Error(text),

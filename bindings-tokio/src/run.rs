@@ -23,7 +23,7 @@ use pin_project_lite::pin_project;
 use tidegate::Action;
 
 #[cfg(feature = "tower")]
-use crate::engine::Told;
+use crate::engine::Reply;
 
 use crate::classify::Judge;
 use crate::clock;
@@ -95,7 +95,7 @@ where
     #[cfg(feature = "tower")]
     #[inline]
     pub fn begin(&mut self, path: Option<&str>) {
-        let (call, Told { step, at, others }) = begin(&self.site, self.replayable, path);
+        let (call, Reply { step, at, others }) = begin(&self.site, self.replayable, path);
         if others {
             self.site.shared().tend();
         }
@@ -142,15 +142,15 @@ where
         let mut this = self.project();
         let mut begun = None;
         if matches!(*this.state, State::Fresh) {
-            let (call, told) = begin(this.site, *this.replayable, this.path.as_deref());
+            let (call, reply) = begin(this.site, *this.replayable, this.path.as_deref());
             this.state.set(State::live(call, Turn::Runs));
-            begun = Some(told);
+            begun = Some(reply);
         }
         let polled = match this.state.as_mut().project() {
             StateProjection::Live { live } => {
                 let call = Call::<_, _, _, _, _, _, A>::new(this.site, this.work, this.judge, live);
                 match begun {
-                    Some(told) => call.begun(told, cx),
+                    Some(reply) => call.begun(reply, cx),
                     None => call.poll(cx),
                 }
             }

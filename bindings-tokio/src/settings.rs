@@ -375,6 +375,36 @@ impl From<SettleUnknown> for Setting {
     }
 }
 
+/// A value of `bulkhead.signal`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Signal {
+    /// `latency`.
+    Latency,
+    /// `loss`.
+    Loss,
+    /// `both`.
+    Both,
+}
+
+impl Signal {
+    /// Its word in a policy document.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Loss => "loss",
+            Self::Both => "both",
+        }
+    }
+}
+
+impl From<Signal> for Setting {
+    fn from(value: Signal) -> Self {
+        value.word().into()
+    }
+}
+
 /// A value of `bulkhead.variant`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -1086,11 +1116,10 @@ impl Bulkhead {
     }
 
     /// One of kind `aimd`.
-    pub fn aimd(max_concurrency: u32, latency_threshold: Duration) -> Self {
+    pub fn aimd(max_concurrency: u32) -> Self {
         Self { pairs: Pairs::new() }
             .set("bulkhead.kind", "aimd")
             .set("bulkhead.max_concurrency", max_concurrency)
-            .set("bulkhead.latency_threshold", latency_threshold)
     }
 
     /// One of kind `gradient2`.
@@ -1148,9 +1177,17 @@ impl Bulkhead {
         self.set("bulkhead.min_concurrency", value)
     }
 
-    /// `bulkhead.latency_threshold`: aimd: a completion within it raises the limit, one over it cuts it.
+    /// `bulkhead.signal`: aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer
+    /// requests), or both.
     ///
-    /// A span from 1us to 365 days; default: required with `aimd`.
+    /// One of latency, loss, both; default: `latency`.
+    pub fn signal(self, value: Signal) -> Self {
+        self.set("bulkhead.signal", value)
+    }
+
+    /// `bulkhead.latency_threshold`: aimd that follows latency: a completion within it raises the limit, one over it cuts it.
+    ///
+    /// A span from 1us to 365 days; default: required with `aimd`, unless `signal` is `loss`.
     pub fn latency_threshold(self, value: Duration) -> Self {
         self.set("bulkhead.latency_threshold", value)
     }
@@ -1493,6 +1530,13 @@ impl Throttle {
     pub fn probe_interval(self, value: impl Into<Bound<Duration>>) -> Self {
         let value: Bound<Duration> = value.into();
         self.set("throttle.probe_interval", value)
+    }
+
+    /// `throttle.prioritized`: Calls of higher criticality are refused later: k times 0.625, 0.75, 1 and 2, at least 1.1.
+    ///
+    /// True or false; default: `false`.
+    pub fn prioritized(self, value: bool) -> Self {
+        self.set("throttle.prioritized", value)
     }
 
     /// `throttle.unit`: What is counted and refused: the call, or each of its attempts.

@@ -279,8 +279,13 @@ export interface Bulkhead {
   /** aimd, gradient2: the lowest limit. 1 to 1000000000; default: `1`. */
   minConcurrency?: number | undefined;
   /**
-   * aimd: a completion within it raises the limit, one over it cuts it. Milliseconds, 0.001 to 365 days;
-   * default: required with `aimd`.
+   * aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer requests),
+   * or both. Latency, loss, both; default: `latency`.
+   */
+  signal?: "latency" | "loss" | "both" | undefined;
+  /**
+   * aimd that follows latency: a completion within it raises the limit, one over it cuts it. Milliseconds,
+   * 0.001 to 365 days; default: required with `aimd`, unless `signal` is `loss`.
    */
   latencyThreshold?: number | undefined;
   /** aimd: what a good completion adds, divided by the limit. At least 0.000001; default: `1`. */
@@ -430,6 +435,11 @@ export interface Throttle {
    * At least one call is let through per interval. Milliseconds, 0.001 to 365 days, or null; default: `1s`.
    */
   probeInterval?: number | null | undefined;
+  /**
+   * Calls of higher criticality are refused later: k times 0.625, 0.75, 1 and 2, at least 1.1. True or false;
+   * default: `false`.
+   */
+  prioritized?: boolean | undefined;
   /** What is counted and refused: the call, or each of its attempts. Call, attempt; default: `call`. */
   unit?: "call" | "attempt" | undefined;
 }

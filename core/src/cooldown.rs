@@ -23,8 +23,7 @@ pub struct CooldownSettings {
     pub max: Duration,
     /// How long an attempt may keep a place before the place is free to others.
     pub lease: Duration,
-    /// Whether the first throttle without a time is forgiven if a good answer came since the last one (semantics
-    /// 4.2).
+    /// Whether a throttle without a time closes only as the second one without a good answer between (semantics 4.6.7).
     pub lenient: bool,
 }
 
@@ -144,6 +143,11 @@ impl Cooldown {
     /// The settings in force.
     pub fn settings(&self) -> CooldownSettings {
         self.settings
+    }
+
+    /// Sets [`CooldownSettings::lenient`], which depends on the bulkhead beside it.
+    pub(crate) fn set_lenient(&mut self, lenient: bool) {
+        self.settings.lenient = lenient;
     }
 
     /// Its state.

@@ -74,6 +74,8 @@ mod view;
 mod waiting;
 mod weigh;
 mod weights;
+#[cfg_attr(tidegate_small, path = "engine/small.rs")]
+mod whole;
 
 use policies::Entry;
 use route::Operated;

@@ -29,7 +29,13 @@
 // The small build leaves unused code; allow these lints there.
 #![cfg_attr(
     tidegate_small,
-    allow(dead_code, unreachable_code, clippy::inline_always, clippy::trivially_copy_pass_by_ref)
+    allow(
+        dead_code,
+        unreachable_code,
+        clippy::inline_always,
+        clippy::trivially_copy_pass_by_ref,
+        clippy::unused_self
+    )
 )]
 
 /// The guide to telemetry; its examples run.
@@ -84,7 +90,8 @@ pub use engine::{
     WeightError, Weights,
 };
 pub use limit::{
-    Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
+    Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, LimitSignal, RateSettings,
+    TokenBucket,
 };
 pub use meter::{Family, Instrument, Meter, ReadPages, Reading, Series};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};

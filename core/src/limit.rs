@@ -5,12 +5,12 @@
 mod aimd;
 mod gcra;
 mod gradient2;
-
+mod loss;
 mod rate;
 mod weighted;
 
 pub(crate) use aimd::Outside;
-pub use aimd::{Aimd, AimdSettings};
+pub use aimd::{Aimd, AimdSettings, LimitSignal};
 pub use gcra::Gcra;
 pub use gradient2::{Gradient2, Gradient2Settings, Gradient2Variant};
 pub use rate::{RateSettings, TokenBucket};

@@ -220,7 +220,7 @@ impl Meter {
         }
         let at = match self.places.get(&route.to_word()) {
             Some(at) => *at,
-            None => self.place(engine, policy, route),
+            None => self.place(policy, route, engine.key_of(route)),
         };
         let tally = &mut self.tallies[at];
         match record.what {
@@ -254,11 +254,11 @@ impl Meter {
 
     /// Creates the tally of a new route.
     #[cold]
-    fn place(&mut self, engine: &Engine, policy: PolicyId, route: RouteId) -> usize {
+    fn place(&mut self, policy: PolicyId, route: RouteId, key: Option<&str>) -> usize {
         if self.places.len() >= MOST_PLACES {
             self.places.clear();
         }
-        let at = self.tally(policy, engine.key_of(route));
+        let at = self.tally(policy, key);
         *self.places.at(route.to_word()) = at;
         at
     }

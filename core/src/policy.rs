@@ -18,6 +18,8 @@ mod presets;
 mod span;
 mod suggest;
 mod targets;
+#[cfg_attr(tidegate_small, path = "policy/small.rs")]
+mod whole;
 mod words;
 mod written;
 
@@ -32,6 +34,7 @@ pub use document::{Changes, Document, UnknownPolicy};
 pub use keys::{Domain, Key};
 pub use pool::{Pool, PoolKind};
 pub(crate) use targets::{Group, Member, Pick};
+pub(crate) use whole::POOLS;
 
 use crate::action::Verdict;
 use crate::full::{Name, Rare};

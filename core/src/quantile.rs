@@ -17,7 +17,7 @@ pub use words::WordsError;
 
 /// The most values of an estimator; further ones are ignored. Up to here every count is exact as an `f64` and in
 /// JSON, and at one value a microsecond it lasts for 285 years.
-const FULL: u64 = (1 << 53) - 1;
+const MOST_SAMPLES: u64 = (1 << 53) - 1;
 
 /// Relative accuracy of the latencies that processes exchange.
 const SHARED: f64 = 0.02;

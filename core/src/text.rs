@@ -1,6 +1,6 @@
 //! Building texts of errors: numbers, quotes, and escapes of invisible characters.
 
-use crate::full::FULL;
+pub(crate) use crate::full::{quoted, real, shown};
 
 /// An integer in digits.
 pub(crate) fn whole(number: u64) -> String {
@@ -24,16 +24,6 @@ pub(crate) fn joined(pieces: &[&str], between: &str) -> String {
     text
 }
 
-/// Any number. A small engine leaves the formatting to its host: it writes the bits, in hexadecimal digits after a
-/// private-use character.
-pub(crate) fn real(number: f64) -> String {
-    if FULL {
-        return number.to_string();
-    }
-    let digit = |place: u32| char::from(b"0123456789abcdef"[(number.to_bits() >> (4 * place) & 15) as usize]);
-    core::iter::once('\u{e000}').chain((0..16).rev().map(digit)).collect()
-}
-
 /// Parses a decimal such as `3` or `0.25`. Its two integers have at most 15 digits together, so the result is the
 /// nearest number.
 pub(crate) fn decimal(text: &str) -> Option<f64> {
@@ -45,49 +35,12 @@ pub(crate) fn decimal(text: &str) -> Option<f64> {
     Some(number as f64 / 10_u64.pow(fraction.len() as u32) as f64)
 }
 
-/// A quoted text, with invisible characters escaped.
-pub(crate) fn quoted(text: &str) -> String {
-    if !FULL {
-        return of(&["\"", text, "\""]); // the reader is a developer's console
-    }
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => out.extend(['\\', c]),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            c if is_hidden(c) => out.extend(c.escape_unicode()),
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
 /// Whether a character controls the display of a text instead of showing itself: a control character, a line or
 /// paragraph separator, a mark that changes the direction of writing, a byte order mark.
 pub(crate) fn is_hidden(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || turns || c == '\u{feff}'
-}
-
-/// A text from outside in a form that is safe to show, with invisible characters escaped; `None` if the text needs no
-/// change. So a route key from outside cannot begin a line in a log or reverse one.
-pub(crate) fn shown(text: &str) -> Option<Box<str>> {
-    if !FULL || !text.chars().any(is_hidden) {
-        return None;
-    }
-    let mut out = String::new();
-    for c in text.chars() {
-        if is_hidden(c) {
-            out.extend(c.escape_unicode());
-        } else {
-            out.push(c);
-        }
-    }
-    Some(out.into())
 }
 
 #[cfg(test)]

@@ -5,6 +5,11 @@ use crate::state::{Damage, Loader, Saver};
 use crate::time::{Clock, Duration, Time};
 use crate::window::{CountWindow, WindowKind};
 
+/// What `k` is multiplied by for a call's criticality, best effort first (semantics 6.2.5).
+const FACTORS: [f64; 4] = [0.625, 0.75, 1.0, 2.0];
+/// The least `k` where criticality counts; at 1 a healthy server's own noise would refuse calls.
+const LEAST_K: f64 = 1.1;
+
 /// Settings of an [`AdaptiveThrottle`] (semantics 6.1, 6.2). Any value is safe; the ranges are the useful ones.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ThrottleSettings {
@@ -86,15 +91,27 @@ impl AdaptiveThrottle {
     /// The probability that a call is refused now, in \[0, 1\].
     pub fn probability(&mut self, now: Time) -> f64 {
         let now = self.clock.observe(now);
-        self.refusal(now)
+        self.refusal(self.settings.k.max(1.0), now)
     }
 
     /// Whether to admit a call. `bits` are its 64 random bits. A refused call counts as a request at once; an
     /// admitted one counts when its end is recorded.
     #[inline]
     pub fn admit(&mut self, bits: u64, now: Time) -> bool {
+        self.admit_by(self.settings.k.max(1.0), bits, now)
+    }
+
+    /// Whether to admit a call of this criticality, 0 (best effort) to 3 (critical): as [`AdaptiveThrottle::admit`], with
+    /// `k` times 0.625, 0.75, 1 or 2, at least 1.1. So calls of lower criticality are refused sooner and more often.
+    pub fn admit_prioritized(&mut self, criticality: u8, bits: u64, now: Time) -> bool {
+        let factor = FACTORS[usize::from(criticality).min(FACTORS.len() - 1)];
+        self.admit_by((self.settings.k.max(1.0) * factor).max(LEAST_K), bits, now)
+    }
+
+    #[inline]
+    fn admit_by(&mut self, k: f64, bits: u64, now: Time) -> bool {
         let now = self.clock.observe(now);
-        let p = self.refusal(now);
+        let p = self.refusal(k, now);
         // An f64 holds 53 bits exactly. In steps of 2^-53, p = 0 refuses no call and p = 1 refuses all.
         let drawn = (bits >> 11) as f64 * (1.0 / (1u64 << 53) as f64);
         let due = self.settings.probe_interval.is_some_and(|interval| now.since(self.admitted) >= interval);
@@ -160,13 +177,13 @@ impl AdaptiveThrottle {
     /// The probability at `now`: a product, a difference, a sum, a quotient, in this order; then the bounds.
     #[inline]
     #[allow(clippy::manual_clamp)] // `clamp` keeps NaN
-    fn refusal(&mut self, now: Time) -> f64 {
+    fn refusal(&mut self, k: f64, now: Time) -> f64 {
         let counts = self.window.counts(now);
         if counts.all < self.settings.min_throughput {
             return 0.0;
         }
         let requests = f64::from(counts.all);
-        let p = (requests - self.settings.k.max(1.0) * f64::from(counts.marked)) / (requests + 1.0);
+        let p = (requests - k * f64::from(counts.marked)) / (requests + 1.0);
         // `min` and `max` drop NaN (an infinite k times zero accepts), and the 1 bounds a larger `max_reject`.
         p.min(self.settings.max_reject.unwrap_or(1.0)).min(1.0).max(0.0)
     }

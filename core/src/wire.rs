@@ -16,7 +16,6 @@
 //! waits chain), milliseconds rounded up for `retry_in` and Retry-After (24.8 days).
 
 use crate::action::{Action, AttemptSlot, CallId, Event, Flags, PathId, Request, Step, Verdict, Wait};
-use crate::full::FULL;
 use crate::outcome::{Criticality, Kind, Opinion, Outcome};
 use crate::policy::{Domain, Key, TABLE};
 use crate::time::Duration;
@@ -56,8 +55,7 @@ pub fn pack_step(step: Step) -> u64 {
             (0, verdict as u64 | attempt_slot << 6, pack_span(retry_in.map(Duration::as_millis_ceil)))
         }
         Action::Attempt { attempt, hedge } => {
-            let detail =
-                u64::from(attempt) | u64::from(hedge) << 8 | u64::from(FULL && step.flags.target) << 9;
+            let detail = u64::from(attempt) | u64::from(hedge) << 8 | u64::from(step.flags.target) << 9;
             (1, detail, pack_span(step.next.map(Duration::as_micros)))
         }
         Action::Wait { why } => (2, why as u64, pack_span(step.next.map(Duration::as_micros))),
@@ -121,7 +119,7 @@ pub fn unpack_event(word: u64) -> Option<Event> {
         2 => Event::Cancel,
         3 => Event::Headers { attempt },
         4 => return Some(Event::Finished { attempt, outcome: unpack_outcome(word)? }),
-        5 if FULL && word >> 53 == 0 => {
+        5 if word >> 53 == 0 => {
             return Some(Event::Progress { attempt, age: Duration::from_micros(word >> 11) });
         }
         _ => return None,

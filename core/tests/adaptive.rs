@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 
 use crate::sim::{Limiter, Window, World, mean, range};
-use tidegate::{Aimd, AimdSettings, Duration, Gradient2, Gradient2Settings, Gradient2Variant, Time};
+use tidegate::{
+    Aimd, AimdSettings, Duration, Gradient2, Gradient2Settings, Gradient2Variant, LimitSignal, Time,
+};
 
 const SEEDS: [u64; 3] = [1, 2, 3];
 /// The bound on settling, in windows.
@@ -15,6 +17,7 @@ const SETTLED: usize = 20;
 /// The latency allowed is given in service times of 100 ms.
 fn aimd(max_concurrency: usize, allowed: f64, cut_interval: u64) -> Aimd {
     Aimd::new(AimdSettings {
+        signal: LimitSignal::Latency,
         max_concurrency: max_concurrency as u32,
         min_concurrency: 1,
         latency_threshold: Duration::from_micros((allowed * 100_000.0) as u64),

@@ -4,7 +4,9 @@ use crate::host::{SECOND, at, of, verdict};
 use crate::metered::*;
 use Value::{Number, Text};
 use proptest::prelude::*;
-use tidegate::{Action, CallId, Class, Engine, Event, Options, Policy, Request, Value, Verdict, Wait};
+use tidegate::{
+    Action, CallId, Class, Duration, Engine, Event, Options, Policy, Request, Value, Verdict, Wait,
+};
 
 /// Semantics 3.6.2, 3.6.3 and 3.6.5.
 #[test]
@@ -44,6 +46,26 @@ fn what_comes_back_wakes_the_waiters_that_can_have_it() {
     assert_eq!(host.wakes(), [waiter]);
     assert_eq!(host.poll(waiter, 0).action, Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(tokens(&host, 0), 500);
+}
+
+/// Semantics 3.6.3: a refund that is too small for the head makes its turn earlier, so it looks again.
+#[test]
+fn a_refund_wakes_a_head_that_must_still_wait() {
+    let mut host = host(&[&[TPM], &WAIT[..]].concat());
+    let call = start(&mut host, 10_000, 0);
+    let (head, step) = begin(&mut host, 9_000, 0);
+    assert_eq!(
+        step.next,
+        Some(Duration::from_secs(1)),
+        "9 s from now, but a parked call looks once a second"
+    );
+    let (_, _) = begin(&mut host, 1, 0);
+    assert!(settle(&mut host, call, 1, 1_500, 0));
+    let step = finish(&mut host, call, 1, Class::Ok, 0);
+    assert!(step.flags.wakes);
+    assert_eq!(host.wakes(), [head], "8,500 tokens are there, and the rest flows in within half a second");
+    assert_eq!(host.poll(head, 0).next, Some(Duration::from_millis(500)));
+    assert_eq!(host.poll(head, 500_000).action, Action::Attempt { attempt: 1, hedge: false });
 }
 
 /// Semantics 3.6.4.

@@ -84,6 +84,61 @@ fn each_guard_shortens_it_as_published() {
     }
 }
 
+/// Calls in the last minute of three, by criticality: those made, those admitted, and those served. In each second the
+/// server serves as many as it can, the most critical first; the rest is throttled.
+fn overload(prioritized: bool, loads: [u64; 4]) -> [[u64; 3]; 4] {
+    let mut dice = Dice(0x9E37_79B9_7F4A_7C15);
+    let mut throttle = AdaptiveThrottle::new(ThrottleSettings::default(), Time::from_micros(0));
+    let mut counts = [[0; 3]; 4];
+    for second in 0..180 {
+        let now = Time::from_micros(second * 1_000_000);
+        let mut sent = [0u64; 4];
+        // The calls of a second come mixed.
+        for n in 0..*loads.iter().max().unwrap() {
+            for (criticality, load) in loads.iter().enumerate().filter(|(_, load)| n < **load) {
+                let bits = dice.bits();
+                let admitted = if prioritized {
+                    throttle.admit_prioritized(criticality as u8, bits, now)
+                } else {
+                    throttle.admit(bits, now)
+                };
+                sent[criticality] += u64::from(admitted);
+                if second >= 120 {
+                    counts[criticality][0] += u64::from(*load > 0);
+                    counts[criticality][1] += u64::from(admitted);
+                }
+            }
+        }
+        let mut capacity = 100;
+        for (criticality, sent) in sent.into_iter().enumerate().rev() {
+            let served = sent.min(capacity);
+            capacity -= served;
+            (0..sent).for_each(|n| throttle.record(n < served, now));
+            counts[criticality][2] += if second >= 120 { served } else { 0 };
+        }
+    }
+    counts
+}
+
+/// Specification 6.2.5. The load is three times the capacity, half of which is critical.
+#[test]
+fn critical_calls_pass_an_overload_that_a_throttle_without_priorities_would_cut_them_in() {
+    let loads = [100, 50, 100, 50];
+    let [best_effort, degraded, normal, critical] = overload(true, loads);
+    assert!(critical[2] * 100 >= critical[0] * 99, "{critical:?}");
+    let share = |it: [u64; 3]| it[1] as f64 / it[0] as f64;
+    assert!(
+        share(best_effort) < share(degraded) && share(degraded) < share(normal),
+        "{best_effort:?} {degraded:?} {normal:?}"
+    );
+    assert!(
+        share(normal) < 0.75 && share(best_effort) > 0.1,
+        "what is cut is the rest, and nothing is cut off"
+    );
+    let plain = overload(false, loads)[3];
+    assert!(plain[2] * 100 < plain[0] * 75, "{plain:?}");
+}
+
 #[test]
 fn an_outage_is_spared_nine_calls_in_ten() {
     let (_, leaked) = recovery(ThrottleSettings::default(), 1);

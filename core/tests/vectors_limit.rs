@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value as Json;
 use tidegate::{
     Aimd, AimdSettings, CoDel, CodelLaw, CodelSettings, Duration, Gcra, Gradient2, Gradient2Settings,
-    Gradient2Variant, RateSettings, Time, TokenBucket,
+    Gradient2Variant, LimitSignal, RateSettings, Time, TokenBucket,
 };
 
 fn file(path: &str) -> Json {
@@ -125,6 +125,12 @@ fn both_rates_follow_the_published_vector() {
 
 fn aimd(settings: &Json) -> AimdSettings {
     AimdSettings {
+        signal: match settings["signal"].as_str() {
+            None => LimitSignal::Latency,
+            Some("loss") => LimitSignal::Loss,
+            Some("both") => LimitSignal::Both,
+            Some(other) => panic!("{other}"),
+        },
         max_concurrency: small(&settings["max_concurrency"]),
         min_concurrency: small(&settings["min_concurrency"]),
         latency_threshold: span(&settings["latency_threshold"]),
@@ -148,10 +154,21 @@ fn limited(limit: u32, exact: f64, step: &Json) -> Json {
 
 #[test]
 fn aimd_limits() {
+    aimd_limits_of("limit/aimd.json");
+}
+
+#[test]
+fn limits_that_follow_loss() {
+    aimd_limits_of("limit/loss.json");
+}
+
+fn aimd_limits_of(path: &str) {
     let new = |case: &Json| Aimd::new(aimd(&case["settings"]));
-    told("limit/aimd.json", new, |limit, step| {
+    told(path, new, |limit, step| {
         let now = at(&step["at"]);
         match text(&step["op"]) {
+            "good" => limit.on_good(span(&step["latency"]), small(&step["in_flight"]), now),
+            "throttled" => limit.on_throttled(at(&step["started"]), now),
             "latency" => limit.on_latency(span(&step["latency"]), now),
             "failure" => limit.on_failure(span(&step["latency"]), now),
             "timeout" => limit.on_timeout(now),

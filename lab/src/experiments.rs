@@ -1,5 +1,6 @@
 //! The published experiments and Tidegate's own, as tables. Each function takes the number of seeds.
 
+mod cap;
 mod e1;
 mod e15;
 mod e4;
@@ -8,6 +9,7 @@ mod e7;
 mod harm;
 mod promises;
 
+pub use cap::cap;
 pub use e1::{e1, e2};
 pub use e4::e4;
 pub use e6::e6;

@@ -1,7 +1,7 @@
 //! Prints the tables: `cargo run --release -p tidegate-lab -- E6 --seeds 100`.
 
 use std::process::ExitCode;
-use tidegate_lab::experiments::{cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
+use tidegate_lab::experiments::{cap, cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
 use tidegate_lab::rules;
 use tidegate_lab::table::Table;
 use tidegate_lab::world::Rule;
@@ -13,6 +13,7 @@ usage: tidegate-lab <table>… [--seeds N] [--policy PRESET]
   recovery slow        promise 4: dead runs after the triggers of E6 and E7 (of --policy; http is promised, others shown)
   lone cost            what the default budget gives a lone client, and what it costs beside the window
   harm                 promise 5: a million calls (--seeds 10: ten million) to a healthy service
+  cap                  a limit that follows loss, under a hidden cap of concurrency
   all                  everything
 
 --seeds: runs in each cell (default 20; E4: 100). Ends with 1 where a figure is outside its bounds.";
@@ -58,7 +59,7 @@ fn tables(args: &[String]) -> Result<Vec<Job>, String> {
     }
     let (rule, promised) = rule(&policy)?;
     if names.iter().any(|name| name == "all") {
-        names = ["E1", "E2", "E4", "E6", "E7", "E15", "recovery", "slow", "lone", "cost", "harm"]
+        names = ["E1", "E2", "E4", "E6", "E7", "E15", "recovery", "slow", "lone", "cost", "harm", "cap"]
             .map(String::from)
             .to_vec();
     }
@@ -77,6 +78,7 @@ fn tables(args: &[String]) -> Result<Vec<Job>, String> {
             "E15" => Box::new(move || e15(n)),
             "recovery" => Box::new(move || recovery(&rule, n, promised)),
             "slow" => Box::new(move || slow(&rule, n, promised)),
+            "cap" => Box::new(move || cap(n)),
             "lone" => Box::new(move || lone(n)),
             "cost" => Box::new(move || cost(n)),
             "harm" => Box::new(move || harm(seeds.unwrap_or(1) * 1_000_000)),

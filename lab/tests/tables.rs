@@ -1,7 +1,7 @@
 //! The tables with few seeds, so that every change is checked; `cargo xtask deep` runs them with many.
 
 use tidegate::{Action, Class, Engine, Event, Options, Outcome, Request, Time, Verdict};
-use tidegate_lab::experiments::{cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
+use tidegate_lab::experiments::{cap, cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
 use tidegate_lab::recovery::{Cell, Trigger};
 use tidegate_lab::rules;
 use tidegate_lab::table::Table;
@@ -88,6 +88,12 @@ fn promise_5_no_harm() {
     let table: Table = harm(1_000_000);
     table.check();
     assert_eq!(table.rows.len(), 14, "all presets, and components beside them");
+}
+
+/// Specification 4.6: within a fifth (or 1) of the cap, and fewer than 2 % refused.
+#[test]
+fn a_hidden_cap_is_found() {
+    cap(1).check();
 }
 
 #[test]

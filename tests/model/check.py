@@ -10,7 +10,8 @@ Given = dict[str, Value]
 POOLED: dict[str, list[str]] = {
     "rate_limit": ["permits", "per", "burst", "limits", "settle_unknown"],
     "bulkhead": [
-        *["kind", "max_concurrency", "max_queue", "min_concurrency", "latency_threshold", "increase_step"],
+        *["kind", "max_concurrency", "max_queue", "min_concurrency", "signal", "latency_threshold"],
+        "increase_step",
         *["backoff_ratio", "cut_interval", "latency_quantile", "long_window", "rtt_tolerance", "headroom"],
         *["variant", "queue_target", "queue_interval", "codel", "queue_adaptive_lifo", "prioritized"],
     ],
@@ -52,6 +53,8 @@ def relations(given: Given) -> list[str]:
         wrong.append("cooldown.base")
     if number(given, "bulkhead.min_concurrency", 1) > number(given, "bulkhead.max_concurrency", 10**9):
         wrong.append("bulkhead.max_concurrency")
+    if given.get("bulkhead.signal", "latency") != "latency" and given.get("bulkhead.kind") != "aimd":
+        wrong.append("bulkhead.signal")  # 4.6.1
     controls = ["bulkhead.queue_target"] if any(key.endswith("queue_target") for key in given) else []
     switches = ("bulkhead.queue_adaptive_lifo", "bulkhead.prioritized")
     controls += [key for key in switches if number(given, key, 0) == 1]
@@ -79,6 +82,7 @@ def needs(given: Given) -> list[str]:
     wait = number(given, "rate_limit.wait", 0) == 1
     has_rate = "rate_limit.pool" in given or "rate_limit.limits" in given
     ratio = "breaker.failure_ratio" in given
+    signal = given.get("bulkhead.signal", "latency")
     wanted = [
         (given.get("retry.backoff.kind") == "polynomial", "retry.backoff.exponent"),
         (given.get("retry.backoff.jitter") == "bounded", "retry.backoff.jitter_ratio"),
@@ -86,7 +90,7 @@ def needs(given: Given) -> list[str]:
         (rate and not has_rate, "rate_limit.per"),
         ("rate_limit.settle_unknown" in given, "rate_limit.limits"),
         (has(given, "bulkhead") and "bulkhead.pool" not in given, "bulkhead.max_concurrency"),
-        (given.get("bulkhead.kind") == "aimd", "bulkhead.latency_threshold"),
+        (given.get("bulkhead.kind") == "aimd" and signal != "loss", "bulkhead.latency_threshold"),
         (breaker, "breaker.break_duration"),
         (breaker and "breaker.consecutive" not in given, "breaker.failure_ratio"),
         (ratio, "breaker.window"),

@@ -26,6 +26,7 @@ class Cooldown:
         self.leases: dict[int, int] = {}
         self.in_flight = 0
         self.given = 0
+        self.forgiven = False
         self.returning: list[Call] = []
         self.arriving: list[Call] = []
 
@@ -48,10 +49,15 @@ class Cooldown:
         self.leases[self.given] = now + self.keys.lease
         return self.given
 
-    def throttled(self, started: int, asked: int | None, in_flight: int, bits: int, now: int) -> None:
-        """16.2."""
+    def throttled(
+        self, started: int, asked: int | None, in_flight: int, bits: int, now: int, lenient: bool = False
+    ) -> None:
+        """16.2, and 4.6.7 where it is lenient."""
         before = self.closed_at is not None and started <= self.closed_at
         if before and asked is None:
+            return
+        if asked is None and lenient and not self.forgiven:
+            self.forgiven = True
             return
         span = min(self.keys.max, self.keys.base * 2**self.row if asked is None else asked)
         end = now + span + rng.uniform(bits, 0, span // 10)
@@ -60,11 +66,13 @@ class Cooldown:
         if not before:
             self.row = min(32, self.row + 1)
             self.closed_at, self.in_flight = now, in_flight
+        self.forgiven = False
         self.until = max(self.until, end)
         self.open, self.places, self.leases = False, 1, {}
 
     def good(self, started: int, place: int, most: int) -> None:
         """16.2.2, 16.5."""
+        self.forgiven = False
         if self.closed_at is None or started > self.closed_at:
             self.row = 0
         if self.open or place not in self.leases:
@@ -132,7 +140,9 @@ def close(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: i
     if not call.inner:  # else "a policy refused" it, and nothing was heard of the server
         bits = rng.bits(engine.seed, call.ordinal, rng.COOLDOWN, attempt.number)
         in_flight = max(1, call.route.active - cooldown.waiting())
-        cooldown.throttled(attempt.started, outcome.retry_after, in_flight, bits, now)
+        permits = call.route.permits
+        lenient = permits is not None and permits.follows_loss()
+        cooldown.throttled(attempt.started, outcome.retry_after, in_flight, bits, now, lenient)
     free(engine, call, now)
     cooldown.let_in(engine, now, None)
 

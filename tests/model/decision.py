@@ -25,6 +25,8 @@ def decide(
     `stop`: attempts that this step stops already.
     """
     policy, took = call.route.policy, now - attempt.started
+    if outcome.kind == "throttled":
+        evidence.of_throttled(engine, call, attempt, now)
     cooldown.close(engine, call, attempt, outcome, now)
     call.last = (attempt, outcome, took)
     call.throttled = call.throttled or outcome.kind == "throttled"

@@ -13,6 +13,7 @@ import admission
 import decision
 import ends
 import evidence
+import forcing
 import hedges
 import link
 import rng
@@ -113,21 +114,7 @@ class Engine:
         now = self.clock(reading)
         if key is not None:
             key = self.route(policy, key, reading).key
-        routes = [
-            route
-            for (name, at), route in self.routes.there.items()
-            if name == policy.name and key in (None, at)
-        ]
-        if on:
-            self.forced_open.add((policy.name, key))
-            self.turn_out(routes, now)
-            return
-        self.forced_open = {
-            (name, at) for name, at in self.forced_open if name != policy.name or key not in (None, at)
-        }
-        for route in routes:
-            if route.breaker is not None:
-                route.breaker.reset()
+        forcing.force(self, policy, key, on, now)
 
     def set_link(self, link: str, reading: int) -> None:
         """2.22: what the host knows of the device's networks."""
@@ -157,34 +144,6 @@ class Engine:
     def forced(self, route: Route) -> bool:
         """Is it forced open, or are all routes of its policy?"""
         return bool({(route.policy.name, None), (route.policy.name, route.key)} & self.forced_open)
-
-    def turn_out(self, routes: list[Route], now: int) -> None:
-        """All calls that wait before their first attempt are refused, in the order they began."""
-        queues: list[Tokens] = []
-        calls = [call for call in self.arena if call is not None and call.route in routes]
-        for call in sorted(calls, key=lambda call: call.ordinal):
-            if call.attempt > 0 or call.state not in ("waiting", "granted"):
-                continue
-            for tokens in (call.route.rate, call.route.send):
-                if tokens is not None and call in tokens.queue:
-                    tokens.queue.remove(call)
-                    tokens.left = True
-                    queues.append(tokens)
-            if call.route.permits is not None and call in call.route.permits.queue:
-                call.route.permits.remove(call, now)
-            if call.hold is not None and call in call.hold.queue:
-                call.hold.queue.remove(call)
-                call.hold = None
-            if call.route.cooldown is not None:
-                for listed in (call.route.cooldown.returning, call.route.cooldown.arriving):
-                    if call in listed:
-                        listed.remove(call)
-            self.refuse(call, "forced_open", now, None)
-        done_with: list[Tokens] = []
-        for tokens in queues:
-            if tokens not in done_with:
-                done_with.append(tokens)
-                tokens.wake_head(self, now)
 
     # ---- events ----
 
@@ -486,7 +445,8 @@ class Engine:
         throttle, keys = call.route.throttle, call.route.policy.throttle
         assert throttle is not None and keys is not None
         number = call.attempt + 1 if keys.per_attempt else 1
-        return throttle.admit(rng.bits(self.seed, call.ordinal, rng.THROTTLE, number), now)
+        bits = rng.bits(self.seed, call.ordinal, rng.THROTTLE, number)
+        return throttle.admit(bits, now, call.request.criticality if keys.prioritized else None)
 
     def free_permit(self, attempt: Attempt, now: int) -> None:
         """A permit of an attempt's own comes back."""

@@ -95,8 +95,19 @@ def of_attempt(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, n
     if attempt.counted:
         accept(engine, call, outcome, now)
     hears = not link.deaf(engine, outcome)
+    hears = hears and not (outcome.kind == "throttled" and call.inner)  # 4.6.3: "an inner policy"
     if attempt.permit is not None and policy.bulkhead is not None and policy.bulkhead.per_attempt and hears:
         attempt.permit.learn(engine, outcome.kind, took, attempt.started, now)
+
+
+def of_throttled(engine: Engine, call: Call, attempt: Attempt, now: int) -> None:
+    """4.6.3: "A throttled attempt, whether it is retried or not", also where the permit is the call's."""
+    outcome, policy = Outcome("throttled"), call.route.policy
+    per_call = policy.bulkhead is not None and not policy.bulkhead.per_attempt
+    if call.permit is None or not per_call or call.inner or link.deaf(engine, outcome):
+        return
+    if call.permit.follows_loss():
+        call.permit.learn(engine, "throttled", now - attempt.started, attempt.started, now)
 
 
 def of_call(
@@ -117,7 +128,14 @@ def of_call(
         accept(engine, call, outcome, now)
         call.counted = False
     per_call = policy.bulkhead is not None and not policy.bulkhead.per_attempt
-    if call.permit is not None and per_call and took is not None and not link.deaf(engine, outcome):
+    inner = outcome.kind == "throttled" and call.inner
+    if (
+        call.permit is not None
+        and per_call
+        and took is not None
+        and not inner
+        and not link.deaf(engine, outcome)
+    ):
         call.permit.learn(engine, outcome.kind, took, attempt.started, now)
 
 

@@ -122,6 +122,7 @@ CHOICES: dict[str, list[str]] = {
     "rate_limit.unit": ["call", "attempt"],
     "rate_limit.settle_unknown": ["reservation", "zero"],
     "bulkhead.kind": ["fixed", "aimd", "gradient2"],
+    "bulkhead.signal": ["latency", "loss", "both"],
     "bulkhead.unit": ["call", "attempt"],
     "bulkhead.variant": ["steady", "guarded", "plain", "netflix"],
     "bulkhead.codel": ["facebook", "rfc8289"],
@@ -139,6 +140,7 @@ FLAGS = [
     "rate_limit.wait",
     "bulkhead.queue_adaptive_lifo",
     "bulkhead.prioritized",
+    "throttle.prioritized",
 ]
 # Keys of the fleet's (10): the model has the store (`fleet.py`), but no engine that waits for it.
 FLEET = [

@@ -111,6 +111,53 @@ def aimd_case(settings: Case, seed: int, retune: Case | None = None) -> Case:
     return {"settings": settings, "steps": steps}
 
 
+def loss_case(settings: Case, seed: int, cap: int, retune: Case | None = None) -> Case:
+    """A server that refuses what is above its cap: as many at once as the limit allows (4.6)."""
+    limit = Aimd(settings)
+    steps: list[Case] = []
+    now = 1
+    for n in range(400):
+        now += draw(seed, n, 1, 20_000)
+        refused = int(limit.limit) > cap and draw(seed + 1, n, 0, 3) == 0
+        step: Case = {"at": now, "op": "throttled" if refused else "good"}
+        if retune and n == 200:
+            step |= {"op": "retune", "settings": retune}
+            limit.retune(retune)
+        elif draw(seed + 2, n, 0, 60) == 0:
+            step["op"] = "timeout"
+            limit.timeout(now)
+        elif refused:
+            step["started"] = max(0, now - draw(seed + 3, n, 0, 30_000))
+            limit.throttled(step["started"], now)
+        else:
+            step["latency"] = draw(seed + 4, n, 60_000, 101_000)
+            step["in_flight"] = int(limit.limit) // (3 if n % 17 == 0 else 1)
+            limit.latency(step["latency"], now, step["in_flight"])
+        steps.append({**step, "limit": int(limit.limit), "exact": repr(limit.limit)})
+    return {"settings": settings, "steps": steps}
+
+
+def loss_cases() -> list[Case]:
+    """Small caps and large ones, both signals, and changes of settings."""
+    base: Case = {
+        "signal": "loss",
+        "max_concurrency": 300,
+        "min_concurrency": 1,
+        "latency_threshold": 100_000,
+        "increase_step": 1.0,
+        "backoff_ratio": 0.9,
+        "cut_interval": SECOND,
+        "latency_quantile": None,
+    }
+    return [
+        loss_case(base, 11, 7),
+        loss_case(base, 12, 150, {**base, "max_concurrency": 60}),
+        loss_case({**base, "signal": "both", "cut_interval": 100_000}, 13, 30),
+        loss_case({**base, "backoff_ratio": 0.5, "increase_step": 2.5, "min_concurrency": 4}, 14, 40),
+        loss_case({**base, "max_concurrency": 10}, 15, 5, {**base, "signal": "both", "max_concurrency": 40}),
+    ]
+
+
 def aimd_cases() -> list[Case]:
     """Thresholds and quantiles; a range of one; a cut interval of nothing."""
     base: Case = {
@@ -240,6 +287,7 @@ def files() -> dict[str, Case]:
         "rate/bucket.json": {"kind": "bucket", "spec": ["3.1", "3.2"], "cases": buckets},
         "rate/gcra.json": {"kind": "gcra", "spec": ["3.3"], "cases": [gcra_case(rate) for rate in RATES]},
         "limit/aimd.json": {"kind": "aimd", "spec": ["4.2"], "cases": aimd_cases()},
+        "limit/loss.json": {"kind": "loss", "spec": ["4.6"], "cases": loss_cases()},
         "limit/gradient2.json": {"kind": "gradient2", "spec": ["4.3", "11"], "cases": gradient2_cases()},
         "codel/facebook.json": {"kind": "facebook", "spec": ["4.4"], "cases": codel_cases(Facebook)},
         "codel/rfc8289.json": {"kind": "rfc8289", "spec": ["4.4"], "cases": codel_cases(Rfc8289)},

@@ -57,6 +57,7 @@ class Bulkhead:
     max_concurrency: int = 1
     max_queue: int | None = 0
     min_concurrency: int = 1
+    signal: str = "latency"
     latency_threshold: int = 0
     increase_step: float = 1.0
     backoff_ratio: float = 0.9
@@ -117,6 +118,7 @@ class ThrottleKeys:
     min_throughput: int
     max_reject: float | None
     probe_interval: int | None
+    prioritized: bool
     per_attempt: bool
 
 
@@ -320,6 +322,7 @@ def read_bulkhead(reader: Reader) -> Bulkhead:
         reader.whole("bulkhead.max_concurrency"),
         reader.maybe("bulkhead.max_queue", 0),
         reader.whole("bulkhead.min_concurrency", 1),
+        reader.word("bulkhead.signal", "latency"),
         reader.whole("bulkhead.latency_threshold"),
         reader.real("bulkhead.increase_step", 1.0) or 0.0,
         reader.real("bulkhead.backoff_ratio", 0.9) or 0.0,
@@ -369,6 +372,7 @@ def read_throttle(reader: Reader) -> ThrottleKeys:
         reader.whole("throttle.min_throughput", 10),
         reader.real("throttle.max_reject", 0.9),
         reader.maybe("throttle.probe_interval", SECOND),
+        reader.flag("throttle.prioritized"),
         reader.word("throttle.unit", "call") == "attempt",
     )
 

@@ -38,6 +38,10 @@ class Permits:
             return int(self.aimd.limit)
         return self.keys.max_concurrency if self.gradient is None else int(self.gradient.limit)
 
+    def follows_loss(self) -> bool:
+        """4.6: do throttled attempts cut the limit?"""
+        return self.aimd is not None and self.aimd.signal() != "latency"
+
     # ---- coming ----
 
     def arrive(self, now: int) -> None:
@@ -125,7 +129,9 @@ class Permits:
         """The columns for AIMD and Gradient2 of 1.2; what has grown is handed out at once."""
         if self.aimd is not None:
             if kind == "ok":
-                self.aimd.latency(took, now)
+                self.aimd.latency(took, now, self.in_flight)
+            elif kind == "throttled":
+                self.aimd.throttled(started, now)
             elif kind in ("transient", "permanent"):
                 self.aimd.failure(took, now)
             elif kind == "timeout":

@@ -115,6 +115,13 @@ class Limits(Tokens):
         """Nobody passes those who wait."""
         return not self.queue and self.taken(call, now)
 
+    def came_back(self, engine: Engine, now: int) -> None:
+        """3.6.3: to the waiters; a head that must still wait is woken, because its turn is earlier now."""
+        head = self.queue[0] if self.queue else None
+        self.hand_out(engine, now, None)
+        if head is not None and self.queue and self.queue[0] is head:
+            engine.wake(head, None)
+
     def hand_out(self, engine: Engine, now: int, own: Call | None) -> None:
         """3.4.4: to the head, while all limits have its tokens; then the new head is woken."""
         moved = False
@@ -229,7 +236,7 @@ def settle(engine: Engine, call: Call, attempts: list[Attempt], kind: str | None
         if limits is not None and reserved is not None:
             back = limits.settle_one(reserved, kind, now) or back
     if limits is not None and back:
-        limits.hand_out(engine, now, None)
+        limits.came_back(engine, now)
 
 
 def give_up(engine: Engine, call: Call, now: int) -> None:
@@ -246,7 +253,7 @@ def give_back(engine: Engine, call: Call, now: int) -> None:
         return
     nothing = Reservation(reserved.amounts, dict.fromkeys(reserved.amounts, 0))
     if limits.settle_one(nothing, None, now):
-        limits.hand_out(engine, now, None)
+        limits.came_back(engine, now)
 
 
 def out_of_patience(call: Call, now: int) -> bool:

@@ -166,7 +166,7 @@ def tell(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: in
     if attempt.target_ticket is not None and target.breaker is not None and breaker_keys is not None:
         bits = rng.bits(engine.seed, call.ordinal, rng.BREAK, attempt.number)
         target.breaker.record(attempt.target_ticket, evidence.counts_as(breaker_keys, plain), bits, now)
-    if target.permits is not None:
+    if target.permits is not None and not (outcome.kind == "throttled" and call.inner):
         target.permits.learn(engine, outcome.kind, took, attempt.started, now)
     if outcome.kind in ("ok", "permanent"):
         observe(target, took)

@@ -21,6 +21,10 @@ ACCEPTED = {
 }
 
 
+FACTORS = [0.625, 0.75, 1.0, 2.0]
+"""6.2.5: best_effort, degraded, normal, critical."""
+
+
 @dataclass
 class Settings:
     """6.1, 6.2; spans in µs."""
@@ -47,18 +51,19 @@ class Throttle:
         accepts, requests = self.window.counts(self.clock(reading))
         return requests, accepts
 
-    def probability(self, reading: int) -> float:
+    def probability(self, reading: int, k: float | None = None) -> float:
         """6.1: "p = max(0, (requests − k·accepts)/(requests + 1))"; 6.2: `max_reject`."""
         requests, accepts = self.counts(reading)
         if requests < self.settings.min_throughput:
             return 0.0
-        p = max(0.0, (requests - self.settings.k * accepts) / (requests + 1.0))
+        p = max(0.0, (requests - (self.settings.k if k is None else k) * accepts) / (requests + 1.0))
         return p if self.settings.max_reject is None else min(p, self.settings.max_reject)
 
-    def admit(self, bits: int, reading: int) -> bool:
-        """6.1: "a refusal counts at once"; 6.2: "at least one probe per second"."""
+    def admit(self, bits: int, reading: int, criticality: int | None = None) -> bool:
+        """6.1: "a refusal counts at once"; 6.2: "at least one probe per second"; 6.2.5 with a criticality."""
         now = self.clock(reading)
-        unlucky = (bits >> 11) * 2.0**-53 < self.probability(reading)
+        k = None if criticality is None else max(1.1, self.settings.k * FACTORS[criticality])
+        unlucky = (bits >> 11) * 2.0**-53 < self.probability(reading, k)
         interval = self.settings.probe_interval
         due = interval is not None and now - self.admitted >= interval
         if unlucky and not due:

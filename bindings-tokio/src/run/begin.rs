@@ -4,7 +4,7 @@ use std::ops::Deref;
 
 use tidegate::{CallId, Event};
 
-use crate::engine::Told;
+use crate::engine::Reply;
 use crate::policy::Site;
 use crate::scope;
 
@@ -14,7 +14,7 @@ pub(super) fn begin<P: Deref<Target = Site>>(
     site: &P,
     replayable: bool,
     path: Option<&str>,
-) -> (CallId, Told) {
+) -> (CallId, Reply) {
     let site = &**site;
     let inherited = scope::inherited(site.shared().number);
     let mut request = site.request;
@@ -38,7 +38,7 @@ pub(super) struct Cancel<'a> {
 impl Drop for Cancel<'_> {
     fn drop(&mut self) {
         let shared = self.site.shared();
-        if shared.tell(self.call, Event::Cancel, None, self.parked).others {
+        if shared.advance(self.call, Event::Cancel, None, self.parked).others {
             shared.tend();
         }
     }

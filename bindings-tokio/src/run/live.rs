@@ -16,7 +16,7 @@ use super::state::{Ending, Live, Place, PlaceProjection, Race, Racer, Turn};
 use super::{Answer, Attempt, Tail, Work};
 use crate::classify::{Judge, Judgement};
 use crate::clock;
-use crate::engine::{Told, wakes};
+use crate::engine::{Reply, wakes};
 use crate::error::{Error, Stopped};
 use crate::policy::Site;
 
@@ -34,7 +34,7 @@ enum Next<O> {
     /// The call is over.
     Over(O),
     /// The engine has processed an event; this is its next step.
-    Told(Told),
+    Reply(Reply),
     /// The call has to wait.
     Pending,
 }
@@ -54,10 +54,10 @@ where
 
     /// Drives a call that has just begun from the engine's first step, until it is over or pending.
     #[inline]
-    pub fn begun(mut self, told: Told, cx: &mut Context<'_>) -> Poll<A::Output> {
-        let next = match told.step.action {
-            Action::Attempt { .. } if !told.others => self.first(told, cx),
-            _ => Next::Told(self.register(told, cx)),
+    pub fn begun(mut self, reply: Reply, cx: &mut Context<'_>) -> Poll<A::Output> {
+        let next = match reply.step.action {
+            Action::Attempt { .. } if !reply.others => self.first(reply, cx),
+            _ => Next::Reply(self.register(reply, cx)),
         };
         self.follow(next, cx)
     }
@@ -78,7 +78,7 @@ where
                 self.polled(polled, (at, next), cx)
             }
             // The task may have been woken for this call or for another reason; the engine decides which.
-            Turn::Waits | Turn::Parked => Next::Told(self.tell(Event::Poll, cx)),
+            Turn::Waits | Turn::Parked => Next::Reply(self.advance(Event::Poll, cx)),
             Turn::Runs => self.next_event(cx),
         };
         self.follow(next, cx)
@@ -90,18 +90,18 @@ where
         match next {
             Next::Over(answer) => Poll::Ready(answer),
             Next::Pending => Poll::Pending,
-            Next::Told(told) => self.go_on(told, cx),
+            Next::Reply(reply) => self.go_on(reply, cx),
         }
     }
 
     #[inline(never)]
-    fn go_on(&mut self, mut told: Told, cx: &mut Context<'_>) -> Poll<A::Output> {
+    fn go_on(&mut self, mut reply: Reply, cx: &mut Context<'_>) -> Poll<A::Output> {
         loop {
-            if let Some(answer) = self.carry(told, cx) {
+            if let Some(answer) = self.carry(reply, cx) {
                 return Poll::Ready(answer);
             }
             match self.next_event(cx) {
-                Next::Told(next) => told = next,
+                Next::Reply(next) => reply = next,
                 Next::Over(answer) => return Poll::Ready(answer),
                 Next::Pending => return Poll::Pending,
             }
@@ -109,33 +109,33 @@ where
     }
 
     #[inline]
-    fn tell(&mut self, event: Event, cx: &Context<'_>) -> Told {
+    fn advance(&mut self, event: Event, cx: &Context<'_>) -> Reply {
         let (call, parked) = (self.live.call, self.live.is_parked());
-        let told = self.site.shared().tell(call, event, Some(cx.waker()), parked);
-        let waits = matches!(told.step.action, Action::Wait { why } if wakes(why));
+        let reply = self.site.shared().advance(call, event, Some(cx.waker()), parked);
+        let waits = matches!(reply.step.action, Action::Wait { why } if wakes(why));
         *self.live.as_mut().project().turn = if waits { Turn::Parked } else { Turn::Runs };
-        told
+        reply
     }
 
     /// Registers the waker of a call that has to wait for other calls, then asks the engine again, so that no wake is
     /// lost (R3).
     #[inline]
-    fn register(&mut self, told: Told, cx: &Context<'_>) -> Told {
-        match told.step.action {
+    fn register(&mut self, reply: Reply, cx: &Context<'_>) -> Reply {
+        match reply.step.action {
             Action::Wait { why } if wakes(why) => {
-                let again = self.tell(Event::Poll, cx);
+                let again = self.advance(Event::Poll, cx);
                 // Attempts that the first step stopped still have to be dropped.
-                let step = Step { stop: told.step.stop | again.step.stop, ..again.step };
-                Told { step, others: told.others | again.others, ..again }
+                let step = Step { stop: reply.step.stop | again.step.stop, ..again.step };
+                Reply { step, others: reply.others | again.others, ..again }
             }
-            _ => told,
+            _ => reply,
         }
     }
 
     /// Starts and polls a first attempt that the engine admits at once, as it does for most calls.
     #[inline]
-    fn first(&mut self, told: Told, cx: &mut Context<'_>) -> Next<A::Output> {
-        let remaining = self.remaining(told.step.next);
+    fn first(&mut self, reply: Reply, cx: &mut Context<'_>) -> Next<A::Output> {
+        let remaining = self.remaining(reply.step.next);
         let polled = {
             let _inside = self.live.inside(self.site);
             let mut live = self.live.as_mut().project();
@@ -143,7 +143,7 @@ where
             *live.attempts = 1;
             let Some(future) = self.work.attempt(Attempt { number: 1, hedge: false, remaining, call }) else {
                 let outcome = Outcome::of(Class::Permanent);
-                return Next::Told(self.tell(Event::Finished { attempt: 1, outcome }, cx));
+                return Next::Reply(self.advance(Event::Finished { attempt: 1, outcome }, cx));
             };
             live.place.set(Place::Taken { number: 1, future });
             match live.place.project() {
@@ -151,7 +151,7 @@ where
                 PlaceProjection::Free => Poll::Pending,
             }
         };
-        self.polled(polled, (told.at, told.step.next), cx)
+        self.polled(polled, (reply.at, reply.step.next), cx)
     }
 
     /// Handles the first poll of a first attempt. The timer is armed only now, because most attempts that end at once
@@ -191,7 +191,7 @@ where
             Some(_) => {}
         }
         match live.sleep.as_pin_mut().map(|sleep| sleep.poll(cx)) {
-            Some(Poll::Ready(())) => Next::Told(self.tell(Event::Timer, cx)),
+            Some(Poll::Ready(())) => Next::Reply(self.advance(Event::Timer, cx)),
             _ => Next::Pending,
         }
     }
@@ -228,44 +228,44 @@ where
             Judgement::Head => Event::Headers { attempt: number },
         };
         let head = matches!(event, Event::Headers { .. });
-        let told = if self.live.is_parked() {
-            self.tell(event, cx)
+        let reply = if self.live.is_parked() {
+            self.advance(event, cx)
         } else {
             self.site.shared().say(self.live.call, event)
         };
         // The common end: this result decides, and no other call or listener is affected.
         if let Step { action: Action::Done { verdict: Verdict::Ok, result: Some(lane), .. }, stop: 0, .. } =
-            told.step
+            reply.step
             && lane == AttemptSlot::of(number)
-            && !told.others
+            && !reply.others
         {
             let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
             return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report));
         }
         // The common head of an answer with a body: nothing is stopped for it, and nobody else is affected.
-        if let Step { action: Action::Wait { why: Wait::Body }, stop: 0, next, .. } = told.step
+        if let Step { action: Action::Wait { why: Wait::Body }, stop: 0, next, .. } = reply.step
             && head
-            && !told.others
+            && !reply.others
             && let Ok(value) = result
         {
-            let due = next.map(|span| clock::after(told.at, span));
+            let due = next.map(|span| clock::after(reply.at, span));
             return Next::Over(self.headed(number, value, due));
         }
         if let (true, Event::Finished { outcome, .. }) = (self.judge.hears_retries(), event) {
-            announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), told.step);
+            announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), reply.step);
         }
-        self.keep(number, result, &told, head);
-        Next::Told(match told.step.action {
-            Action::Wait { .. } if !self.live.is_parked() => self.register(told, cx),
-            _ => told,
+        self.keep(number, result, &reply, head);
+        Next::Reply(match reply.step.action {
+            Action::Wait { .. } if !self.live.is_parked() => self.register(reply, cx),
+            _ => reply,
         })
     }
 
     /// Keeps an attempt's result until a step says which result the caller gets.
-    fn keep(&mut self, number: u8, result: Result<T, E>, told: &Told, head: bool) {
+    fn keep(&mut self, number: u8, result: Result<T, E>, reply: &Reply, head: bool) {
         let kept = match result {
             Ok(value) if head => Some(Ending::Head(value)),
-            result if matches!(told.step.action, Action::Done { .. }) => Some(Ending::Own(result)),
+            result if matches!(reply.step.action, Action::Done { .. }) => Some(Ending::Own(result)),
             result => self.judge.release(result).map(Ending::Own),
         };
         if let Some(kept) = kept {
@@ -274,13 +274,13 @@ where
     }
 
     /// Carries out a step, and the steps that follow from it at once.
-    fn carry(&mut self, first: Told, cx: &Context<'_>) -> Option<A::Output> {
-        let mut told = first;
+    fn carry(&mut self, first: Reply, cx: &Context<'_>) -> Option<A::Output> {
+        let mut reply = first;
         // Slots of stopped attempts. The engine gets their outcome once their futures have been dropped.
         let mut unwound = 0_u8;
         let mut polls = 0;
         loop {
-            let Told { step, at, others } = told;
+            let Reply { step, at, others } = reply;
             if step.stop != 0 {
                 unwound |= step.stop;
                 self.live.as_mut().stop(step.stop);
@@ -296,7 +296,7 @@ where
                 Action::Attempt { attempt, hedge } => {
                     if !self.start(attempt, hedge, (step.next, due)) {
                         let outcome = Outcome::of(Class::Permanent);
-                        told = self.tell(Event::Finished { attempt, outcome }, cx);
+                        reply = self.advance(Event::Finished { attempt, outcome }, cx);
                         continue;
                     }
                 }
@@ -312,9 +312,9 @@ where
                 unwound &= unwound - 1;
                 let attempt = attempt_in(lane, self.live.attempts);
                 let outcome = Outcome::of(Class::Timeout);
-                told = self.tell(Event::Finished { attempt, outcome }, cx);
+                reply = self.advance(Event::Finished { attempt, outcome }, cx);
                 if self.judge.hears_retries() {
-                    announce(self.judge, self.site, (attempt, outcome.kind), None, told.step);
+                    announce(self.judge, self.site, (attempt, outcome.kind), None, reply.step);
                 }
             } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
                 // The engine asks for a wait that is already over, so ask it again. After three rounds wait 1 ms rather
@@ -324,7 +324,7 @@ where
                     return None;
                 }
                 polls += 1;
-                told = self.tell(Event::Poll, cx);
+                reply = self.advance(Event::Poll, cx);
             } else {
                 return None;
             }

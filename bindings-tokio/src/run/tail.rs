@@ -7,7 +7,7 @@ use tidegate::{Action, CallId, Class, Event, Outcome, Verdict};
 use tokio::time::Instant;
 
 use crate::clock;
-use crate::engine::Told;
+use crate::engine::Reply;
 use crate::error::Stopped;
 use crate::policy::Site;
 
@@ -29,7 +29,7 @@ impl<P: Deref<Target = Site>> Tail<P> {
 
     /// Reports the end of the body to the engine.
     pub fn finish(&mut self, outcome: Outcome) {
-        self.tell(Event::Finished { attempt: self.attempt, outcome });
+        self.advance(Event::Finished { attempt: self.attempt, outcome });
     }
 
     /// Reports to the engine that the timer is due, and the age of the last piece if silence is bounded. Returns an error if
@@ -37,8 +37,8 @@ impl<P: Deref<Target = Site>> Tail<P> {
     pub fn expire(&mut self, age: Option<Duration>) -> Option<Stopped> {
         let call = self.call;
         let report = |age| Event::Progress { attempt: self.attempt, age: clock::span(age) };
-        let told = self.tell(age.map_or(Event::Timer, report))?;
-        match told.step.action {
+        let reply = self.advance(age.map_or(Event::Timer, report))?;
+        match reply.step.action {
             Action::Done { verdict: Verdict::Stale, .. } => None,
             Action::Done { verdict, retry_in, .. } => {
                 let report = self.site.report(call, self.attempt, verdict, retry_in.map(clock::std));
@@ -48,17 +48,17 @@ impl<P: Deref<Target = Site>> Tail<P> {
         }
     }
 
-    fn tell(&mut self, event: Event) -> Option<Told> {
+    fn advance(&mut self, event: Event) -> Option<Reply> {
         let shared = self.site.shared();
-        let told = shared.tell(self.call?, event, None, false);
-        if told.others {
+        let reply = shared.advance(self.call?, event, None, false);
+        if reply.others {
             shared.tend();
         }
-        self.due = told.step.next.map(|span| clock::after(told.at, span));
-        if matches!(told.step.action, Action::Done { .. }) {
+        self.due = reply.step.next.map(|span| clock::after(reply.at, span));
+        if matches!(reply.step.action, Action::Done { .. }) {
             self.call = None;
         }
-        Some(told)
+        Some(reply)
     }
 }
 

@@ -255,6 +255,7 @@ fn queue(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {
     put("max_concurrency", json!(dice.of(&[1, 1, 2, 3, 20])));
     match kind {
         "aimd" => {
+            put("signal", json!(dice.of(&["latency", "latency", "loss", "both"])));
             put("latency_threshold", json!(dice.of(&[1_000, 50_000, 100_000])));
             put("cut_interval", json!(dice.of(&[0, 50_000, 1_000_000])));
             put("backoff_ratio", json!(dice.of(&[0.5, 0.9])));
@@ -317,6 +318,9 @@ fn throttle(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) {
     put("throttle.min_throughput", json!(dice.of(&[1, 2, 3])));
     put("throttle.max_reject", dice.of(&[json!("none"), json!(0.9), json!(0.5)]));
     put("throttle.probe_interval", dice.of(&[json!("none"), json!(1_000_000), json!(50_000)]));
+    if dice.chance(40) {
+        put("throttle.prioritized", json!(1));
+    }
     put("throttle.unit", json!(dice.of(&["call", "attempt"])));
 }
 

@@ -16,7 +16,7 @@ pub struct Form {
 }
 
 /// Keys that are the full engine's alone.
-const REST: [&str; 25] = [
+const REST: [&str; 26] = [
     "kinds",
     "retry.hold",
     "retry.max_held",
@@ -29,6 +29,7 @@ const REST: [&str; 25] = [
     "retry.budget.cost",
     "retry.budget.timeout_cost",
     "retry.budget.throttled_cost",
+    "bulkhead.signal",
     "bulkhead.latency_threshold",
     "bulkhead.increase_step",
     "bulkhead.backoff_ratio",

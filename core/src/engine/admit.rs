@@ -14,11 +14,11 @@ use super::queue::Permit;
 use super::route::stage;
 use super::stage::{Answer, Context, Stage as _};
 use super::timer::{limit, span};
+use super::whole;
 use crate::action::{Action, Flags, Step, Verdict, Wait};
 use crate::breaker::CircuitBreaker;
 use crate::engine::desk::Desk;
 use crate::engine::fleet::FleetDesk;
-use crate::full::FULL;
 use crate::policy::Unit;
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
@@ -92,11 +92,9 @@ impl Desk {
         if call.has(flag::EXTRA) {
             let extra = self.calls.extra_mut(slot);
             extra.moment = 0;
-            if FULL {
-                extra.says &= !(mark::INNER | mark::TOKENS);
-                if extra.says & mark::MORE != 0 {
-                    target = self.calls.start_more(slot, attempt);
-                }
+            extra.says &= !(mark::INNER | mark::TOKENS);
+            if extra.says & mark::MORE != 0 {
+                target = self.calls.start_more(slot, attempt);
             }
         }
         if attempt == 1 {
@@ -233,18 +231,19 @@ impl Engine {
 
     /// Checks a waiter whose turn may have come, for a place of a hold or for tokens.
     pub(super) fn evaluate_waiting(&mut self, slot: Slot, now: Time) -> Step {
-        let (state, sending) = (self.desk.calls[slot].state(), self.desk.calls[slot].has(flag::SENDING));
+        let call = &self.desk.calls[slot];
+        let (state, held, sending) = (call.state(), whole::is_held(call.state()), call.has(flag::SENDING));
         if self.desk.calls[slot].deadline <= now {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
         let (still, next) = match state {
-            State::Held if self.desk.calls.cools(slot) => match self.desk.still_cooling(slot, now) {
+            _ if held && self.desk.calls.cools(slot) => match self.desk.still_cooling(slot, now) {
                 Answer::Pass => (None, self.desk.left_cooldown(slot)),
                 Answer::Wait(step) => return step,
                 Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
             },
-            State::Held if FULL => (self.desk.still_held(slot, now), Stage::Rate),
-            State::Paced if FULL && !sending && self.desk.routes.in_fleet(self.desk.calls[slot].route) => {
+            _ if held => (self.desk.still_held(slot, now), Stage::Rate),
+            State::Paced if !sending && self.desk.routes.in_fleet(self.desk.calls[slot].route) => {
                 match self.fleet_desk().still_in_fleet(slot, now) {
                     Answer::Pass => (None, Stage::Bulkhead),
                     Answer::Wait(step) => return step,
@@ -258,7 +257,7 @@ impl Engine {
                     Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
                 }
             }
-            _ if FULL && sending => (self.desk.still_in_rate_queue(slot, now), Stage::Start),
+            _ if sending => (self.desk.still_in_rate_queue(slot, now), Stage::Start),
             _ => (self.desk.still_in_rate_queue(slot, now), Stage::Bulkhead),
         };
         if let Some(step) = still {
@@ -269,7 +268,7 @@ impl Engine {
         if call.state() != State::Passing {
             call.pass_on();
         }
-        if FULL && next == Stage::Start {
+        if next == Stage::Start {
             // The route may have closed while the call waited for the send rate.
             match self.ask_cooldown_again(slot, now) {
                 Answer::Pass => {}

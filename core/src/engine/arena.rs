@@ -8,8 +8,9 @@ use super::more::More;
 use super::place::{RouteAt, Slot};
 use super::sheets::Sheet;
 use super::targets::AttemptTargets;
+use super::whole;
 use crate::action::{AttemptSlot, CallId, Verdict};
-use crate::full::{FULL, Full, Part};
+use crate::full::{Full, Part, rare_flag};
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -64,6 +65,8 @@ const _: () = assert!(size_of::<Call>() == 64);
 
 /// The bits of [`Call::flags`]; the first seven are those of a request's flags word.
 pub(super) mod flag {
+    use super::rare_flag;
+
     pub const CRITICALITY: u16 = 3;
     pub const REPLAYABLE: u16 = 1 << 2;
     pub const IDEMPOTENT: u16 = 1 << 3;
@@ -73,7 +76,7 @@ pub(super) mod flag {
     /// Holds a permit of its route's pool for all its attempts, or for the next one.
     pub const HOLDS: u16 = 1 << 7;
     /// Lies within a call that retries.
-    pub const NESTED: u16 = 1 << 8;
+    pub const NESTED: u16 = rare_flag(1 << 8);
     /// Its ticket belongs to a probe.
     pub const PROBE: u16 = 1 << 9;
     /// Has a second block.
@@ -81,12 +84,12 @@ pub(super) mod flag {
     /// Owns the tokens it waited for.
     pub const TOKENS: u16 = 1 << 11;
     /// Shares the permit of an enclosing call.
-    pub const SHARES: u16 = 1 << 12;
+    pub const SHARES: u16 = rare_flag(1 << 12);
     /// No hedges until the next regular attempt.
-    pub const UNHEDGED: u16 = 1 << 13;
+    pub const UNHEDGED: u16 = rare_flag(1 << 13);
     /// While waiting: waits for the send rate, not for the rate limit. While running: several attempts run, noted in
     /// its block.
-    pub const SENDING: u16 = 1 << 14;
+    pub const SENDING: u16 = rare_flag(1 << 14);
     /// The same bit while Running.
     pub const RACING: u16 = SENDING;
     /// Each running attempt holds a permit.
@@ -126,7 +129,7 @@ impl Call {
     /// Whether several of its attempts run, noted in its block.
     #[inline]
     pub fn is_racing(&self) -> bool {
-        FULL && self.has(flag::RACING)
+        self.has(flag::RACING)
     }
 
     pub fn ordinal(&self) -> u64 {
@@ -136,11 +139,7 @@ impl Call {
     /// Slot of the enclosing call, or [`Slot::NONE`].
     #[inline]
     pub fn parent(&self) -> Slot {
-        if !FULL {
-            return Slot::NONE;
-        }
-        let parent = self.parent & SLOT;
-        if parent == SLOT { Slot::NONE } else { Slot::new(parent) }
+        whole::parent(self.parent & SLOT, SLOT)
     }
 
     pub fn set_parent(&mut self, slot: Slot) {

@@ -13,9 +13,9 @@ use super::place::{RouteAt, Slot};
 use super::route::stage;
 use super::stream::Silence;
 pub(super) use super::timer::{limit, span, wait};
+use super::whole;
 use crate::action::{AttemptSlot, CallId, Event, Flags, Link, Request, RouteId, Step, Verdict, Wait};
 use crate::engine::fleet::FleetDesk;
-use crate::full::FULL;
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
@@ -53,7 +53,7 @@ impl Engine {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull), now));
         };
         self.desk.routes.enter(route);
-        if let Some(parent) = request.parent.filter(|_| FULL) {
+        if let Some(parent) = whole::enclosing(request) {
             self.desk.nest(slot, parent);
         }
         self.desk.aim(slot, request.path);
@@ -234,7 +234,7 @@ impl Engine {
     /// Starts the next attempt, which is due, through the stages; waits if too many stopped attempts have not unwound
     /// yet (R11), or while the link is offline.
     pub(super) fn go_on(&mut self, slot: Slot, now: Time) -> Step {
-        if FULL && self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
+        if whole::only_hedges(self.desk.policies.of(&self.desk.calls[slot])) {
             return self.hedge_on(slot, now);
         }
         if self.desk.link == Link::Offline {

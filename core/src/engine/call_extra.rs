@@ -20,18 +20,20 @@ pub(super) const NO_GATE: u16 = u16::MAX;
 
 /// Further bits of [`CallExtra::says`], which change.
 pub(super) mod mark {
+    use crate::full::rare_bit;
+
     /// Has a place of its route's cooldown.
-    pub const PLACED: u8 = 1 << 2;
+    pub const PLACED: u8 = rare_bit(1 << 2);
     /// While held: waits for the cooldown.
-    pub const COOLS: u8 = 1 << 3;
+    pub const COOLS: u8 = rare_bit(1 << 3);
     /// Waits there before calls that have not come so far.
-    pub const RETURNS: u8 = 1 << 4;
+    pub const RETURNS: u8 = rare_bit(1 << 4);
     /// Keeps its tokens of the rate limit, and goes to the head of the bulkhead's queue.
-    pub const TOKENS: u8 = 1 << 5;
+    pub const TOKENS: u8 = rare_bit(1 << 5);
     /// Its last nested call was refused.
-    pub const INNER: u8 = 1 << 6;
+    pub const INNER: u8 = rare_bit(1 << 6);
     /// Has targets or weights, which are in blocks of their own ([`super::More`]).
-    pub const MORE: u8 = 1 << 7;
+    pub const MORE: u8 = rare_bit(1 << 7);
 }
 
 /// One running attempt of a race.

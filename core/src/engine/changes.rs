@@ -7,7 +7,6 @@ use super::place::RouteAt;
 use super::queue::Pool;
 use super::route::{Route, stage};
 use crate::engine::fleet::FleetDesk;
-use crate::full::FULL;
 use std::collections::BTreeMap;
 
 use super::chores::{Chore, LOOKED_AT};
@@ -194,7 +193,7 @@ impl FleetDesk<'_> {
             (rate, _) => *rate = fresh.rate,
         }
         match &mut it.send {
-            Some(queue) if policy.retry.send_rate || queue.waiting.len() > 0 => {}
+            Some(queue) if policy.retry.send_rate.is_on() || queue.waiting.len() > 0 => {}
             send => *send = fresh.send,
         }
         match &mut it.holds {
@@ -213,9 +212,7 @@ impl FleetDesk<'_> {
         if let Some(moved) = moved {
             self.desk.rate_retuned(route.own(), moved, now);
         }
-        if FULL {
-            self.desk.let_in(route, now);
-        }
+        self.desk.let_in(route, now);
         if self.desk.routes[route].budget_at == route.own() {
             self.desk.routes.retune_budget_of(route, policy.retry.budget, at);
         }

@@ -15,7 +15,6 @@ use super::route::Route;
 use super::stage::Answer;
 use crate::action::{Step, Verdict, Wait};
 use crate::cooldown::{Cooldown, CooldownSettings, CooldownState, Place};
-use crate::full::FULL;
 use crate::outcome::Class;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
@@ -68,6 +67,11 @@ impl Cooling {
 }
 
 impl Route {
+    /// Whether throttled attempts cut the limit of its bulkhead.
+    pub fn follows_loss(&self) -> bool {
+        self.pool.as_ref().is_some_and(|pool| pool.limiter.follows_loss())
+    }
+
     /// Number of places at which slow start ends: the bulkhead's limit, or the attempts that ran at the closing.
     fn most_places(&self, pool_limit: Option<u32>) -> u32 {
         let in_flight = self.cooldown.as_ref().map_or(1, |it| it.part.in_flight());
@@ -78,7 +82,7 @@ impl Route {
 impl Arena {
     /// Whether a held call waits for a cooldown, not for a hold.
     pub fn cools(&self, slot: Slot) -> bool {
-        FULL && self.marked(slot, mark::COOLS)
+        self.marked(slot, mark::COOLS)
     }
 
     pub fn marked(&self, slot: Slot, bits: u8) -> bool {
@@ -327,9 +331,12 @@ impl Desk {
         let place = self.calls.take_place(slot);
         let bits = rng::bits(self.seed, self.calls[slot].ordinal(), Purpose::Cooldown, attempt);
         let active = self.routes[at].active;
+        // The limit has been cut already: one throttle without a time may be all that it needed.
+        let lenient = self.routes[self.routes[at].pool_at].follows_loss();
         let Some(cooling) = &mut self.routes[at].cooldown else { return };
         let from = cooling.part.state(now);
         let in_flight = active.saturating_sub(cooling.waiting()).max(1);
+        cooling.part.set_lenient(lenient);
         let closed = cooling.part.on_throttled(since, retry_after, in_flight, bits, now);
         cooling.part.free(place);
         if closed {
@@ -341,7 +348,12 @@ impl Desk {
     /// Marks an enclosing call whose inner call has been refused: a throttled end of its attempt is that refusal.
     pub(super) fn refused_within(&mut self, slot: Slot) {
         let around = self.calls[slot].parent();
-        if around != Slot::NONE && self.routes[self.calls[around].route].cooldown.is_some() {
+        if around == Slot::NONE {
+            return;
+        }
+        let route = &self.routes[self.calls[around].route];
+        if route.cooldown.is_some() || route.targets_at.is_some() || self.routes[route.pool_at].follows_loss()
+        {
             self.calls.extra_mut(around).says |= mark::INNER;
         }
     }

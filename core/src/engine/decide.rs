@@ -12,8 +12,8 @@ use super::ledger::Charge;
 use super::place::Slot;
 use super::route::stage;
 use super::targets::Elsewhere;
+use super::whole;
 use crate::action::{AttemptSlot, Link, Step, Verdict, Wait};
-use crate::full::FULL;
 use crate::outcome::{Class, Opinion, Outcome};
 use crate::policy::Unit;
 use crate::retry::wait_before_retry;
@@ -131,8 +131,15 @@ impl Engine {
         now: Time,
     ) -> Step {
         let attempt_slot = AttemptSlot::of(running_attempt.attempt);
-        if FULL && class == Class::Throttled {
+        if class == Class::Throttled {
             let started = (running_attempt.since, running_attempt.attempt);
+            let call = &self.desk.calls[slot];
+            let home = self.desk.routes[call.route].pool_at;
+            // A limit that follows loss hears of it although it may be retried, also where the permit is the call's. Fed again
+            // at the end of its call, the attempt has started before this cut.
+            if call.has(flag::HOLDS) && self.desk.routes[home].follows_loss() {
+                self.feed_controller(slot, home, outcome.kind, running_attempt.since, now);
+            }
             self.desk.cool_down(slot, started, outcome.retry_after, now);
         }
         self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
@@ -204,7 +211,7 @@ impl Engine {
         call.moment = now.after(delay);
         call.flags &= !flag::RACING;
         self.desk.note(move |it| it.retry_scheduled(slot, outcome.kind, delay, now));
-        if FULL && class == Class::Throttled {
+        if whole::asks_for_less(class) {
             self.desk.hold_like(slot, delay, now);
         }
         self.release_pending(now);
@@ -231,7 +238,7 @@ impl Engine {
                 self.desk.settle_given_up(slot, bit, now);
             }
             let (end, next) = self.desk.first_to_end(slot);
-            if !FULL || self.desk.calls[slot].running() == 0 || end > now {
+            if !whole::races_on(self.desk.calls[slot].running()) || end > now {
                 return self.decide(slot, running_attempt, Outcome::of(Class::Timeout), stop, now);
             }
             let left = self.attempt_over(slot, &running_attempt, Class::Timeout, Class::Timeout.into(), now);

@@ -6,7 +6,6 @@ use super::call::GRACE;
 use super::call_extra::RunningAttempt;
 use super::place::Slot;
 use crate::action::{Action, AttemptSlot, Step, Verdict};
-use crate::full::FULL;
 use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
@@ -75,9 +74,7 @@ impl Engine {
         self.desk.note(move |it| it.refused(slot, verdict, retry_in, now));
         let call = &self.desk.calls[slot];
         if call.attempts == 0 {
-            if FULL {
-                self.desk.refused_within(slot);
-            }
+            self.desk.refused_within(slot);
             return self.end(slot, verdict, None, retry_in, now);
         }
         let verdict = match verdict {

@@ -10,7 +10,8 @@ pub use call::CallExplanation;
 
 use super::Engine;
 use crate::action::PolicyId;
-use crate::policy::{Domain, Key, Policy, TABLE, TABLES, Value};
+use crate::limit::LimitSignal;
+use crate::policy::{Domain, Key, LimitSettings, Policy, TABLE, TABLES, Value};
 use crate::retry::Jitter;
 use crate::time::Duration;
 
@@ -125,7 +126,7 @@ impl Pools {
     fn component(&self, policy: &Policy, name: &'static str, of: &[&str]) -> Option<Component> {
         let there = match name {
             "hold" => policy.retry.hold.is_some(),
-            "send_rate" => policy.retry.send_rate,
+            "send_rate" => policy.retry.send_rate.is_on(),
             "retry" | "retry.backoff" => policy.retry.max_attempts > 1,
             "retry.budget" => policy.retry.budget.is_some() || policy.retry.budget_pool.is_some(),
             "hedge" | "hedge.budget" => policy.hedge.is_some(),
@@ -206,11 +207,9 @@ const KINDS: &[(&str, &str, &[&str])] = &[
     ("backoff", "multiplier", &["exponential"]),
     ("backoff", "exponent", &["polynomial"]),
     ("bulkhead", "min_concurrency", &["aimd", "gradient2"]),
-    ("bulkhead", "latency_threshold", &["aimd"]),
+    ("bulkhead", "signal", &["aimd"]),
     ("bulkhead", "increase_step", &["aimd"]),
     ("bulkhead", "backoff_ratio", &["aimd"]),
-    ("bulkhead", "cut_interval", &["aimd"]),
-    ("bulkhead", "latency_quantile", &["aimd"]),
     ("bulkhead", "long_window", &["gradient2"]),
     ("bulkhead", "rtt_tolerance", &["gradient2"]),
     ("bulkhead", "headroom", &["gradient2"]),
@@ -238,7 +237,13 @@ fn concerns(key: &Key, kind: Option<Value<'_>>, (policy, source): (&Policy, &Pol
         ("bulkhead", "store" | "lease_ttl" | "on_loss") => {
             source.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some())
         }
-        ("bulkhead", "latency_store") => source.bulkhead.as_ref().is_some_and(|it| it.fleet_latency),
+        ("bulkhead", "latency_threshold" | "cut_interval" | "latency_quantile") => {
+            source.bulkhead.as_ref().is_some_and(|it| match it.limit {
+                LimitSettings::Aimd(aimd) => aimd.signal != LimitSignal::Loss,
+                LimitSettings::Fixed(_) | LimitSettings::Gradient2(_) => false,
+            })
+        }
+        ("bulkhead", "latency_store") => source.bulkhead.as_ref().is_some_and(|it| it.fleet_latency.is_on()),
         ("backoff", "jitter_ratio") => matches!(policy.retry.backoff.jitter, Jitter::Bounded(_)),
         _ => {
             let only = KINDS.iter().find(|it| (it.0, it.1) == (table, name));

@@ -4,7 +4,7 @@
 use super::Engine;
 use super::arena::{Call, flag};
 use super::automaton::State;
-use super::call_extra::RunningAttempt;
+use super::call_extra::{RunningAttempt, mark};
 use super::desk::Desk;
 use super::place::{PoolAt, Slot};
 use super::rate_queue::Bucket;
@@ -14,7 +14,6 @@ use super::stage::{Context, Effect, Ended, Stage as _};
 use crate::action::AttemptSlot;
 use crate::breaker::{CircuitBreaker, Evidence, Ticket};
 use crate::engine::policies::Policies;
-use crate::full::FULL;
 use crate::outcome::{Class, Kind};
 use crate::policy::{Policy, Unit};
 use crate::rng::{self, Purpose};
@@ -101,7 +100,7 @@ impl Engine {
         {
             rate.on_response(paid_for == Class::Throttled, now);
         }
-        if FULL && self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
+        if self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
             self.desk.target_over(slot, running_attempt, kind, now);
         }
         if running_attempt.ticket != 0 && self.desk.policies.guards_attempts(self.desk.calls[slot].policy) {
@@ -199,7 +198,7 @@ impl Engine {
 
     /// Records the failed body of an answer with a successful head as a further failure (semantics 7.1).
     pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
-        if FULL && self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
+        if self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
             self.desk.target_body_failed(slot, attempt, kind, now);
         }
         let policy = self.desk.policies.of(&self.desk.calls[slot]);
@@ -235,11 +234,15 @@ impl Engine {
         self.feed_controller(slot, home, kind, started, now);
     }
 
+    /// Feeds the controller of a pool's limit.
     #[inline(never)]
-    fn feed_controller(&mut self, slot: Slot, home: PoolAt, kind: Kind, started: Time, now: Time) {
+    pub(super) fn feed_controller(&mut self, slot: Slot, home: PoolAt, kind: Kind, started: Time, now: Time) {
         let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(kind);
         if self.desk.link.explains(class) {
             return;
+        }
+        if class == Class::Throttled && self.desk.calls.marked(slot, mark::INNER) {
+            return; // an inner policy has refused: nothing has been heard of the downstream
         }
         if self.desk.routes[home].digest.is_some() {
             self.fleet_desk().share_latency(slot, home, (class, started), now);

@@ -106,7 +106,7 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
     let rate = policy.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some());
     let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
     let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
-    let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency);
+    let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency.is_on());
     let quorum = policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
     let Some(fleet) = fleet else {
         return [

@@ -17,7 +17,6 @@ use super::queue::List;
 use super::stage::Answer;
 use super::{Engine, Input};
 use crate::action::{PathId, RouteId, Step, Verdict, Wait};
-use crate::full::FULL;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
 use paths::{Key, key_of, key_text};
@@ -213,7 +212,8 @@ impl Desk {
         let Some(path) = self.calls.extra(slot).map(|extra| extra.path).filter(|path| *path != 0) else {
             return Answer::Pass;
         };
-        let most = self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.unwrap_or(0);
+        let most =
+            self.policies[usize::from(self.calls[slot].policy)].policy.retry.hold.map_or(0, |most| *most);
         let Some(path) = self.paths.path(path) else { return Answer::Pass };
         let Some(holds) = &mut self.routes[route].holds else { return Answer::broken(Verdict::HoldFull) };
         let open = holds.open;
@@ -290,7 +290,7 @@ impl Desk {
     /// Releases the place of a call that ends; a success lets two waiters through.
     #[inline]
     pub(super) fn give_place_back(&mut self, slot: Slot, well: bool, now: Time) {
-        if FULL && self.calls[slot].has(flag::EXTRA) {
+        if self.calls[slot].has(flag::EXTRA) {
             self.give_place(slot, well, now);
         }
     }
@@ -301,9 +301,12 @@ impl Desk {
         if self.calls.marked(slot, mark::PLACED) {
             self.free_cooldown_place(slot, now);
         }
+        let Some(holds) = &mut self.routes[route].holds else { return };
         let extra = self.calls.extra_mut(slot);
         let (number, placed) = (extra.gate, core::mem::take(&mut extra.placed));
-        let Some(holds) = self.routes[route].holds.as_mut().filter(|_| placed) else { return };
+        if !placed {
+            return;
+        }
         let Some(gate) = holds.gates.get_mut(usize::from(number)) else { return };
         gate.taken -= 1;
         if well {
@@ -346,18 +349,12 @@ impl Engine {
     /// others, and when too many paths are in use, it is [`PathId::NONE`], and the call is not held. Memory, saved
     /// states and journals contain only hashes of a path, because it may hold a secret.
     pub fn path_id(&mut self, route: RouteId, path: &str, now: Time) -> PathId {
-        self.journal.write(|| Input::Path { route, path: PathHash::of(path).label().into(), now });
-        self.name_path(route, now, || PathHash::of(path))
+        self.name_path(route, || PathHash::of(path), now)
     }
 
-    /// The same for a path's label in a journal.
-    pub(super) fn path_id_again(&mut self, route: RouteId, label: &str, now: Time) -> PathId {
-        let path = PathHash::of_label(label);
-        self.journal.write(|| Input::Path { route, path: path.label().into(), now });
-        self.name_path(route, now, || path)
-    }
-
-    fn name_path(&mut self, route: RouteId, now: Time, path: impl FnOnce() -> PathHash) -> PathId {
+    /// The same for the hash of a path, which is taken where it is needed.
+    pub(super) fn name_path(&mut self, route: RouteId, path: impl Fn() -> PathHash, now: Time) -> PathId {
+        self.journal.write(|| Input::Path { route, path: path().label().into(), now });
         self.clock.observe(now);
         let holds = self.desk.routes.find(route).is_some_and(|route| self.desk.routes[route].holds.is_some());
         if holds { self.desk.paths.intern(path()) } else { PathId::NONE }

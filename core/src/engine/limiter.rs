@@ -2,7 +2,7 @@
 
 use super::view::LimitKind;
 use crate::full::{Full, Part};
-use crate::limit::{Aimd, Gradient2, Outside};
+use crate::limit::{Aimd, Gradient2, LimitSignal, Outside};
 use crate::outcome::Class;
 use crate::policy::LimitSettings;
 use crate::state::{Damage, Loader, Saver};
@@ -47,6 +47,12 @@ impl Limiter {
         }
     }
 
+    /// Whether throttled attempts cut it, those that are retried included.
+    #[inline]
+    pub fn follows_loss(&self) -> bool {
+        matches!(self, Self::Aimd(aimd) if aimd.settings().signal.follows_loss())
+    }
+
     /// Applies new settings. Another kind starts anew; the same kind keeps its state.
     pub fn retune(&mut self, to: &LimitSettings) {
         match (&mut *self, to) {
@@ -62,7 +68,7 @@ impl Limiter {
             match self {
                 Self::Fixed(_) => return false,
                 Self::Aimd(aimd) => {
-                    to.text("aimd");
+                    to.text(saved_kind(aimd.settings().signal));
                     to.list(|to| aimd.save(to));
                 }
                 Self::Gradient2(gradient) => {
@@ -80,11 +86,13 @@ impl Limiter {
         let full = Full::here().ok_or(Damage("must be a full engine's"))?;
         from.list(|from| {
             Ok(match (kind, settings) {
-                ("aimd", LimitSettings::Aimd(to)) => Self::Aimd(Part::new(Aimd::load(from, **to)?, full)),
+                (saved, LimitSettings::Aimd(to)) if saved == saved_kind(to.signal) => {
+                    Self::Aimd(Part::new(Aimd::load(from, **to)?, full))
+                }
                 ("gradient2", LimitSettings::Gradient2(to)) => {
                     Self::Gradient2(Part::new(Gradient2::load(from, **to)?, full))
                 }
-                ("aimd" | "gradient2", _) => from.dropped(Self::new(settings)),
+                ("aimd" | "aimd_loss" | "aimd_both" | "gradient2", _) => from.dropped(Self::new(settings)),
                 _ => return Err(Damage("must be a kind of limit")),
             })
         })
@@ -97,7 +105,7 @@ impl Limiter {
         }
     }
 
-    /// When a latency last made it shrink; AIMD only.
+    /// When it last shrank; AIMD only.
     pub fn last_cut(&self) -> Option<Time> {
         if let Self::Aimd(aimd) = self { aimd.last_cut() } else { None }
     }
@@ -106,7 +114,8 @@ impl Limiter {
     pub fn feed(&mut self, class: Class, started: Time, in_flight: u32, now: Time) {
         let latency = now.since(started);
         match (self, class) {
-            (Self::Aimd(aimd), Class::Ok) => aimd.on_latency(latency, now),
+            (Self::Aimd(aimd), Class::Ok) => aimd.on_good(latency, in_flight, now),
+            (Self::Aimd(aimd), Class::Throttled) => aimd.on_throttled(started, now),
             (Self::Aimd(aimd), Class::Transient | Class::Permanent) => aimd.on_failure(latency, now),
             (Self::Aimd(aimd), Class::Timeout) => aimd.on_timeout(now),
             (Self::Gradient2(gradient), Class::Ok) => gradient.on_latency(latency, started, in_flight, now),
@@ -115,5 +124,14 @@ impl Limiter {
             }
             _ => {}
         }
+    }
+}
+
+/// The word for a saved AIMD limit: what it has learned means something for the same signal only.
+const fn saved_kind(signal: LimitSignal) -> &'static str {
+    match signal {
+        LimitSignal::Latency => "aimd",
+        LimitSignal::Loss => "aimd_loss",
+        LimitSignal::Both => "aimd_both",
     }
 }

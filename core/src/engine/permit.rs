@@ -5,6 +5,7 @@ use super::arena::flag;
 use super::automaton::State;
 use super::place::{RouteAt, Slot};
 use super::stage::missing;
+use super::whole;
 use crate::time::Time;
 
 impl Engine {
@@ -34,7 +35,8 @@ impl Engine {
     #[inline(never)]
     fn leave_list(&mut self, slot: Slot, now: Time) {
         let call = &self.desk.calls[slot];
-        let (state, sending, route) = (call.state(), call.has(flag::SENDING), call.route);
+        let (state, held, sending, route) =
+            (call.state(), whole::is_held(call.state()), call.has(flag::SENDING), call.route);
         self.desk.unlist(slot);
         match state {
             State::Queued => {
@@ -47,8 +49,8 @@ impl Engine {
                 }
             }
             State::Paced => self.fleet_desk().left_rate_queue(route, sending, now),
-            State::Held if self.desk.calls.cools(slot) => self.desk.let_in(route, now),
-            State::Held if crate::full::FULL => {
+            _ if held && self.desk.calls.cools(slot) => self.desk.let_in(route, now),
+            _ if held => {
                 self.desk.let_through(route, self.desk.calls.gate_of(slot), now);
             }
             _ => {}

@@ -9,8 +9,8 @@ use super::record::RecordType;
 use super::route::{Routes, SharedPools};
 use super::{Clash, Engine, Input};
 use crate::action::{Flags, PolicyId};
-use crate::full::{FULL, Full, Part, Rare};
-use crate::policy::{Policy, Pool, PoolKind, Value};
+use crate::full::{Full, Part, Rare};
+use crate::policy::{POOLS, Policy, Pool, PoolKind, Value};
 use crate::time::Time;
 use std::collections::{BTreeMap as Map, BTreeSet};
 
@@ -113,14 +113,11 @@ impl Engine {
     /// The value in force of a policy's key, as [`Policy::value`]; from the pool, if the key belongs to the pool.
     pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
         let policy = self.desk.policies.find(policy)?;
-        if !FULL {
-            return policy.value(path);
-        }
-        let shared = PoolKind::ALL.into_iter().filter(|kind| kind.holds(path)).find_map(|kind| match policy
-            .value(kind.pool_key())
-        {
-            Some(Value::Text(name)) => Some((kind, name)),
-            _ => None,
+        let shared = POOLS.iter().copied().filter(|kind| kind.holds(path)).find_map(|kind| {
+            match policy.value(kind.pool_key()) {
+                Some(Value::Text(name)) => Some((kind, name)),
+                _ => None,
+            }
         });
         match shared {
             Some((kind, name)) => self.pool_of(name)?.value(kind.own(path)),
@@ -230,9 +227,6 @@ impl Pools {
 
     /// Places of the pools that a policy names.
     pub(super) fn shared_pools_of(&self, policy: &Policy) -> Result<SharedPools, &'static str> {
-        if !FULL {
-            return Ok(SharedPools::OWN);
-        }
         let find = |name: Option<&crate::full::Name>, kind| match name {
             None => Ok(PoolAt::NONE),
             Some(name) => match self.get(&**name) {

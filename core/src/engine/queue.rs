@@ -15,7 +15,7 @@ use super::route::{Routes, stage};
 use super::stage::missing;
 use crate::action::{Verdict, Wait};
 use crate::codel::{CoDel, CodelSettings};
-use crate::full::{FULL, Full, Part};
+use crate::full::{Full, Part, Switch};
 use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
 
@@ -110,9 +110,9 @@ pub(super) struct Pool {
     pub limiter: Limiter,
     /// The queue's `CoDel` control, if it has one.
     pub codel: Option<Part<CoDel>>,
-    shed: bool,
-    lifo: bool,
-    prioritized: bool,
+    shed: Switch,
+    lifo: Switch,
+    prioritized: Switch,
 }
 
 impl Pool {
@@ -173,7 +173,7 @@ impl Pool {
     }
 
     fn list_of(&self, call: &Call) -> usize {
-        if FULL && self.prioritized { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
+        if self.prioritized.is_on() { usize::from(call.flags & flag::CRITICALITY) } else { 0 }
     }
 
     fn push(&mut self, calls: &mut Arena, slot: Slot) {
@@ -181,8 +181,7 @@ impl Pool {
         let mut before = self.waiting[list].tail;
         // By arrival, then by ordinal: a call that requeues between attempts may be older than calls that arrived
         // with it.
-        while FULL
-            && self.prioritized
+        while self.prioritized.is_on()
             && before != Slot::NONE
             && calls[before].moment == calls[slot].moment
             && calls[before].ordinal() > calls[slot].ordinal()
@@ -209,10 +208,10 @@ impl Pool {
 
     /// Next in turn: the oldest call, or under congestion the newest where the policy says so.
     pub fn next(&self, calls: &Arena, now: Time) -> Option<Slot> {
-        if !FULL {
-            return self.waiting[0].head();
+        let newest = self.lifo.is_on() && self.codel.as_ref().is_some_and(|codel| codel.congested(now));
+        if !self.prioritized.is_on() {
+            return if newest { self.waiting[0].tail() } else { self.waiting[0].head() };
         }
-        let newest = self.lifo && self.codel.as_ref().is_some_and(|codel| codel.congested(now));
         let ends = self.waiting.iter().filter_map(|list| if newest { list.tail() } else { list.head() });
         let age = |slot: &Slot| (calls[*slot].moment, calls[*slot].ordinal());
         if newest { ends.max_by_key(age) } else { ends.min_by_key(age) }
@@ -220,7 +219,7 @@ impl Pool {
 
     /// The oldest waiter of the lowest criticality below this one.
     fn lowest_below(&self, criticality: u16) -> Option<Slot> {
-        if !FULL || !self.prioritized {
+        if !self.prioritized.is_on() {
             return None;
         }
         self.waiting[..usize::from(criticality)].iter().find_map(List::head)
@@ -322,7 +321,7 @@ impl Desk {
         }
         let call = &self.calls[slot];
         let has_room = pool.waiters < pool.max_queue;
-        let lowest = if has_room || FULL && self.calls.marked(slot, mark::TOKENS) {
+        let lowest = if has_room || self.calls.marked(slot, mark::TOKENS) {
             None
         } else {
             Some(pool.lowest_below(call.flags & flag::CRITICALITY).ok_or(Verdict::QueueFull)?)
@@ -353,7 +352,7 @@ impl Desk {
         self.calls.note_charged(slot);
         pool.emptied(now);
         self.calls[slot].queue(now);
-        if FULL && !pool.prioritized && self.calls.marked(slot, mark::TOKENS) {
+        if !pool.prioritized.is_on() && self.calls.marked(slot, mark::TOKENS) {
             pool.push_first(&mut self.calls, slot);
         } else {
             pool.push(&mut self.calls, slot);
@@ -385,9 +384,9 @@ impl Desk {
             let arrived = self.calls[slot].moment;
             let Some(pool) = &mut self.routes[home].pool else { return missing("the pool of a waiter") };
             let scale =
-                if FULL && pool.prioritized { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
+                if pool.prioritized.is_on() { ALLOWANCES[pool.list_of(&self.calls[slot])] } else { 1.0 };
             let stale = impatient.is_none()
-                && pool.shed
+                && pool.shed.is_on()
                 && pool.codel.as_mut().is_some_and(|codel| codel.should_shed(now.since(arrived), scale, now));
             pool.remove(&mut self.calls, slot);
             self.calls.recall_charged(slot);

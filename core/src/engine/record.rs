@@ -9,7 +9,7 @@ use std::collections::{BTreeMap as Map, VecDeque};
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
 use crate::fleet::Loss;
-use crate::full::{Full, Part};
+use crate::full::{Full, Part, Switch};
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
@@ -246,9 +246,9 @@ const fn bits(types: &[RecordType]) -> u32 {
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     /// Whether there is a listener for any type, or a history.
-    pub on: bool,
+    pub on: Switch,
     /// Whether there is a listener for any type of [`COURSE`].
-    pub course: bool,
+    pub course: Switch,
     /// The types that have a listener, one bit each.
     wanted: u32,
     seq: u64,
@@ -288,7 +288,7 @@ impl Notes {
     pub fn new(history: u32) -> Self {
         let made = |full| Part::new(History { most: history as usize, kept: VecDeque::new() }, full);
         let history = Full::here().filter(|_| history > 0).map(made);
-        Self { on: history.is_some(), history, ..Self::default() }
+        Self { on: Switch::of(|| history.is_some()), history, ..Self::default() }
     }
 
     /// Whether there is a listener for any type.
@@ -417,8 +417,11 @@ impl Engine {
             self.desk.notes.samples.clear();
             self.desk.notes.throttles.clear();
         }
-        (self.desk.notes.on, self.desk.notes.course, self.desk.notes.wanted) =
-            (wanted != 0 || self.desk.notes.history.is_some(), wanted & COURSE != 0, wanted);
+        (self.desk.notes.on, self.desk.notes.course, self.desk.notes.wanted) = (
+            Switch::of(|| wanted != 0 || self.desk.notes.history.is_some()),
+            Switch::of(|| wanted & COURSE != 0),
+            wanted,
+        );
     }
 
     /// Whether there are records that the host has not taken.

@@ -1,6 +1,7 @@
 //! Replays a journal's inputs (semantics 12.2), which `journal.rs` records.
 
 use super::Engine;
+use super::hold::PathHash;
 use super::journal::{Answer, Input};
 
 impl Engine {
@@ -16,7 +17,9 @@ impl Engine {
             Input::Policy { policy } => Answer::Policy(self.policy(*policy)),
             Input::Pool { pool, now } => Answer::Pool(self.pool(*pool, now)),
             Input::Route { policy, key, now } => Answer::Route(self.route(policy, &key, now)),
-            Input::Path { route, path, now } => Answer::Path(self.path_id_again(route, &path, now)),
+            Input::Path { route, path, now } => {
+                Answer::Path(self.name_path(route, || PathHash::of_label(&path), now))
+            }
             Input::Begin { route, request, now } => {
                 let (call, step) = self.begin(route, &request, now);
                 self.desk.weighed = None;

@@ -446,7 +446,7 @@ impl Route {
             digest: Digest::of(bulkhead),
             budget: policy.retry.budget.as_ref().filter(|_| own(shared_pools.budget)).and_then(Budget::new),
             rate: tokens.map(|bucket| Box::new(RateQueue::new(bucket))),
-            send: Full::here().filter(|_| policy.retry.send_rate).map(cubic),
+            send: Full::here().filter(|_| policy.retry.send_rate.is_on()).map(cubic),
             breaker: CircuitBreaker::settings(policy).map(|it| CircuitBreaker::fresh(it, now)),
             guard: Guard::of(policy.breaker.as_ref()),
             throttle: AdaptiveThrottle::settings(policy).map(|it| AdaptiveThrottle::fresh(it, now)),
@@ -477,7 +477,7 @@ impl Route {
             (policy.bulkhead.is_some() || self.pool.is_some(), stage::POOL),
             (policy.breaker.is_some() && !self.overflow, stage::BREAKER),
             (policy.throttle.is_some() && !self.overflow, stage::THROTTLE),
-            (policy.retry.send_rate || policy.targets.is_some(), stage::SEND),
+            (policy.retry.send_rate.is_on() || policy.targets.is_some(), stage::SEND),
         ] {
             stages |= if there { bit } else { 0 };
         }

@@ -13,7 +13,6 @@ use crate::action::{AttemptSlot, RouteId, Verdict, Wait};
 use crate::breaker::BreakerState;
 use crate::cooldown::CooldownState;
 use crate::fleet::Loss;
-use crate::full::FULL;
 use crate::outcome::{Class, Kind};
 use crate::time::{Duration, Time};
 
@@ -352,7 +351,7 @@ impl Desk {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
-        if FULL && self.notes.on {
+        if self.notes.on.is_on() {
             self.telemetry(telemetry);
         }
     }
@@ -368,7 +367,7 @@ impl Desk {
     #[inline(always)]
     #[allow(clippy::inline_always)] // a branch
     pub(super) fn note_course(&mut self, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
-        if FULL && self.notes.course {
+        if self.notes.course.is_on() {
             self.telemetry(telemetry);
         }
     }
@@ -377,7 +376,7 @@ impl Desk {
     #[inline(always)]
     #[allow(clippy::inline_always)] // two branches
     pub(super) fn note_end(&mut self, verdict: Verdict, telemetry: impl FnOnce(&mut Telemetry<'_>)) {
-        if FULL && self.notes.on && (self.notes.course || verdict != Verdict::Ok) {
+        if self.notes.on.is_on() && (self.notes.course.is_on() || verdict != Verdict::Ok) {
             self.telemetry(telemetry);
         }
     }

@@ -137,7 +137,7 @@ impl FleetDesk<'_> {
         }
         if !sending && self.desk.routes.in_set(route) {
             let home = self.desk.routes[route].rate_at;
-            return self.desk.hand_out_set(home, now);
+            return self.desk.hand_out_set(home, false, now);
         }
         self.desk.hand_out_tokens(route, sending, now)
     }

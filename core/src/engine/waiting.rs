@@ -6,6 +6,7 @@ use super::desk::Desk;
 use super::place::Slot;
 use super::rate_queue::Bucket;
 use super::stage::missing;
+use super::whole;
 use crate::action::Verdict;
 use crate::engine::arena::Arena;
 use crate::time::{Duration, Time};
@@ -17,13 +18,13 @@ impl Desk {
         if !call.listed() {
             return;
         }
-        let home = self.routes[call.route].pool_at;
+        let (home, held) = (self.routes[call.route].pool_at, whole::is_held(call.state()));
         match (call.state(), &mut self.routes[home].pool) {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
             (State::Paced, _) => self.unlist_from_rate(slot),
-            (State::Held, _) if self.calls.cools(slot) => self.unlist_cooling(slot),
-            (State::Held, _) if crate::full::FULL => self.unlist_held(slot),
+            _ if held && self.calls.cools(slot) => self.unlist_cooling(slot),
+            _ if held => self.unlist_held(slot),
             _ => {}
         }
         self.calls.recall_charged(slot);

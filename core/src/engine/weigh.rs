@@ -89,7 +89,7 @@ impl Desk {
     /// Asks for the tokens of a call, or of its next attempt.
     #[cold]
     pub(super) fn ask_set(&mut self, slot: Slot, home: PoolAt, now: Time) -> Answer {
-        self.hand_out_set(home, now);
+        self.hand_out_set(home, false, now);
         if self.take_set(slot, home, now) {
             return Answer::Pass;
         }
@@ -139,7 +139,7 @@ impl Desk {
     pub(super) fn still_in_set(&mut self, slot: Slot, now: Time) -> Answer {
         let home = self.routes[self.calls[slot].route].rate_at;
         if !self.calls[slot].has(flag::TOKENS) {
-            self.hand_out_set(home, now);
+            self.hand_out_set(home, false, now);
             let own = self.calls.id(slot);
             self.wakes.retain(|woken| *woken != own); // its own event is being processed
         }
@@ -161,8 +161,9 @@ impl Desk {
     }
 
     /// Gives tokens to waiters from the head on, as far as all limits have them. Nobody passes the head. Returns true if
-    /// there is a new head.
-    pub(super) fn hand_out_set(&mut self, home: PoolAt, now: Time) -> bool {
+    /// there is a new head. A head that must still wait after a refund is woken too, because its turn is earlier than it
+    /// knows.
+    pub(super) fn hand_out_set(&mut self, home: PoolAt, refund: bool, now: Time) -> bool {
         let mut moved = false;
         while let Some(slot) = self.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head()) {
             if !self.chores.one_more(Chore::Tokens(home.route(), false)) {
@@ -186,7 +187,8 @@ impl Desk {
             self.wakes.push(self.calls.id(slot));
             moved = true;
         }
-        if moved && let Some(head) = self.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head())
+        if (moved || refund)
+            && let Some(head) = self.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head())
         {
             self.wakes.push(self.calls.id(head));
         }
@@ -214,7 +216,7 @@ impl Desk {
             back |= limits.settle(&unsettled.reserved, &used, now);
         }
         if back {
-            self.hand_out_set(home, now);
+            self.hand_out_set(home, true, now);
         }
     }
 
@@ -225,7 +227,7 @@ impl Desk {
         let home = self.routes[self.calls[slot].route].rate_at;
         let Some(limits) = self.routes.limits_mut(home).filter(|it| it.mark == mark) else { return };
         if limits.settle(&reserved, &[0; WEIGHTS], now) {
-            self.hand_out_set(home, now);
+            self.hand_out_set(home, true, now);
         }
     }
 

@@ -50,10 +50,19 @@ impl fmt::Display for WeightError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown { name, known } if known.is_empty() => {
-                write!(f, "weights = {name:?}: the policy's rate limit has no weights; leave weights out")
+                write!(
+                    f,
+                    "weights = \"{}\": the policy's rate limit has no weights; leave weights out",
+                    shown(name)
+                )
             }
             Self::Unknown { name, known } => {
-                write!(f, "weights = {name:?}: no limit counts it; the weights are {}", known.join(", "))
+                write!(
+                    f,
+                    "weights = \"{}\": no limit counts it; the weights are {}",
+                    shown(name),
+                    known.join(", ")
+                )
             }
             Self::Missing { name } => {
                 write!(
@@ -70,6 +79,11 @@ impl fmt::Display for WeightError {
 }
 
 impl std::error::Error for WeightError {}
+
+/// A name in a text. Not by `Debug`, which the WebAssembly modules are built without.
+fn shown(name: &str) -> core::str::EscapeDebug<'_> {
+    name.escape_debug()
+}
 
 impl Engine {
     /// The weights of a call on a route, from the amounts that its caller names. A weight that is not named takes its

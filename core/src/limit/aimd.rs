@@ -1,7 +1,8 @@
 //! Additive increase, multiplicative decrease (semantics 4.2): TCP's control of its window, driven by a latency
-//! threshold.
+//! threshold, by throttled answers, or by both.
 
 use super::Range;
+use super::loss::Growth;
 use crate::quantile::WindowedP2Quantile;
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
@@ -11,10 +12,15 @@ const WINDOW: u32 = 100;
 /// An estimate from fewer samples is still warming up: at p95 it would be the one outlier among them.
 const WARM: u32 = 20;
 
+/// The limit that one that follows loss begins with, within its range.
+const FIRST: f64 = 20.0;
+
 /// The settings of an AIMD limit. A minimum above the maximum counts as the maximum, and neither is below 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AimdSettings {
-    /// Initial and largest limit, in calls.
+    /// What the limit follows; default latency.
+    pub signal: LimitSignal,
+    /// Largest limit, in calls. A limit that follows latency alone begins with it, others with at most 20.
     pub max_concurrency: u32,
     /// Smallest limit, in calls; default 1.
     pub min_concurrency: u32,
@@ -31,6 +37,35 @@ pub struct AimdSettings {
     pub latency_quantile: Option<f64>,
 }
 
+/// What cuts an AIMD limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LimitSignal {
+    /// A latency above the threshold, and our timeouts.
+    #[default]
+    Latency,
+    /// A throttled answer.
+    Loss,
+    /// Either of them.
+    Both,
+}
+
+impl LimitSignal {
+    /// Whether a throttled answer cuts the limit.
+    #[inline]
+    pub const fn follows_loss(self) -> bool {
+        !matches!(self, Self::Latency)
+    }
+
+    /// The name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Latency => "latency",
+            Self::Loss => "loss",
+            Self::Both => "both",
+        }
+    }
+}
+
 /// A concurrency limit that grows by one when as many calls as it allows stay within a latency, and shrinks by a
 /// factor when they do not. Several such limits on one server share it evenly without communicating, as TCP flows
 /// share a link.
@@ -39,10 +74,10 @@ pub struct AimdSettings {
 /// bounded by the range.
 ///
 /// ```
-/// use tidegate::{Aimd, AimdSettings, Duration, Time};
+/// use tidegate::{Aimd, AimdSettings, Duration, LimitSignal, Time};
 /// let ms = Duration::from_millis;
 /// let mut limit = Aimd::new(AimdSettings {
-///     max_concurrency: 20, min_concurrency: 1, latency_threshold: ms(300), increase_step: 1.0, backoff_ratio: 0.5,
+///     signal: LimitSignal::Latency, max_concurrency: 20, min_concurrency: 1, latency_threshold: ms(300), increase_step: 1.0, backoff_ratio: 0.5,
 ///     cut_interval: ms(1_000), latency_quantile: None,
 /// });
 /// limit.on_latency(ms(301), Time::from_micros(0));
@@ -60,6 +95,8 @@ pub struct Aimd {
     recent: Option<WindowedP2Quantile>,
     /// Estimate that replaces `recent`.
     outside: Outside,
+    /// How a limit that follows loss grows.
+    growth: Growth,
 }
 
 /// Latencies known from outside this process.
@@ -74,11 +111,13 @@ pub(crate) enum Outside {
 }
 
 impl Aimd {
-    /// Creates a limit at its maximum.
+    /// Creates a limit at its maximum; one that follows loss begins with at most 20.
     pub fn new(settings: AimdSettings) -> Self {
         let range = Range::new(settings.min_concurrency, settings.max_concurrency);
         let recent = settings.latency_quantile.map(|p| WindowedP2Quantile::new(p, WINDOW));
-        Self { settings, range, limit: range.max, last_cut: None, recent, outside: Outside::Own }
+        let limit = if settings.signal.follows_loss() { range.bound(FIRST) } else { range.max };
+        let growth = Growth::default();
+        Self { settings, range, limit, last_cut: None, recent, outside: Outside::Own, growth }
     }
 
     /// Calls that may be in flight.
@@ -97,15 +136,38 @@ impl Aimd {
         self.settings
     }
 
-    /// Counts a successful call; `latency` is the deciding attempt's own time.
+    /// Counts a successful call while the limit is in full use; `latency` is the deciding attempt's own time.
     #[inline]
     pub fn on_latency(&mut self, latency: Duration, now: Time) {
-        match self.breached(latency) {
+        self.on_good(latency, u32::MAX, now);
+    }
+
+    /// Counts a successful call; `in_flight` is the number of calls, this one included. A limit that follows loss does
+    /// not grow while less than half of it is in use.
+    pub fn on_good(&mut self, latency: Duration, in_flight: u32, now: Time) {
+        let signal = self.settings.signal;
+        let breached = if signal == LimitSignal::Loss { Some(false) } else { self.breached(latency) };
+        match breached {
             Some(true) => self.cut(now),
             Some(false) => {
-                self.limit = self.range.bound(self.limit + self.settings.increase_step / self.limit);
+                let step = self.settings.increase_step;
+                let grown = if signal.follows_loss() {
+                    self.growth.after_good(self.limit, step, in_flight)
+                } else {
+                    self.limit + step / self.limit
+                };
+                self.limit = self.range.bound(grown);
             }
             None => {}
+        }
+    }
+
+    /// Counts a throttled attempt that started at `started`. Cuts a limit that follows loss, unless the attempt started
+    /// before the last cut: that cut was the answer to it.
+    pub fn on_throttled(&mut self, started: Time, now: Time) {
+        if self.settings.signal.follows_loss() && self.last_cut.is_none_or(|cut| started > cut) {
+            self.growth.on_refusal(self.limit);
+            self.shrink(self.limit.floor(), now);
         }
     }
 
@@ -113,15 +175,20 @@ impl Aimd {
     /// makes the limit grow: fast failures are the breaker's signal, and concurrency costs least when failures are
     /// fast.
     pub fn on_failure(&mut self, latency: Duration, now: Time) {
-        if latency > self.settings.latency_threshold && self.breached(latency) == Some(true) {
+        if self.settings.signal != LimitSignal::Loss
+            && latency > self.settings.latency_threshold
+            && self.breached(latency) == Some(true)
+        {
             self.cut(now);
         }
     }
 
     /// Counts a call cut by our attempt timeout: a breach, whatever the quantile is. The call's full latency is
-    /// unknown, so it is not a sample for the estimate.
+    /// unknown, so it is not a sample for the estimate. A limit that follows loss alone ignores it.
     pub fn on_timeout(&mut self, now: Time) {
-        self.cut(now);
+        if self.settings.signal != LimitSignal::Loss {
+            self.cut(now);
+        }
     }
 
     /// Sets the outside estimate, which replaces the own one.
@@ -135,25 +202,34 @@ impl Aimd {
     }
 
     /// Applies new settings. A limit at its maximum has met no other bound, so it moves with the maximum; any other
-    /// stays, within the new range. The estimate begins anew if the quantile changes.
+    /// stays, within the new range, and so does one that follows loss. The estimate begins anew if the quantile
+    /// changes, and the limit if the signal changes.
     pub fn retune(&mut self, to: AimdSettings) {
         let mut new = Self::new(to);
-        if self.limit < self.range.max {
+        if self.settings.signal != to.signal {
+            *self = new;
+            return;
+        }
+        if to.signal.follows_loss() || self.limit < self.range.max {
             new.limit = new.range.bound(self.limit);
         }
         new.last_cut = self.last_cut;
+        new.growth = self.growth;
         if self.settings.latency_quantile == to.latency_quantile {
             new.recent = self.recent.take();
         }
         *self = new;
     }
 
-    /// Whether it is like a new one: at its maximum, with no cut whose interval still runs, and without an estimate.
+    /// Whether it is like a new one: at its first limit, with no cut whose interval still runs, and without an estimate.
     pub fn is_fresh(&self, now: Time) -> bool {
         let cooling = self.last_cut.is_some_and(|cut| now.since(cut) < self.settings.cut_interval);
-        self.limit >= self.range.max
-            && !cooling
-            && self.recent.as_ref().is_none_or(|recent| recent.count() == 0)
+        let first = if self.settings.signal.follows_loss() {
+            self.limit.to_bits() == self.range.bound(FIRST).to_bits() && self.growth == Growth::default()
+        } else {
+            self.limit >= self.range.max
+        };
+        first && !cooling && self.recent.as_ref().is_none_or(|recent| recent.count() == 0)
     }
 
     pub(crate) fn save(&self, to: &mut Saver) {
@@ -161,6 +237,9 @@ impl Aimd {
             to.flag(self.limit >= self.range.max);
             to.real(self.limit);
             to.maybe(self.last_cut);
+            if self.settings.signal.follows_loss() {
+                self.growth.save(to);
+            }
             if let Some(recent) = self.recent.as_ref().filter(|recent| recent.count() > 0) {
                 to.list(|to| recent.save(to));
             }
@@ -171,10 +250,13 @@ impl Aimd {
     pub(crate) fn load(from: &mut Loader<'_>, settings: AimdSettings) -> Result<Self, Damage> {
         let mut it = Self::new(settings);
         let (at_most, limit) = (from.flag()?, from.positive()?);
-        if !at_most {
+        if !at_most || settings.signal.follows_loss() {
             it.limit = it.range.bound(limit);
         }
         it.last_cut = from.maybe_past()?;
+        if settings.signal.follows_loss() {
+            it.growth = Growth::load(from)?;
+        }
         match &mut it.recent {
             _ if !from.has_more() => {}
             Some(recent) => *recent = from.list(|from| recent.load(from))?,
@@ -203,11 +285,16 @@ impl Aimd {
     /// nothing about the new one.
     fn cut(&mut self, now: Time) {
         if self.last_cut.is_none_or(|cut| now.since(cut) >= self.settings.cut_interval) {
-            self.last_cut = Some(now);
-            self.limit = self.range.bound(self.limit * self.settings.backoff_ratio);
-            if let Some(recent) = &mut self.recent {
-                recent.reset();
-            }
+            self.growth.on_cut();
+            self.shrink(self.limit, now);
+        }
+    }
+
+    fn shrink(&mut self, from: f64, now: Time) {
+        self.last_cut = Some(now);
+        self.limit = self.range.bound(from * self.settings.backoff_ratio);
+        if let Some(recent) = &mut self.recent {
+            recent.reset();
         }
     }
 }
@@ -227,6 +314,7 @@ mod tests {
 
     fn settings() -> AimdSettings {
         AimdSettings {
+            signal: LimitSignal::Latency,
             max_concurrency: 10,
             min_concurrency: 1,
             latency_threshold: ms(100),
@@ -324,10 +412,11 @@ mod tests {
             range in (0u32..50, 0u32..50),
             numbers in (any::<f64>(), any::<f64>(), prop::option::of(any::<f64>())),
             spans in (prop::sample::select(vec![0, 1, u64::MAX]), prop::sample::select(vec![0, 1_000, u64::MAX])),
-            steps in prop::collection::vec((0u8..3, prop::sample::select(vec![0, 1, 1 << 40, u64::MAX]), any::<u64>()), 1..80),
+            signal in prop::sample::select(vec![LimitSignal::Latency, LimitSignal::Loss, LimitSignal::Both]),
+            steps in prop::collection::vec((0u8..4, prop::sample::select(vec![0, 1, 1 << 40, u64::MAX]), any::<u64>()), 1..80),
         ) {
             let settings = AimdSettings {
-                min_concurrency: range.0, max_concurrency: range.1,
+                signal, min_concurrency: range.0, max_concurrency: range.1,
                 increase_step: numbers.0, backoff_ratio: numbers.1, latency_quantile: numbers.2,
                 latency_threshold: Duration::from_micros(spans.0), cut_interval: Duration::from_micros(spans.1),
             };
@@ -338,6 +427,7 @@ mod tests {
                 match op {
                     0 => limit.on_latency(latency, now),
                     1 => limit.on_failure(latency, now),
+                    2 => limit.on_throttled(Time::from_micros(latency.as_micros()), now),
                     _ => limit.on_timeout(now),
                 }
                 prop_assert!((f64::from(least)..=f64::from(most)).contains(&limit.exact()));

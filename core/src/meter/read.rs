@@ -8,6 +8,7 @@ use crate::action::{PolicyId, Verdict};
 use crate::breaker::BreakerState;
 use crate::engine::{Engine, PoolView, RouteView, Snapshot, SnapshotPages};
 use crate::outcome::Kind;
+use crate::policy::Policy;
 use crate::time::Time;
 
 /// Label of all routes without a series of their own.
@@ -97,7 +98,9 @@ impl Meter {
         };
         if pages.tallies < self.tallies.len() {
             let page = self.tallies.iter().skip(pages.tallies).take(PAGE);
-            pages.series.extend(page.flat_map(|tally| counted(engine, tally)));
+            pages.series.extend(
+                page.filter_map(|tally| Some(counted(engine.policy_of(tally.policy)?, tally))).flatten(),
+            );
             pages.tallies += PAGE;
             return true;
         }
@@ -144,8 +147,7 @@ fn by_name(of: &Series) -> (Family, [&str; 2], &[String]) {
     (of.family, [&of.policy, &of.route], &of.labels)
 }
 
-fn counted(engine: &Engine, tally: &Tally) -> Vec<Series> {
-    let Some(policy) = engine.policy_of(tally.policy) else { return Vec::new() };
+fn counted(policy: &Policy, tally: &Tally) -> Vec<Series> {
     let route = tally.route.as_deref().unwrap_or(OTHER);
     let series = |family, labels: &[&str], reading| Series {
         family,

@@ -1,10 +1,10 @@
 //! Rules that involve several keys.
 
 use super::check::{PolicyError, Settings};
-use super::components::{COMPONENTS, call};
+use super::components::call;
 use super::domain::Stored;
 use super::pool::PoolKind;
-use crate::full::FULL;
+use super::whole::{self, COMPONENTS};
 use crate::text;
 
 impl Settings {
@@ -14,17 +14,18 @@ impl Settings {
         self.check_presence(&mut errors);
         self.check_order(&mut errors);
         self.check_company(&mut errors);
+        whole::check_pooled(self, &mut errors);
         for component in COMPONENTS {
             (component.check)(self, &mut errors);
         }
-        self.check_fleet(&mut errors);
+        whole::check_fleet(self, &mut errors);
         errors
     }
 
     /// The key that names the pool of this key's component; `None` if the key is the policy's own.
     pub(super) fn pool_of(&self, key: &str) -> Option<&'static str> {
-        let named = |kind: &PoolKind| FULL && kind.holds(key) && self.given(kind.pool_key());
-        PoolKind::ALL.into_iter().find(named).map(PoolKind::pool_key)
+        let named = |kind: &PoolKind| kind.holds(key) && self.given(kind.pool_key());
+        whole::POOLS.iter().copied().find(named).map(PoolKind::pool_key)
     }
 
     /// Checks for missing keys.
@@ -81,22 +82,20 @@ impl Settings {
             let rule = "an empty policy does nothing; give it at least one component";
             fail("policy", "(empty)".into(), rule.into());
         }
-        if FULL && self.uses("breaker.") && self.uses("throttle.") {
-            let rule = "a breaker and a throttle exclude each other; choose one";
-            fail("throttle", "(given)".into(), rule.into());
-        }
-        for key in self.values.keys().filter(|_| FULL) {
+    }
+
+    /// Checks that no key is given that belongs to a pool.
+    pub(super) fn check_pooled(&self, errors: &mut Vec<PolicyError>) {
+        for key in self.values.keys() {
             if let Some(pool) = self.pool_of(key) {
-                fail(key, self.shown_value(key), text::of(&["belongs to the pool that ", pool, " names"]));
+                let rule = text::of(&["belongs to the pool that ", pool, " names"]);
+                errors.push(PolicyError::new(*key, self.shown_value(key), rule));
             }
         }
     }
 
     /// Checks the fleet's components, and keys that need one.
-    fn check_fleet(&self, errors: &mut Vec<PolicyError>) {
-        if !FULL {
-            return;
-        }
+    pub(super) fn check_fleet(&self, errors: &mut Vec<PolicyError>) {
         let mut fail =
             |key: &str, rule: String| errors.push(PolicyError::new(key, self.shown_value(key), rule));
         for component in COMPONENTS {
@@ -189,7 +188,9 @@ mod tests {
         );
         assert_eq!(
             errors(&[("bulkhead.kind", Text("aimd")), ("bulkhead.max_concurrency", Number(9.0))]),
-            ["bulkhead.latency_threshold = (absent): is required where bulkhead.kind is aimd"]
+            [
+                "bulkhead.latency_threshold = (absent): is required where bulkhead.kind is aimd, unless bulkhead.signal is loss"
+            ]
         );
         assert_eq!(
             errors(&[("hedge.delay", Number(0.0)), ("hedge.budget.kind", Text("tokens"))]),

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap as Map;
 use std::fmt;
 
-use super::components::{self, TABLE};
-use super::domain::{CLASSES, Stored, is_name, kind, parse};
+use super::components::TABLE;
+use super::domain::{CLASSES, Stored, is_name, parse};
 use super::keys::Domain;
-use super::suggest::unknown_key;
+use super::whole::{self, unknown_key};
 use super::{Policy, presets};
-use crate::classify::{KINDS, Methods};
-use crate::full::{FULL, Full, Name};
+use crate::classify::Methods;
+use crate::full::Name;
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
@@ -90,14 +90,7 @@ pub(super) fn build_written<'a>(
 fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
     let pairs: Vec<_> = pairs.collect();
     let mut errors = Vec::new();
-    let own = pairs.iter().filter(|pair| FULL && pair.key == "kinds").filter_map(|pair| match pair.value {
-        Ok(Value::Text(text)) => Full::here().zip(kind(text)).map(|(full, (name, _))| Name::new(name, full)),
-        _ => None,
-    });
-    let mut given = Settings { kinds: own.collect(), ..Settings::default() };
-    if FULL && reads_errors(&pairs) {
-        given.add_read_kinds();
-    }
+    let mut given = Settings { kinds: whole::declared(&pairs), ..Settings::default() };
     for pair in pairs {
         let added = match pair.value {
             Ok(value) => given.add(pair.key, value),
@@ -126,16 +119,6 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
     across.retain(|error| errors.iter().all(|own| own.key != error.key && !empty(error)));
     errors.append(&mut across);
     (settings, errors)
-}
-
-/// Whether a policy of these pairs reads why an answer failed, and so has kinds that it does not declare.
-fn reads_errors(pairs: &[Pair<'_>]) -> bool {
-    let of = |key: &str| pairs.iter().rfind(|pair| pair.key == key).and_then(|pair| pair.value.clone().ok());
-    let of_preset = || {
-        let Some(Value::Text(preset)) = of("preset") else { return None };
-        presets::pairs(preset).iter().find(|pair| pair.0 == components::READ_ERRORS).map(|pair| pair.1)
-    };
-    of(components::READ_ERRORS).or_else(of_preset) == Some(Value::Number(1.0))
 }
 
 /// Checked values by key; lists hold several.
@@ -202,50 +185,6 @@ impl Settings {
         }
     }
 
-    /// Adds the kinds of a policy that reads why an answer failed, unless it declares them itself.
-    fn add_read_kinds(&mut self) {
-        for name in KINDS {
-            if let Some(full) = Full::here()
-                && !self.kinds.iter().any(|kind| **kind == *name)
-            {
-                self.kinds.push(Name::new(name, full));
-            }
-        }
-    }
-
-    /// The kinds of the policy, in the order of their numbers, from 9 on: those that it declares, and those that
-    /// `retry.read_errors` adds.
-    pub(super) fn kinds(&self) -> Vec<(Name, Class)> {
-        if !FULL {
-            return Vec::new();
-        }
-        let values = self.values.get("kinds").into_iter().flatten();
-        let kinds = values.filter_map(|value| match value {
-            Stored::Name(text) => {
-                Full::here().zip(kind(text)).map(|(full, (name, class))| (Name::new(name, full), class))
-            }
-            _ => None,
-        });
-        let mut kinds: Vec<_> = kinds.collect();
-        for name in self.kinds.iter().filter(|name| KINDS.contains(&&***name)) {
-            if !kinds.iter().any(|kind| kind.0 == *name) {
-                kinds.push((name.clone(), Class::Permanent));
-            }
-        }
-        kinds
-    }
-
-    /// The declared kinds in a list.
-    pub(super) fn named(&self, path: &str) -> Vec<(Name, Class)> {
-        let mut kinds = self.kinds();
-        if FULL {
-            let names = self.values.get(path).map_or(&[][..], Vec::as_slice);
-            let is = |name: &Name| names.iter().any(|value| matches!(value, Stored::Name(it) if it == name));
-            kinds.retain(|(name, _)| is(name));
-        }
-        kinds
-    }
-
     /// A set of kinds as a bit mask by their numbers on the wire. With `based`, a class includes the kinds based on
     /// it.
     pub(super) fn mask(&self, path: &str, based: bool) -> u32 {
@@ -276,17 +215,6 @@ impl Settings {
         let values = self.values.get(path).map_or(&[][..], Vec::as_slice);
         let text = |value: &Stored| if let Stored::Name(text) = value { Some(text.clone()) } else { None };
         values.iter().filter_map(text).collect()
-    }
-
-    /// The pool that a key names.
-    pub(super) fn pool(&self, path: &str) -> Option<Name> {
-        if !FULL {
-            return None;
-        }
-        match self.values.get(path)?.first()? {
-            Stored::Name(name) => Some(name.clone()),
-            _ => None,
-        }
     }
 
     /// The value of a key, or its default, spelled as in a document.

@@ -4,23 +4,23 @@
 //! Validation, documents and `explain` read [`TABLE`], which is all of these keys; the JSON Schema, the typed options of each
 //! language and the reference page are generated from it. A new key is one line in its component, and its use there.
 
-mod backoff;
-mod breaker;
-mod budget;
-mod bulkhead;
+pub(super) mod backoff;
+pub(super) mod breaker;
+pub(super) mod budget;
+pub(super) mod bulkhead;
 pub(super) mod call;
-mod cooldown;
-mod hedge;
-mod limits;
-mod rate_limit;
-mod retry;
-mod stream;
-#[cfg(not(tidegate_small))]
-mod targets;
-mod throttle;
+pub(super) mod cooldown;
+pub(super) mod hedge;
+pub(super) mod limits;
+pub(super) mod rate_limit;
+pub(super) mod retry;
+pub(super) mod stream;
+pub(super) mod targets;
+pub(super) mod throttle;
 
 use super::check::{PolicyError, Settings};
 use super::keys::Key;
+use super::whole::COMPONENTS;
 
 pub(crate) use breaker::{Breaker, FleetBreaker};
 pub(crate) use bulkhead::{Bulkhead, FleetSlots, LimitSettings};
@@ -29,7 +29,6 @@ pub(crate) use hedge::{Hedge, HedgeBudget};
 pub(in crate::policy) use limits::limit;
 pub(crate) use limits::{LimitSet, MOST_LIMITS, NamedLimit};
 pub(crate) use rate_limit::{FleetRate, RateLimit};
-pub(in crate::policy) use retry::READ_ERRORS;
 pub(crate) use retry::Retry;
 pub(crate) use stream::Stream;
 pub(crate) use throttle::Throttle;
@@ -46,8 +45,9 @@ use keys;
 
 /// What the files of components have in common.
 mod prelude {
+    pub(super) use super::super::whole;
     pub(super) use super::{Component, NOTHING, RETRY, backoff, budget, call, hedge, keys, retry};
-    pub(super) use crate::full::FULL;
+    pub(super) use crate::full::Switch;
     pub(super) use crate::policy::check::{PolicyError, Settings, quoted};
     pub(super) use crate::policy::keys::{Domain, Key, MICRO, YEAR, count, domains, key, real, span};
     pub(super) use crate::policy::{OnLoss, Unit};
@@ -95,48 +95,6 @@ const NOTHING: Component = Component {
     of_fleet: &[],
     check: |_, _| {},
 };
-
-/// All components, in the order of the reference page. A small engine has some of them.
-pub(super) const COMPONENTS: &[Component] = &[
-    call::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    call::MORE,
-    #[cfg(not(tidegate_small))]
-    stream::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    targets::COMPONENT,
-    retry::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    retry::MORE,
-    backoff::COMPONENT,
-    budget::COMPONENT,
-    budget::KEYS,
-    #[cfg(not(tidegate_small))]
-    budget::MORE,
-    #[cfg(not(tidegate_small))]
-    cooldown::COMPONENT,
-    rate_limit::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    rate_limit::SHARED,
-    #[cfg(not(tidegate_small))]
-    limits::COMPONENT,
-    bulkhead::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    bulkhead::MORE,
-    breaker::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    breaker::FLEET,
-    #[cfg(not(tidegate_small))]
-    throttle::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    hedge::COMPONENT,
-    #[cfg(not(tidegate_small))]
-    budget::HEDGES,
-    #[cfg(not(tidegate_small))]
-    budget::HEDGES_KEYS,
-    #[cfg(not(tidegate_small))]
-    budget::HEDGES_MORE,
-];
 
 /// All keys, in the order of the reference page.
 pub const TABLE: &[Key] = &all_keys::<{ count_keys() }>();

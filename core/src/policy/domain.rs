@@ -3,8 +3,8 @@
 use super::check::{LONGEST, Value};
 use super::components::limit;
 use super::keys::{Domain, Key};
-use super::span;
-use crate::full::{FULL, Full, Name};
+use super::{span, whole};
+use crate::full::{Full, Name};
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
@@ -20,9 +20,6 @@ pub(super) enum Stored {
     /// A name that the policy's author chose.
     Name(Name),
 }
-
-/// Note of a small engine about a choice, because a small engine may not have every word.
-const MORE: &str = if FULL { "" } else { r#"; "tidegate/full" may have more"# };
 
 /// The most kinds of failure that a policy can declare: numbers 9 to 31 on the wire.
 pub(super) const MOST_KINDS: usize = 23;
@@ -111,7 +108,7 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
             _ => Err("must be true or false".into()),
         },
         Domain::Choice(words) => one_of(words, value)
-            .ok_or_else(|| text::of(&["must be one of ", &text::joined(words, ", "), MORE])),
+            .ok_or_else(|| text::of(&["must be one of ", &text::joined(words, ", "), whole::MAYBE_MORE])),
         Domain::Words(words) => {
             one_of(words, value).ok_or_else(|| text::of(&["must be one of ", &text::joined(words, ", ")]))
         }
@@ -125,21 +122,12 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
             stored.ok_or_else(|| {
                 let mut names = words.to_vec();
                 names.extend(kinds.iter().map(|kind| &**kind));
-                let or = if kinds.is_empty() { ", or a name declared in kinds" } else { "" };
-                text::of(&["must be one of ", &text::joined(&names, ", "), if FULL { or } else { MORE }])
+                text::of(&["must be one of ", &text::joined(&names, ", "), whole::or_declared(kinds)])
             })
         }
         Domain::Statuses => match value {
-            Value::Number(n)
-                if n == 408.0
-                    || FULL && n == 409.0
-                    || n == 429.0
-                    || (500.0..=599.0).contains(&n) && n.fract() == 0.0 =>
-            {
-                Ok(Stored::Whole(n as u32))
-            }
-            _ if FULL => Err("must be a status that can be retried: 408, 409, 429 or 500 to 599".into()),
-            _ => Err(r#"must be 408, 429 or 5xx; "tidegate/full" may have more"#.into()),
+            Value::Number(n) if whole::is_retriable(n) => Ok(Stored::Whole(n as u32)),
+            _ => Err(whole::STATUSES.into()),
         },
         Domain::Kinds => match (value, Full::here()) {
             (Value::Text(text), Some(full)) if kind(text).is_some() => {

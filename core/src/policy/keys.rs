@@ -1,6 +1,6 @@
 //! Definition of a policy's keys. Each component declares its own keys (`components/`).
 
-use crate::full::FULL;
+use super::whole;
 use crate::time::Duration;
 
 /// One key of a policy.
@@ -76,8 +76,7 @@ pub(super) const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 pub(super) const MICRO: Duration = Duration::from_micros(1);
 
 pub(super) const fn key(path: &'static str, domain: Domain, default: &'static str, doc: &'static str) -> Key {
-    // A web page should not load texts that it never shows.
-    Key { path, domain, default, doc: if FULL { doc } else { "" } }
+    Key { path, domain, default, doc: whole::doc(doc) }
 }
 
 pub(super) const fn span(min: Duration) -> Domain {

@@ -1,207 +1,201 @@
 //! Built-in policies (semantics 0.7), each a list of pairs that a policy may start from and override.
 
 use super::check::Value::{self, Number, Text};
-use crate::full::FULL;
+use super::whole::PRESETS;
 
 /// A preset: its name, and its pairs.
-type Preset = (&'static str, &'static [(&'static str, Value<'static>)]);
-
-/// The names, for the table of keys; a test keeps them equal to [`PRESETS`].
-pub(super) const NAMES: &[&str] = if FULL {
-    &[
-        "http",
-        "httpware",
-        "transient",
-        "occ",
-        "graph",
-        "aws_standard",
-        "aws_2026",
-        "aws_adaptive",
-        "grpc",
-        "llm",
-    ]
-} else {
-    &["http", "httpware", "transient", "occ"]
-};
+pub(super) type Preset = (&'static str, &'static [(&'static str, Value<'static>)]);
 
 const SECOND: f64 = 1e6;
 
-/// All presets.
-pub(super) const PRESETS: &[Preset] = &[
-    // The safe default for HTTP.
-    (
-        "http",
-        &[
-            ("deadline", Number(30.0 * SECOND)),
-            ("retry.max_attempts", Number(3.0)),
-            ("retry.backoff.base", Number(0.1 * SECOND)),
-            ("retry.backoff.multiplier", Number(2.0)),
-            ("retry.backoff.max", Number(5.0 * SECOND)),
-            ("retry.backoff.jitter", Text("full_floor")),
-            ("retry.max_retry_after", Number(60.0 * SECOND)),
-        ],
-    ),
-    // As in the httpware library: full jitter, the server's wait exactly, no deadline.
-    (
-        "httpware",
-        &[
-            ("retry.max_attempts", Number(3.0)),
-            ("retry.backoff.base", Number(0.1 * SECOND)),
-            ("retry.backoff.multiplier", Number(2.0)),
-            ("retry.backoff.max", Number(5.0 * SECOND)),
-            ("retry.backoff.jitter", Text("full")),
-            ("retry.retry_after", Text("exact")),
-            ("retry.budget.kind", Text("window")),
-        ],
-    ),
-    // Faults of the infrastructure.
-    (
-        "transient",
-        &[
-            ("attempt_timeout", Number(30.0 * SECOND)),
-            ("retry.max_attempts", Number(3.0)),
-            ("retry.retry_on", Text("infrastructure")),
-            ("retry.retry_on", Text("timeout")),
-            ("retry.backoff.base", Number(0.1 * SECOND)),
-            ("retry.backoff.max", Number(5.0 * SECOND)),
-            ("retry.backoff.jitter", Text("decorrelated")),
-        ],
-    ),
-    // Optimistic concurrency: another try may win. A conflict is not a sign of overload, so retries need not be
-    // earned.
-    (
-        "occ",
-        &[
-            ("retry.max_attempts", Number(3.0)),
-            ("retry.retry_on", Text("concurrency")),
-            ("retry.backoff.base", Number(0.05 * SECOND)),
-            ("retry.backoff.max", Number(2.0 * SECOND)),
-            ("retry.backoff.jitter", Text("decorrelated")),
-            ("retry.budget.kind", Text("window")),
-        ],
-    ),
-    // Microsoft Graph's retry handler: few statuses, any method whose body can be sent again, long patience. While a
-    // throttled call waits, calls to the same path wait too. Ten retries are more than calls earn.
-    #[cfg(not(tidegate_small))]
-    (
-        "graph",
-        &[
-            ("retry.max_attempts", Number(11.0)),
-            ("retry.retry_time_limit", Number(1_800.0 * SECOND)),
-            ("retry.methods", Text("GET")),
-            ("retry.methods", Text("HEAD")),
-            ("retry.methods", Text("OPTIONS")),
-            ("retry.methods", Text("PUT")),
-            ("retry.methods", Text("DELETE")),
-            ("retry.methods", Text("POST")),
-            ("retry.methods", Text("PATCH")),
-            ("retry.statuses", Number(429.0)),
-            ("retry.statuses", Number(503.0)),
-            ("retry.statuses", Number(504.0)),
-            ("retry.hold", Number(1.0)),
-            ("retry.backoff.kind", Text("polynomial")),
-            ("retry.backoff.base", Number(3.0 * SECOND)),
-            ("retry.backoff.exponent", Number(2.0)),
-            ("retry.backoff.max", Number(180.0 * SECOND)),
-            ("retry.backoff.jitter", Text("none")),
-            ("retry.budget.kind", Text("window")),
-        ],
-    ),
-    // The AWS SDKs' standard mode.
-    #[cfg(not(tidegate_small))]
-    (
-        "aws_standard",
-        &[
-            ("retry.max_attempts", Number(3.0)),
-            ("retry.backoff.base", Number(SECOND)),
-            ("retry.backoff.multiplier", Number(2.0)),
-            ("retry.backoff.max", Number(20.0 * SECOND)),
-            ("retry.backoff.jitter", Text("full")),
-            ("retry.budget.kind", Text("quota")),
-            ("retry.budget.cost", Number(5.0)),
-            ("retry.budget.timeout_cost", Number(10.0)),
-        ],
-    ),
-    // The same as of 2026: faster after a fault, slower after a throttle.
-    #[cfg(not(tidegate_small))]
-    (
-        "aws_2026",
-        &[
-            ("retry.max_attempts", Number(3.0)),
-            ("retry.backoff.base", Number(0.05 * SECOND)),
-            ("retry.backoff.throttled_base", Number(SECOND)),
-            ("retry.backoff.multiplier", Number(2.0)),
-            ("retry.backoff.max", Number(20.0 * SECOND)),
-            ("retry.backoff.jitter", Text("full")),
-            ("retry.retry_after", Text("clamp_5s")),
-            ("retry.budget.kind", Text("quota")),
-            ("retry.budget.cost", Number(14.0)),
-            ("retry.budget.timeout_cost", Number(14.0)),
-            ("retry.budget.throttled_cost", Number(5.0)),
-        ],
-    ),
-    // The standard mode; in addition, a throttle cuts the rate of attempts.
-    #[cfg(not(tidegate_small))]
-    (
-        "aws_adaptive",
-        &[
-            ("retry.max_attempts", Number(3.0)),
-            ("retry.send_rate", Text("cubic")),
-            ("retry.backoff.base", Number(SECOND)),
-            ("retry.backoff.multiplier", Number(2.0)),
-            ("retry.backoff.max", Number(20.0 * SECOND)),
-            ("retry.backoff.jitter", Text("full")),
-            ("retry.budget.kind", Text("quota")),
-            ("retry.budget.cost", Number(5.0)),
-            ("retry.budget.timeout_cost", Number(10.0)),
-        ],
-    ),
-    // gRPC A6: the document gives backoff and attempts, at most 5.
-    #[cfg(not(tidegate_small))]
-    (
-        "grpc",
-        &[
-            ("retry.max_attempts", Number(5.0)),
-            ("retry.backoff.jitter", Text("bounded")),
-            ("retry.backoff.jitter_ratio", Number(0.2)),
-            ("retry.budget.kind", Text("tokens")),
-            ("retry.budget.max", Number(10.0)),
-            ("retry.budget.ratio", Number(0.1)),
-        ],
-    ),
-    // Services of language models: metered in tokens, slow, and clear about why they refuse. A POST is repeated: it
-    // costs tokens twice at most, and changes nothing. The deadline holds for an answer that takes minutes.
-    #[cfg(not(tidegate_small))]
-    (
-        "llm",
-        &[
-            ("deadline", Number(600.0 * SECOND)),
-            ("retry.max_attempts", Number(4.0)),
-            ("retry.methods", Text("GET")),
-            ("retry.methods", Text("HEAD")),
-            ("retry.methods", Text("OPTIONS")),
-            ("retry.methods", Text("PUT")),
-            ("retry.methods", Text("DELETE")),
-            ("retry.methods", Text("POST")),
-            ("retry.statuses", Number(408.0)),
-            ("retry.statuses", Number(409.0)),
-            ("retry.statuses", Number(429.0)),
-            ("retry.statuses", Number(500.0)),
-            ("retry.statuses", Number(502.0)),
-            ("retry.statuses", Number(503.0)),
-            ("retry.statuses", Number(504.0)),
-            ("retry.statuses", Number(529.0)),
-            ("retry.throttled_statuses", Number(429.0)),
-            ("retry.throttled_statuses", Number(529.0)),
-            ("retry.read_errors", Number(1.0)),
-            ("retry.max_retry_after", Number(120.0 * SECOND)),
-            ("retry.backoff.base", Number(0.5 * SECOND)),
-            ("retry.backoff.max", Number(8.0 * SECOND)),
-            ("retry.backoff.jitter", Text("full")),
-            ("retry.budget.start", Number(10.0)),
-        ],
-    ),
-];
+/// The safe default for HTTP.
+pub(super) const HTTP: Preset = (
+    "http",
+    &[
+        ("deadline", Number(30.0 * SECOND)),
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.backoff.base", Number(0.1 * SECOND)),
+        ("retry.backoff.multiplier", Number(2.0)),
+        ("retry.backoff.max", Number(5.0 * SECOND)),
+        ("retry.backoff.jitter", Text("full_floor")),
+        ("retry.max_retry_after", Number(60.0 * SECOND)),
+    ],
+);
+
+/// As in the httpware library: full jitter, the server's wait exactly, no deadline.
+pub(super) const HTTPWARE: Preset = (
+    "httpware",
+    &[
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.backoff.base", Number(0.1 * SECOND)),
+        ("retry.backoff.multiplier", Number(2.0)),
+        ("retry.backoff.max", Number(5.0 * SECOND)),
+        ("retry.backoff.jitter", Text("full")),
+        ("retry.retry_after", Text("exact")),
+        ("retry.budget.kind", Text("window")),
+    ],
+);
+
+/// Faults of the infrastructure.
+pub(super) const TRANSIENT: Preset = (
+    "transient",
+    &[
+        ("attempt_timeout", Number(30.0 * SECOND)),
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.retry_on", Text("infrastructure")),
+        ("retry.retry_on", Text("timeout")),
+        ("retry.backoff.base", Number(0.1 * SECOND)),
+        ("retry.backoff.max", Number(5.0 * SECOND)),
+        ("retry.backoff.jitter", Text("decorrelated")),
+    ],
+);
+
+/// Optimistic concurrency: another try may win. A conflict is not a sign of overload, so retries need not be
+/// earned.
+pub(super) const OCC: Preset = (
+    "occ",
+    &[
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.retry_on", Text("concurrency")),
+        ("retry.backoff.base", Number(0.05 * SECOND)),
+        ("retry.backoff.max", Number(2.0 * SECOND)),
+        ("retry.backoff.jitter", Text("decorrelated")),
+        ("retry.budget.kind", Text("window")),
+    ],
+);
+
+/// Microsoft Graph's retry handler: few statuses, any method whose body can be sent again, long patience. While a
+/// throttled call waits, calls to the same path wait too. Ten retries are more than calls earn.
+pub(super) const GRAPH: Preset = (
+    "graph",
+    &[
+        ("retry.max_attempts", Number(11.0)),
+        ("retry.retry_time_limit", Number(1_800.0 * SECOND)),
+        ("retry.methods", Text("GET")),
+        ("retry.methods", Text("HEAD")),
+        ("retry.methods", Text("OPTIONS")),
+        ("retry.methods", Text("PUT")),
+        ("retry.methods", Text("DELETE")),
+        ("retry.methods", Text("POST")),
+        ("retry.methods", Text("PATCH")),
+        ("retry.statuses", Number(429.0)),
+        ("retry.statuses", Number(503.0)),
+        ("retry.statuses", Number(504.0)),
+        ("retry.hold", Number(1.0)),
+        ("retry.backoff.kind", Text("polynomial")),
+        ("retry.backoff.base", Number(3.0 * SECOND)),
+        ("retry.backoff.exponent", Number(2.0)),
+        ("retry.backoff.max", Number(180.0 * SECOND)),
+        ("retry.backoff.jitter", Text("none")),
+        ("retry.budget.kind", Text("window")),
+    ],
+);
+
+/// The AWS SDKs' standard mode.
+pub(super) const AWS_STANDARD: Preset = (
+    "aws_standard",
+    &[
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.backoff.base", Number(SECOND)),
+        ("retry.backoff.multiplier", Number(2.0)),
+        ("retry.backoff.max", Number(20.0 * SECOND)),
+        ("retry.backoff.jitter", Text("full")),
+        ("retry.budget.kind", Text("quota")),
+        ("retry.budget.cost", Number(5.0)),
+        ("retry.budget.timeout_cost", Number(10.0)),
+    ],
+);
+
+/// The same as of 2026: faster after a fault, slower after a throttle.
+pub(super) const AWS_2026: Preset = (
+    "aws_2026",
+    &[
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.backoff.base", Number(0.05 * SECOND)),
+        ("retry.backoff.throttled_base", Number(SECOND)),
+        ("retry.backoff.multiplier", Number(2.0)),
+        ("retry.backoff.max", Number(20.0 * SECOND)),
+        ("retry.backoff.jitter", Text("full")),
+        ("retry.retry_after", Text("clamp_5s")),
+        ("retry.budget.kind", Text("quota")),
+        ("retry.budget.cost", Number(14.0)),
+        ("retry.budget.timeout_cost", Number(14.0)),
+        ("retry.budget.throttled_cost", Number(5.0)),
+    ],
+);
+
+/// The standard mode; in addition, a throttle cuts the rate of attempts.
+pub(super) const AWS_ADAPTIVE: Preset = (
+    "aws_adaptive",
+    &[
+        ("retry.max_attempts", Number(3.0)),
+        ("retry.send_rate", Text("cubic")),
+        ("retry.backoff.base", Number(SECOND)),
+        ("retry.backoff.multiplier", Number(2.0)),
+        ("retry.backoff.max", Number(20.0 * SECOND)),
+        ("retry.backoff.jitter", Text("full")),
+        ("retry.budget.kind", Text("quota")),
+        ("retry.budget.cost", Number(5.0)),
+        ("retry.budget.timeout_cost", Number(10.0)),
+    ],
+);
+
+/// gRPC A6: the document gives backoff and attempts, at most 5.
+pub(super) const GRPC: Preset = (
+    "grpc",
+    &[
+        ("retry.max_attempts", Number(5.0)),
+        ("retry.backoff.jitter", Text("bounded")),
+        ("retry.backoff.jitter_ratio", Number(0.2)),
+        ("retry.budget.kind", Text("tokens")),
+        ("retry.budget.max", Number(10.0)),
+        ("retry.budget.ratio", Number(0.1)),
+    ],
+);
+
+/// Services of language models: metered in tokens, slow, and clear about why they refuse. A POST is repeated: it
+/// costs tokens twice at most, and changes nothing. The deadline holds for an answer that takes minutes.
+pub(super) const LLM: Preset = (
+    "llm",
+    &[
+        ("deadline", Number(600.0 * SECOND)),
+        ("retry.max_attempts", Number(4.0)),
+        ("retry.methods", Text("GET")),
+        ("retry.methods", Text("HEAD")),
+        ("retry.methods", Text("OPTIONS")),
+        ("retry.methods", Text("PUT")),
+        ("retry.methods", Text("DELETE")),
+        ("retry.methods", Text("POST")),
+        ("retry.statuses", Number(408.0)),
+        ("retry.statuses", Number(409.0)),
+        ("retry.statuses", Number(429.0)),
+        ("retry.statuses", Number(500.0)),
+        ("retry.statuses", Number(502.0)),
+        ("retry.statuses", Number(503.0)),
+        ("retry.statuses", Number(504.0)),
+        ("retry.statuses", Number(529.0)),
+        ("retry.throttled_statuses", Number(429.0)),
+        ("retry.throttled_statuses", Number(529.0)),
+        ("retry.read_errors", Number(1.0)),
+        ("retry.max_retry_after", Number(120.0 * SECOND)),
+        ("retry.backoff.base", Number(0.5 * SECOND)),
+        ("retry.backoff.max", Number(8.0 * SECOND)),
+        ("retry.backoff.jitter", Text("full")),
+        ("retry.budget.start", Number(10.0)),
+    ],
+);
+
+/// The names, for the table of keys.
+pub(super) const NAMES: &[&str] = &names::<{ PRESETS.len() }>();
+
+const fn names<const N: usize>() -> [&'static str; N] {
+    let (mut names, mut at) = ([""; N], 0);
+    while at < N {
+        names[at] = PRESETS[at].0;
+        at += 1;
+    }
+    names
+}
 
 /// The pairs of a preset; empty for an unknown name.
 pub(super) fn pairs(name: &str) -> &'static [(&'static str, Value<'static>)] {
@@ -215,11 +209,6 @@ mod tests {
     use crate::time::Duration;
 
     #[test]
-    fn the_names_in_the_table_are_the_presets() {
-        assert_eq!(NAMES, PRESETS.iter().map(|preset| preset.0).collect::<Vec<_>>());
-    }
-
-    #[test]
     fn graph_is_as_its_publication_has_it() {
         let policy = Policy::from_pairs("p", &[("preset", Text("graph"))]).unwrap();
         let retry = &policy.retry;
@@ -229,7 +218,7 @@ mod tests {
         assert_eq!((retry.max_attempts, retry.time_limit), (11, Duration::from_secs(1_800)));
         assert_eq!(retry.statuses, [429, 503, 504]);
         assert!(["POST", "PATCH", "GET"].iter().all(|method| retry.methods.contains(method)));
-        assert_eq!(retry.hold, Some(200));
+        assert_eq!(retry.hold.as_deref(), Some(&200));
     }
 
     /// Semantics 0.7.11: whatever a service of language models answers, the preset knows what to do.
@@ -267,8 +256,8 @@ mod tests {
     fn aws_adaptive_is_aws_standard_with_a_send_rate() {
         let of = |name| Policy::from_pairs("p", &[("preset", Text(name))]).unwrap();
         let (standard, mut adaptive) = (of("aws_standard"), of("aws_adaptive"));
-        assert!(adaptive.retry.send_rate && !standard.retry.send_rate);
-        adaptive.retry.send_rate = false;
+        assert!(adaptive.retry.send_rate.is_on() && !standard.retry.send_rate.is_on());
+        adaptive.retry.send_rate = standard.retry.send_rate;
         assert_eq!(adaptive, standard);
     }
 }

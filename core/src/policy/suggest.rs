@@ -1,7 +1,6 @@
 //! Help for an unknown name: the likely intended name, and the known ones.
 
 use super::components::TABLE;
-use crate::full::FULL;
 use crate::text;
 
 /// Names from other libraries, with their names here.
@@ -23,9 +22,6 @@ const RENAMED: &[(&str, &str)] = &[("bulkhead.cooldown", "bulkhead.cut_interval"
 
 /// The rule that an unknown key breaks: names the nearest known key, and the keys of its table.
 pub(super) fn unknown_key(path: &str) -> String {
-    if !FULL {
-        return r#"no such key here; "tidegate/full" has all of them, and tells what was meant"#.into();
-    }
     if let Some(above) = TABLE.iter().find(|key| is_below(path, key.path)) {
         return text::of(&["no such key; ", above.path, " is a value, not a table"]);
     }

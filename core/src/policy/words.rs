@@ -2,7 +2,6 @@
 
 use super::check::Settings;
 use super::{OnLoss, Unit};
-use crate::full::FULL;
 use crate::window::WindowKind;
 
 impl Settings {
@@ -12,7 +11,7 @@ impl Settings {
     }
 
     pub(super) fn in_fleet(&self, path: &str) -> bool {
-        FULL && self.word(path) == "fleet"
+        self.word(path) == "fleet"
     }
 
     pub(super) fn on_loss(&self, path: &str) -> OnLoss {

@@ -17,7 +17,7 @@
 use core::fmt;
 use std::collections::VecDeque;
 
-use super::FULL;
+use super::MOST_SAMPLES;
 
 /// Smaller values count as zero: down to here an `f64` has all its digits.
 pub(super) const LEAST: f64 = f64::MIN_POSITIVE;
@@ -106,7 +106,7 @@ impl DDSketch {
 
     /// Adds one value. NaN and the infinities are ignored, and so is any value after 2⁵³ − 1 values.
     pub fn add(&mut self, x: f64) {
-        if !x.is_finite() || self.count >= FULL {
+        if !x.is_finite() || self.count >= MOST_SAMPLES {
             return;
         }
         let x = if x > 0.0 { x } else { 0.0 };
@@ -184,7 +184,7 @@ impl DDSketch {
         if self.m != other.m {
             return Err(MergeError::Accuracy { ours: self.alpha(), theirs: other.alpha() });
         }
-        if self.count > FULL - other.count {
+        if self.count > MOST_SAMPLES - other.count {
             return Err(MergeError::Full);
         }
         if other.count == 0 {
@@ -380,11 +380,11 @@ mod tests {
     fn a_full_sketch_takes_no_more() {
         let mut sketch = DDSketch::new(0.05);
         sketch.add(1.0);
-        sketch.bins[0] = FULL - 1;
-        sketch.count = FULL - 1;
+        sketch.bins[0] = MOST_SAMPLES - 1;
+        sketch.count = MOST_SAMPLES - 1;
         let most = sketch.clone();
         sketch.add(2.0);
-        assert_eq!(sketch.count(), FULL);
+        assert_eq!(sketch.count(), MOST_SAMPLES);
         let full = sketch.clone();
         sketch.add(3.0);
         assert_eq!(sketch.merge(&most), Err(MergeError::Full));

@@ -1,6 +1,6 @@
 //! The P² algorithm (semantics 9.1; Jain and Chlamtac, CACM 28(10), 1985): a quantile without keeping the values.
 
-use super::FULL;
+use super::MOST_SAMPLES;
 use crate::state::{Damage, Loader, Saver};
 
 /// The first values are kept unchanged, until there is one for each marker.
@@ -52,7 +52,7 @@ impl P2Quantile {
     /// Adds one value. NaN and the infinities are ignored, and so is any value after 2⁵³ − 1 values.
     pub fn observe(&mut self, x: f64) {
         let count = self.count();
-        if !x.is_finite() || count >= FULL {
+        if !x.is_finite() || count >= MOST_SAMPLES {
             return;
         }
         let x = x + 0.0; // negative zero becomes zero: estimates are compared bit for bit
@@ -225,9 +225,9 @@ mod tests {
     #[test]
     fn a_full_estimator_takes_no_more() {
         let mut it = of(0.5, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        it.positions = [1, FULL / 4, FULL / 2, FULL / 4 * 3, FULL - 1];
+        it.positions = [1, MOST_SAMPLES / 4, MOST_SAMPLES / 2, MOST_SAMPLES / 4 * 3, MOST_SAMPLES - 1];
         it.observe(3.0);
-        assert_eq!(it.count(), FULL);
+        assert_eq!(it.count(), MOST_SAMPLES);
         let full = it.clone();
         it.observe(3.0);
         assert_eq!(it, full);

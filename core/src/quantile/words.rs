@@ -12,7 +12,7 @@
 use core::fmt;
 use std::collections::VecDeque;
 
-use super::FULL;
+use super::MOST_SAMPLES;
 use super::ddsketch::{BINS, COARSEST, DDSketch, FINEST, LEAST, SPAN, key};
 
 const VERSION: u64 = 1;
@@ -110,7 +110,7 @@ impl DDSketch {
         }
         let (first, bins) = read_bins(m, (head >> 40) as i32, entries)?;
         let held = bins.iter().try_fold(*zeros, |sum, count| sum.checked_add(*count));
-        let count = held.filter(|held| *held <= FULL).ok_or(WordsError::Full)?;
+        let count = held.filter(|held| *held <= MOST_SAMPLES).ok_or(WordsError::Full)?;
         let (sum, min, max) = (f64::from_bits(*sum), f64::from_bits(*min), f64::from_bits(*max));
         if [sum, min, max].iter().any(|x| !x.is_finite() || x.is_sign_negative()) {
             return Err(WordsError::NotANumber);

@@ -5,7 +5,8 @@ use proptest::prelude::*;
 use super::{Damage, Loader, Moments, Saver, VERSION, parse};
 use crate::breaker::{BreakerSettings, CircuitBreaker, Evidence};
 use crate::limit::{
-    Aimd, AimdSettings, Gradient2, Gradient2Settings, Gradient2Variant, RateSettings, TokenBucket,
+    Aimd, AimdSettings, Gradient2, Gradient2Settings, Gradient2Variant, LimitSignal, RateSettings,
+    TokenBucket,
 };
 use crate::quantile::WindowedP2Quantile;
 use crate::retry::{CubicRate, RetryBudget, Rounding, WindowSettings};
@@ -95,14 +96,23 @@ proptest! {
     }
 
     #[test]
-    fn limits_of_latency((before, after) in (ops(), ops()), quantile in prop::option::of(0.3f64..0.9)) {
+    fn limits_of_latency(
+        (before, after) in (ops(), ops()),
+        quantile in prop::option::of(0.3f64..0.9),
+        signal in prop::sample::select(vec![LimitSignal::Latency, LimitSignal::Loss, LimitSignal::Both]),
+    ) {
         let settings = AimdSettings {
+            signal,
             max_concurrency: 30, min_concurrency: 2, latency_threshold: Duration::from_millis(700), increase_step: 1.0,
             backoff_ratio: 0.7, cut_interval: Duration::from_secs(1), latency_quantile: quantile,
         };
         let play = |limit: &mut Aimd, (_, latency, failed): Op, now| {
             let latency = Duration::from_micros(latency);
-            if failed { limit.on_failure(latency, now) } else { limit.on_latency(latency, now) }
+            match (failed, latency.as_micros() % 2) {
+                (false, _) => limit.on_latency(latency, now),
+                (true, 0) => limit.on_failure(latency, now),
+                (true, _) => limit.on_throttled(now, now),
+            }
             format!("{}", limit.exact())
         };
         goes_on((&before, &after), |_| Aimd::new(settings), play, Aimd::save, |from| Aimd::load(from, settings))?;

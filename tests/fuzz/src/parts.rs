@@ -4,7 +4,8 @@
 use tidegate::{
     AdaptiveThrottle, Aimd, AimdSettings, BreakerSettings, BreakerState, CircuitBreaker, CoDel, CodelLaw,
     CodelSettings, CubicRate, Duration, Evidence, Gcra, Gradient2, Gradient2Settings, Gradient2Variant,
-    P2Quantile, RateSettings, ThrottleSettings, Ticket, Time, TokenBucket, WindowKind, WindowedP2Quantile,
+    LimitSignal, P2Quantile, RateSettings, ThrottleSettings, Ticket, Time, TokenBucket, WindowKind,
+    WindowedP2Quantile,
 };
 
 use crate::input::Input;
@@ -125,8 +126,10 @@ fn aimd(input: &mut Input<'_>) {
     let mut clock = Clock::new(input, u64::MAX);
     while !input.is_empty() {
         let now = clock.next(input);
-        match input.below(8) {
+        match input.below(10) {
             0..=3 => limit.on_latency(input.span(), now),
+            8 => limit.on_good(input.span(), input.count(), now),
+            9 => limit.on_throttled(input.time(), now),
             4 | 5 => limit.on_failure(input.span(), now),
             6 => limit.on_timeout(now),
             _ => {
@@ -141,6 +144,7 @@ fn aimd(input: &mut Input<'_>) {
 
 fn aimd_settings(input: &mut Input<'_>) -> AimdSettings {
     AimdSettings {
+        signal: input.of(&[LimitSignal::Latency, LimitSignal::Loss, LimitSignal::Both]),
         max_concurrency: input.count(),
         min_concurrency: input.count(),
         latency_threshold: input.span(),

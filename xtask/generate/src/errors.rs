@@ -279,6 +279,7 @@ fn page() -> String {
 
 A policy around a plain function repeats an error that may pass, and no other. These tables say which errors those are. They are the same data that the
 hosts use ([core/src/errors](../core/src/errors.rs)); [semantics 1.5](spec.md#15-errors-of-plain-functions) has the rules. `cargo xtask generate` writes this page.
+The errors that tests raise to check them are on pages of their own: [Python](errors-python.md), [JavaScript](errors-javascript.md), [the JVM](errors-kotlin.md), [Swift](errors-swift.md).
 
 An error that is not here is permanent. It carries a note that says so. To repeat it, name its type at the policy:
 

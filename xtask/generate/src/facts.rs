@@ -103,6 +103,8 @@ pub struct Required {
     pub by: Option<Reason>,
     /// The key that may be given instead.
     pub instead: Option<&'static str>,
+    /// The key and its value with which it is not required.
+    pub unless: Option<(&'static str, &'static str)>,
 }
 
 /// Why a key is required.
@@ -114,23 +116,33 @@ pub enum Reason {
     Beside(&'static str),
 }
 
+/// The key of this path that is a choice, and the word among its choices.
+fn choice_of(path: &str, word: &str) -> Option<(&'static str, &'static str)> {
+    let key = TABLE.iter().find(|key| key.path == path)?;
+    let Domain::Choice(choices) = key.domain else { return None };
+    choices.iter().find(|choice| **choice == word).map(|choice| (key.path, *choice))
+}
+
 /// All required keys, found by leaving them out and reading the errors.
 pub fn required() -> Vec<Required> {
     let mut found: Vec<Required> = Vec::new();
     let mut ask = |pair: (&'static str, Value<'static>), by: Option<Reason>| {
         for error in Policy::from_pairs("p", &[pair]).err().unwrap_or_default() {
             let key = |path: &str| TABLE.iter().find(|key| key.path == path).map(|key| key.path);
-            let instead = error.rule.rsplit_once(", or ").and_then(|(_, path)| key(path));
+            let (rule, exception) = match error.rule.split_once(", unless ") {
+                Some((rule, exception)) => (rule, exception.split_once(" is ")),
+                None => (error.rule.as_str(), None),
+            };
+            let instead = rule.rsplit_once(", or ").and_then(|(_, path)| key(path));
+            let unless = exception.and_then(|(path, word)| choice_of(path, word));
             let Some(path) = key(&error.key).filter(|_| error.value == "(absent)") else { continue };
             let told = match by {
-                None => error.rule.contains("where there is a "),
-                Some(Reason::Choice(key, choice)) => {
-                    error.rule.ends_with(&format!("where {key} is {choice}"))
-                }
-                Some(Reason::Beside(key)) => error.rule.ends_with(&format!("where there is {key}")),
+                None => rule.contains("where there is a "),
+                Some(Reason::Choice(key, choice)) => rule.ends_with(&format!("where {key} is {choice}")),
+                Some(Reason::Beside(key)) => rule.ends_with(&format!("where there is {key}")),
             };
             if told && found.iter().all(|other| (other.path, other.by) != (path, by)) {
-                found.push(Required { path, by, instead });
+                found.push(Required { path, by, instead, unless });
             }
         }
     };
@@ -197,7 +209,12 @@ pub fn when_absent(key: &Key, required: &[Required]) -> String {
             let mut words: Vec<_> = rules
                 .iter()
                 .map(|rule| match (rule.by, rule.instead) {
-                    (Some(Reason::Choice(_, choice)), _) => format!("with `{choice}`"),
+                    (Some(Reason::Choice(_, choice)), _) => match rule.unless {
+                        Some((key, word)) => {
+                            format!("with `{choice}`, unless `{}` is `{word}`", name_of(key))
+                        }
+                        None => format!("with `{choice}`"),
+                    },
                     (Some(Reason::Beside(key)), _) => format!("with `{}`", name_of(key)),
                     (None, Some(instead)) => format!("unless there is `{}`", name_of(instead)),
                     (None, None) => String::new(),

@@ -2,12 +2,14 @@
 //!
 //! `cargo xtask generate` runs it. It is a separate crate because xtask uses std only and does not wait for core to compile.
 
+mod clients;
 mod errors;
 mod facts;
 mod kotlin;
 mod pages;
 mod parts;
 mod python;
+mod raised;
 mod reference;
 mod rust;
 mod schema;
@@ -24,8 +26,18 @@ fn files() -> Vec<(String, String)> {
     let options = options().map(|(path, text)| (path.to_owned(), text));
     let errors = errors::files().map(|(path, text)| (path.to_owned(), text));
     let words = ("bindings-wasm/ts/wire_gen.ts".to_owned(), wire::text());
+    let clients = clients::files();
+    let raised = raised::files().map(|(path, text)| (path.to_owned(), text));
     let pages = pages::files().map(|(path, text)| (path.to_owned(), text));
-    options.into_iter().chain(pages).chain(errors).chain([words]).chain(parts::files()).collect()
+    options
+        .into_iter()
+        .chain(pages)
+        .chain(errors)
+        .chain([words])
+        .chain(clients)
+        .chain(raised)
+        .chain(parts::files())
+        .collect()
 }
 
 /// The files that are derived from the table of keys.

@@ -184,7 +184,11 @@ pub fn default(key: &Key, required: &[Required]) -> String {
             ref rules => {
                 let reason = |rule: &&Required| {
                     Some(match rule.by? {
-                        Reason::Choice(key, choice) => format!("{} `\"{choice}\"`", name_of(key)),
+                        Reason::Choice(key, choice) => {
+                            let unless = |(key, word)| format!(", unless {} is `\"{word}\"`", name_of(key));
+                            let unless = rule.unless.map(unless).unwrap_or_default();
+                            format!("{} `\"{choice}\"`{unless}", name_of(key))
+                        }
                         Reason::Beside(key) => format!("`{}`", name_of(key)),
                     })
                 };

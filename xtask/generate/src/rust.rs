@@ -137,7 +137,9 @@ fn find(path: &str) -> &'static Key {
 /// The keys of a table that are required for this reason, and the keys that these require.
 fn needed(table: &str, by: Option<Reason>, required: &[Required]) -> Vec<&'static Key> {
     let mut found: Vec<&'static Key> = Vec::new();
-    for rule in required.iter().filter(|rule| table_of(rule.path) == table && rule.by == by) {
+    // A key that is required only with some values of another is left to its own method.
+    let always = |rule: &&Required| table_of(rule.path) == table && rule.by == by && rule.unless.is_none();
+    for rule in required.iter().filter(always) {
         let beside = |rule: &&Required| match rule.instead {
             Some(other) => name_of(other) == "pool",
             None => true,

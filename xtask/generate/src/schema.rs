@@ -119,10 +119,14 @@ fn pool(required: &[Required]) -> Json {
             }
         }
         let chosen = required.iter().filter_map(|rule| match rule.by {
-            Some(Reason::Choice(chooser, choice)) if table_of(chooser) == path => Some(json!({
-                "if": nested(name_of(chooser), json!({ "const": choice })),
-                "then": nested(name_of(rule.path), json!(true)),
-            })),
+            Some(Reason::Choice(chooser, choice)) if table_of(chooser) == path => {
+                let mut when = vec![nested(name_of(chooser), json!({ "const": choice }))];
+                when.extend(
+                    rule.unless.map(|(key, word)| without(&nested(name_of(key), json!({ "const": word })))),
+                );
+                let when = if when.len() == 1 { when.remove(0) } else { json!({ "allOf": when }) };
+                Some(json!({ "if": when, "then": nested(name_of(rule.path), json!(true)) }))
+            }
             _ => None,
         });
         let chosen: Vec<_> = chosen.collect();
@@ -196,10 +200,15 @@ fn table(path: &str, doc: &str, required: &[Required]) -> Json {
 /// The rule "Where this key has that value, that one is required", for policies without a preset.
 fn conditional(rule: &Required) -> Option<Json> {
     let Some(Reason::Choice(chooser, choice)) = rule.by else { return None };
-    Some(json!({
-        "if": { "allOf": [{ "not": { "required": ["preset"] } }, nested(chooser, json!({ "const": choice }))] },
-        "then": nested(rule.path, json!(true)),
-    }))
+    let mut when =
+        vec![without(&json!({ "required": ["preset"] })), nested(chooser, json!({ "const": choice }))];
+    when.extend(rule.unless.map(|(key, word)| without(&nested(key, json!({ "const": word })))));
+    Some(json!({ "if": { "allOf": when }, "then": nested(rule.path, json!(true)) }))
+}
+
+/// The condition that another one does not hold.
+fn without(condition: &Json) -> Json {
+    json!({ "not": condition })
 }
 
 /// The condition that the key is present with a value of this schema.

@@ -130,6 +130,8 @@ class Throttle(Options):
         max_reject: The highest probability of a refusal. 0 to 1, or None; 0.9 by default.
         probe_interval: At least one call is let through per interval. Seconds or `timedelta`, 1 µs to 365
             days, or None; 1 s by default.
+        prioritized: Calls of higher criticality are refused later: k times 0.625, 0.75, 1 and 2, at least
+            1.1. True or False; False by default.
         unit: What is counted and refused: the call, or each of its attempts. `"call"` (default), `"attempt"`.
     """
 
@@ -139,6 +141,7 @@ class Throttle(Options):
     min_throughput: int = UNSET
     max_reject: float | None = UNSET
     probe_interval: float | timedelta | None = UNSET
+    prioritized: bool = UNSET
     unit: Literal["call", "attempt"] = UNSET
 
 
@@ -211,8 +214,11 @@ class Bulkhead(Options):
         unit: What takes a slot: the call, or each of its attempts, which gives it back during backoff.
             `"call"` (default), `"attempt"`.
         min_concurrency: aimd, gradient2: the lowest limit. 1 to 1,000,000,000; 1 by default.
-        latency_threshold: aimd: a completion within it raises the limit, one over it cuts it. Seconds or
-            `timedelta`, 1 µs to 365 days; required with kind `"aimd"`.
+        signal: aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer
+            requests), or both. `"latency"` (default), `"loss"`, `"both"`.
+        latency_threshold: aimd that follows latency: a completion within it raises the limit, one over it
+            cuts it. Seconds or `timedelta`, 1 µs to 365 days; required with kind `"aimd"`, unless signal is
+            `"loss"`.
         increase_step: aimd: what a good completion adds, divided by the limit. At least 0.000001; 1 by
             default.
         backoff_ratio: aimd: what a cut multiplies the limit by. 0.01 to 0.999; 0.9 by default.
@@ -255,6 +261,7 @@ class Bulkhead(Options):
     acquire_timeout: float | timedelta | None = UNSET
     unit: Literal["call", "attempt"] = UNSET
     min_concurrency: int = UNSET
+    signal: Literal["latency", "loss", "both"] = UNSET
     latency_threshold: float | timedelta = UNSET
     increase_step: float = UNSET
     backoff_ratio: float = UNSET

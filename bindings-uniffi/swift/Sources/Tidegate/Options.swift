@@ -540,6 +540,14 @@ public struct Bulkhead: Sendable, Hashable {
         case attempt
     }
 
+    /// aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer
+    /// requests), or both.
+    public enum Signal: String, Sendable, Hashable, CaseIterable {
+        case latency
+        case loss
+        case both
+    }
+
     /// gradient2: steady decides once per round trip and comes back to what the server can take; guarded,
     /// plain and netflix are older rules.
     public enum Variant: String, Sendable, Hashable, CaseIterable {
@@ -594,8 +602,11 @@ public struct Bulkhead: Sendable, Hashable {
     public var unit: Unit?
     /// aimd, gradient2: the lowest limit. 1 to 1000000000; default: `1`.
     public var minConcurrency: Int?
-    /// aimd: a completion within it raises the limit, one over it cuts it. 1 µs to 365 days; default:
-    /// required with `aimd`.
+    /// aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer
+    /// requests), or both. `.latency`, `.loss`, `.both`; default: `.latency`.
+    public var signal: Signal?
+    /// aimd that follows latency: a completion within it raises the limit, one over it cuts it. 1 µs to 365
+    /// days; default: required with `aimd`, unless `signal` is `loss`.
     public var latencyThreshold: Duration?
     /// aimd: what a good completion adds, divided by the limit. At least 0.000001; default: `1`.
     public var increaseStep: Double?
@@ -650,6 +661,7 @@ public struct Bulkhead: Sendable, Hashable {
         acquireTimeout: Bound<Duration>? = nil,
         unit: Unit? = nil,
         minConcurrency: Int? = nil,
+        signal: Signal? = nil,
         latencyThreshold: Duration? = nil,
         increaseStep: Double? = nil,
         backoffRatio: Double? = nil,
@@ -676,6 +688,7 @@ public struct Bulkhead: Sendable, Hashable {
         self.acquireTimeout = acquireTimeout
         self.unit = unit
         self.minConcurrency = minConcurrency
+        self.signal = signal
         self.latencyThreshold = latencyThreshold
         self.increaseStep = increaseStep
         self.backoffRatio = backoffRatio
@@ -705,6 +718,7 @@ public struct Bulkhead: Sendable, Hashable {
         pairs.add("bulkhead.acquire_timeout", acquireTimeout)
         pairs.add("bulkhead.unit", unit)
         pairs.add("bulkhead.min_concurrency", minConcurrency)
+        pairs.add("bulkhead.signal", signal)
         pairs.add("bulkhead.latency_threshold", latencyThreshold)
         pairs.add("bulkhead.increase_step", increaseStep)
         pairs.add("bulkhead.backoff_ratio", backoffRatio)
@@ -886,6 +900,9 @@ public struct Throttle: Sendable, Hashable {
     public var maxReject: Bound<Double>?
     /// At least one call is let through per interval. 1 µs to 365 days, or `.unbounded`; default: `1s`.
     public var probeInterval: Bound<Duration>?
+    /// Calls of higher criticality are refused later: k times 0.625, 0.75, 1 and 2, at least 1.1. True or
+    /// false; default: `false`.
+    public var prioritized: Bool?
     /// What is counted and refused: the call, or each of its attempts. `.call`, `.attempt`; default: `.call`.
     public var unit: Unit?
 
@@ -897,6 +914,7 @@ public struct Throttle: Sendable, Hashable {
         minThroughput: Int? = nil,
         maxReject: Bound<Double>? = nil,
         probeInterval: Bound<Duration>? = nil,
+        prioritized: Bool? = nil,
         unit: Unit? = nil
     ) {
         self.k = k
@@ -905,6 +923,7 @@ public struct Throttle: Sendable, Hashable {
         self.minThroughput = minThroughput
         self.maxReject = maxReject
         self.probeInterval = probeInterval
+        self.prioritized = prioritized
         self.unit = unit
     }
 
@@ -916,6 +935,7 @@ public struct Throttle: Sendable, Hashable {
         pairs.add("throttle.min_throughput", minThroughput)
         pairs.add("throttle.max_reject", maxReject)
         pairs.add("throttle.probe_interval", probeInterval)
+        pairs.add("throttle.prioritized", prioritized)
         pairs.add("throttle.unit", unit)
         pairs.present(since: before, "throttle.k", .number(value: 2), inPresets: false)
     }

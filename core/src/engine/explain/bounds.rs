@@ -27,7 +27,7 @@ pub(super) fn max_attempts(policy: &Policy) -> u8 {
 pub(super) fn max_wait(policy: &Policy, queues: bool) -> Option<Duration> {
     let times = |unit: Unit| if unit == Unit::Attempt { u64::from(max_attempts(policy)) } else { 1 };
     let mut sum = backoffs(policy);
-    if policy.retry.hold.is_some() || policy.retry.send_rate {
+    if policy.retry.hold.is_some() || policy.retry.send_rate.is_on() {
         sum = Duration::MAX; // unbounded, like the servers' waits and the throttled rate
     }
     if policy.cooldown.is_some() && policy.retry.max_attempts > 1 {
@@ -148,7 +148,7 @@ pub(super) fn memory(policy: &Policy) -> usize {
     if let Some(set) = set {
         add(true, size_of::<Limits>() + set.limits.len() * size_of::<Limit>());
     }
-    add(policy.retry.send_rate, size_of::<RateQueue>());
+    add(policy.retry.send_rate.is_on(), size_of::<RateQueue>());
     add(policy.throttle.is_some(), size_of::<AdaptiveThrottle>());
     add(policy.hedge.is_some(), size_of::<Hedger>());
     add(policy.retry.hold.is_some(), size_of::<Holds>());
@@ -222,7 +222,7 @@ pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Ve
             "acquire_timeout is not shorter than deadline: a call that waits that long has no time for an attempt",
         ),
         (
-            policy.deadline == never && (retry.hold.is_some() || retry.send_rate),
+            policy.deadline == never && (retry.hold.is_some() || retry.send_rate.is_on()),
             "hold or send_rate without a deadline: nothing bounds how long a call waits",
         ),
         (

@@ -53,7 +53,7 @@ pub(in crate::engine) struct Digest {
 
 impl Digest {
     pub fn of(bulkhead: Option<&Bulkhead>) -> Option<Part<Self>> {
-        let bulkhead = bulkhead.filter(|it| it.fleet_latency)?;
+        let bulkhead = bulkhead.filter(|it| it.fleet_latency.is_on())?;
         let LimitSettings::Aimd(settings) = bulkhead.limit else { return None };
         let it = Self {
             settings: *settings,

@@ -1,28 +1,23 @@
 //! The stages that a call passes on a route, one bit each: a route without stages costs nothing to pass.
 
-use crate::full::FULL;
+use crate::full::rare_bit;
 use crate::policy::{Policy, Unit};
 
 /// A hold or a cooldown; a policy has at most one of them.
-pub const HOLD: u8 = rare(1);
+pub const HOLD: u8 = rare_bit(1);
 pub const RATE: u8 = 1 << 1;
 pub const POOL: u8 = 1 << 2;
 pub const BREAKER: u8 = 1 << 3;
-pub const THROTTLE: u8 = rare(1 << 4);
+pub const THROTTLE: u8 = rare_bit(1 << 4);
 /// The last stage before an attempt: the send rate, or the choice of a target. No policy has both.
-pub const SEND: u8 = rare(1 << 5);
+pub const SEND: u8 = rare_bit(1 << 5);
 /// Its permits are leases of the fleet, which must be renewed.
-pub const LEASED: u8 = rare(1 << 6);
+pub const LEASED: u8 = rare_bit(1 << 6);
 pub const FORCED: u8 = 1 << 7;
 
 /// Among the stages that a further attempt passes, where [`FORCED`] means nothing: an attempt has moments beside its
 /// timeout, a hedge's or those of a stream.
 pub const TIMED: u8 = FORCED;
-
-/// A stage that only a full engine has.
-const fn rare(bit: u8) -> u8 {
-    if FULL { bit } else { 0 }
-}
 
 /// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate; and
 /// [`TIMED`].

@@ -2,7 +2,7 @@
 
 use super::{Context, Effect, Ended, Stage};
 use crate::action::Verdict;
-use crate::engine::arena::Call;
+use crate::engine::arena::{Call, flag};
 use crate::engine::place::Slot;
 use crate::engine::route::{Route, stage};
 use crate::engine::stage::Answer;
@@ -46,11 +46,16 @@ impl Stage for AdaptiveThrottle {
     #[inline]
     fn pass(&mut self, call: &mut Call, context: Context<'_>) -> Answer {
         let bits = rng::bits(context.seed, call.ordinal(), Purpose::Throttle, call.attempts + 1);
-        if self.admit(bits, context.now) {
+        let throttle = context.policies.of(call).throttle.as_ref();
+        let admitted = if throttle.is_some_and(|it| it.prioritized) {
+            self.admit_prioritized((call.flags & flag::CRITICALITY) as u8, bits, context.now)
+        } else {
+            self.admit(bits, context.now)
+        };
+        if admitted {
             call.ticket = ADMITTED; // its end counts
             return Answer::Pass;
         }
-        let throttle = context.policies.of(call).throttle.as_ref();
         Answer::Refuse(Verdict::Throttled, throttle.and_then(|it| it.settings.probe_interval))
     }
 

@@ -150,7 +150,7 @@ impl Parts {
                     None => from.dropped(()),
                 }
             }
-            "send" if policy.retry.send_rate => self.send = Some(CubicRate::load(from)?),
+            "send" if policy.retry.send_rate.is_on() => self.send = Some(CubicRate::load(from)?),
             "limit" => match policy.bulkhead.as_ref().filter(|_| own(shared_pools.pool)) {
                 Some(bulkhead) => self.limiter = Some(Limiter::load(from, &bulkhead.limit)?),
                 None => from.dropped(()),

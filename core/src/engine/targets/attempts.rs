@@ -5,7 +5,7 @@ use crate::action::AttemptSlot;
 use crate::breaker::CircuitBreaker;
 use crate::breaker::Ticket;
 use crate::engine::arena::Arena;
-use crate::engine::call_extra::RunningAttempt;
+use crate::engine::call_extra::{RunningAttempt, mark};
 use crate::engine::desk::Desk;
 use crate::engine::place::Slot;
 use crate::engine::stage::{Context, Effect, Ended};
@@ -134,7 +134,8 @@ impl Desk {
                 changed = Some(from);
             }
             let mut limit = None;
-            if let Some(pool) = target.pool.as_mut().filter(|pool| !pool.limiter.is_fixed()) {
+            let heard = class != Class::Throttled || !self.calls.marked(slot, mark::INNER);
+            if let Some(pool) = target.pool.as_mut().filter(|pool| heard && !pool.limiter.is_fixed()) {
                 let from = pool.limit;
                 pool.limiter.feed(class, running_attempt.since, pool.in_flight, now);
                 pool.set_limit(pool.limiter.limit());

@@ -25,7 +25,7 @@ keys! {
 }
 
 /// What backoff adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "retry.backoff",
     doc: "How long to wait before a retry.",
     keys: KEYS,

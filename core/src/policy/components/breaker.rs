@@ -54,7 +54,7 @@ keys! {
 }
 
 /// What a breaker adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "breaker",
     doc: "When to stop calling what fails.",
     keys: KEYS,
@@ -74,8 +74,7 @@ pub(super) const COMPONENT: Component = Component {
 };
 
 /// What the fleet adds to it.
-#[cfg(not(tidegate_small))]
-pub(super) const FLEET: Component = Component {
+pub(in crate::policy) const FLEET: Component = Component {
     table: "breaker",
     keys: FLEET_KEYS,
     stores: &[STORE],

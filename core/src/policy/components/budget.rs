@@ -13,11 +13,6 @@ pub(super) const OF_HEDGES: &str = "hedge.budget";
 /// The key that names a shared retry budget.
 pub(super) const POOL: &str = "retry.budget.pool";
 
-const KINDS: Domain = Domain::Choice(if FULL {
-    &["earned", "window", "ratio", "share", "tokens", "quota", "none"]
-} else {
-    &["earned", "window", "none"]
-});
 const KINDS_OF_HEDGES: Domain =
     Domain::Choice(&["shared", "earned", "window", "ratio", "share", "tokens", "quota", "none"]);
 
@@ -84,29 +79,36 @@ macro_rules! budget_keys {
 }
 
 /// What the retry budget adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: OF_RETRIES,
     doc: "What bounds the load that retries add, per route.",
-    keys: &[
-        key(
-            "retry.budget.kind",
-            KINDS,
-            "earned",
-            "What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost.",
-        ),
-        #[cfg(not(tidegate_small))]
-        key(POOL, Domain::Name, "", "A shared budget that is declared as a pool; its own keys stand there."),
-    ],
+    keys: &[key(
+        "retry.budget.kind",
+        Domain::Choice(whole::BUDGETS),
+        "earned",
+        "What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota what retries cost.",
+    )],
+    ..NOTHING
+};
+
+/// What pools add to it.
+pub(in crate::policy) const SHARED: Component = Component {
+    table: OF_RETRIES,
+    keys: &[key(
+        POOL,
+        Domain::Name,
+        "",
+        "A shared budget that is declared as a pool; its own keys stand there.",
+    )],
     ..NOTHING
 };
 
 /// What its kinds add.
-pub(super) const KEYS: Component =
+pub(in crate::policy) const KEYS: Component =
     Component { table: OF_RETRIES, keys: budget_keys!(every engine: "retry.budget"), ..NOTHING };
 
 /// What the kinds of full engines add.
-#[cfg(not(tidegate_small))]
-pub(super) const MORE: Component = Component {
+pub(in crate::policy) const MORE: Component = Component {
     table: OF_RETRIES,
     keys: budget_keys!(full engines: "retry.budget"),
     needed: &[
@@ -118,8 +120,7 @@ pub(super) const MORE: Component = Component {
 };
 
 /// What the budget of hedges adds to policies.
-#[cfg(not(tidegate_small))]
-pub(super) const HEDGES: Component = Component {
+pub(in crate::policy) const HEDGES: Component = Component {
     table: OF_HEDGES,
     doc: "What bounds the load that hedges add, per route.",
     keys: &[key(
@@ -137,13 +138,11 @@ pub(super) const HEDGES: Component = Component {
 };
 
 /// What its kinds add.
-#[cfg(not(tidegate_small))]
-pub(super) const HEDGES_KEYS: Component =
+pub(in crate::policy) const HEDGES_KEYS: Component =
     Component { table: OF_HEDGES, keys: budget_keys!(every engine: "hedge.budget"), ..NOTHING };
 
 /// What its other kinds add.
-#[cfg(not(tidegate_small))]
-pub(super) const HEDGES_MORE: Component =
+pub(in crate::policy) const HEDGES_MORE: Component =
     Component { table: OF_HEDGES, keys: budget_keys!(full engines: "hedge.budget"), ..NOTHING };
 
 impl Settings {
@@ -151,7 +150,6 @@ impl Settings {
     pub(in crate::policy) fn budget(&self, table: &str) -> Option<BudgetSettings> {
         let key = |name: &str| text::of(&[table, ".", name]);
         let (whole, real) = (|name: &str| self.whole(&key(name)), |name: &str| self.real(&key(name)));
-        let throttled = if self.given(&key("throttled_cost")) { "throttled_cost" } else { "cost" };
         Some(match self.budget_kind(table) {
             "earned" => BudgetSettings::Earned(EarnedSettings {
                 ratio: if self.given(&key("ratio")) {
@@ -170,7 +168,16 @@ impl Settings {
                     _ => Rounding::Floor,
                 },
             }),
-            _ if !FULL => return None,
+            kind => return self.rare_budget(kind, table),
+        })
+    }
+
+    /// A budget of the kinds of full engines.
+    pub(in crate::policy) fn budget_of_kind(&self, kind: &str, table: &str) -> Option<BudgetSettings> {
+        let key = |name: &str| text::of(&[table, ".", name]);
+        let (whole, real) = (|name: &str| self.whole(&key(name)), |name: &str| self.real(&key(name)));
+        let throttled = if self.given(&key("throttled_cost")) { "throttled_cost" } else { "cost" };
+        Some(match kind {
             "ratio" => BudgetSettings::Ratio(RatioSettings {
                 ratio: real("ratio"),
                 min_throughput: whole("min_throughput"),

@@ -3,14 +3,12 @@
 use super::prelude::*;
 use crate::codel::{CodelLaw, CodelSettings};
 use crate::full::{Full, Name, Rare};
-use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant};
-
-const KINDS: Domain = Domain::Choice(if FULL { &["fixed", "aimd", "gradient2"] } else { &["fixed"] });
+use crate::limit::{AimdSettings, Gradient2Settings, Gradient2Variant, LimitSignal};
 
 keys! {
     /// The keys of a bulkhead.
     KEYS:
-    KIND = "bulkhead.kind", KINDS, "fixed",
+    KIND = "bulkhead.kind", Domain::Choice(whole::LIMITS), "fixed",
         "What sets the limit of concurrent calls: fixed is max_concurrency, aimd follows a latency threshold, gradient2 the change of latency.";
     MAX_CONCURRENCY = "bulkhead.max_concurrency", count(1, 1_000_000_000), "",
         "Calls in flight at once; for aimd and gradient2 the highest limit.";
@@ -27,8 +25,10 @@ keys! {
     MORE_KEYS:
     MIN_CONCURRENCY = "bulkhead.min_concurrency", count(1, 1_000_000_000), "1",
         "aimd, gradient2: the lowest limit.";
+    SIGNAL = "bulkhead.signal", Domain::Choice(&["latency", "loss", "both"]), "latency",
+        "aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer requests), or both.";
     LATENCY_THRESHOLD = "bulkhead.latency_threshold", span(MICRO), "",
-        "aimd: a completion within it raises the limit, one over it cuts it.";
+        "aimd that follows latency: a completion within it raises the limit, one over it cuts it.";
     INCREASE_STEP = "bulkhead.increase_step", real(1e-6, 1e6), "1",
         "aimd: what a good completion adds, divided by the limit.";
     BACKOFF_RATIO = "bulkhead.backoff_ratio", real(0.01, 0.999), "0.9",
@@ -68,24 +68,31 @@ keys! {
 }
 
 /// What a bulkhead adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "bulkhead",
     doc: "How many calls may be in flight at once, per route.",
     keys: KEYS,
-    required: &[("there is a bulkhead", MAX_CONCURRENCY, if FULL { POOL } else { "" })],
+    required: &[("there is a bulkhead", MAX_CONCURRENCY, whole::or_pool(POOL))],
     ..NOTHING
 };
 
 /// What adaptive limits, control of the queue, pools and the fleet add to it.
-#[cfg(not(tidegate_small))]
-pub(super) const MORE: Component = Component {
+pub(in crate::policy) const MORE: Component = Component {
     table: "bulkhead",
     keys: MORE_KEYS,
-    needed: &[(KIND, "aimd", LATENCY_THRESHOLD)],
     ordered: &[(MIN_CONCURRENCY, MAX_CONCURRENCY)],
     stores: &[STORE, LATENCY_STORE],
     of_fleet: &[LEASE_TTL, ON_LOSS],
     check: |settings, errors| {
+        let (kind, signal) = (settings.word(KIND), settings.word(SIGNAL));
+        if kind != "aimd" && signal != "latency" {
+            let rule = text::of(&["needs ", KIND, " = aimd: no other limit has a signal"]);
+            errors.push(PolicyError::new(SIGNAL, signal, rule));
+        }
+        if kind == "aimd" && signal != "loss" && !settings.given(LATENCY_THRESHOLD) {
+            let rule = text::of(&["is required where ", KIND, " is aimd, unless ", SIGNAL, " is loss"]);
+            errors.push(PolicyError::new(LATENCY_THRESHOLD, "(absent)", rule));
+        }
         check_queue(settings, errors);
         check_fleet(settings, errors);
     },
@@ -93,7 +100,6 @@ pub(super) const MORE: Component = Component {
 };
 
 /// The queue, and what controls it.
-#[cfg(not(tidegate_small))]
 fn check_queue(settings: &Settings, errors: &mut Vec<PolicyError>) {
     if settings.given(POOL) {
         return;
@@ -113,7 +119,6 @@ fn check_queue(settings: &Settings, errors: &mut Vec<PolicyError>) {
 }
 
 /// Which limits the fleet can share.
-#[cfg(not(tidegate_small))]
 fn check_fleet(settings: &Settings, errors: &mut Vec<PolicyError>) {
     let mut fail = |key: &str, rule| errors.push(PolicyError::new(key, settings.shown_value(key), rule));
     if settings.in_fleet(STORE) && settings.word(KIND) != "fixed" {
@@ -123,12 +128,13 @@ fn check_fleet(settings: &Settings, errors: &mut Vec<PolicyError>) {
     let quantile = settings.word(KIND) == "aimd" && settings.given(LATENCY_QUANTILE);
     if settings.in_fleet(LATENCY_STORE) && !quantile {
         fail(LATENCY_STORE, format!("needs {KIND} = aimd and {LATENCY_QUANTILE}"));
+    } else if settings.in_fleet(LATENCY_STORE) && settings.word(SIGNAL) == "loss" {
+        fail(LATENCY_STORE, format!("needs {SIGNAL} = latency or both: loss reads no latencies"));
     }
 }
 
 /// A bulkhead of any kind.
 #[derive(Clone, PartialEq, Debug)]
-#[allow(clippy::struct_excessive_bools)] // independent switches of a document
 pub(crate) struct Bulkhead {
     pub(crate) limit: LimitSettings,
     pub(crate) max_queue: u32,
@@ -137,14 +143,14 @@ pub(crate) struct Bulkhead {
     /// What watches the queue, if anything does.
     pub(crate) codel: Option<CodelSettings>,
     /// Does it shed by the target?
-    pub(crate) shed: bool,
-    pub(crate) lifo: bool,
-    pub(crate) prioritized: bool,
+    pub(crate) shed: Switch,
+    pub(crate) lifo: Switch,
+    pub(crate) prioritized: Switch,
     pub(crate) pool: Option<Name>,
     /// None where the slots are the process's own.
     pub(crate) fleet: Option<Rare<FleetSlots>>,
     /// Are latencies merged across the fleet?
-    pub(crate) fleet_latency: bool,
+    pub(crate) fleet_latency: Switch,
 }
 
 /// What sets the limit of a bulkhead.
@@ -165,17 +171,24 @@ pub(crate) struct FleetSlots {
 impl Settings {
     pub(in crate::policy) fn bulkhead(&self) -> Bulkhead {
         let max_concurrency = self.whole(MAX_CONCURRENCY);
-        let min_concurrency = if FULL { self.whole(MIN_CONCURRENCY) } else { 1 };
-        let shed = FULL && self.given(QUEUE_TARGET);
-        let lifo = FULL && self.flag(QUEUE_ADAPTIVE_LIFO);
-        let interval = if FULL { self.span(QUEUE_INTERVAL) } else { Duration::MAX };
+        let shed = Switch::of(|| self.given(QUEUE_TARGET));
+        let lifo = Switch::of(|| self.flag(QUEUE_ADAPTIVE_LIFO));
         Bulkhead {
             limit: match (self.word(KIND), Full::here()) {
                 ("aimd", Some(full)) => LimitSettings::Aimd(Rare::new(
                     AimdSettings {
+                        signal: match self.word(SIGNAL) {
+                            "loss" => LimitSignal::Loss,
+                            "both" => LimitSignal::Both,
+                            _ => LimitSignal::Latency,
+                        },
                         max_concurrency,
-                        min_concurrency,
-                        latency_threshold: self.span(LATENCY_THRESHOLD),
+                        min_concurrency: self.whole(MIN_CONCURRENCY),
+                        latency_threshold: if self.given(LATENCY_THRESHOLD) {
+                            self.span(LATENCY_THRESHOLD)
+                        } else {
+                            Duration::MAX
+                        },
                         increase_step: self.real(INCREASE_STEP),
                         backoff_ratio: self.real(BACKOFF_RATIO),
                         cut_interval: self.span(CUT_INTERVAL),
@@ -186,7 +199,7 @@ impl Settings {
                 ("gradient2", Some(full)) => LimitSettings::Gradient2(Rare::new(
                     Gradient2Settings {
                         max_concurrency,
-                        min_concurrency,
+                        min_concurrency: self.whole(MIN_CONCURRENCY),
                         long_window: self.whole(LONG_WINDOW),
                         rtt_tolerance: self.real(RTT_TOLERANCE),
                         headroom: self.real(HEADROOM),
@@ -204,9 +217,9 @@ impl Settings {
             max_queue: self.whole(MAX_QUEUE),
             acquire_timeout: self.span(ACQUIRE_TIMEOUT),
             unit: self.unit(UNIT),
-            codel: (shed || lifo).then(|| CodelSettings {
-                target: if shed { self.span(QUEUE_TARGET) } else { interval },
-                interval,
+            codel: (shed.is_on() || lifo.is_on()).then(|| CodelSettings {
+                target: self.span(if shed.is_on() { QUEUE_TARGET } else { QUEUE_INTERVAL }),
+                interval: self.span(QUEUE_INTERVAL),
                 law: match self.word(CODEL) {
                     "rfc8289" => CodelLaw::Rfc8289,
                     _ => CodelLaw::Facebook,
@@ -214,12 +227,12 @@ impl Settings {
             }),
             shed,
             lifo,
-            prioritized: FULL && self.flag(PRIORITIZED),
+            prioritized: Switch::of(|| self.flag(PRIORITIZED)),
             fleet: Full::here().filter(|_| self.in_fleet(STORE)).map(|full| {
                 let ttl = self.span(LEASE_TTL);
                 Rare::new(FleetSlots { ttl, on_loss: self.on_loss(ON_LOSS) }, full)
             }),
-            fleet_latency: FULL && self.in_fleet(LATENCY_STORE),
+            fleet_latency: Switch::of(|| self.in_fleet(LATENCY_STORE)),
             pool: self.pool(POOL),
         }
     }

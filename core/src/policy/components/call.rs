@@ -28,18 +28,16 @@ keys! {
 }
 
 /// What every policy may have.
-pub(super) const COMPONENT: Component = Component { keys: KEYS, ..NOTHING };
+pub(in crate::policy) const COMPONENT: Component = Component { keys: KEYS, ..NOTHING };
 
 /// What declared kinds and the fleet's store add to it.
-#[cfg(not(tidegate_small))]
-pub(super) const MORE: Component = Component { keys: MORE_KEYS, check: check_kinds, ..NOTHING };
+pub(in crate::policy) const MORE: Component = Component { keys: MORE_KEYS, check: check_kinds, ..NOTHING };
 
 /// Keys that do nothing without a component.
 pub(in crate::policy) const NO_COMPONENTS: [&str; 7] =
     [PRESET, SLOT_UNTIL, KINDS, STORE_TIMEOUT, STORE_EXCHANGE, "deadline_until", "counts"];
 
 /// The kinds of failure that a policy declares.
-#[cfg(not(tidegate_small))]
 fn check_kinds(settings: &Settings, errors: &mut Vec<PolicyError>) {
     use crate::policy::domain::MOST_KINDS;
 

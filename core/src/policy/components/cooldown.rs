@@ -21,7 +21,7 @@ keys! {
 }
 
 /// What a cooldown adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "cooldown",
     doc: "How long no attempt starts after one that was throttled, per route, and how few at first afterwards.",
     keys: KEYS,

@@ -19,7 +19,7 @@ keys! {
 }
 
 /// What hedging adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "hedge",
     doc: "When to send a second attempt beside a slow one.",
     keys: KEYS,
@@ -67,6 +67,6 @@ impl Settings {
 
     /// Do hedges draw on the retry budget?
     pub(in crate::policy) fn hedges_share(&self) -> bool {
-        FULL && self.uses("hedge.") && self.budget_kind("hedge.budget") == "shared"
+        self.uses("hedge.") && self.budget_kind("hedge.budget") == "shared"
     }
 }

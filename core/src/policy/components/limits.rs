@@ -21,7 +21,7 @@ keys! {
 }
 
 /// What sets of limits add to a rate limit.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "rate_limit",
     keys: KEYS,
     beside: &[(SETTLE_UNKNOWN, LIMITS)],

@@ -38,13 +38,13 @@ keys! {
 }
 
 /// What a rate limit adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "rate_limit",
     doc: "How many calls may start per span, per route.",
     keys: KEYS,
     required: &[
-        ("there is a rate limit", PERMITS, if FULL { POOL } else { "" }),
-        ("there is a rate limit", PER, if FULL { POOL } else { "" }),
+        ("there is a rate limit", PERMITS, whole::or_pool(POOL)),
+        ("there is a rate limit", PER, whole::or_pool(POOL)),
     ],
     check: |settings, errors| {
         let bounded = settings.given(MAX_WAIT) || settings.given(call::DEADLINE);
@@ -57,8 +57,7 @@ pub(super) const COMPONENT: Component = Component {
 };
 
 /// What pools and the fleet add to it.
-#[cfg(not(tidegate_small))]
-pub(super) const SHARED: Component = Component {
+pub(in crate::policy) const SHARED: Component = Component {
     table: "rate_limit",
     keys: SHARED_KEYS,
     stores: &[STORE],
@@ -82,7 +81,6 @@ pub(super) const SHARED: Component = Component {
 };
 
 /// The store counts in integers that a double holds exactly, with room for one addition.
-#[cfg(not(tidegate_small))]
 const MOST_PARTS: u64 = 1 << 52;
 
 /// The rate limit.

@@ -44,16 +44,11 @@ keys! {
 }
 
 /// What retries add to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "retry",
     doc: "When to try again.",
     keys: KEYS,
     check: |settings, errors| {
-        let attempts = settings.whole(MAX_ATTEMPTS);
-        if FULL && settings.word(call::PRESET) == "grpc" && attempts > 5 {
-            let rule = "gRPC allows at most 5 attempts";
-            errors.push(PolicyError::new(MAX_ATTEMPTS, text::whole(attempts.into()), rule));
-        }
         for (name, class) in settings.named(RETRY_ON).iter().filter(|it| !it.1.retryable()) {
             let rule = text::of(&["is based on ", class.name(), ", which can never be retried"]);
             errors.push(PolicyError::new(RETRY_ON, quoted(name), rule));
@@ -63,8 +58,18 @@ pub(super) const COMPONENT: Component = Component {
 };
 
 /// What held calls, the send rate and such answers add to them.
-#[cfg(not(tidegate_small))]
-pub(super) const MORE: Component = Component { table: "retry", keys: MORE_KEYS, ..NOTHING };
+pub(in crate::policy) const MORE: Component = Component {
+    table: "retry",
+    keys: MORE_KEYS,
+    check: |settings, errors| {
+        let attempts = settings.whole(MAX_ATTEMPTS);
+        if settings.word(call::PRESET) == "grpc" && attempts > 5 {
+            let rule = "gRPC allows at most 5 attempts";
+            errors.push(PolicyError::new(MAX_ATTEMPTS, text::whole(attempts.into()), rule));
+        }
+    },
+    ..NOTHING
+};
 
 /// The retry component. A policy without one makes one attempt.
 #[derive(Clone, PartialEq, Debug)]
@@ -85,9 +90,9 @@ pub(crate) struct Retry {
     /// The pool that the budget is, where it is shared.
     pub(crate) budget_pool: Option<Name>,
     /// How many calls may be held while others wait for a server's Retry-After; none where nothing is held.
-    pub(crate) hold: Option<u32>,
+    pub(crate) hold: Option<Rare<u32>>,
     /// Does a throttle cut the rate of attempts?
-    pub(crate) send_rate: bool,
+    pub(crate) send_rate: Switch,
     /// How answers are read where statuses mean more than by default, or are not all that is read.
     pub(crate) answers: Option<Rare<Answers>>,
 }
@@ -115,8 +120,8 @@ impl Settings {
             budget: if retries || self.hedges_share() { self.budget(budget::OF_RETRIES) } else { None },
             // A pool has the books of all calls of all who name it.
             budget_pool: self.pool(budget::POOL),
-            hold: (FULL && self.flag(HOLD)).then(|| self.whole(MAX_HELD)),
-            send_rate: FULL && self.word(SEND_RATE) == "cubic",
+            hold: Full::here().filter(|_| self.flag(HOLD)).map(|full| Rare::new(self.whole(MAX_HELD), full)),
+            send_rate: Switch::of(|| self.word(SEND_RATE) == "cubic"),
             answers: Full::here().and_then(|full| Some(Rare::new(self.answers()?, full))),
         }
     }

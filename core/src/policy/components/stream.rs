@@ -16,7 +16,7 @@ keys! {
 }
 
 /// What the timeouts of a stream add to policies.
-pub(super) const COMPONENT: Component = Component { keys: KEYS, check, ..NOTHING };
+pub(in crate::policy) const COMPONENT: Component = Component { keys: KEYS, check, ..NOTHING };
 
 /// The timeouts of a stream.
 #[derive(Clone, PartialEq, Debug)]

@@ -14,7 +14,7 @@ keys! {
 const NOT_BESIDE: [&str; 2] = ["breaker.", "throttle."];
 
 /// What a group of targets adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     keys: KEYS,
     check: |settings, errors| {
         if !settings.given(TARGETS) {

@@ -18,15 +18,23 @@ keys! {
         "The highest probability of a refusal.";
     PROBE_INTERVAL = "throttle.probe_interval", Domain::Span { min: MICRO, max: YEAR, none: true }, "1s",
         "At least one call is let through per interval.";
+    PRIORITIZED = "throttle.prioritized", Domain::Flag, "false",
+        "Calls of higher criticality are refused later: k times 0.625, 0.75, 1 and 2, at least 1.1.";
     UNIT = "throttle.unit", domains::UNIT, "call",
         "What is counted and refused: the call, or each of its attempts.";
 }
 
 /// What a throttle adds to policies.
-pub(super) const COMPONENT: Component = Component {
+pub(in crate::policy) const COMPONENT: Component = Component {
     table: "throttle",
     doc: "Which part of the calls to refuse while a part of them fails.",
     keys: KEYS,
+    check: |settings, errors| {
+        if settings.uses("breaker.") && settings.uses("throttle.") {
+            let rule = "a breaker and a throttle exclude each other; choose one";
+            errors.push(PolicyError::new("throttle", "(given)", rule));
+        }
+    },
     ..NOTHING
 };
 
@@ -34,6 +42,8 @@ pub(super) const COMPONENT: Component = Component {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Throttle {
     pub(crate) settings: ThrottleSettings,
+    /// Whether `k` depends on a call's criticality.
+    pub(crate) prioritized: bool,
     pub(crate) unit: Unit,
 }
 
@@ -50,6 +60,7 @@ impl Settings {
                 max_reject: max_reject.is_finite().then_some(max_reject),
                 probe_interval: (probe_interval != Duration::MAX).then_some(probe_interval),
             },
+            prioritized: self.flag(PRIORITIZED),
             unit: self.unit(UNIT),
         }
     }

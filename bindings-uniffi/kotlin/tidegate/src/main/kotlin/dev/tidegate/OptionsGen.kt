@@ -168,6 +168,16 @@ public enum class BulkheadUnit {
 }
 
 /**
+ * aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer requests), or
+ * both.
+ */
+public enum class BulkheadSignal {
+    LATENCY,
+    LOSS,
+    BOTH,
+}
+
+/**
  * gradient2: steady decides once per round trip and comes back to what the server can take; guarded, plain
  * and netflix are older rules.
  */
@@ -754,8 +764,16 @@ public class Bulkhead internal constructor(settings: Table) : Options(settings) 
         set(value) = settings.put("bulkhead.min_concurrency", value)
 
     /**
-     * aimd: a completion within it raises the limit, one over it cuts it. 1 µs to 365 days; default: required
-     * with `aimd`.
+     * aimd: what cuts the limit: a latency above the threshold, loss (an answer that asks for fewer
+     * requests), or both. Latency, loss, both; default: `latency`.
+     */
+    public var signal: BulkheadSignal?
+        get() = settings.choice<BulkheadSignal>("bulkhead.signal")
+        set(value) = settings.put("bulkhead.signal", value)
+
+    /**
+     * aimd that follows latency: a completion within it raises the limit, one over it cuts it. 1 µs to 365
+     * days; default: required with `aimd`, unless `signal` is `loss`.
      */
     public var latencyThreshold: Duration?
         get() = settings.span("bulkhead.latency_threshold")
@@ -1064,6 +1082,14 @@ public class Throttle internal constructor(settings: Table) : Options(settings) 
     /** [probeInterval] for Java. */
     public fun setProbeInterval(value: java.time.Duration?): Unit =
         settings.put("throttle.probe_interval", value?.toKotlinDuration() ?: NONE)
+
+    /**
+     * Calls of higher criticality are refused later: k times 0.625, 0.75, 1 and 2, at least 1.1. True or
+     * false; default: `false`.
+     */
+    public var prioritized: Boolean?
+        get() = settings.flag("throttle.prioritized")
+        set(value) = settings.put("throttle.prioritized", value)
 
     /** What is counted and refused: the call, or each of its attempts. Call, attempt; default: `call`. */
     public var unit: ThrottleUnit?
