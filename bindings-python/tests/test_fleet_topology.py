@@ -119,8 +119,9 @@ def test_a_cluster_without_scripts(redis_cluster: Cluster, kind: str) -> None:
         for engine in engines:
             engine.on_event(lambda record: told.append(record.type), types=["store_degraded"])
         began = time.monotonic()
-        made, _ = spent([limited(engine, 100, PATIENT, lease=5) for engine in engines], 1.2)
-        assert 100 <= made <= 100 * (time.monotonic() - began) + 200 + 10, "and two bursts"
+        made, longest = spent([limited(engine, 100, PATIENT, lease=5) for engine in engines], 1.2)
+        assert made >= min(100, 1.2 / longest - 2), "as many as the machine could ask for"
+        assert made <= 100 * (time.monotonic() - began) + 200 + 10, "and two bursts"
         assert told == []
 
 
@@ -161,9 +162,10 @@ def test_a_failover_is_followed(redis_sentinel: Sentinel, kind: str) -> None:
     engine = tidegate.Engine(seed=1, store=store)
     told: list[str] = []
     engine.on_event(lambda record: told.append(record.type), types=["store_degraded", "store_recovered"])
-    policy = limited(engine, 200, 0.2)
+    policy = limited(engine, 200, PATIENT)
     spent([policy], 0.2)
     assert told == []
+    policy.retune(rate_limit={"permits": 200, "per": 1, "burst": 200, "store": "fleet"}, store_timeout=0.2)
     assert b":rl" in redis_sentinel.primary.command("KEYS", "*")
     redis_sentinel.primary.kill()
     made, longest = spent([policy], 0.5)

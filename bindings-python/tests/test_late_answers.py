@@ -369,7 +369,8 @@ def test_files_and_threads_are_as_many_as_before(
         with contextlib.suppress(tidegate.DeadlineExceeded):  # aiohttp has all of a small answer already
             client.request("GET", origin.url + "/x")
         counts.append((len(os.listdir("/proc/self/fd")), threading.active_count()))
-    assert counts[0] == counts[-1]
+    (files, threads), last = counts[0], counts[-1]
+    assert last[0] <= files and last[1] <= threads, counts  # fewer where a busy machine ended a thread late
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from botocore.config import Config
 
 import tidegate
 from conftest import Origin
+from tidegate.testing import FakeClock
 
 RETRY: dict[str, Any] = {"backoff": {"base": 0.001}, "budget": None}
 
@@ -38,6 +39,18 @@ def test_botocore_does_not_read_again_after_a_403(origin: Origin, engine: tidega
         policy.call(client.get_object, Bucket="bucket", Key="key")
     told = engine.explain(raised.value)
     assert told is not None and (told.attempts, told.reason) == (1, "not_retryable")
+
+
+def test_botocore_waits_for_as_long_as_the_service_says(origin: Origin) -> None:
+    """Semantics 2.8.6: `x-amz-retry-after`, in milliseconds, on an error of a plain function."""
+    told = {"status": 503, "headers": {"x-amz-retry-after": "1500"}}
+    origin.sequence(told, {"status": 200, "body": "hello"}, path="/bucket/key")
+    clock = FakeClock(autojump=True)
+    engine = tidegate.Engine(seed=1, clock=clock)
+    policy = tidegate.Policy("s3", preset="http", retry=RETRY, engine=engine)
+    answer = policy.at(route="s3").call(s3(origin).get_object, Bucket="bucket", Key="key")
+    assert answer["Body"].read() == b"hello"
+    assert 1.5 <= clock.now() <= 1.65, "the wait, and up to a tenth of it"
 
 
 @pytest.fixture

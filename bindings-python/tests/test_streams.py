@@ -1,17 +1,24 @@
-"""Timeouts of streams through httpx (semantics 7.7), against a server that stalls, drips, pings and lies."""
+"""Timeouts of streams (semantics 7.7), against a server that stalls, drips, pings and lies."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from typing import Any
 
+import aiohttp
 import httpx
 import pytest
+import requests
+import urllib3
 
 import tidegate
+import tidegate.aiohttp
 import tidegate.httpx
+import tidegate.requests
+import tidegate.urllib3
 from stalling_server import EVENT, StallingServer
 
 ACCEPT = {"accept": "text/event-stream"}
@@ -73,7 +80,83 @@ def async_read(
     return asyncio.run(main())
 
 
-both = pytest.mark.parametrize("read", [sync_read, async_read], ids=["sync", "async"])
+def requests_read(
+    policy: tidegate.Policy, url: str, pause: float = 0, headers: Any = ACCEPT, **extra: Any
+) -> Any:
+    """The same through requests, piece by piece."""
+    adapter = tidegate.requests.Adapter(policy)
+    adapter.init_poolmanager(1, 1, block=True)  # a connection that is not given back blocks the next one
+    read = b""
+    with requests.Session() as session, tidegate.requests.options(**extra) if extra else nullcontext():
+        session.mount("http://", adapter)
+        try:
+            with session.get(url, headers=headers, stream=True, timeout=LONG) as response:
+                for piece in response.iter_content(len(EVENT)):
+                    read += piece
+                    time.sleep(pause)
+        except Exception as error:
+            return read, error
+        return read, response.tidegate  # type: ignore[attr-defined]
+
+
+def urllib3_read(
+    policy: tidegate.Policy, url: str, pause: float = 0, headers: Any = ACCEPT, **extra: Any
+) -> Any:
+    """The same through urllib3."""
+    manager = tidegate.urllib3.guard(urllib3.PoolManager(maxsize=1, block=True), policy)
+    read = b""
+    try:
+        response = manager.request(
+            "GET", url, headers=headers, preload_content=False, timeout=LONG, tidegate=extra or None
+        )
+        try:
+            while piece := response.read1(4096):
+                read += piece
+                time.sleep(pause)
+        finally:
+            response.close()
+            response.release_conn()
+    except Exception as error:
+        return read, error
+    finally:
+        manager.clear()
+    return read, response.tidegate  # type: ignore[attr-defined]
+
+
+def aiohttp_read(
+    policy: tidegate.Policy, url: str, pause: float = 0, headers: Any = ACCEPT, **extra: Any
+) -> Any:
+    """The same through aiohttp."""
+
+    async def main() -> Any:
+        middleware = tidegate.aiohttp.middleware(policy)
+        read = b""
+        connector = aiohttp.TCPConnector(limit=1)
+        async with aiohttp.ClientSession(middlewares=[middleware], connector=connector) as session:
+            try:
+                with tidegate.aiohttp.options(**extra) if extra else nullcontext():
+                    response = await session.get(url, headers=headers)
+                async with response:
+                    async for piece in response.content.iter_any():
+                        read += piece
+                        await asyncio.sleep(pause)
+            except Exception as error:
+                return read, error
+            finally:
+                assert not connector._acquired, "the connection has been given back or closed"
+            return read, response.tidegate  # type: ignore[attr-defined]
+
+    return asyncio.run(main())
+
+
+READS = [sync_read, async_read, requests_read, urllib3_read, aiohttp_read]
+IDS = ["httpx sync", "httpx async", "requests", "urllib3", "aiohttp"]
+both = pytest.mark.parametrize("read", READS, ids=IDS)
+TIMEOUTS = {
+    requests_read: requests.exceptions.ReadTimeout,
+    urllib3_read: urllib3.exceptions.TimeoutError,
+    aiohttp_read: aiohttp.ServerTimeoutError,
+}
 
 
 @both
@@ -102,13 +185,13 @@ def test_pings_count_as_bytes_and_not_as_data(read: Any, server: StallingServer)
 @both
 @pytest.mark.parametrize("how", ["stalls_1", "pings_later", "lies"])
 def test_silence_after_the_delivery_ends_the_call(read: Any, how: str, server: StallingServer) -> None:
-    """Semantics 7.7.9, 7.7.11: nothing is repeated, and the error is a timeout of httpx too."""
+    """Semantics 7.7.9, 7.7.11: nothing is repeated, and the error is a timeout of the client too."""
     server.sent.pop(f"/{how}", None)
     limits = policy(first_byte_timeout=LONG, idle_timeout=0.4, counts="sse_data")
     began = time.monotonic()
     body, error = read(limits, f"{server.url}/{how}")
     assert isinstance(error, tidegate.StreamStalled)
-    assert isinstance(error, TimeoutError) and isinstance(error, httpx.ReadTimeout)
+    assert isinstance(error, TimeoutError) and isinstance(error, TIMEOUTS.get(read, httpx.ReadTimeout))
     assert (error.code, error.reason, error.http_status) == ("stream_stalled", "stream_stalled", 504)
     assert body.startswith(EVENT) and server.sent[f"/{how}"] == 1
     assert time.monotonic() - began >= 0.4
@@ -176,22 +259,6 @@ def test_the_deadline_may_end_at_the_delivery(read: Any, server: StallingServer)
     assert isinstance(error, tidegate.DeadlineExceeded) and len(body) < 12 * len(EVENT)
     body, info = read(policy(**limits, deadline_until="delivery"), server.url + "/drips")
     assert (body, info["reason"]) == (12 * EVENT, "ok")
-
-
-def test_other_adapters_refuse_the_keys(server: StallingServer) -> None:
-    """Semantics 7.7.23."""
-    import requests
-
-    import tidegate.requests
-
-    session = requests.Session()
-    session.mount("http://", tidegate.requests.Adapter(policy=policy(idle_timeout=1.0)))
-    with pytest.raises(tidegate.Unsupported, match="idle_timeout = 1s: the adapter for requests does not"):
-        session.get(server.url + "/good")
-    for limits in ({"first_byte_timeout": 1.0}, {"deadline": 9.0, "deadline_until": "delivery"}):
-        session.mount("http://", tidegate.requests.Adapter(policy=policy(**limits)))
-        with pytest.raises(tidegate.Unsupported, match=next(reversed(limits))):
-            session.get(server.url + "/good")
 
 
 def test_a_generator_function_refuses_a_silence_that_it_could_not_notice() -> None:

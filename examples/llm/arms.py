@@ -73,22 +73,33 @@ class Arm:
         )
 
     def _guarded(self, provider: Provider, number: int) -> openai.AsyncOpenAI:
-        """The SDK over a policy that knows the provider's limit, and leaves alone a provider that fails."""
+        """The SDK over a policy: it knows the provider's limits, and leaves a failing one alone."""
+        rate = max(1, round(0.95 * self.world.per_second))
         policy = tidegate.Policy(
             f"provider-{number}",
             engine=tidegate.Engine(seed=self.world.seed),
             attempt_timeout=self.world.patience,
+            first_byte_timeout=self.world.first_token,
+            idle_timeout=self.world.first_token,
+            counts="sse_data",
             retry={"max_attempts": 1},  # the next provider is the retry
-            rate_limit={"permits": max(1, round(0.95 * self.world.per_second)), "per": 1.0},
+            rate_limit={
+                "limits": [
+                    f"requests: permits={rate} per=1s",
+                    f"tokens: permits={60 * rate} per=1s weight=tokens",
+                ]
+            },
+            cooldown={"base": 1.0, "max": 5.0},  # one 429 keeps all chats away until its Retry-After
             breaker={
-                "failure_on": ["transient", "timeout", "never_sent", "throttled"],
-                "consecutive": 3,
-                "break_duration": 2.0,
+                "consecutive": 1,  # there are others to ask
+                "break_duration": 4.0,
                 "max_break_duration": 5.0,
             },
         )
         limits = HTTP.Limits(max_connections=1000, max_keepalive_connections=100)  # the SDK's own
-        transport = tidegate.httpx.AsyncTransport(HTTP.AsyncHTTPTransport(limits=limits), policy)
+        counting = tidegate.tokens(output=24)  # the longest answer of these providers
+        inner = HTTP.AsyncHTTPTransport(limits=limits)
+        transport = tidegate.httpx.AsyncTransport(inner, policy, **counting)
         http = HTTP.AsyncClient(transport=transport)
         return openai.AsyncOpenAI(api_key="k", base_url=provider.url + "/v1", http_client=http, max_retries=0)
 
@@ -124,11 +135,12 @@ class Arm:
     async def _answer(self, client: Any, question: str, chat: Chat, zero: float) -> None:
         messages = [{"role": "user", "content": question}]
         create = client.acompletion if self.name == "litellm" else client.chat.completions.create
-        stream = await create(model="m", messages=messages, stream=True)
+        told = {"include_usage": True}  # what settles the limit of tokens
+        stream = await create(model="m", messages=messages, stream=True, stream_options=told)
         try:
             pieces = aiter(stream)
             first = anext(pieces)
-            if self.name != "sdk":
+            if self.name in ("careful", "litellm"):
                 first = asyncio.wait_for(first, self.world.first_token)
             await first
             chat.first = time.perf_counter() - zero

@@ -30,6 +30,7 @@ from ._call.document import Policies, Reloaded, UnknownPolicy, load, loads
 from ._call.outcomes import Outcome
 from ._call.policy import Policy
 from ._call.target import target
+from ._call.usage import Estimate, Factors, Usage, tokens
 from ._engine.engine import Engine, explain
 from ._engine.errors import (
     AttemptTimeout,
@@ -88,6 +89,8 @@ __all__ = [
     "CostAboveBurst",
     "DeadlineExceeded",
     "Engine",
+    "Estimate",
+    "Factors",
     "ForcedOpen",
     "Hedge",
     "HedgeBudget",
@@ -113,6 +116,7 @@ __all__ = [
     "TidegateError",
     "UnknownPolicy",
     "Unsupported",
+    "Usage",
     "criticality",
     "deadline",
     "explain",
@@ -120,6 +124,7 @@ __all__ = [
     "loads",
     "report",
     "target",
+    "tokens",
 ]
 
 

@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "WindowedP2Quantile", "accepted", "asks_for_stream", "awaitable_type", "bounds", "decorated", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "within"]
+__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Frames", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "UsageReader", "WindowedP2Quantile", "accepted", "asks_for_stream", "awaitable_type", "bounds", "decorated", "estimate_of", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "weight_of", "within"]
 
 HELD_AT_MOST: Final[int]
 READ_AT_MOST: Final[int]
@@ -534,6 +534,17 @@ class Fleet:
         """
 
 @final
+class Frames:
+    """
+    Takes the body of an answer out of the bytes of its connection: it removes the sizes of chunks.
+    """
+    def __new__(cls, /, chunked: "bool", length: "int | None") -> Frames: ...
+    def read(self, /, data: "bytes") -> "tuple[bytes, bool]":
+        """
+        Reads the next bytes: those of them that are the body's, and whether the body has ended.
+        """
+
+@final
 class Gcra:
     """
     The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
@@ -974,6 +985,21 @@ class Unread:
         """
 
 @final
+class UsageReader:
+    """
+    Reads what an answer of a language model has used, piece by piece.
+    """
+    def __new__(cls, /) -> UsageReader: ...
+    def read(self, /, piece: "bytes") -> "None":
+        """
+        Reads the next piece.
+        """
+    def tokens(self, /) -> "tuple[int | None, int | None, int | None]":
+        """
+        The tokens so far: of the prompt, of its cached part, of the answer; `None` where nothing was said.
+        """
+
+@final
 class WindowedP2Quantile:
     """
     One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).
@@ -1023,6 +1049,12 @@ def bounds() -> "list[float]":
 def decorated(caller: "Runner", function: "object", is_async: bool) -> "object":
     """
     A plain function, or one that is async, under the policy of a caller.
+    """
+
+def estimate_of(path: "bytes", body: "bytes") -> "tuple[int, int | None, bool]":
+    """
+    What a request to a language model is going to use: tokens of its prompt, the most tokens of its answer (`None` if it
+    does not say), and whether it asks for a stream.
     """
 
 def evidence_of(kind: str) -> str:
@@ -1079,6 +1111,11 @@ def scope_variable() -> "object":
 def verdicts() -> "dict[str, str]":
     """
     What each verdict means.
+    """
+
+def weight_of(tokens: "tuple[int | None, int | None, int | None]", factors: "tuple[int, int, int]") -> "int | None":
+    """
+    What tokens count against a limit, with factors in thousandths; `None` without prompt and answer.
     """
 
 def within(scope: Any, function: Any, *args: "object") -> "object":

@@ -31,7 +31,7 @@ from aiohttp import payload
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ._call import outcomes
-from ._http.aiohttp_body import Body, begin, drain, is_open
+from ._http.aiohttp_body import Body, StreamBody, begin, drain, hold, is_open
 from ._http.front import Front
 from ._http.options import RequestOptions, gathered, options
 from ._http.run import HttpRun, is_seekable
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from ._call.policy import Policy
+    from ._call.usage import Used, Weigh
     from ._http.front import Origin
+    from ._http.silence import Pieces
 
     Handler = Callable[[aiohttp.ClientRequest], Awaitable[aiohttp.ClientResponse]]
     Middleware = Callable[[aiohttp.ClientRequest, Handler], Awaitable[aiohttp.ClientResponse]]
@@ -56,6 +58,8 @@ def middleware(
     *,
     policies: Mapping[str, Policy] | None = None,
     retry_header: bool = True,
+    weigh: Weigh | None = None,
+    usage: Used | None = None,
 ) -> Middleware:
     """Makes a middleware for `aiohttp.ClientSession(middlewares=[...])`, which several sessions can share.
 
@@ -66,6 +70,10 @@ def middleware(
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
         policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
+        weigh: Makes the weights of a request to a language model, such as `{"tokens": 1800}`, from what
+            its body tells (`Estimate`). The request's own `weights` go before; see `tidegate.tokens`.
+        usage: Makes the totals that an attempt settles from what its answer says (`Usage`), once all of the
+            answer has been read; else what the attempt had reserved counts.
 
     Raises:
         TypeError: If `policy` is not a Policy.
@@ -75,7 +83,7 @@ def middleware(
         session = aiohttp.ClientSession(middlewares=[tidegate.aiohttp.middleware(policy)])
         ```
     """
-    front = Front(policy, policies, retry_header)
+    front = Front(policy, policies, retry_header, weigh, usage)
     resent: list[tuple[Any, BaseException]] = []
 
     async def guarded(request: aiohttp.ClientRequest, handler: Handler) -> aiohttp.ClientResponse:
@@ -124,7 +132,7 @@ def _replay_of(body: Any) -> tuple[bool, Any]:
 
 
 class _Run(HttpRun):
-    __slots__ = ("handler",)
+    __slots__ = ("handler", "heard")
 
     library = "aiohttp"
 
@@ -137,6 +145,7 @@ class _Run(HttpRun):
     ) -> None:
         super().__init__(front, request, given)
         self.handler = handler
+        self.heard: Pieces | None = None
 
     def method(self) -> str:
         return str(self.request.method)
@@ -156,7 +165,8 @@ class _Run(HttpRun):
 
     async def start(self, attempt: int, us: int) -> aiohttp.ClientResponse:
         request = self.request
-        self.seconds_for(us)
+        self.seconds_for(self.time_of(us))
+        self.heard = None
         if attempt > 1:
             await request.close()  # cancels a task that still writes the body of the previous attempt
         if self.renew(attempt):
@@ -165,6 +175,8 @@ class _Run(HttpRun):
             if self.factory is not None:
                 await request.update_body(self.factory())
         response = await self.handler(request)
+        if self.is_held(response):
+            self.heard = await hold(self, response)
         if self.begins(response):
             self.keep(response, await begin(response, self.left()))
         return response
@@ -200,7 +212,28 @@ class _Run(HttpRun):
         return is_open(value)
 
     def guard(self, value: aiohttp.ClientResponse, step: int) -> None:
-        Body(self, value, step)
+        if self.limits is None or not self.call:
+            Body(self, value, step)
+        else:
+            StreamBody(self, value, step, self.heard)
+
+    def accepts(self) -> str:
+        found: str = self.request.headers.get("Accept", "")
+        return found
+
+    def content(self) -> bytes | None:
+        body = self.request.body or b""
+        if isinstance(body, payload.BytesPayload):
+            body = body._value
+        return bytes(body) if isinstance(body, (bytes, bytearray)) else None
+
+    def whole(self, value: aiohttp.ClientResponse) -> tuple[bytes, str] | None:
+        content = value.content
+        return (b"".join(content._buffer), "identity") if content.is_eof() else None
+
+    def _judge_answer(self, value: aiohttp.ClientResponse) -> int:
+        pieces = self.heard
+        return pieces.failure if pieces is not None and pieces.failure else super()._judge_answer(value)
 
     def attach(self, value: Any, info: dict[str, Any]) -> None:
         value.tidegate = info

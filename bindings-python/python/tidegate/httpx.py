@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     import httpx
     import httpx2
 
+    from ._call.usage import Used, Weigh
+
     # Which of the two a transport is for is known when it is made; either may be missing, and is `Any` then.
     class _SyncBase(httpx.BaseTransport, httpx2.BaseTransport):
         def handle_request(self, request: Any) -> Any: ...
@@ -89,6 +91,8 @@ class _Shared:
         module: ModuleType | None = None,
         policies: Mapping[str, Policy] | None = None,
         retry_header: bool = True,
+        weigh: Weigh | None = None,
+        usage: Used | None = None,
     ) -> None:
         family = family_of(inner, module)
         self._family = family
@@ -101,7 +105,7 @@ class _Shared:
             raise TypeError(f"inner = {self._inner!r}: {rule}")
         if self._kind is SyncRun:
             bound_transport(self._inner)
-        self._front = Front(policy, policies, retry_header)
+        self._front = Front(policy, policies, retry_header, weigh, usage)
         self._plans = Plans(self._front, family, self._inner, self._kind)
         self._bytes = family.bytes
         self._whole = False
@@ -122,6 +126,10 @@ class Transport(_Shared, _SyncBase):
         module: `httpx` or `httpx2`, if neither `inner` nor the imported modules decide which is meant.
         policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
+        weigh: Makes the weights of a request to a language model, such as `{"tokens": 1800}`, from what
+            its body tells (`Estimate`). The request's own `weights` go before; see `tidegate.tokens`.
+        usage: Makes the totals that an attempt settles from what its answer says (`Usage`), once all of the
+            answer has been read; else what the attempt had reserved counts.
 
     Raises:
         TypeError: If it is ambiguous whether httpx or httpx2 is meant.
@@ -184,6 +192,9 @@ class AsyncTransport(_Shared, _AsyncBase):
         module: `httpx` or `httpx2`, if neither `inner` nor the imported modules decide which is meant.
         policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
+        weigh: Makes the weights of a request, such as `{"tokens": 1800}`, from its `Estimate`, for limits
+            that count weights. A request's own `weights` win.
+        usage: Makes the totals that an attempt settles from the `Usage` of its answer, once it has been read.
 
     Raises:
         TypeError: If it is ambiguous whether httpx or httpx2 is meant.

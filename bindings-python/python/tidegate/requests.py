@@ -32,12 +32,13 @@ from ._call.threads import drive
 from ._http.front import Front
 from ._http.options import RequestOptions, gathered, options
 from ._http.until import bound_pool
-from ._http.urllib3_run import Urllib3Run, replay_of
+from ._http.urllib3_run import Urllib3Run, is_slow_send, replay_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ._call.policy import Policy
+    from ._call.usage import Used, Weigh
     from ._http.front import Origin
 
 __all__ = ["Adapter", "RequestOptions", "options"]
@@ -52,6 +53,10 @@ class Adapter(HTTPAdapter):
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
         policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
+        weigh: Makes the weights of a request to a language model, such as `{"tokens": 1800}`, from what
+            its body tells (`Estimate`). The request's own `weights` go before; see `tidegate.tokens`.
+        usage: Makes the totals that an attempt settles from what its answer says (`Usage`), once all of the
+            answer has been read; else what the attempt had reserved counts.
         pool_connections: How many connection pools urllib3 keeps.
         pool_maxsize: How many connections each of them keeps.
         pool_block: Whether a request waits for a connection of a full pool, at most its connect timeout. A
@@ -66,7 +71,7 @@ class Adapter(HTTPAdapter):
         ```
     """
 
-    __attrs__ = [*HTTPAdapter.__attrs__, "_policy", "_policies", "_retry_header"]  # noqa: RUF012 - as requests
+    __attrs__ = [*HTTPAdapter.__attrs__, "_policy", "_policies", "_retry_header", "_weigh", "_usage"]  # noqa: RUF012 - as requests
 
     def __init__(
         self,
@@ -74,11 +79,14 @@ class Adapter(HTTPAdapter):
         *,
         policies: Mapping[str, Policy] | None = None,
         retry_header: bool = True,
+        weigh: Weigh | None = None,
+        usage: Used | None = None,
         pool_connections: int = DEFAULT_POOLSIZE,
         pool_maxsize: int = DEFAULT_POOLSIZE,
         pool_block: bool = DEFAULT_POOLBLOCK,
     ) -> None:
-        self._made = Front(policy, policies, retry_header)
+        self._weigh, self._usage = weigh, usage
+        self._made = Front(policy, policies, retry_header, weigh, usage)
         self._policy, self._policies = self._made.policy, policies
         self._retry_header = retry_header
         super().__init__(pool_connections, pool_maxsize, 0, pool_block)
@@ -88,8 +96,11 @@ class Adapter(HTTPAdapter):
         """The state of the adapter; made again after unpickling, since pickles do not contain it."""
         made: Front | None = self.__dict__.get("_made")
         if made is None:
-            made = self._made = Front(self._policy, self._policies, self._retry_header)
+            made = self._made = self._fresh()
         return made
+
+    def _fresh(self) -> Front:
+        return Front(self._policy, self._policies, self._retry_header, self._weigh, self._usage)
 
     def init_poolmanager(self, connections: int, maxsize: int, block: bool = False, **more: Any) -> None:
         """Makes the pools for requests; waits for a full pool are limited."""
@@ -194,6 +205,7 @@ class _Run(Urllib3Run):
         return replayable, file, offset
 
     def start(self, attempt: int, us: int) -> requests.Response:
+        us = self.time_of(us)
         timeout = self.own
         if isinstance(timeout, tuple):
             if len(timeout) != 2:
@@ -213,15 +225,26 @@ class _Run(Urllib3Run):
         try:
             with self.within(us):
                 response = self.sends(request, timeout=timeout, **self.how)
+                self.begun(response)
         except EmptyPoolError as error:
             raise requests.exceptions.ConnectTimeout(error, request=self.request) from error
         response.request = self.request  # without the header of repeats, in case the caller sends it again
-        self.begun(response)
         return response
+
+    def broken(self, raw: Any, error: OSError) -> Exception:
+        why = super().broken(raw, error)
+        kind = (
+            requests.exceptions.ReadTimeout
+            if isinstance(error, TimeoutError)
+            else requests.exceptions.ConnectionError
+        )
+        return kind(why, request=self.request)
 
     def own_errors(self) -> type[BaseException]:
         return requests.RequestException
 
     def is_timeout(self, error: BaseException) -> bool:
         never = isinstance(error, requests.exceptions.ConnectTimeout)
-        return isinstance(error, requests.Timeout) and not never
+        if isinstance(error, requests.Timeout):
+            return not never
+        return isinstance(error, requests.ConnectionError) and any(map(is_slow_send, error.args))

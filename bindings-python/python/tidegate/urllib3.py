@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ._call.policy import Policy
+    from ._call.usage import Used, Weigh
     from ._http.front import Origin
 
 __all__ = ["RequestOptions", "guard", "options"]
@@ -44,6 +45,8 @@ def guard(
     *,
     policies: Mapping[str, Policy] | None = None,
     retry_header: bool = True,
+    weigh: Weigh | None = None,
+    usage: Used | None = None,
 ) -> _Manager:
     """Puts every request of a manager under a policy.
 
@@ -52,6 +55,10 @@ def guard(
         policy: The policy; the preset `http` if left out (3 attempts, budget, 30 s deadline).
         policies: Further policies by name (from `tidegate.load`, or a dict), for requests that name one.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
+        weigh: Makes the weights of a request to a language model, such as `{"tokens": 1800}`, from what
+            its body tells (`Estimate`). The request's own `weights` go before; see `tidegate.tokens`.
+        usage: Makes the totals that an attempt settles from what its answer says (`Usage`), once all of the
+            answer has been read; else what the attempt had reserved counts.
 
     Returns:
         The same manager.
@@ -69,7 +76,7 @@ def guard(
     classes = manager.pool_classes_by_scheme
     if any(issubclass(kind, _Guarded) for kind in classes.values()):
         raise TypeError("tidegate: the manager is guarded already")
-    front = Front(policy, policies, retry_header)
+    front = Front(policy, policies, retry_header, weigh, usage)
     manager.clear()
     manager.pool_classes_by_scheme = {
         scheme: type(
@@ -189,6 +196,7 @@ class _Run(Urllib3Run):
         return replayable, file, position if file is not None else None
 
     def start(self, attempt: int, us: int) -> Any:
+        us = self.time_of(us)
         request, how = self.request, self.how
         default = self.own is urllib3.Timeout.DEFAULT_TIMEOUT
         timeout = self.timeout(request.pool.timeout if default else self.own, us)
@@ -209,4 +217,4 @@ class _Run(Urllib3Run):
                 body = self.factory()
         with self.within(us):
             response = self.sends(request.method, request.url, body, headers, timeout=timeout, **how)
-        return self.begun(response)
+            return self.begun(response)

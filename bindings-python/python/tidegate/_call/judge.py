@@ -20,7 +20,7 @@ from tidegate._engine.wire import KINDS, kind_of, pack_outcome
 
 from . import errors_gen as table
 from .left import taken
-from .outcomes import UNLISTED, _Unknown
+from .outcomes import UNLISTED, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -264,7 +264,7 @@ def of_status(answer: Any, policy: Policy) -> int:
     """Returns the outcome of what `classify` returned: a status, or a status and headers (semantics 1.4)."""
     status, headers = answer if isinstance(answer, tuple) else (answer, None)
     if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
-        raise _Unknown(f"{answer!r} is no status: a status is a whole number from 100 to 599")
+        raise Unknown(f"{answer!r} is no status: a status is a whole number from 100 to 599")
     if status < 400:
         return 0
     outcome = _judged(policy, status, headers)

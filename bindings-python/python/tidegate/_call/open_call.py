@@ -39,7 +39,7 @@ def refuse_streams(policy: Policy, keys: tuple[str, ...], what: str) -> None:
         value = policy._setting(key)
         if value is not None and value != "body":
             shown = f"{value / 1e6:g}s" if isinstance(value, (int, float)) else repr(value)
-            rule = f"{what} does not serve timeouts of streams yet: use tidegate.httpx, or leave the key out"
+            rule = f"{what} does not serve timeouts of streams: use an HTTP client, or leave the key out"
             raise Unsupported([(key, shown, rule)])
 
 

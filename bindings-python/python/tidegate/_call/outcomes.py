@@ -107,12 +107,12 @@ def _number(name: str, kinds: Mapping[str, int]) -> int:
     number = kinds.get(name)
     if number is None:
         known = ", ".join(kinds)
-        raise _Unknown(f"{name!r} is no class, and no kind that the policy declares; there are {known}")
+        raise Unknown(f"{name!r} is no class, and no kind that the policy declares; there are {known}")
     return number
 
 
-class _Unknown(LookupError):
-    """Raised for a name from `classify` that is neither a class nor a kind."""
+class Unknown(LookupError):
+    """Raised for what a user's function returns and nobody knows; its text may be shown."""
 
 
 _warned: dict[int, object] = {}
@@ -137,7 +137,7 @@ def warn_once(judge: Any, error: BaseException, name: str = "classify") -> None:
         where = f"{judge.__module__}.{judge.__qualname__}"
     except Exception:
         where = type(judge).__name__
-    why = f": {error}" if isinstance(error, _Unknown) else ""
+    why = f": {error}" if isinstance(error, Unknown) else ""
     try:
         warnings.warn(
             f"tidegate: {name}={where} failed, and is ignored where it does: {type(error).__name__}{why}",

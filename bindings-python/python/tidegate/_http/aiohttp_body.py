@@ -2,28 +2,35 @@
 
 Nothing is wrapped. A callback of the connection reports when it returns to its pool or is closed, whichever
 way the body was read. When the deadline passes, its error is set as the stream's exception, which the reader
-then gets.
+then gets. Where silence is bounded the stream gets a class that says when data come and when a read waits.
 """
 
 from __future__ import annotations
 
 from asyncio import ensure_future, get_running_loop, wait
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from warnings import catch_warnings, simplefilter
 from weakref import ref
 
 from tidegate._call.open_call import Open
 from tidegate._call.timers import timers_of
-from tidegate._native import READ_AT_MOST
+from tidegate._native import HELD_AT_MOST, READ_AT_MOST
 
 from .beginning import seconds_for
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
+from .silence import GROUP, Silence
 
 if TYPE_CHECKING:
     from asyncio import Future
 
     from tidegate._call.open_call import OpenRun
+
+    from .silence import Pieces
+
+_classes: Final[dict[type, type]] = {}
+_bodies: Final[dict[int, StreamBody]] = {}
+"""The bodies whose silence is bounded, by the id of their stream, until their connection is released."""
 
 
 def is_open(response: Any) -> bool:
@@ -31,11 +38,10 @@ def is_open(response: Any) -> bool:
     return response.connection is not None and not response.content.is_eof()
 
 
-class Body(Open):
+class _Reading(Open):
     """The call of a response that is being read."""
 
-    def __init__(self, run: OpenRun, response: Any, step: int) -> None:
-        super().__init__(run, None, step)
+    def _open(self, response: Any) -> None:
         self._response = ref(response)  # no reference cycle: a response dropped unread frees its slot at once
         self._parked: dict[int, tuple[float, Any]] | None = None
         response.connection.add_callback(self._released)
@@ -43,7 +49,7 @@ class Body(Open):
 
     def _watch(self) -> None:
         """Waits for the deadline, on the shared timer of the loop."""
-        if self._until is not None:
+        if self._until is not None and (self._call or not self._had_call):
             engine = self._run.engine
             timers = timers_of(engine)
             due: Future[None] = get_running_loop().create_future()
@@ -77,6 +83,130 @@ class Body(Open):
             self._end(self._run.judge_error(error))
 
 
+class Body(_Reading):
+    """The call of a response whose deadline still applies."""
+
+    def __init__(self, run: OpenRun, response: Any, step: int) -> None:
+        super().__init__(run, None, step)
+        self._open(response)
+
+
+class StreamBody(Silence, _Reading):
+    """The call of a response whose silence is bounded."""
+
+    def __init__(self, run: Any, response: Any, step: int, pieces: Pieces | None) -> None:
+        super().__init__(run, None, step, pieces or pieces_of(run, response))
+        self._content = content = response.content
+        self._key = id(content)
+        self._unread: list[bytes] = list(getattr(content, "_buffer", ())) if pieces is None else []
+        kind = type(content)
+        if kind not in _classes:
+            _classes[kind] = type(
+                kind.__name__, (_Listening, kind), {"__module__": kind.__module__, "__slots__": ()}
+            )
+        content.__class__ = _classes[kind]
+        _bodies[self._key] = self
+        self._open(response)
+
+    def _event(self) -> int:
+        self._read()
+        return super()._event()
+
+    def _read(self) -> None:
+        """Reads the pieces that have come, before the age is asked."""
+        if self._unread:
+            piece = b"".join(self._unread)
+            self._unread.clear()
+            self._heard(piece)
+
+    def _end(self, outcome: int) -> None:
+        if self._call and outcome == 0:
+            self._read()
+            if self._pieces.meter is not None:
+                self._pieces.meter.whole = self._content.is_eof()
+        super()._end(outcome)
+
+    def came(self, data: bytes) -> None:
+        """Notes data of the connection. What comes while nothing reads is looked at later."""
+        self._unread.append(data)
+        if self._began >= 0:
+            now = self._now()
+            self._waited += max(now - self._began, 0)
+            self._began = now
+            self._read()
+        elif len(self._unread) >= GROUP:
+            self._read()
+
+    def waits(self) -> None:
+        """Notes that a read waits for data."""
+        self._began = self._now()
+
+    def goes_on(self) -> None:
+        """Notes that a read no longer waits."""
+        self._ended()
+
+    def _released(self) -> None:
+        _bodies.pop(self._key, None)
+        super()._released()
+
+
+class _Listening:
+    """A stream of aiohttp that says when data come, and when a read waits for them."""
+
+    __slots__ = ()
+
+    def feed_data(self, data: bytes, *more: Any) -> Any:
+        body = _bodies.get(id(self))
+        if body is not None and data:
+            body.came(data)
+        return super().feed_data(data, *more)  # type: ignore[misc]
+
+    async def _wait(self, name: str) -> None:
+        body = _bodies.get(id(self))
+        if body is None:
+            await super()._wait(name)  # type: ignore[misc]
+            return
+        body.waits()
+        try:
+            await super()._wait(name)  # type: ignore[misc]
+        finally:
+            body.goes_on()
+
+
+def pieces_of(run: Any, response: Any) -> Pieces:
+    """Returns the reader of a body's pieces. What a meter reads, aiohttp has unpacked."""
+    pieces: Pieces = run.pieces(response.headers.get("Content-Encoding", "identity"), "identity")
+    return pieces
+
+
+async def hold(run: Any, response: Any) -> Pieces:
+    """Reads a response up to its first piece that counts, its end, or 64 kB, and puts the bytes back."""
+    content, pieces = response.content, pieces_of(run, response)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while size < HELD_AT_MOST:
+            chunk = await content.readany()
+            if not chunk:
+                break
+            chunks.append(chunk)
+            size += len(chunk)
+            if pieces.counts(chunk) or pieces.failure:
+                break
+    except BaseException:
+        response.close()
+        raise
+    _put_back(content, b"".join(chunks))
+    return pieces
+
+
+def _put_back(content: Any, data: bytes) -> None:
+    if data:
+        with catch_warnings():
+            simplefilter("ignore", DeprecationWarning)
+            content.unread_data(data)
+
+
 async def begin(response: Any, left: float) -> bytes:
     """Reads the beginning of a failed response; the bytes go back into its stream. Returns what was read."""
     limit = seconds_for(left)
@@ -95,10 +225,7 @@ async def begin(response: Any, left: float) -> bytes:
             break
         chunks.append(reading.result())
     data = b"".join(chunks)
-    if data:
-        with catch_warnings():
-            simplefilter("ignore", DeprecationWarning)
-            content.unread_data(data)
+    _put_back(content, data)
     return data
 
 

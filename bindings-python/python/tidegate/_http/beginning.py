@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .httpx_run import Family
 
-_INFLATED: Final = {"gzip": 47, "x-gzip": 47, "deflate": 47}
+INFLATED: Final = {"gzip": 47, "x-gzip": 47, "deflate": 47}
 """The encodings that zlib reads, and its argument for them (47: gzip or zlib, whichever it is)."""
 
 
@@ -34,10 +34,10 @@ def decoded(data: bytes, encoding: str) -> bytes:
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
         return data
-    if encoding not in _INFLATED:
+    if encoding not in INFLATED:
         return b""
     try:
-        return zlib.decompressobj(_INFLATED[encoding]).decompress(data, READ_AT_MOST)
+        return zlib.decompressobj(INFLATED[encoding]).decompress(data, READ_AT_MOST)
     except zlib.error:
         return b""
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call.caller import limit_of
 from tidegate._call.deadline import criticality_of, current, inherited
-from tidegate._call.open_call import refuse_streams
 from tidegate._call.policy import Policy
 from tidegate._engine.wire import (
     IDEMPOTENT,
@@ -21,10 +20,13 @@ from tidegate._engine.wire import (
 )
 
 from .options import NONE, NORMAL, flags_of
-from .streams import KEYS, Limits, limits_of
+from .silence import NONE as NO_LIMITS
+from .silence import Limits, limits_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from tidegate._call.usage import Used, Weigh
 
     from .run import HttpRun
 
@@ -42,18 +44,31 @@ class Front:
         policy: The policy; a new one from the preset `http` if None.
         policies: Further policies by name, for requests that select a policy by name.
         retry_header: Whether repeats carry `Retry-Attempt: n`.
+        weigh: Makes the weights of a request from its estimate.
+        usage: Makes the totals that an attempt settles from what its answer has used.
 
     Raises:
-        TypeError: If `policy` is not a Policy.
+        TypeError: If `policy` is not a Policy, or `weigh` or `usage` is not callable.
     """
 
-    __slots__ = ("_facts", "_limits", "_methods", "_routes", "policies", "policy", "retry_header")
+    __slots__ = ("_counts", "_facts", "_limits", "_methods", "_routes", "policies", "policy", "retry_header",
+                 "usage", "weigh")  # fmt: skip
 
     def __init__(
-        self, policy: Policy | None, policies: Mapping[str, Policy] | None, retry_header: bool
+        self,
+        policy: Policy | None,
+        policies: Mapping[str, Policy] | None,
+        retry_header: bool,
+        weigh: Weigh | None = None,
+        usage: Used | None = None,
     ) -> None:
         if policy is not None and not isinstance(policy, Policy):
             raise TypeError(f"tidegate: policy = {policy!r}: must be a Policy")
+        for name, given in (("weigh", weigh), ("usage", usage)):
+            if given is not None and not callable(given):
+                raise TypeError(f"tidegate: {name} = {given!r}: must be callable")
+        self.weigh, self.usage = weigh, usage
+        self._counts: dict[Policy, tuple[int, bool]] = {}
         self.policy = Policy(preset="http") if policy is None else policy
         self.policies: Mapping[str, Policy] = {} if policies is None else policies
         self.retry_header = retry_header
@@ -103,15 +118,17 @@ class Front:
             flags |= IDEMPOTENT
         own, slot = self.facts(policy)
         run.limits = limits = self.limits_of(policy)
-        if limits is not None:
-            if not run.serves_streams:
-                refuse_streams(policy, KEYS, f"the adapter for {run.library}")
-            if limits.first_byte and options.get("stream", run.asks_for_stream()):
-                run.holds = True
-                flags |= STREAM
+        weights = options.get("weights")
+        if (self.weigh is not None or self.usage is not None) and self.counts(policy):
+            if self.weigh is not None:
+                weights = run.weighed(self.weigh, weights)
+            run.usage = self.usage
+            run.limits = limits = limits or NO_LIMITS
+        if limits is not None and limits.first_byte and options.get("stream", run.asks_for_stream()):
+            run.holds = True
+            flags |= STREAM
         flags |= slot
         run.until_body = slot != 0
-        weights = options.get("weights")
         run.header = options.get("retry_header", self.retry_header)
         run.predicate = options.get("predicate")
         run.races = policy._races(flags)
@@ -150,6 +167,16 @@ class Front:
             facts = tunings, int(own) if isinstance(own, (int, float)) else None, slot
             self._facts[policy] = facts
         return facts[1], facts[2]
+
+    def counts(self, policy: Policy) -> bool:
+        """Returns whether a policy has limits that may count weights."""
+        tunings = policy.engine.tunings
+        known = self._counts.get(policy)
+        if known is None or known[0] != tunings:
+            keys = ("rate_limit.limits", "rate_limit.pool")
+            known = tunings, any(policy._setting(key) is not None for key in keys)
+            self._counts[policy] = known
+        return known[1]
 
     def limits_of(self, policy: Policy) -> Limits | None:
         """Returns the timeouts that a policy has for streams; None without any."""

@@ -189,7 +189,7 @@ class Plans:
             or policy._reads_errors
         ):
             return None
-        if front.limits_of(policy) is not None:
+        if front.limits_of(policy) is not None or front.weigh is not None or front.usage is not None:
             return None
         deadline, slot = front.facts(policy)
         timeout = policy._setting("attempt_timeout")

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call.open_call import MARGIN
 from tidegate._engine.wire import span_of
-from tidegate._native import asks_for_stream
 
 from .beginning import begin, begin_async
 from .body import AsyncBody, SyncBody
 from .drain import drain, drain_async
 from .run import HttpRun, is_seekable
-from .streams import AsyncStream, SyncStream, ahold, hold, is_coded
+from .streams import AsyncStream, SyncStream, ahold, encoding_of, hold
 from .until import bounded
 
 if TYPE_CHECKING:
@@ -107,9 +106,7 @@ def replay_of(stream: Any, family: Family) -> tuple[bool, Any]:
 class HttpxRun(HttpRun):
     """A request of httpx or httpx2 under a policy."""
 
-    __slots__ = ("coded", "family", "inner", "library", "timeouts")
-
-    serves_streams = True
+    __slots__ = ("encoding", "family", "inner", "library", "timeouts")
 
     def __init__(
         self, front: Front, request: Any, options: Mapping[str, Any], family: Family, inner: Any
@@ -119,7 +116,7 @@ class HttpxRun(HttpRun):
         self.inner = inner
         self.library = family.module.__name__  # type: ignore[misc]  # per instance, not per class
         self.timeouts: dict[str, Any] | None = None
-        self.coded = False
+        self.encoding = "identity"
 
     def method(self) -> str:
         """Returns the HTTP method."""
@@ -145,10 +142,7 @@ class HttpxRun(HttpRun):
     def outgoing(self, attempt: int, us: int) -> Any:
         """Returns an attempt's request: a copy with timeouts within the time left and the retry header."""
         request = self.request
-        if self.limits is not None:
-            # The step's own time may end earlier, with a report of silence.
-            us = self.engine.native.time_left(self.call)
-        left = self.seconds_for(us)
+        left = self.seconds_for(self.time_of(us))
         repeats = self.renew(attempt)
         # A dict of our own: the transport reads it again with the body, and `_cap` changes it before that.
         self.timeouts = timeouts = dict(request.extensions.get("timeout") or {})
@@ -179,20 +173,20 @@ class HttpxRun(HttpRun):
             return content
         return module.Request("POST", "http://body", content=content).stream
 
-    def asks_for_stream(self) -> bool:
-        """Returns whether the request asks for a stream, by its headers, its path or its body (7.7.4)."""
-        request = self.request
-        if "text/event-stream" in request.headers.get("accept", ""):
-            return True
-        stream = request.stream
-        if request.method != "POST" or not isinstance(stream, self.family.bytes):
-            return False
-        return asks_for_stream(request.url.raw_path, b"".join(stream))
+    def accepts(self) -> str:
+        """Returns the request's `Accept`."""
+        found: str = self.request.headers.get("accept", "")
+        return found
 
-    def is_held(self, value: Any) -> bool:
-        """Returns whether a response is delivered with its first piece, and not with its head."""
-        good = value.status_code < 400 and value.status_code != 101
-        return self.holds and good and self.method() != "CONNECT"
+    def content(self) -> bytes | None:
+        """Returns the body of the request if it is in memory."""
+        stream = self.request.stream
+        return b"".join(stream) if isinstance(stream, self.family.bytes) else None
+
+    def whole(self, value: Any) -> tuple[bytes, str] | None:
+        """Returns the body of a response if it is in memory, and its content coding."""
+        stream = value.stream
+        return (b"".join(stream), encoding_of(value)) if isinstance(stream, self.family.bytes) else None
 
     def _judge_answer(self, value: Any) -> int:
         pieces = getattr(value.stream, "pieces", None)
@@ -236,7 +230,7 @@ class HttpxRun(HttpRun):
     def guard(self, value: Any, step: int) -> None:
         """Applies the deadline to the body, instead of the attempt timeout."""
         self._cap(span_of(step))
-        self.coded = self.limits is not None and is_coded(value)
+        self.encoding = encoding_of(value)
         value.stream = self._guarded(value.stream, step)
 
     def _cap(self, us: int) -> None:

@@ -14,6 +14,7 @@ from tidegate._call import outcomes
 from tidegate._call.notes import note_of
 from tidegate._call.open_call import MARGIN
 from tidegate._call.run import HEAD, Run
+from tidegate._call.usage import amounts, estimated
 from tidegate._engine.errors import TidegateError
 from tidegate._engine.wire import (
     TIMER,
@@ -24,15 +25,20 @@ from tidegate._engine.wire import (
     stops_of,
     with_opinion,
 )
+from tidegate._native import asks_for_stream
 
 from .errors import as_http
+from .meter import Meter
 from .options import opinion
+from .silence import NONE, Pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tidegate._call.usage import Usage, Used, Weigh
+
     from .front import Front, Origin
-    from .streams import Limits
+    from .silence import Limits
 
 _SERVER_SAYS: Final = frozenset({b"x-should-retry", b"grpc-retry-pushback-ms"})
 _REFUSED: Final = with_opinion(outcomes.PERMANENT, "do_not")
@@ -57,7 +63,7 @@ class HttpRun(Run):
     """A request under a policy."""
 
     __slots__ = ("beginnings", "body_lost", "factory", "file", "gone", "header", "holds", "limits", "offset",
-                 "predicate", "request", "said", "until", "until_body", "us_until")  # fmt: skip
+                 "predicate", "request", "said", "until", "until_body", "us_until", "usage")  # fmt: skip
 
     library: ClassVar[str]
     """The client library's module, which defines its exceptions."""
@@ -79,12 +85,10 @@ class HttpRun(Run):
         self.gone: list[Any] = []
         self.beginnings: dict[int, bytes] | None = {} if policy._reads_errors else None
         self.limits: Limits | None = None
+        self.usage: Used | None = None
         self.holds = False
         self.us_until: int | None = None
         self.until: int | None = None
-
-    serves_streams: ClassVar[bool] = False
-    """Whether the adapter serves the timeouts of streams."""
 
     # Each client implements these.
 
@@ -119,9 +123,17 @@ class HttpRun(Run):
         """
         raise NotImplementedError
 
-    def asks_for_stream(self) -> bool:
-        """Returns whether the request asks for a stream, by its headers, its path or its body (7.7.4)."""
-        return False
+    def accepts(self) -> str:
+        """Returns the request's `Accept`; nothing without one."""
+        raise NotImplementedError
+
+    def content(self) -> bytes | None:
+        """Returns the body of the request if it is in memory, else None."""
+        raise NotImplementedError
+
+    def whole(self, value: Any) -> tuple[bytes, str] | None:
+        """Returns the body of a response, if all of it is in memory, and its content coding."""
+        return None
 
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
         """Returns the status of a response, and a function for its headers, called only for failures."""
@@ -148,6 +160,47 @@ class HttpRun(Run):
         raise NotImplementedError
 
     # Common to all clients.
+
+    def asks_for_stream(self) -> bool:
+        """Returns whether the request asks for a stream, by its headers, its path or its body (7.7.4)."""
+        if "text/event-stream" in self.accepts():
+            return True
+        body = self.content() if self.method() == "POST" else None
+        return body is not None and asks_for_stream(self.path().encode(), body)
+
+    def weighed(self, weigh: Weigh, given: Mapping[str, int] | None) -> Mapping[str, int] | None:
+        """Returns the weights of the request: those of its caller, else those of `weigh`."""
+        body = self.content() if given is None else None
+        if body is None:
+            return given  # a body that cannot be read beforehand: the limits' defaults hold
+        return amounts(weigh, estimated(self.path(), body), "weigh") or None
+
+    def pieces(self, encoding: str, coded: str | None = None) -> Pieces:
+        """Returns the reader of a body; `coded` is what is still packed where its usage is read."""
+        limits = NONE if self.limits is None else self.limits
+        meter = None if self.usage is None else Meter(encoding if coded is None else coded)
+        return Pieces(limits, encoding, meter)
+
+    def settle(self, attempt: int, usage: Usage | None) -> None:
+        """Settles an attempt with what its answer has used; without a usage its reservation counts."""
+        if usage is None or self.usage is None:
+            return
+        for name, total in amounts(self.usage, usage, "usage").items():
+            if not self.engine.native.settle(self.id, attempt, name, total):
+                unknown = outcomes.Unknown(f"{name!r} is no weight that the attempt counts")
+                outcomes.warn_once(self.usage, unknown, "usage")
+
+    def is_held(self, value: Any) -> bool:
+        """Returns whether a response is delivered with its first piece, and not with its head."""
+        if not self.holds or self.method() in ("CONNECT", "HEAD"):
+            return False
+        status = self.answer(value)[0]
+        return status < 400 and status not in (101, 204, 304)
+
+    def time_of(self, us: int) -> int:
+        """Returns the microseconds of an attempt for which its step has `us`, negative for no limit."""
+        # The step's own time may end earlier, with a report of silence.
+        return us if self.limits is None else self.engine.native.time_left(self.call)
 
     def renew(self, attempt: int) -> bool:
         """Rewinds the body's file before an attempt. Returns whether the attempt is a repeat."""
@@ -245,6 +298,8 @@ class HttpRun(Run):
             self.body_lost = True
             self.held[lane_of(attempt)] = self.held.get(lane_of(attempt - 1), (False, value))
             return self.engine.on(self.call, finished(attempt, _REFUSED))
+        if ok and self.usage is not None:
+            self._settle_whole(attempt, value)
         if ok or self.us_until is None or not self.is_timeout(value):
             return super().report(attempt, ok, value)
         if self.engine.native.now() < self.us_until:
@@ -255,6 +310,15 @@ class HttpRun(Run):
         self.held[lane_of(attempt)] = (False, value)
         after = self.engine.on(self.call, finished(attempt, outcomes.TIMEOUT))
         return step if is_done(step) else after
+
+    def _settle_whole(self, attempt: int, value: Any) -> None:
+        """Settles an attempt whose good answer is in memory; others are settled when they have been read."""
+        whole = self.whole(value) if self.answer(value)[0] < 400 else None
+        if whole is not None:
+            meter = Meter(whole[1])
+            meter.read(whole[0])
+            meter.whole = True
+            self.settle(attempt, meter.usage())
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
         """Returns our error in a class that is also an exception class of the client library."""

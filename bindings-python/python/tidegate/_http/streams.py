@@ -1,87 +1,24 @@
-"""Timeouts of streams (semantics 7.7): the first piece that counts, and silence between pieces.
+"""Timeouts of streams through httpx (semantics 7.7): the first piece that counts, and silence between pieces.
 
-A piece costs no event and no timer: the reader notes for how long reads have waited, and reports it when the
-call's timer fires. No client library is imported here.
+No client library is imported here.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tidegate._call import outcomes
-from tidegate._call.open_call import MARGIN, Open
-from tidegate._engine.wire import VERDICTS, progress, verdict_of
-from tidegate._native import HELD_AT_MOST, Events
+from tidegate._engine.wire import VERDICTS, verdict_of
+from tidegate._native import HELD_AT_MOST
 
 from .body import LoopBody, ThreadBody
+from .silence import GROUP, Pieces, Silence
 from .until import UNTIL
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
-
-    from tidegate._call.policy import Policy
-
-KEYS: Final = ("first_byte_timeout", "idle_timeout", "deadline_until")
-
-GROUP: Final = 64
-"""Pieces of a delivered body that are looked at together."""
-
-
-class Limits:
-    """The timeouts that a policy has for streams.
-
-    Attributes:
-        first_byte: Whether it has a `first_byte_timeout`; core keeps its length.
-        idle: The `idle_timeout` in microseconds; None without one.
-        until_delivery: Whether the deadline ends at the delivery.
-        events: Whether only data of server-sent events count.
-    """
-
-    __slots__ = ("events", "first_byte", "idle", "until_delivery")
-
-    def __init__(self, first_byte: bool, idle: int | None, until_delivery: bool, events: bool) -> None:
-        self.first_byte = first_byte
-        self.idle = idle
-        self.until_delivery = until_delivery
-        self.events = events
-
-
-def limits_of(policy: Policy) -> Limits | None:
-    """Returns the timeouts that a policy has for streams; None without any."""
-    first_byte = policy._setting("first_byte_timeout") is not None
-    idle = policy._setting("idle_timeout")
-    until_delivery = policy._setting("deadline_until") == "delivery"
-    if not first_byte and idle is None and not until_delivery:
-        return None
-    silence = int(idle) if isinstance(idle, (int, float)) else None
-    return Limits(first_byte, silence, until_delivery, policy._setting("counts") == "sse_data")
-
-
-class Pieces:
-    """Which pieces of one body count.
-
-    Attributes:
-        events: The reader of events; None if each byte counts.
-        failure: The outcome of the last failure that an event of the stream has reported; 0 without one.
-    """
-
-    __slots__ = ("events", "failure")
-
-    def __init__(self, limits: Limits, coded: bool) -> None:
-        # A body with a content coding cannot be read here: each of its bytes counts.
-        self.events = Events() if limits.events and not coded else None
-        self.failure = 0
-
-    def counts(self, piece: bytes) -> bool:
-        """Reads a piece and returns whether it counts."""
-        if self.events is None:
-            return len(piece) > 0
-        read: tuple[bool, int] = self.events.read(piece)
-        counts, failure = read
-        self.failure = failure or self.failure
-        return counts
 
 
 class Held:
@@ -118,7 +55,7 @@ class Held:
 def hold(run: Any, response: Any) -> None:
     """Reads a response up to its first piece that counts, its end, or 64 kB, in a thread."""
     stream, first, size = response.stream, [], 0
-    pieces = Pieces(run.limits, is_coded(response))
+    pieces = run.pieces(encoding_of(response))
     try:
         rest = iter(stream)
         for piece in rest:
@@ -139,7 +76,7 @@ async def ahold(run: Any, response: Any) -> None:
     from tidegate._call.tasks import close
 
     stream, first, size = response.stream, [], 0
-    pieces = Pieces(run.limits, is_coded(response))
+    pieces = run.pieces(encoding_of(response))
     rest = stream.__aiter__()
     try:
         async for piece in rest:
@@ -153,44 +90,33 @@ async def ahold(run: Any, response: Any) -> None:
     response.stream = run.sided(Held)(stream, rest, first, pieces)
 
 
-def is_coded(response: Any) -> bool:
-    """Returns whether a body has a content coding, so that its bytes are not those of events."""
-    return bool(response.headers.get("content-encoding", "identity").lower() != "identity")
+def encoding_of(response: Any) -> str:
+    """Returns the content coding of a body."""
+    encoding: str = response.headers.get("content-encoding", "identity")
+    return encoding
 
 
-class _Stream(Open):
-    """A delivered body whose silence is bounded. Its call runs."""
+class _Stream(Silence):
+    """A delivered body of httpx whose silence is bounded."""
 
     def __init__(self, run: Any, inner: Any, step: int) -> None:
-        super().__init__(run, inner, step)
-        self._now = run.engine.native.now
-        self._pieces = inner.pieces if isinstance(inner, Held) else Pieces(run.limits, run.coded)
-        self._first: list[bytes] = inner.first if isinstance(inner, Held) else []
-        self._rest = inner.rest if isinstance(inner, Held) else inner
+        held = isinstance(inner, Held)
+        super().__init__(run, inner, step, inner.pieces if held else run.pieces(run.encoding))
+        self._first: list[bytes] = inner.first if held else []
+        self._rest = inner.rest if held else inner
         self._unread: list[bytes] = []
-        self._waited = 0  # since the last piece that counts, in microseconds
-        self._began = -1  # of the read that waits; negative while nothing reads
-
-    def _event(self) -> int:
-        """Returns the report of the silence so far."""
-        age = self._waited
-        if self._began >= 0:
-            age += max(self._now() - self._began, 0)
-        return progress(self._run.attempts, age)
 
     def _read(self) -> None:
         """Reads the pieces that have come, before the age is asked."""
         if self._unread:
-            if self._pieces.counts(b"".join(self._unread)):
-                self._waited = 0
+            piece = b"".join(self._unread)
             self._unread.clear()
-            if self._pieces.failure and self._call:
-                self._end(self._pieces.failure)  # a failed body, which the caller reads to its end
+            self._heard(piece)
 
-    def _ended(self) -> None:
-        """Notes the end of a read that has waited."""
-        self._waited += max(self._now() - self._began, 0)
-        self._began = -1
+    def _end(self, outcome: int) -> None:
+        if self._call and outcome == 0:
+            self._read()
+        super()._end(outcome)
 
 
 class SyncStream(_Stream, ThreadBody):
@@ -206,15 +132,10 @@ class SyncStream(_Stream, ThreadBody):
         idle = self._run.limits.idle  # type: ignore[attr-defined]
         return 0 if self._waited else 1_000_000 if idle is None else int(idle) // 16
 
-    def _until_now(self, now: int) -> float | None:
+    def _until_now(self) -> float | None:
         """Returns when the next reads end at the latest, on the process's monotonic clock."""
-        run: Any = self._run
-        if not self._call:
-            return None
-        left = None if run.limits.idle is None else run.limits.idle - self._waited + self._slack()
-        if run.until is not None:
-            left = run.until - now if left is None else min(left, run.until - now)
-        return None if left is None else monotonic() + max(left, 0) / 1e6 + MARGIN
+        left = self._seconds(self._slack())
+        return None if left is None else monotonic() + left
 
     def __iter__(self) -> Iterator[bytes]:
         limit, unlimit, clock, unread = UNTIL.set, UNTIL.reset, self._now, self._unread
@@ -233,7 +154,7 @@ class SyncStream(_Stream, ThreadBody):
                     if late is not None:
                         self._close_quietly()
                         raise late
-                    until, again = self._until_now(began), began + self._slack()
+                    until, again = self._until_now(), began + self._slack()
                 self._began = began
                 token = limit(until)
                 try:
@@ -248,7 +169,7 @@ class SyncStream(_Stream, ThreadBody):
                 keep(piece)
                 yield piece
             self._read()
-            self._end(0)
+            self._finish()
         except GeneratorExit:
             raise  # closed early: `close` follows
         except BaseException as error:
@@ -366,7 +287,7 @@ class AsyncStream(_Stream, LoopBody):
                 keep(piece)
                 yield piece
             self._read()
-            self._end(0)
+            self._finish()
         finally:
             if timers is not None:
                 timers.reports.pop(known, None)

@@ -159,11 +159,23 @@ class _Connection:
     def _new_conn(self) -> Any:
         if UNTIL.get() is not None:
             own = self.timeout
-            self.timeout = spare(own if isinstance(own, (int, float)) else None)
+            self.timeout = self._connecting(own if isinstance(own, (int, float)) else None)
         sock = super()._new_conn()  # type: ignore[misc]
         if UNTIL.get() is not None and hasattr(sock, "settimeout"):
-            sock.settimeout(spare(sock.gettimeout()))  # for a handshake, or a proxy's answer
+            try:
+                sock.settimeout(self._connecting(sock.gettimeout()))  # for a handshake, or a proxy's answer
+            except BaseException:
+                sock.close()
+                raise
         return sock
+
+    def _connecting(self, own: float | None) -> float | None:
+        """Like `spare`, but raises urllib3's own error: urllib3 takes others for a failure while sending."""
+        late: Any = sys.modules["urllib3.exceptions"].ConnectTimeoutError
+        try:
+            return spare(own)
+        except TimeoutError:
+            raise late(self, "no time is left for this connection") from None
 
     def send(self, data: Any) -> None:
         if self.sock is not None and UNTIL.get() is not None:

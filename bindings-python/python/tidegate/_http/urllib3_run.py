@@ -14,7 +14,7 @@ from .beginning import decoded, seconds_for
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
 from .run import HttpRun, is_seekable
 from .until import bounded
-from .urllib3_body import guard, is_open, socket_of
+from .urllib3_body import guard, hold, is_open, receiver_of, socket_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -71,8 +71,55 @@ class Urllib3Run(HttpRun):
             self.gone.append(value)
             self.discard(value)
 
+    def accepts(self) -> str:
+        """Returns the request's `Accept`."""
+        for name, value in self.request.headers.items():
+            if name.lower() == "accept":
+                return value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        return ""
+
+    def content(self) -> bytes | None:
+        """Returns the body of the request if it is in memory."""
+        body = self.request.body or b""
+        if isinstance(body, str):
+            return body.encode()
+        return bytes(body) if isinstance(body, (bytes, bytearray)) else None
+
+    def hold(self, value: Any) -> None:
+        """Receives a stream up to its first piece that counts.
+
+        Raises:
+            Exception: The client's error, if there is none in time, or the connection breaks.
+        """
+        raw = self.raw(value)
+        try:
+            hold(self, raw, self.own_read)
+        except OSError as error:
+            self.discard(value)
+            raise self.broken(raw, error) from error
+        except BaseException:
+            self.discard(value)
+            raise
+
+    def broken(self, raw: Any, error: OSError) -> Exception:
+        """Returns urllib3's error for a stream that has broken, or stalled, before its first piece."""
+        from urllib3.exceptions import ProtocolError, ReadTimeoutError
+
+        if isinstance(error, TimeoutError):
+            return ReadTimeoutError(raw._pool, raw.url, "no piece of the stream came in time")
+        return ProtocolError(f"Connection broken: {error!r}", error)
+
+    def _judge_answer(self, value: Any) -> int:
+        raw = self.raw(value)
+        receiver = receiver_of(raw) if self.holds and is_open(raw) else None
+        heard = None if receiver is None else receiver.heard
+        failure = 0 if heard is None else heard.pieces.failure
+        return failure or super()._judge_answer(value)
+
     def begun(self, value: Any) -> Any:
-        """Returns a response of an attempt, after reading its beginning if it has failed."""
+        """Returns a response after the beginning of a failure, or the first piece of a stream, was read."""
+        if self.is_held(value) and is_open(self.raw(value)):
+            self.hold(value)
         if self.begins(value):
             raw = self.raw(value)
             data = _begin(raw, seconds_for(self.left())) if is_open(raw) else b""
@@ -106,7 +153,9 @@ class Urllib3Run(HttpRun):
         """Returns whether urllib3 timed out after the request may have been sent."""
         from urllib3 import exceptions
 
-        return isinstance(error, exceptions.TimeoutError) and not isinstance(error, never_sent(exceptions))
+        if isinstance(error, exceptions.TimeoutError):
+            return not isinstance(error, never_sent(exceptions))
+        return is_slow_send(error)
 
     def within(self, us: int) -> bounded:
         """Returns a context manager that limits an attempt to `us` microseconds."""
@@ -137,6 +186,19 @@ def never_sent(exceptions: ModuleType) -> tuple[type[BaseException], ...]:
         exceptions.EmptyPoolError,
         exceptions.ClosedPoolError,
     )
+
+
+def is_slow_send(error: BaseException) -> bool:
+    """Returns whether sending the request ran out of time.
+
+    urllib3 wraps the socket's error in a `ProtocolError`. A `TimeoutError` with a number is the system's own
+    (`ETIMEDOUT`: the other side was silent).
+    """
+    from urllib3.exceptions import ProtocolError
+
+    if not isinstance(error, ProtocolError):
+        return False
+    return any(isinstance(cause, TimeoutError) and cause.errno is None for cause in error.args)
 
 
 def replay_of(body: Any) -> tuple[bool, Any]:
