@@ -3,7 +3,7 @@
 use tidegate::{Document, PolicyError, Value};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{host, with};
+use crate::host::{free, host, with};
 use crate::json::Json;
 use crate::output::{self, mistakes};
 use crate::{answer, time};
@@ -14,19 +14,9 @@ use crate::{answer, time};
 pub fn document() -> f64 {
     let text = host(|host| host.text(0, usize::MAX));
     answer(
-        Document::from_json(&text).and_then(Document::without_targets).map_err(|errors| lined(&errors)).map(
-            |document| {
-                host(|host| {
-                    let free =
-                        host.documents.iter().position(Option::is_none).unwrap_or(host.documents.len());
-                    if free == host.documents.len() {
-                        host.documents.push(None);
-                    }
-                    host.documents[free] = Some(document);
-                    free as f64
-                })
-            },
-        ),
+        Document::from_json(&text)
+            .map(|document| host(|host| f64::from(free(&mut host.documents, document))))
+            .map_err(|errors| lined(&errors)),
     )
 }
 
@@ -41,7 +31,7 @@ pub fn forget_document(document: u32) {
 }
 
 /// Takes the pools and policies of a document into an engine. Returns 0, with JSON in the output: the document's digest, its pools
-/// (name, kind, pairs) and its policies (name, number, pairs). Or returns −1, with the mistakes in the output.
+/// (name, kind, pairs; a group of targets is one too) and its policies (name, number, pairs). Or returns −1, with the mistakes in the output.
 #[wasm_bindgen]
 pub fn take_document(engine: u32, document: u32, now: f64) -> f64 {
     let Some(document) = document_of(document) else { return -1.0 };

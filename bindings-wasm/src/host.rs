@@ -41,6 +41,9 @@ pub struct Host {
     /// Readers of streamed answers by number.
     #[cfg(not(tidegate_small))]
     pub streams: Vec<Option<tidegate::answer::EventStream>>,
+    /// Readers of what answers have used, by number.
+    #[cfg(not(tidegate_small))]
+    pub usages: Vec<Option<tidegate::answer::UsageReader>>,
 }
 
 impl Host {
@@ -79,6 +82,17 @@ impl Host {
 thread_local! {
     static HOST: RefCell<Host> = RefCell::default();
     static ENGINES: RefCell<Vec<Option<Box<Engine>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Puts an item into the first free place of a list, and returns the place.
+#[cfg(not(tidegate_small))]
+pub fn free<T>(list: &mut Vec<Option<T>>, item: T) -> u32 {
+    let free = list.iter().position(Option::is_none).unwrap_or(list.len());
+    if free == list.len() {
+        list.push(None);
+    }
+    list[free] = Some(item);
+    free as u32
 }
 
 /// Runs work with the texts.

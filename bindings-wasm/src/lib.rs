@@ -18,6 +18,8 @@ mod inspect;
 mod json;
 #[cfg(not(tidegate_small))]
 mod meter;
+#[cfg(not(tidegate_small))]
+mod metered;
 mod output;
 #[cfg(not(tidegate_small))]
 mod pages;
@@ -67,6 +69,8 @@ pub fn output_length() -> u32 {
 #[wasm_bindgen]
 pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32, history: u32) -> u32 {
     let options = Options::default().max_routes(max_routes).journal(journal != 0).history(history);
+    #[cfg(not(tidegate_small))]
+    let options = options.weights(true);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
     host(|host| {

@@ -5,19 +5,12 @@ use tidegate::answer::{EventStream, UNCOUNTED};
 use tidegate::{Outcome, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::host;
+use crate::host::{free, host};
 
 /// Makes a reader of a stream of server-sent events, and returns its number.
 #[wasm_bindgen]
 pub fn events() -> u32 {
-    host(|host| {
-        let free = host.streams.iter().position(Option::is_none).unwrap_or(host.streams.len());
-        if free == host.streams.len() {
-            host.streams.push(None);
-        }
-        host.streams[free] = Some(EventStream::new(UNCOUNTED));
-        free as u32
-    })
+    host(|host| free(&mut host.streams, EventStream::new(UNCOUNTED)))
 }
 
 /// Reads the piece in the input. Returns the outcome of the last failure that it reports, at its position in the word of a Finished

@@ -370,6 +370,7 @@ describe("and", () => {
   test("it is a fetch: bare, of its type, for whatever takes one", async () => {
     const { fetch } = http();
     const typed: typeof globalThis.fetch = fetch;
+    expect([fetch.name, fetch.length]).toEqual([globalThis.fetch.name, globalThis.fetch.length]);
     const response = await typed(new URL(await origin({ body: '{"a":1}' })));
     expect(await response.json()).toEqual({ a: 1 });
   });

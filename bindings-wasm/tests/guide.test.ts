@@ -60,7 +60,7 @@ test("who comes from another library gets what the page says", () => follow(COMI
 test("calls to language models do what the page says", async () => {
   const faults = [{ fault: "unavailable", first: 1 }];
   await followAt(MODELS, 6, await scripted({ provider: { faults } }));
-  expect((await stats()).requests).toBe(6);
+  expect((await stats()).requests).toBe(8);
 });
 
 test.skipIf(PROGRAM === undefined)(

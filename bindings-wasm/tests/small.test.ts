@@ -100,7 +100,7 @@ const BESIDE = new Set(
     "retry.budget.share retry.budget.cost retry.budget.timeout_cost retry.budget.throttled_cost",
     "bulkhead.min_concurrency bulkhead.latency_threshold bulkhead.increase_step bulkhead.backoff_ratio",
     "bulkhead.cut_interval bulkhead.latency_quantile bulkhead.long_window bulkhead.rtt_tolerance",
-    "bulkhead.headroom bulkhead.variant bulkhead.queue_interval bulkhead.codel bulkhead.lease_ttl",
+    "bulkhead.signal bulkhead.headroom bulkhead.variant bulkhead.queue_interval bulkhead.codel bulkhead.lease_ttl",
     "bulkhead.on_loss breaker.quorum breaker.on_loss",
   ].flatMap((line) => line.split(" ")),
 );

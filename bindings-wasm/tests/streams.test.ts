@@ -466,3 +466,56 @@ describe("over the fake provider of the origin", () => {
     expect([text().includes("overloaded"), (await stats()).requests]).toEqual([true, 1]);
   });
 });
+
+describe("a POST that asks a language model for a stream is one (7.7.4)", () => {
+  const bodies: [string, unknown, boolean][] = [
+    ["a text", '{"model": "m", "stream": true}', true],
+    ["bytes", Buffer.from('{"model": "m", "stream": true}'), true],
+    ["one that asks for none", '{"model": "m", "stream": false}', false],
+    [
+      "one that only tells of it",
+      '{"model": "m", "messages": [{"role": "user", "content": "stream: true"}]}',
+      false,
+    ],
+  ];
+
+  /** Whether an attempt is stopped that has sent no first piece within `firstByteTimeout`. */
+  async function stops(ask: (some: tidegate.Policy, url: string) => Promise<unknown>): Promise<boolean> {
+    const [some, clock] = bounded({ firstByteTimeout: 100 });
+    const going = ask(some, `${server.url}stalls_0`);
+    await until(() => sent("stalls_0") > 0);
+    await clock.advance(100);
+    server.finish();
+    await going;
+    return sent("stalls_0") > 1;
+  }
+
+  test.each(bodies)("%s, by fetch", async (_, body, is) => {
+    const tidegate = { idempotent: true };
+    expect(
+      await stops(async (some, url) =>
+        (await some.fetch(url, { method: "POST", body: body as string, tidegate })).text(),
+      ),
+    ).toBe(is);
+  });
+
+  test.each(bodies)("%s, by undici", async (_, body, is) => {
+    const agent = new Agent();
+    agents.push(agent);
+    const tidegate = { idempotent: true };
+    expect(
+      await stops(async (some, url) => {
+        const options = { dispatcher: agent.compose(interceptor(some)), method: "POST", body, tidegate };
+        return (await request(url, options as object)).body.text();
+      }),
+    ).toBe(is);
+  });
+
+  test("a caller's word counts before the body", async () => {
+    const body = '{"stream": true}';
+    const tidegate = { idempotent: true, stream: false };
+    expect(
+      await stops(async (some, url) => (await some.fetch(url, { method: "POST", body, tidegate })).text()),
+    ).toBe(false);
+  });
+});

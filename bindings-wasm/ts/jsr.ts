@@ -7,9 +7,12 @@ import { teach } from "./errors/judge.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { streaming } from "./fetch/streams.js";
 import { MODULE } from "./full_gen.js";
+import { metered } from "./run/metered.js";
+import { provideMetering } from "./run/metering.js";
 
 teach(table);
 provideStreaming(streaming);
+provideMetering(metered);
 // Where the platform refuses to compile it synchronously (Chrome limits the size), it is compiled in the background.
 provide({ now: () => bytesOf(MODULE), later: async () => bytesOf(MODULE) });
 

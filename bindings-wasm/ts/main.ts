@@ -25,6 +25,9 @@ export {
 export { Pool, type PoolOptions } from "./run/pool.js";
 export type { OnRetry, Retrying } from "./run/retrying.js";
 export { type Bounds, within } from "./run/scope.js";
+export { target } from "./run/target.js";
+export { type Factors, type TokensOptions, tokens } from "./run/tokens.js";
+export type { Estimate, Usage, Used, Weigh, Weights } from "./run/weights.js";
 export type { Methods, WrapOptions } from "./run/wrap.js";
 export type { EventOf, EventType, Listener, Subscription, TidegateEvent } from "./telemetry/events.js";
 export {

@@ -11,9 +11,12 @@ import { provideStreaming } from "./fetch/streaming.js";
 import { streaming } from "./fetch/streams.js";
 import { watchOnNode } from "./fetch/watched.js";
 import { provideStorage } from "./run/follow.js";
+import { metered } from "./run/metered.js";
+import { provideMetering } from "./run/metering.js";
 
 teach(table);
 provideStreaming(streaming);
+provideMetering(metered);
 watchOnNode();
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({

@@ -19,9 +19,11 @@ import { askedFor, begun, originOf, Sending } from "./fetch/request.js";
 import { Pieces, Silence } from "./fetch/silence.js";
 import type { Core } from "./run/core.js";
 import type { Lane } from "./run/lane.js";
+import { metering } from "./run/metering.js";
 import type { Policy } from "./run/policy.js";
 import type { OnRetry } from "./run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "./run/run.js";
+import type { Used } from "./run/weights.js";
 
 type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions };
 
@@ -72,6 +74,8 @@ function send(
   core.now("a dispatcher");
   const asked = askedFor(sending, options, {
     method: String(sent.method).toUpperCase(),
+    path: sent.path,
+    body: sent.body,
     replayable: isReplayable(sent.body) || Array.isArray(sent.body) || isForm(sent.body),
     hasKey: () => header(sent, "idempotency-key") !== undefined,
     accepts: () => header(sent, "accept"),
@@ -119,12 +123,14 @@ function send(
     until: asked.until,
     most: asked.most,
     held: asked.held,
+    usage: given.usage,
     context,
     engineTime: () => engine.time(),
     informed: (status, headers, message) => handler.onResponseStart?.(front, status, headers, message),
   });
   const run = new Run(core, route, asked.around, caller.signal, adapter);
-  begun(sending, run, route, sent.path, asked).then(
+  const going = new Promise<Answer>((resolve) => resolve(begun(sending, run, route, sent.path, asked)));
+  going.then(
     (answer) => {
       if (front.aborted) answer.close(); // the caller gave up at this moment
       if (front.aborted) handler.onResponseError?.(front, front.reason as Error);
@@ -156,6 +162,11 @@ function header(sent: Dispatcher.DispatchOptions, wanted: string): string | unde
   return pairs(sent.headers).find(([name]) => name.toLowerCase() === wanted)?.[1];
 }
 
+/** Whether the body of a response has no encoding. */
+function isPlain({ headers }: Answer): boolean {
+  return (headers["content-encoding"] ?? "identity") === "identity";
+}
+
 interface Plan {
   readonly dispatch: Dispatcher.Dispatch;
   readonly sent: Dispatcher.DispatchOptions;
@@ -169,6 +180,7 @@ interface Plan {
   readonly until: number;
   readonly most: number;
   readonly held: boolean;
+  readonly usage: Used | undefined;
   readonly context: Context;
   readonly engineTime: () => number;
   /** Called for each informational response (1xx). */
@@ -218,7 +230,7 @@ class DispatchAdapter implements Adapter<Answer> {
     let pieces = this.#pieces.get(answer);
     if (pieces === undefined) {
       // The bytes of a body in an encoding are not those of events, because undici does not decode.
-      pieces = new Pieces(this.#core, (answer.headers["content-encoding"] ?? "identity") === "identity");
+      pieces = new Pieces(this.#core, isPlain(answer));
       this.#pieces.set(answer, pieces);
     }
     return pieces;
@@ -288,12 +300,17 @@ class DispatchAdapter implements Adapter<Answer> {
     return !answer.closed;
   }
 
-  watch(answer: Answer, ends: BodyEnds, tell: (what: unknown) => void): Answer {
+  watch(answer: Answer, told: BodyEnds, tell: (what: unknown) => void, lane: Lane): Answer {
+    const { usage } = this.#plan;
+    // A body in an encoding is not read, because undici does not decode.
+    const reads = usage !== undefined && isPlain(answer);
+    const ends = reads ? metering().read(this.#core, told, lane, usage) : told;
+    if (reads) answer.tap((piece) => ends.piece?.(piece));
     if (this.#core.setting("idle_timeout") !== null || this.#core.setting("first_byte_timeout") !== null) {
       answer.silence = new Silence(this.#core, this.#piecesOf(answer));
       answer.failed = (outcome) => ends.failed(undefined, outcome);
     }
-    answer.ended = (error) => (error === undefined ? ends.read() : ends.failed(error));
+    answer.ended = (error) => (error === undefined ? ends.read(true) : ends.failed(error));
     this.#answer = answer;
     tell(this.#plan.context);
     return answer;

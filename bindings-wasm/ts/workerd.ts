@@ -6,12 +6,15 @@ import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { streaming } from "./fetch/streams.js";
+import { metered } from "./run/metered.js";
+import { provideMetering } from "./run/metering.js";
 // @ts-expect-error the bundler makes a module of it
 import module from "./tidegate.wasm";
 import { Timers } from "./time/timers.js";
 
 teach(table);
 provideStreaming(streaming);
+provideMetering(metered);
 provideTicker(Timers);
 provide({ now: () => module as WebAssembly.Module });
 

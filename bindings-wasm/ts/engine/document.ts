@@ -20,10 +20,12 @@ export type DocumentOptions = Pick<
   | "fetch"
   | "retryHeader"
   | "idempotencyKey"
+  | "weigh"
+  | "usage"
   | "engine"
 >;
 
-/** What `Policies.reload` has changed. Names are those of the document: `policy.payments`, `pool.db`. */
+/** What `Policies.reload` has changed. Names are those of the document: `policy.payments`, `pool.db`, `targets.chat`. */
 export interface Reloaded {
   /** The digest of the new document, as `Policies.digest`. */
   readonly digest: string;
@@ -175,7 +177,12 @@ export class Policies {
     const [digest, pools, policies] = JSON.parse(said()) as Written;
     const options = this.#options;
     const made: Record<string, Policy> = Object.create(null);
-    this.#said = new Map(pools.map(([name, kind, pairs]) => [`pool.${name}`, JSON.stringify([kind, pairs])]));
+    this.#said = new Map(
+      pools.map(([name, kind, pairs]) => [
+        `${kind === "targets" ? kind : "pool"}.${name}`,
+        JSON.stringify([kind, pairs]),
+      ]),
+    );
     for (const [name, number, pairs] of policies) {
       this.#said.set(`policy.${name}`, JSON.stringify(pairs));
       const known = engine.wanted.get(number);

@@ -384,10 +384,10 @@ export class Engine {
   }
 
   /** @internal Runs work that belongs to a call. With nesting on, calls started inside know that call as their parent. */
-  enter<R>(call: number, around: Scope | undefined, work: () => R): R {
+  enter<R>(call: number, around: Scope | undefined, target: string | undefined, work: () => R): R {
     const { scopes } = this;
     if (scopes === undefined) return work();
-    return scopes.run({ engine: this, call, ends: undefined, criticality: undefined, around }, work);
+    return scopes.run({ engine: this, call, ends: undefined, criticality: undefined, around, target }, work);
   }
 
   /** @internal Captures the current async context, including the stores of other libraries, for work that runs later from elsewhere. */

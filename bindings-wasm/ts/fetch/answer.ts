@@ -95,6 +95,8 @@ export class Answer {
   #begun: (() => void) | undefined;
   /** Called with each piece until it is delivered. */
   #held: ((chunk: Buffer) => void) | undefined;
+  /** Called with each piece. */
+  #tapped: ((chunk: Buffer) => void) | undefined;
   /** For how long its handler has waited, where that is bounded. */
   silence: Silence | undefined;
   /** Called with the outcome of a failure that one of its events has reported. */
@@ -156,6 +158,7 @@ export class Answer {
     this.#chunks.push(chunk);
     this.#size += chunk.length;
     this.#held?.(chunk);
+    this.#tapped?.(chunk);
     this.silence?.piece(chunk, this.#front?.paused === false);
     this.report();
     if (this.#drained !== undefined && this.#size > DRAIN_BYTES) this.close();
@@ -227,6 +230,12 @@ export class Answer {
       if (!this.whole) this.#controller.pause();
     }
     if (this.#error !== undefined) throw this.#error;
+  }
+
+  /** Calls a function with each piece, from the first one on. */
+  tap(each: (chunk: Buffer) => void): void {
+    this.#chunks.forEach(each);
+    this.#tapped = each;
   }
 
   /** Says which failure an event has reported. */

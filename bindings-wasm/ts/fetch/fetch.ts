@@ -6,9 +6,11 @@ import type { Predicate } from "../errors/classify.js";
 import type { Core } from "../run/core.js";
 import { StandIn } from "../run/fallback.js";
 import type { Lane } from "../run/lane.js";
+import { metering } from "../run/metering.js";
 import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
 import type { OnRetry } from "../run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
+import type { Used } from "../run/weights.js";
 import {
   beginningOf,
   closeBody,
@@ -40,7 +42,10 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly predicate?: Predicate | undefined;
   /** Whether repeats carry `Retry-Attempt: n`. */
   readonly retryHeader?: boolean | undefined;
-  /** Whether the answer is a stream, for `firstByteTimeout`. By default it is one if the request accepts `text/event-stream`. */
+  /**
+   * Whether the answer is a stream, for `firstByteTimeout`. By default it is one if the request accepts `text/event-stream`, or is a POST
+   * that asks a language model for one (`"stream": true`).
+   */
   readonly stream?: boolean | undefined;
 }
 
@@ -48,7 +53,11 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
 export function fetchUnder(core: Core, given: PolicyOptions<unknown>): Fetch {
   const sending = new Sending(core, given);
   const standIn = StandIn.of(core, given.fallback, given.fallbackOn);
-  const fetch = async (input: string | URL | Request, init?: RequestInit): Promise<Response> => {
+  // With a default of its own `init` does not count in `length`, as in the global one.
+  const fetch = async (
+    input: string | URL | Request,
+    init: RequestInit | undefined = undefined,
+  ): Promise<Response> => {
     const options = init?.tidegate;
     if (options?.policy !== undefined) {
       const { policy, ...tidegate } = options;
@@ -100,18 +109,20 @@ function send(
   const request = isRequest(input) ? input : undefined;
   const hasBody = init?.body !== undefined && init.body !== null;
   const headers = () => new Headers(init?.headers ?? request?.headers);
+  const url = urlOf(input);
   const asked = askedFor(
     sending,
     options,
     {
       method: (init?.method ?? request?.method ?? "GET").toUpperCase(),
+      path: url?.pathname ?? "",
+      body: hasBody ? init.body : request?.body,
       replayable: !hasBody || isReplayable(init.body),
       hasKey: () => headers().has("idempotency-key"),
       accepts: () => headers().get("accept"),
     },
     left,
   );
-  const url = urlOf(input);
   const routeKey = options.route ?? originOf(url);
   const adapter = new FetchAdapter(core, {
     send: given.fetch,
@@ -120,6 +131,7 @@ function send(
     headers,
     options,
     retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
+    usage: given.usage,
     asked,
   });
   const run = new Run(core, routeKey, asked.around, outside, adapter);
@@ -145,6 +157,7 @@ interface Plan {
   readonly headers: () => Headers;
   readonly options: FetchOptions;
   readonly retryHeader: boolean;
+  readonly usage: Used | undefined;
   readonly asked: Asked;
 }
 
@@ -165,8 +178,8 @@ class FetchAdapter implements Adapter<Response> {
   constructor(core: Core, plan: Plan) {
     this.#core = core;
     this.#plan = plan;
-    this.#streaming = streamingFor(core);
-    const { input, init } = plan;
+    const { input, init, usage } = plan;
+    this.#streaming = streamingFor(core, usage !== undefined);
     // The body of a request can be sent only once: all attempts but the last send a clone.
     if (isRequest(input) && input.body !== null && (init?.body ?? null) === null) this.#original = input;
   }
@@ -280,8 +293,10 @@ class FetchAdapter implements Adapter<Response> {
     return !this.#spent.has(response);
   }
 
-  watch(response: Response, ends: BodyEnds, tell: (what: unknown) => void): Response {
-    const [guarded, guard] = this.#streaming?.flow(this.#core, response, ends) ?? watch(response, ends);
+  watch(response: Response, ends: BodyEnds, tell: (what: unknown) => void, lane: Lane): Response {
+    const { usage } = this.#plan;
+    const told = usage === undefined ? ends : metering().read(this.#core, ends, lane, usage);
+    const [guarded, guard] = this.#streaming?.flow(this.#core, response, told) ?? watch(response, told);
     this.#guard = guard;
     tell(guarded);
     return guarded;

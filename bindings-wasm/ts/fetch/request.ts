@@ -4,13 +4,16 @@ import { IDEMPOTENT, isStaleRoute, MAY_PARK, REPLAYABLE, SLOT_UNTIL_BODY, STREAM
 import { outOfRange } from "../errors/errors.js";
 import { flagsOf, limitOf } from "../run/call.js";
 import type { Core } from "../run/core.js";
+import { begin, metering } from "../run/metering.js";
 import type { PolicyOptions } from "../run/policy.js";
 import type { Run } from "../run/run.js";
 import type { Scope } from "../run/scope.js";
+import type { Weights } from "../run/weights.js";
 import type { FetchOptions } from "./fetch.js";
+import { streamingFor } from "./streaming.js";
 
 const OPTIONS = new Set(
-  "policy route deadline idempotent criticality cost solo onRetry predicate bodyFactory retryHeader stream".split(
+  "policy route deadline idempotent criticality cost weights solo onRetry predicate bodyFactory retryHeader stream".split(
     " ",
   ),
 );
@@ -30,8 +33,10 @@ export class Sending {
 }
 
 /** Properties of a request that decide whether it may be repeated. */
-interface Known {
+export interface Known {
   readonly method: string;
+  readonly path: string;
+  readonly body: unknown;
   /** Whether its body can be sent again as it is. */
   readonly replayable: boolean;
   /** Whether it has an idempotency key. */
@@ -54,6 +59,7 @@ export interface Asked {
   readonly until: number;
   /** Most attempts that it makes. */
   readonly most: number;
+  readonly weights: Weights | undefined;
   /** Whether its answer is delivered at the first piece of its body that counts. */
   readonly held: boolean;
 }
@@ -99,8 +105,10 @@ export function askedFor(
   flags |= (idempotent ? IDEMPOTENT : 0) | (replayable ? REPLAYABLE : 0);
   const held =
     core.setting("first_byte_timeout") !== null &&
-    (options.stream ?? known.accepts()?.includes("text/event-stream") ?? false);
+    streamingFor(core)?.isStream(core, options, known) === true;
   if (held) flags |= STREAM;
+  const { weights: own } = options;
+  const weights = given.weigh === undefined ? own : metering().weigh(core, given.weigh, known, own);
   let limit = limitOf(left);
   let parent = 0;
   const around = engine.scopes?.getStore();
@@ -109,7 +117,7 @@ export function askedFor(
   }
   const most = Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
   const until = core.setting("deadline_until") === "delivery" ? Infinity : untilOf(core, limit);
-  return { flags, limit, parent, around, key, untilBody, until, most, held };
+  return { flags, limit, parent, around, key, untilBody, until, most, weights, held };
 }
 
 /** Begins the call of a request on its route. */
@@ -118,14 +126,14 @@ export function begun<A, T>(
   run: Run<A, T>,
   routeKey: string,
   path: string | undefined,
-  { flags, limit, parent }: Asked,
+  { flags, limit, parent, weights }: Asked,
 ): Promise<T> {
   const { core, routes } = sending;
   const { engine } = core;
   let route = routeOf(sending, routeKey);
   for (;;) {
     const target = path === undefined ? 0 : engine.target(core, route, path);
-    const step = engine.native.begin(engine.handle, route, flags, limit, parent, target, engine.time());
+    const step = begin(engine, weights, route, flags, limit, parent, target);
     if (!isStaleRoute(step)) {
       return run.begin(engine.native.begun(engine.handle), step);
     }

@@ -5,6 +5,8 @@ import type { Core } from "../run/core.js";
 import type { Lane } from "../run/lane.js";
 import type { BodyEnds } from "../run/run.js";
 import type { Watching } from "./body.js";
+import type { FetchOptions } from "./fetch.js";
+import type { Known } from "./request.js";
 
 /** A watched body. */
 export interface Flowing extends Watching {
@@ -14,6 +16,8 @@ export interface Flowing extends Watching {
 
 /** What `streams.ts` does for `fetch`. */
 export interface Streaming {
+  /** Whether the answer to a request is a stream. */
+  isStream(core: Core, options: FetchOptions, known: Known): boolean;
   /** Reads a response up to its first piece that counts. Returns the same response, unread. */
   hold(core: Core, response: Response, lane: Lane): Promise<Response>;
   /**
@@ -36,12 +40,13 @@ export function provideStreaming(by: Streaming): void {
 }
 
 /**
- * The code, for a policy that bounds streams; undefined for others.
+ * The code, for a policy that bounds streams, or where the pieces of bodies are read; undefined for others.
  *
  * @throws TidegateError If it is needed, and not there.
  */
-export function streamingFor(core: Core): Streaming | undefined {
-  if (core.setting("idle_timeout") === null && core.setting("first_byte_timeout") === null) return undefined;
+export function streamingFor(core: Core, reads = false): Streaming | undefined {
+  if (!reads && core.setting("idle_timeout") === null && core.setting("first_byte_timeout") === null)
+    return undefined;
   if (streaming === undefined)
     throw new TidegateError('firstByteTimeout and idleTimeout need `import "tidegate/streams"` in a page');
   return streaming;

@@ -12,7 +12,10 @@ import type { Core } from "../run/core.js";
 import type { Lane } from "../run/lane.js";
 import type { BodyEnds } from "../run/run.js";
 import { onAbort } from "../run/signals.js";
+import { estimateOf } from "../run/usage.js";
 import { closeBody, isWebStream, rebuilt } from "./body.js";
+import type { FetchOptions } from "./fetch.js";
+import type { Known } from "./request.js";
 import { Pieces, Silence } from "./silence.js";
 import type { Flowing, Streaming } from "./streaming.js";
 
@@ -136,7 +139,10 @@ class Flow implements Flowing {
   next(): Promise<Read> {
     this.#started = true;
     const value = this.#first.shift();
-    if (value !== undefined) return Promise.resolve({ done: false, value });
+    if (value !== undefined) {
+      this.#ends?.piece?.(value);
+      return Promise.resolve({ done: false, value });
+    }
     this.#waiting += 1;
     this.#silence.begin();
     return this.#source.read().then(this.#came, this.#failed);
@@ -146,13 +152,14 @@ class Flow implements Flowing {
     if (this.#broken !== undefined) throw this.#broken.error;
     this.#waiting -= 1;
     if (!read.done) {
+      this.#ends?.piece?.(read.value);
       this.#silence.piece(read.value, this.#waiting > 0);
       if (this.#silence.failure > 0) this.#reported();
     } else if (!this.#over) {
       this.#over = true;
       this.#silence.end();
       this.#reported();
-      this.#end()?.read();
+      this.#end()?.read(true);
       this.#controller.close();
       this.#controller.byobRequest?.respond(0);
     }
@@ -290,5 +297,18 @@ function check(response: Response): void {
   );
 }
 
+/** The caller's word goes first, then what the request accepts, then its body. */
+function isStream(core: Core, { stream }: FetchOptions, known: Known): boolean {
+  if (stream !== undefined) return stream;
+  if (known.accepts()?.includes("text/event-stream") === true) return true;
+  return known.method === "POST" && estimateOf(core.engine.native, known)?.stream === true;
+}
+
 /** What it does for `fetch`. */
-export const streaming: Streaming = { check, hold, failure: (response) => failures.get(response) ?? 0, flow };
+export const streaming: Streaming = {
+  isStream,
+  check,
+  hold,
+  failure: (response) => failures.get(response) ?? 0,
+  flow,
+};

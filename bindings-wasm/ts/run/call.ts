@@ -10,12 +10,14 @@ import {
   SOLO,
 } from "../engine/wire.js";
 import { checkWhole, outOfRange } from "../errors/errors.js";
+import { metering } from "./metering.js";
 import type { CallOptions } from "./policy.js";
 
 /** The flags of a call with these options. */
 export function flagsOf(options: CallOptions): number {
-  const { cost = 1 } = options;
+  const { cost = 1, weights } = options;
   checkWhole("cost", cost, 0, 0xffff);
+  if (weights !== undefined) metering().check("weights", weights);
   return (
     criticalityOf(options.criticality ?? "normal") |
     (cost * COST_UNIT) |

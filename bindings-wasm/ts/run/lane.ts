@@ -1,6 +1,9 @@
 /** One attempt of a call: the object that the function gets, and its result. */
 
+import type { Engine } from "../engine/engine.js";
 import type { Signal } from "../engine/global_types.js";
+import { metering } from "./metering.js";
+import type { Weights } from "./weights.js";
 
 /** The argument of a function under a policy: the attempt that it makes. */
 export interface Attempt {
@@ -8,6 +11,17 @@ export interface Attempt {
   readonly attempt: number;
   /** Aborted when the attempt must stop: it timed out, its caller gave up, or another attempt has answered. */
   readonly signal: Signal;
+  /** The name of the target that it goes to, if its policy has targets. */
+  readonly target?: string | undefined;
+  /**
+   * Settles the totals that the attempt has used so far of each weight: `attempt.settle({ tokens: 1200 })`. What exceeds the reservation
+   * is charged at once, and a lower total than before is ignored. When the attempt ends, the last totals hold and the rest of its
+   * reservation comes back.
+   *
+   * @returns Whether all totals were taken: false once the attempt has ended, and for a weight that it does not count.
+   * @throws RangeError If a total is not a whole number from 0 to 2^53 - 1.
+   */
+  settle(totals: Weights): boolean;
 }
 
 /**
@@ -16,6 +30,12 @@ export interface Attempt {
  */
 export class Lane implements Attempt {
   declare readonly attempt: number;
+  /** @internal */
+  declare readonly engine: Engine;
+  /** @internal The id of its call. */
+  declare readonly call: number;
+  /** Set where there is one; other attempts do without the field. */
+  declare target: string | undefined;
   /** @internal */
   declare controller: AbortController | undefined;
   /** @internal */
@@ -31,8 +51,10 @@ export class Lane implements Attempt {
   /** @internal */
   declare value: unknown;
 
-  constructor(attempt: number) {
+  constructor(attempt: number, engine: Engine, call: number) {
     this.attempt = attempt;
+    this.engine = engine;
+    this.call = call;
     this.controller = undefined;
     this.reason = undefined;
     this.stopped = false;
@@ -49,6 +71,10 @@ export class Lane implements Attempt {
       if (this.stopped) controller.abort(this.reason);
     }
     return controller.signal;
+  }
+
+  settle(totals: Weights): boolean {
+    return metering().settle(this, totals);
   }
 
   /** Stops the attempt. */

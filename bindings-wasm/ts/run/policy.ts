@@ -26,9 +26,11 @@ import { flagsOf, limitOf } from "./call.js";
 import { Core, holding } from "./core.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
 import { type Attempt, Lane } from "./lane.js";
+import { begin } from "./metering.js";
 import type { OnRetry } from "./retrying.js";
 import { functionAdapter, Run } from "./run.js";
 import type { Scope } from "./scope.js";
+import type { Used, Weigh, Weights } from "./weights.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
 
 /** Options of a policy: its settings, and options that only code can give. */
@@ -69,6 +71,17 @@ export interface PolicyOptions<F = never> extends Settings {
   readonly retryHeader?: boolean | undefined;
   /** Whether a request without an `Idempotency-Key` gets a generated one, the same for each attempt. */
   readonly idempotencyKey?: boolean | undefined;
+  /**
+   * Makes the weights of a request to a language model from what its body tells, for `fetch` and undici's interceptor; the request's own
+   * `weights` go before. For a body that cannot be read beforehand (a stream, a form), and if it fails, the limits' defaults hold. `tokens`
+   * makes it and `usage`.
+   */
+  readonly weigh?: Weigh | undefined;
+  /**
+   * Makes the totals that an attempt settles from what its answer says, plain or streamed, once the answer has been read. One that is not
+   * read to its end, or says nothing, counts what it had reserved.
+   */
+  readonly usage?: Used | undefined;
   /** The engine that keeps its state; by default the engine of the process. */
   readonly engine?: Engine | undefined;
 }
@@ -87,6 +100,11 @@ export interface CallOptions {
   readonly deadline?: number | undefined;
   /** Tokens of a rate limit that it takes, 0 to 65,535; 1 by default. */
   readonly cost?: number | undefined;
+  /**
+   * What each attempt reserves of the limits that count weights, by the weights' names: `{ tokens: 1800 }`. A weight that is left out
+   * takes its limit's default. `Attempt.settle` tells what was used.
+   */
+  readonly weights?: Weights | undefined;
   /** Whether its attempts must never overlap. False by default; if true, the call is never hedged. */
   readonly solo?: boolean | undefined;
   /** Called before each wait for a further attempt, instead of the policy's `onRetry`. */
@@ -115,6 +133,7 @@ const CALL_OPTIONS = new Set([
   "criticality",
   "deadline",
   "cost",
+  "weights",
   "solo",
   "onRetry",
 ]);
@@ -142,6 +161,7 @@ export class Caller<F = never> {
   readonly key: string;
   readonly #flags: number;
   readonly #limit: number;
+  readonly #weights: Weights | undefined;
   readonly #standIn: StandIn | undefined;
   #route = 0;
 
@@ -152,6 +172,7 @@ export class Caller<F = never> {
     this.key = options.route ?? "default";
     this.#flags = flagsOf(options) | (core.engine.queues ? MAY_PARK : 0);
     this.#limit = limitOf(options.deadline);
+    this.#weights = options.weights;
     this.#standIn = standIn;
   }
 
@@ -212,6 +233,7 @@ export class Caller<F = never> {
     if (core.number < 0) return this.#wait(work, signal, abortable);
     const { engine } = core;
     const { native, handle, scopes } = engine;
+    const weights = this.#weights;
     const around = scopes === undefined ? undefined : scopes.getStore();
     let flags = this.#flags;
     let limit = left === undefined ? this.#limit : limitOf(left);
@@ -226,15 +248,20 @@ export class Caller<F = never> {
       ));
     }
     if (this.#route === 0) this.#route = engine.route(core.number, this.key);
-    let step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
-    if (step !== FIRST || signal !== undefined) {
-      // Not on the fast path: the first step is more than a plain attempt, or there is a signal. An evicted route is made again.
-      while (isStaleRoute(step)) {
+    let step: number;
+    try {
+      step = begin(engine, weights, this.#route, flags, limit, parent, 0);
+      // An evicted route is made again.
+      while (step !== FIRST && isStaleRoute(step)) {
         this.#route = engine.route(core.number, this.key);
-        step = native.begin(handle, this.#route, flags, limit, parent, 0, engine.time());
+        step = begin(engine, weights, this.#route, flags, limit, parent, 0);
       }
-      return this.shape(work, around, signal).begin(native.begun(handle), step);
+    } catch (error) {
+      return Promise.reject(error);
     }
+    // Not on the fast path: the first step is more than a plain attempt, or there is a signal.
+    if (step !== FIRST || signal !== undefined)
+      return this.shape(work, around, signal).begin(native.begun(handle), step);
     const first = new First(this, work, engine, native.begun(handle), around);
     if (engine.listening) engine.after(step);
     let made: T | PromiseLike<T>;
@@ -266,8 +293,6 @@ export class Caller<F = never> {
 
 /** The first attempt of a call on the fast path. It is the function's argument and the scope of the call in one object. */
 class First<T> extends Lane implements Scope {
-  declare readonly engine: Engine;
-  declare readonly call: number;
   declare readonly ends: undefined;
   declare readonly criticality: undefined;
   declare readonly around: Scope | undefined;
@@ -275,9 +300,7 @@ class First<T> extends Lane implements Scope {
   declare work: Work<T> | undefined;
 
   constructor(caller: Caller, work: Work<T>, engine: Engine, call: number, around: Scope | undefined) {
-    super(1);
-    this.engine = engine;
-    this.call = call;
+    super(1, engine, call);
     this.ends = undefined;
     this.criticality = undefined;
     this.around = around;
@@ -450,10 +473,20 @@ export function settingsOf(options: PolicyOptions<unknown>): Settings {
     fetch,
     retryHeader,
     idempotencyKey,
+    weigh,
+    usage,
     engine,
     ...settings
   } = options;
-  for (const [key, value] of Object.entries({ onRetry, classify, fallback, fallbackOn, fetch })) {
+  for (const [key, value] of Object.entries({
+    onRetry,
+    classify,
+    fallback,
+    fallbackOn,
+    fetch,
+    weigh,
+    usage,
+  })) {
     if (value !== undefined && typeof value !== "function") wrong(key, value, "must be a function");
   }
   const classes = Array.isArray(on) && on.length > 0 && on.every((kind) => typeof kind === "function");

@@ -7,6 +7,7 @@
 
 import type { Engine } from "../engine/engine.js";
 import type { Waiter } from "../engine/engine_types.js";
+import { said } from "../engine/native.js";
 import {
   ATTEMPT,
   ATTEMPT_UNIT,
@@ -17,6 +18,7 @@ import {
   POLL,
   progress,
   spanOf,
+  TARGET,
   TIMER,
   VERDICTS,
   type Verdict,
@@ -50,9 +52,12 @@ const HEAD = -1;
 
 /** Callbacks for the end of reading a body. */
 export interface BodyEnds {
-  read(): void;
+  /** `whole`: to its end. */
+  read(whole?: boolean): void;
   /** `outcome`: what an event of the body has reported, if that is not for the error to say. */
   failed(error: unknown, outcome?: number): void;
+  /** Called with each piece, where the usage of answers is read. */
+  piece?(piece: Uint8Array): void;
 }
 
 /** Functions for an adapter that delivers a result. */
@@ -87,7 +92,7 @@ export interface Adapter<A, T = A> {
   /** Whether this earlier answer can still be delivered. */
   intact?(answer: A): boolean;
   /** The result for the caller if the answer's body is watched from now on. */
-  watch?(answer: A, ends: BodyEnds, tell: (what: unknown) => void): T;
+  watch?(answer: A, ends: BodyEnds, tell: (what: unknown) => void, lane: Lane): T;
   /** Breaks off the watched body. */
   breakOff?(error: unknown): void;
   /** Microseconds for which reads of the watched body have waited; null if it is unknown, undefined if `again` is called in a moment. */
@@ -294,7 +299,7 @@ export class Run<A, T = A> implements Timed, Waiter {
         }
         this.#unpark();
         this.#aim(us);
-        this.#attempt(number);
+        this.#attempt(number, step);
         return;
       }
       this.#retrying((step & WAIT_MASK) === WAIT, us);
@@ -351,7 +356,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     };
     try {
       const { watch } = this.#adapter;
-      if (watch !== undefined) this.#answer(watch.call(this.#adapter, answer, ends, tell));
+      if (watch !== undefined) this.#answer(watch.call(this.#adapter, answer, ends, tell, lane));
     } catch {
       this.#answer(answer as unknown as T);
       this.#finish(0);
@@ -411,13 +416,17 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
   }
 
-  #attempt(number: number): void {
-    const lane = new Lane(number);
+  #attempt(number: number, step: number): void {
+    const lane = new Lane(number, this.#engine, this.#call);
+    if ((step & TARGET) !== 0) {
+      this.#engine.native.target_of(this.#engine.handle, this.#call);
+      lane.target = said();
+    }
     this.#attempts = number;
     this.#lanes[(number - 1) & 7] = lane;
     let made: unknown;
     try {
-      made = this.#engine.enter(this.#call, this.#scope, () => this.#adapter.start(lane));
+      made = this.#engine.enter(this.#call, this.#scope, lane.target, () => this.#adapter.start(lane));
       if (isThenable(made)) {
         // A foreign thenable may throw, or call back twice or synchronously; `Promise.resolve` handles that.
         Promise.resolve(made).then(

@@ -26,6 +26,8 @@ export interface Scope {
   readonly ends: { readonly real: number; readonly tests: ReadonlyMap<Clock, number> } | undefined;
   readonly criticality: number | undefined;
   readonly around: Scope | undefined;
+  /** The target of the attempt that runs here. */
+  readonly target?: string | undefined;
 }
 
 const clocks = new Set<WeakRef<Clock>>();

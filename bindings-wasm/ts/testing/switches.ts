@@ -109,7 +109,8 @@ function inactive(engine: Engine): Engine["native"] {
     route = routed();
     return native.begin(handle, route, flags, 0, 0, 0, now);
   };
-  return { ...native, begin, setting: (handle) => native.setting(handle, policy) };
+  const begin_weighted: typeof native.begin_weighted = begin;
+  return { ...native, begin, begin_weighted, setting: (handle) => native.setting(handle, policy) };
 }
 
 /**
