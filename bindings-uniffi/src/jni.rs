@@ -154,7 +154,7 @@ pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_clock(
 /// # Safety
 /// As for `begin`.
 #[unsafe(no_mangle)]
-pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_told(
+pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_hasEvents(
     env: *mut JNIEnv,
     _this: jobject,
     handle: jlong,

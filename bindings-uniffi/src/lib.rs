@@ -18,6 +18,7 @@ mod metrics;
 mod numeric;
 pub mod parts;
 mod settings;
+mod streams;
 mod ticks;
 mod view;
 mod weights;
@@ -37,6 +38,7 @@ pub use fleet::{StoreCommand, StoreReply};
 pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use settings::{Invalid, Mistake, Pair, Value};
+pub use streams::EventReader;
 pub use view::{Event, Restored, Snapshot};
 pub use weights::Weight;
 
@@ -90,19 +92,22 @@ pub fn version() -> String {
     env!("CARGO_PKG_VERSION").to_owned()
 }
 
-/// How much of a failed answer's body a host reads before it judges the answer (semantics 15.8.1 and 15.8.2).
+/// How much of a body a host reads before it judges or delivers the answer (semantics 15.8.1 and 15.8.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, uniffi::Record)]
 pub struct ReadLimits {
     /// The largest number of bytes.
     pub bytes: u32,
     /// The longest time, in microseconds.
     pub time_us: u64,
+    /// The largest number of bytes of a stream that is read before its delivery (semantics 7.7.8).
+    pub held: u32,
 }
 
-/// Core's limits for reading a failed answer's body.
+/// Core's limits for reading bodies.
 #[uniffi::export]
 pub fn read_limits() -> ReadLimits {
-    ReadLimits { bytes: answer::READ_AT_MOST as u32, time_us: answer::READ_FOR.as_micros() }
+    let bytes = answer::READ_AT_MOST as u32;
+    ReadLimits { bytes, time_us: answer::READ_FOR.as_micros(), held: answer::HELD_AT_MOST as u32 }
 }
 
 /// A kind of failure that a policy declares.
@@ -181,7 +186,7 @@ impl Engine {
     pub fn new(seed: u64, max_routes: u32, journal: bool, history: u32) -> Arc<Self> {
         let routes = max_routes.clamp(1, 1 << 19);
         let options = Options::default().max_routes(routes).journal(journal).history(history);
-        let options = options.streams(false).weights(true);
+        let options = options.weights(true);
         let core = Core::new(seed, options);
         Arc::new(Self {
             state: Mutex::new(State {

@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0x9e7e_843f_134e_a90a;
+pub const HASH: u64 = 0x20fc_91ce_9d86_d17b;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -15,6 +15,7 @@ export!(Java_dev_tidegate_ffi_Ffi_cloneDdsketch = uniffi_tidegate_uniffi_fn_clon
 export!(Java_dev_tidegate_ffi_Ffi_cloneDocument = uniffi_tidegate_uniffi_fn_clone_document (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneEarnedbudget = uniffi_tidegate_uniffi_fn_clone_earnedbudget (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneEngine = uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_cloneEventreader = uniffi_tidegate_uniffi_fn_clone_eventreader (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneGcra = uniffi_tidegate_uniffi_fn_clone_gcra (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneGradient2 = uniffi_tidegate_uniffi_fn_clone_gradient2 (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneMemorystore = uniffi_tidegate_uniffi_fn_clone_memorystore (a0: u64) -> u64);
@@ -40,6 +41,7 @@ export!(Java_dev_tidegate_ffi_Ffi_constructorDdsketchNew = uniffi_tidegate_uniff
 export!(Java_dev_tidegate_ffi_Ffi_constructorDocumentNew = uniffi_tidegate_uniffi_fn_constructor_document_new (a0: RustBuffer, a1: i8) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorEarnedbudgetNew = uniffi_tidegate_uniffi_fn_constructor_earnedbudget_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorEngineNew = uniffi_tidegate_uniffi_fn_constructor_engine_new (a0: u64, a1: u32, a2: i8, a3: u32) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_constructorEventreaderNew = uniffi_tidegate_uniffi_fn_constructor_eventreader_new () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorGcraNew = uniffi_tidegate_uniffi_fn_constructor_gcra_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorGradient2New = uniffi_tidegate_uniffi_fn_constructor_gradient2_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorMemorystoreNew = uniffi_tidegate_uniffi_fn_constructor_memorystore_new () -> u64);
@@ -63,6 +65,7 @@ export!(Java_dev_tidegate_ffi_Ffi_freeDdsketch = uniffi_tidegate_uniffi_fn_free_
 export!(Java_dev_tidegate_ffi_Ffi_freeDocument = uniffi_tidegate_uniffi_fn_free_document (a0: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_freeEarnedbudget = uniffi_tidegate_uniffi_fn_free_earnedbudget (a0: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_freeEngine = uniffi_tidegate_uniffi_fn_free_engine (a0: u64) -> ());
+export!(Java_dev_tidegate_ffi_Ffi_freeEventreader = uniffi_tidegate_uniffi_fn_free_eventreader (a0: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_freeGcra = uniffi_tidegate_uniffi_fn_free_gcra (a0: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_freeGradient2 = uniffi_tidegate_uniffi_fn_free_gradient2 (a0: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_freeMemorystore = uniffi_tidegate_uniffi_fn_free_memorystore (a0: u64) -> ());
@@ -195,6 +198,8 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineTakeJournal = uniffi_tidegate_unif
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineTakeWoken = uniffi_tidegate_uniffi_fn_method_engine_take_woken of uniffi_tidegate_uniffi_fn_clone_engine () -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineTarget = uniffi_tidegate_uniffi_fn_method_engine_target of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: RustBuffer, a2: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineTime = uniffi_tidegate_uniffi_fn_method_engine_time of uniffi_tidegate_uniffi_fn_clone_engine (a0: i8) -> ());
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineTimeLeft = uniffi_tidegate_uniffi_fn_method_engine_time_left of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: u64) -> RustBuffer);
+export!(Java_dev_tidegate_ffi_Ffi_methodEventreaderRead = uniffi_tidegate_uniffi_fn_method_eventreader_read of uniffi_tidegate_uniffi_fn_clone_eventreader (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodGcraAcquire = uniffi_tidegate_uniffi_fn_method_gcra_acquire of uniffi_tidegate_uniffi_fn_clone_gcra (a0: u64, a1: u32) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodGcraCopy = uniffi_tidegate_uniffi_fn_method_gcra_copy of uniffi_tidegate_uniffi_fn_clone_gcra () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodGcraIsFresh = uniffi_tidegate_uniffi_fn_method_gcra_is_fresh of uniffi_tidegate_uniffi_fn_clone_gcra (a0: u64) -> i8);

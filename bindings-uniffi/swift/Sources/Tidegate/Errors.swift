@@ -107,6 +107,14 @@ public struct AttemptTimeout: TidegateError {
     public var httpStatus: Int { 504 }
 }
 
+/// No piece of the answer's body that counts came for `idleTimeout`. The connection is closed.
+public struct StreamStalled: TidegateError {
+    public let details: Details
+    public let lastError: (any Error)?
+    public var code: String { "stream_stalled" }
+    public var httpStatus: Int { 504 }
+}
+
 /// The deadline passed: before the call, while it waited, or during an attempt.
 public struct DeadlineExceeded: TidegateError {
     public let details: Details

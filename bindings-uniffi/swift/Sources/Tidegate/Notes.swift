@@ -83,6 +83,7 @@ extension Verdict {
             let stopped = last as? AttemptTimeout
             return DeadlineExceeded(details: details, lastError: stopped == nil ? last : stopped?.lastError)
         case .costAboveBurst: return CostAboveBurst(details: details, lastError: nil)
+        case .streamStalled: return StreamStalled(details: details, lastError: nil)
         case .cancelled: return CancellationError()
         default: return CallLost(details: details, lastError: last)
         }
@@ -120,6 +121,7 @@ extension Verdict {
         case .deadlineBefore: "the deadline had passed before the call began"
         case .deadlineQueued: "the deadline passed while the call was waiting"
         case .deadline: "the deadline passed"
+        case .streamStalled: "no piece of the body came for idleTimeout"
         case .costAboveBurst: "the call costs more than the rate limit can ever hold"
         default: "the call was given up: nothing was heard of it for too long"
         }

@@ -20,11 +20,16 @@ final class Shared: Sendable {
     let place: Place?
     private let known: Locked<(numbers: [Kind: UInt64], bases: [UInt64: UInt64])>
     private let warned = Locked(false)
+    private let limits: Locked<StreamLimits>
 
     init(_ engine: Engine, _ number: UInt32, _ place: Place?) {
         (self.number, self.place) = (number, place)
         known = Locked(Self.kinds(engine, number))
+        limits = Locked(StreamLimits(engine, number))
     }
+
+    /// Timeouts of streams.
+    var streams: StreamLimits { limits.withLock { $0 } }
 
     /// Numbers of the kinds that `classify` may return.
     var kinds: [Kind: UInt64] { known.withLock { $0.numbers } }
@@ -35,6 +40,8 @@ final class Shared: Sendable {
     func refresh(_ engine: Engine) {
         let kinds = Self.kinds(engine, number)
         known.withLock { $0 = kinds }
+        let streams = StreamLimits(engine, number)
+        limits.withLock { $0 = streams }
     }
 
     private static func kinds(

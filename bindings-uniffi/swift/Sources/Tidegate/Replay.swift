@@ -13,15 +13,18 @@ public struct RequestOptions: Sendable {
     public var retryHeader: Bool
     /// Whether to give a request without one an `Idempotency-Key`, the same for all its attempts, so that it may be repeated.
     public var idempotencyKey: Bool
+    /// Whether the answer is a stream, to which `firstByteTimeout` applies. If nil, it is one if the request accepts `text/event-stream`.
+    public var stream: Bool?
 
     public init(
         _ call: CallOptions = CallOptions(), bodyStream: (@Sendable () -> InputStream)? = nil, retryHeader: Bool = true,
-        idempotencyKey: Bool = false
+        idempotencyKey: Bool = false, stream: Bool? = nil
     ) {
         self.call = call
         self.bodyStream = bodyStream
         self.retryHeader = retryHeader
         self.idempotencyKey = idempotencyKey
+        self.stream = stream
     }
 }
 

@@ -196,7 +196,13 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Reports that the call's timer has fired.
     func tick() {
         event { effects in
-            if self.conclusion == nil || self.streaming { self.carry(self.engine.advance(self.call, Wire.timer), &effects) }
+            if self.streaming, let silence = self.body?.silence {
+                // The last piece that counts is this old; nil puts the report off.
+                guard let age = silence.age() else { return self.aim(silence.mercy) }
+                self.carry(self.engine.advance(self.call, Wire.progress(self.attempts, age)), &effects)
+            } else if self.conclusion == nil || self.streaming {
+                self.carry(self.engine.advance(self.call, Wire.timer), &effects)
+            }
         }
     }
 

@@ -15,6 +15,8 @@ protocol Body: AnyObject, Sendable {
     func follow(_ owner: any BodyOwner)
     /// Ends the body: its reader gets this error.
     func fail(_ error: any Error)
+    /// Silence of the body, if the policy bounds it.
+    var silence: Silence? { get }
 }
 
 /// Call that a body belongs to.
@@ -28,6 +30,8 @@ public struct StreamedAnswer: Sendable, Streaming, HTTPAnswer {
     public let bytes: ResponseBytes
     public let response: URLResponse
     var body: BodyReader { bytes.reader }
+    /// Outcome of the failure that an event has reported before the delivery; 0 without one.
+    var failure: UInt64 = 0
     var beginning: Data { body.transfer.beginning }
 }
 
@@ -82,8 +86,16 @@ public struct ResponseBytes: AsyncSequence, Sendable {
 final class BodyReader: Body {
     let transfer: Transfer
     private let owner = Locked<(any BodyOwner)?>(nil)
+    /// What is known of a stream that is watched.
+    private let watched: Silence?
+    let silence: Silence?
+    /// Number of pieces that were read before the delivery and have not been taken.
+    private let held: Locked<Int>
 
-    init(_ transfer: Transfer) { self.transfer = transfer }
+    /// `watched` notes the pieces, after the first `held` ones; `bounded`: it is reported to the call.
+    init(_ transfer: Transfer, watched: Silence? = nil, bounded: Bool = false, held: Int = 0) {
+        (self.transfer, self.watched, silence, self.held) = (transfer, watched, bounded ? watched : nil, Locked(held))
+    }
 
     deinit { close() }
 
@@ -91,16 +103,41 @@ final class BodyReader: Body {
 
     func next() async throws -> Data? {
         do {
+            guard let watched else { return try await piece() }
+            let isHeld = held.withLock { held in
+                defer { held = max(held - 1, 0) }
+                return held > 0
+            }
+            if isHeld { return try await piece() }
+            watched.begin()
             guard let data = try await transfer.next() else {
+                watched.finish()
+                report(watched)
                 ended(0)
                 return nil
             }
+            watched.piece(data)
+            report(watched)
             return data
         } catch {
             // If the call has ended the body itself, it has no owner any more, and nothing is reported.
             ended(error is CancellationError ? Wire.outcome(8) : outcome(of: error))
             throw error
         }
+    }
+
+    private func piece() async throws -> Data? {
+        guard let data = try await transfer.next() else {
+            ended(0)
+            return nil
+        }
+        return data
+    }
+
+    /// Ends the call if an event has reported a failure. The caller reads on.
+    private func report(_ watched: Silence) {
+        let failure = watched.failure
+        if failure != 0 { ended(failure) }
     }
 
     func fail(_ error: any Error) {
@@ -161,12 +198,14 @@ final class Transfers: Sendable {
 extension URLSession {
     /// Returns the response to a request, under a policy, as soon as its head has arrived. The body is read while it arrives.
     ///
-    /// All retries are over by then. With `slotUntil: .body`, the default, the slot, the attempt's outcome and the deadline last until the
+    /// All retries are over by then. A stream under a policy with `firstByteTimeout` is returned with the first piece of its body that counts.
+    /// With `slotUntil: .body`, the default, the slot, the attempt's outcome and the deadline last until the
     /// body has been read; with `.headers` they end at the head. A body that fails is not repeated, because part of it has been read.
     /// Before the next attempt at most 64 KiB of a failed response are read, for at most 0.5 s; with `readErrors`, for at most 1 s. Reading the last response must end by the
     /// deadline, too.
     ///
-    /// - Throws: The errors of `data(for:policy:)`. Reading the bytes throws the transfer's error, or `DeadlineExceeded`.
+    /// - Throws: The errors of `data(for:policy:)`. Reading the bytes throws the transfer's error, `StreamStalled` after `idleTimeout` without a
+    ///   piece that counts, or `DeadlineExceeded`.
     public func bytes(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async throws -> (ResponseBytes, URLResponse) {
@@ -190,9 +229,11 @@ extension URLSession {
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
         let untilBody = policy.word("slot_until") != "headers"
         let transfers = Transfers()
-        let ends = untilBody ? policy.ends(plan.call) : nil
+        let limits = policy.shared.streams
+        let isStream = limits.streams(request, options)
+        let ends = untilBody && !limits.untilDelivery ? policy.ends(plan.call) : nil
         let ended = await policy.make(
-            plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0), path: path,
+            plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0) | (isStream ? Wire.stream : 0), path: path,
             values: Policy.Values(
                 known: { policy.classified($0) }, streams: untilBody, sdkNote: plan.sdkNote(policy))
         ) { attempt in
@@ -205,7 +246,15 @@ extension URLSession {
                 let time = policy.readsErrors ? Beginning.time(attempt, since: began) : Transfer.drainedWithin
                 try await transfer.drain(for: time)
             }
-            return StreamedAnswer(bytes: ResponseBytes(reader: BodyReader(transfer)), response: response)
+            guard limits.watches || isStream else {
+                return StreamedAnswer(bytes: ResponseBytes(reader: BodyReader(transfer)), response: response)
+            }
+            let pieces = Pieces(limits, response)
+            let status = (response as? HTTPURLResponse)?.statusCode ?? 200
+            let held = isStream && status < 400 && status != 101 ? try await transfer.hold(pieces) : 0
+            let reader = BodyReader(
+                transfer, watched: Silence(policy.engine, pieces, limits.idle), bounded: limits.idle != nil, held: held)
+            return StreamedAnswer(bytes: ResponseBytes(reader: reader), response: response, failure: pieces.failure)
         }
         let body = try? ended.result.get().body
         transfers.close(but: body?.transfer)

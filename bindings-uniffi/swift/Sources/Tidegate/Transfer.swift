@@ -82,6 +82,24 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         return data
     }
 
+    /// Waits until a piece of the body counts, an event reports a failure, the body has ended, or 64 kB have come (semantics 7.7.2 and
+    /// 7.7.8). All of it stays to be read. Returns the number of pieces.
+    func hold(_ pieces: Pieces) async throws -> Int {
+        var (seen, size) = (0, 0)
+        while size < StreamLimits.heldAtMost {
+            let next = seen
+            let piece: Data? = try await waited { state in
+                if next < state.chunks.count { return .success(state.chunks[next]) }
+                return state.over.map { $0.map { nil } }
+            }
+            guard let piece else { break }
+            seen += 1
+            size += piece.count
+            if pieces.counts(piece) || pieces.failure != 0 { break }
+        }
+        return seen
+    }
+
     /// Waits for the rest of a failed response's body, up to its limits of size and time.
     func drain(for time: Duration) async throws {
         state.withLock { $0.failed = true }

@@ -105,6 +105,9 @@ extension URLSession {
         make: @escaping @Sendable (URLSession, URLRequest, @escaping Done) throws -> URLSessionTask
     ) async -> Ended<Answer> {
         if let refused = refusal(policy) { return Ended(result: .failure(refused), report: .refused, isOurs: true) }
+        do { try policy.refuseStreams() } catch {
+            return Ended(result: .failure(error), report: .refused, isOurs: true)
+        }
         let plan = Plan(request, options, policy)
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
         return await policy.make(
@@ -166,7 +169,7 @@ extension Policy {
     /// Outcome of a response by its status and fields, at its bit position in a word; nil if the value is no such response.
     func classified(_ value: any Sendable) -> UInt64? {
         guard let answer = value as? any HTTPAnswer, let response = answer.response as? HTTPURLResponse else { return nil }
-        guard response.statusCode >= 400 else { return 0 }
+        guard response.statusCode >= 400 else { return (answer as? StreamedAnswer)?.failure ?? 0 }
         return classified(response.statusCode, response.allHeaderFields, readsErrors ? answer.beginning : nil)
     }
 

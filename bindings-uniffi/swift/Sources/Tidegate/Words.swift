@@ -17,6 +17,7 @@ enum Wire {
     static let cancel: UInt64 = 2
     static let headers: UInt64 = 3
     static let finished: UInt64 = 4
+    private static let progress: UInt64 = 5
     /// Reason of a wait before a retry.
     static let backoff: UInt64 = 1
     /// Reason of a wait while the body of a response is read.
@@ -30,9 +31,11 @@ enum Wire {
     static let abortable: UInt64 = 1 << 4
     static let mayPark: UInt64 = 1 << 5
     static let slotUntilBody: UInt64 = 1 << 6
+    static let stream: UInt64 = 1 << 24
 
     private static let longestMilliseconds = UInt64(1) << 31 - 2
     private static let longest = UInt64(1) << 53 - 2
+    private static let longestAge = UInt64(1) << 42 - 1
 
     static func stop(_ step: UInt64) -> UInt8 { UInt8(truncatingIfNeeded: step >> 4) }
     static func verdict(_ step: UInt64) -> Verdict { Verdict.allCases[Int(step >> 12 & 63)] }
@@ -45,6 +48,11 @@ enum Wire {
 
     static func finished(_ attempt: Int, _ outcome: UInt64) -> UInt64 {
         finished | UInt64(attempt & 0xff) << 3 | outcome
+    }
+
+    /// Report of the age of the last piece that an attempt's body has brought, in microseconds.
+    static func progress(_ attempt: Int, _ age: UInt64) -> UInt64 {
+        progress | UInt64(attempt & 0xff) << 3 | min(age, longestAge) << 11
     }
 
     /// Outcome at its bit position in the word of a Finished event.

@@ -74,8 +74,15 @@ private func tokens(of answer: Data) throws -> Int {
 
     @Test func aStreamIsReadAsItComes() async throws {
         try await failsFirst()
-        let chats = try Policy("chats", preset: .llm)
-        let (bytes, head) = try await session.bytes(for: chat("Tell me.", stream: true), policy: chats)
+        let streamed = try Policy(
+            "streamed", preset: .llm,
+            firstByteTimeout: .seconds(30),  // to the first token; a stream without one is repeated
+            idleTimeout: .seconds(60),  // between two pieces; a stream that stalls later ends
+            deadlineUntil: .delivery,  // the deadline ends with the first token
+            counts: .sseData)  // pings and comments do not count
+        var request = try chat("Tell me.", stream: true)
+        request.setValue("text/event-stream", forHTTPHeaderField: "Accept")
+        let (bytes, head) = try await session.bytes(for: request, policy: streamed)
         var text = Data()
         for try await chunk in bytes.chunks { text += chunk }
         let events = String(decoding: text, as: UTF8.self).split(separator: "\n").filter { $0.hasPrefix("data: {") }

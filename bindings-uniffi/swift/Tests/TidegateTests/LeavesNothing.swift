@@ -31,7 +31,7 @@ struct LeavesNothing: SuiteTrait, TestTrait {
 
     /// The suites that have an origin. A closure in an attribute crashes Swift 6.0's compiler.
     enum Suites {
-        case shared, streaming, matrix, threads, reading
+        case shared, streaming, matrix, threads, reading, timeouts
 
         var origin: Result<Origin, any Error> {
             switch self {
@@ -40,6 +40,7 @@ struct LeavesNothing: SuiteTrait, TestTrait {
             case .matrix: Origin.matrix
             case .threads: Origin.threads
             case .reading: Origin.reading
+            case .timeouts: Origin.timeouts
             }
         }
     }

@@ -15,6 +15,7 @@ final class Origin: Sendable {
     static let recipes = Result { try Origin() }
     static let reading = Result { try Origin() }
     static let models = Result { try Origin() }
+    static let timeouts = Result { try Origin() }
 
     let url: URL
     private let control: URL

@@ -46,6 +46,15 @@ public class Attempt internal constructor(
     /** Beginning of a failed response's body, where the policy reads errors. */
     internal var beginning: ByteArray = NOTHING
 
+    /** Judgement of a response whose delivery waits for its body; negative without one. */
+    internal var judged = -1L
+
+    /** What an adapter keeps of a body that was read up to its delivery. */
+    internal var stream: Any? = null
+
+    /** Whether a body that was good so far has failed before its delivery. */
+    internal var broke = false
+
     /** Judged outcome, at its bit position in an event word. */
     internal var outcome = 0L
 
@@ -53,7 +62,7 @@ public class Attempt internal constructor(
     internal var unknown = false
 
     /** Whether the end of the attempt has been reported to the engine. */
-    internal var told = false
+    internal var reported = false
 
     /** Whether [value] holds a result or an exception for the caller. */
     internal var held = false

@@ -4,6 +4,7 @@ import dev.tidegate.ffi.Header
 import dev.tidegate.ffi.Invalid
 import dev.tidegate.ffi.Value
 import dev.tidegate.ffi.Weight
+import dev.tidegate.internal.StreamLimits
 import dev.tidegate.internal.Wire
 import java.util.concurrent.ConcurrentHashMap
 import kotlin.time.Duration
@@ -22,6 +23,8 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
         @Volatile var kinds: Map<String, Int>? = null
 
         @Volatile var countsWeights: Boolean? = null
+
+        @Volatile var streams: StreamLimits? = null
     }
 
     @Volatile private var known = Known(engine.tunings)
@@ -105,6 +108,10 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
     val countsWeights: Boolean
         get() = known().let { known -> known.countsWeights ?: engine.native.engine.countsWeights(number).also { known.countsWeights = it } }
 
+    /** Timeouts of streams that the policy has. */
+    val streams: StreamLimits
+        get() = known().let { known -> known.streams ?: StreamLimits(this).also { known.streams = it } }
+
     /** Begins a call with weights and returns what [dev.tidegate.internal.Native.begin] returns. */
     fun beginWeighted(route: Long, flags: Long, limit: Long, parent: Long, path: Long, weights: Map<String, Long>, out: LongArray): Long {
         val amounts = weights.map { (name, amount) -> Weight(name, amount.toULong()) }
@@ -153,7 +160,7 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
 
     fun attemptTimeout(route: String, cause: Throwable? = null): AttemptTimeout {
         val where = "policy \"$name\", route ${quoted(route)}"
-        return AttemptTimeout(Told("the attempt ran out of attemptTimeout ($where)", cause, null, null, name, route))
+        return AttemptTimeout(Details("the attempt ran out of attemptTimeout ($where)", cause, null, null, name, route))
     }
 
     private companion object {

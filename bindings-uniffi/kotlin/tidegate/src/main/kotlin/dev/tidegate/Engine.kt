@@ -145,11 +145,14 @@ constructor(
     }
 
     /** Reports an event to a call and returns its next step. Wakes the calls that can continue because of it. */
-    internal fun tell(call: Long, event: Long): Long {
+    internal fun advance(call: Long, event: Long): Long {
         val step = native.on(native.handle, call, event, moment)
         after(step)
         return step
     }
+
+    /** Time that the running attempt of a call has until its delivery, in microseconds; negative without a limit. */
+    internal fun timeLeft(call: Long): Long = native.engine.timeLeft(call.toULong(), moment.toULong())?.toLong() ?: -1
 
     /** Settles the total that an attempt has used of a weight; false if it is not taken. */
     internal fun settle(call: Long, attempt: Int, weight: String, total: Long): Boolean =
@@ -159,7 +162,7 @@ constructor(
     internal fun after(step: Long) {
         if (step and Wire.WAKES != 0L) wake()
         if (step and Wire.COMMANDS != 0L) carrier?.send()
-        if (watched) tell()
+        if (watched) publishTelemetry()
     }
 
     /** Passes the store's reply to a command, or its loss, to the engine. */
@@ -167,7 +170,7 @@ constructor(
         val more = native.engine.onReply(command, reply, now().toULong())
         wake()
         if (more) carrier?.send()
-        if (watched) tell()
+        if (watched) publishTelemetry()
     }
 
     /**
@@ -202,19 +205,19 @@ constructor(
     }
 
     /** Passes events and durations on, if there are listeners or metrics. */
-    internal fun tell() {
-        tellListeners()
+    internal fun publishTelemetry() {
+        notifyListeners()
         timings.handOn()
     }
 
-    internal fun tellListeners() {
-        if (listening && native.told(native.handle)) publish()
+    internal fun notifyListeners() {
+        if (listening && native.hasEvents(native.handle)) publish()
     }
 
     /** Records that a fallback ran; [ok] says whether it returned a result. */
     internal fun noteFallback(route: Long, ok: Boolean) {
         native.engine.noteFallback(route.toULong(), ok, now().toULong())
-        if (watched) tell()
+        if (watched) publishTelemetry()
     }
 
     /** Wakes the owners of the calls that can continue. */
@@ -330,7 +333,7 @@ constructor(
         tunings += 1
         wake()
         carrier?.send()
-        if (watched) tell()
+        if (watched) publishTelemetry()
     }
 
     internal fun nameOf(policy: Long): String = owners.name(policy.toUInt()) ?: ""

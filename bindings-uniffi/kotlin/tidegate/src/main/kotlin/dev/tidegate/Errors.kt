@@ -42,12 +42,12 @@ public open class TidegateException internal constructor(
 }
 
 /** The call was refused before any attempt. */
-public open class Rejected internal constructor(told: Told) : Ours(told) {
+public open class Rejected internal constructor(details: Details) : Ours(details) {
     override val code: String get() = "rejected"
 }
 
 /** The rate limit is used up. */
-public class RateLimited internal constructor(told: Told) : Rejected(told) {
+public class RateLimited internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "rate_limited"
     override val httpStatus: Int get() = 429
 }
@@ -60,11 +60,11 @@ public class RateLimited internal constructor(told: Told) : Rejected(told) {
  * @property acquireTimeout Longest wait of a call; null if unbounded.
  */
 public class BulkheadFull internal constructor(
-    told: Told,
+    details: Details,
     public val maxConcurrency: Int?,
     public val maxQueue: Int?,
     public val acquireTimeout: Duration?,
-) : Rejected(told) {
+) : Rejected(details) {
     override val code: String get() = "bulkhead_full"
 
     /** [acquireTimeout] for Java. */
@@ -72,66 +72,72 @@ public class BulkheadFull internal constructor(
 }
 
 /** The circuit breaker is open. */
-public class BreakerOpen internal constructor(told: Told) : Rejected(told) {
+public class BreakerOpen internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "breaker_open"
 }
 
 /** The adaptive throttle refused the call. */
-public class Throttled internal constructor(told: Told) : Rejected(told) {
+public class Throttled internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "throttled"
     override val httpStatus: Int get() = 429
 }
 
 /** An operator refuses all calls. */
-public class ForcedOpen internal constructor(told: Told) : Rejected(told) {
+public class ForcedOpen internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "forced_open"
 }
 
 /** Too many calls are held already. */
-public class HoldFull internal constructor(told: Told) : Rejected(told) {
+public class HoldFull internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "hold_full"
 }
 
 /** The server has said that there are too many requests; no attempt starts until [retryAt]. */
-public class CoolingDown internal constructor(told: Told) : Rejected(told) {
+public class CoolingDown internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "cooling_down"
     override val httpStatus: Int get() = 429
 }
 
 /** The shared store is unreachable, and the policy refuses calls without it. */
-public class StoreUnavailable internal constructor(told: Told) : Rejected(told) {
+public class StoreUnavailable internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "store_unavailable"
 }
 
 /** No target of its group admits the call's attempt: each is open, out of tokens or full. */
-public class NoTarget internal constructor(told: Told) : Rejected(told) {
+public class NoTarget internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "no_target"
 }
 
 /** The call costs more than the rate limit can ever hold. */
-public class CostAboveBurst internal constructor(told: Told) : Ours(told) {
+public class CostAboveBurst internal constructor(details: Details) : Ours(details) {
     override val code: String get() = "cost_above_burst"
 }
 
 /** The call was abandoned: the engine received no event of it for too long. */
-public class CallLost internal constructor(told: Told) : Ours(told) {
+public class CallLost internal constructor(details: Details) : Ours(details) {
     override val code: String get() = "call_lost"
 }
 
 /** The last attempt exceeded `attemptTimeout`, and Tidegate stopped it. */
-public class AttemptTimeout internal constructor(told: Told) : Ours(told) {
+public class AttemptTimeout internal constructor(details: Details) : Ours(details) {
     override val code: String get() = "attempt_timeout"
     override val httpStatus: Int get() = 504
 }
 
+/** No piece of the answer's body that counts came for `idleTimeout`. The connection is closed. */
+public class StreamStalled internal constructor(details: Details) : Ours(details) {
+    override val code: String get() = "stream_stalled"
+    override val httpStatus: Int get() = 504
+}
+
 /** The deadline passed: before the call, while it waited, or during an attempt. */
-public class DeadlineExceeded internal constructor(told: Told) : Ours(told) {
+public class DeadlineExceeded internal constructor(details: Details) : Ours(details) {
     override val code: String get() = "deadline_exceeded"
     override val httpStatus: Int get() = 504
 }
 
 /** Details that all errors of Tidegate have. */
-internal class Told(
+internal class Details(
     val message: String,
     val cause: Throwable?,
     val reason: Verdict?,
@@ -141,8 +147,8 @@ internal class Told(
 )
 
 /** Base of the errors that Tidegate makes from such details. */
-public abstract class Ours internal constructor(told: Told) :
-    TidegateException(told.message, told.cause, told.reason, told.retryIn, told.policy, told.route)
+public abstract class Ours internal constructor(details: Details) :
+    TidegateException(details.message, details.cause, details.reason, details.retryIn, details.policy, details.route)
 
 /** One mistake in a policy: the [key], the [value] and the [rule] that it breaks. */
 public class Mistake internal constructor(public val key: String, public val value: String, public val rule: String) {

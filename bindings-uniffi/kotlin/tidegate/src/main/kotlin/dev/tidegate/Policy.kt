@@ -132,26 +132,26 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = Scope.here().out
         val call = begin(around, 0, out)
         if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
-        if (engine.watched) engine.tellListeners()
+        if (engine.watched) engine.notifyListeners()
         val value = try {
             Scope.suspending(Scope(engine, call, null, null, around), first(call), block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            return Running(this, around, block).resume(call, lane(false, error))
+            return Running(this, around, block).resume(call, endedAttempt(false, error))
         }
         if (core.classify == null && !Marks.has(value) && currentCoroutineContext().isActive) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
-            if (engine.watched) engine.tell()
+            if (engine.watched) engine.publishTelemetry()
             if (end == Wire.OK_1) return value
-            return Running(this, around, block).resumeAt(call, lane(true, value), end)
+            return Running(this, around, block).resumeAt(call, endedAttempt(true, value), end)
         }
-        return Running(this, around, block).resume(call, lane(true, value))
+        return Running(this, around, block).resume(call, endedAttempt(true, value))
     }
 
     /** First attempt of the fast path, for its function. All calls that cannot settle share one. */
     private fun first(call: Long): Attempt = if (core.countsWeights) Attempt(1, engine = own, call = call) else Attempt.FIRST
 
     /** First attempt, made by the fast path. */
-    private fun lane(ok: Boolean, value: Any?) = Attempt(1).also { it.returned(ok, value) }
+    private fun endedAttempt(ok: Boolean, value: Any?) = Attempt(1).also { it.returned(ok, value) }
 
     /**
      * Runs a suspending function, and [fallback] if the call fails for good. [fallback] runs outside all components, and its exception goes
@@ -205,19 +205,19 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val out = here.out
         val call = begin(around, Wire.SOLO, out)
         if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
-        if (engine.watched) engine.tellListeners()
+        if (engine.watched) engine.notifyListeners()
         val value = try {
             here.within(around, engine.id, call) { work.attempt(first(call)) }
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            return Calling(this, around, work).resume(call, lane(false, error))
+            return Calling(this, around, work).resume(call, endedAttempt(false, error))
         }
         if (core.classify == null && !Marks.has(value)) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
-            if (engine.watched) engine.tell()
+            if (engine.watched) engine.publishTelemetry()
             if (end == Wire.OK_1) return value
-            return Calling(this, around, work).resumeAt(call, lane(true, value), end)
+            return Calling(this, around, work).resumeAt(call, endedAttempt(true, value), end)
         }
-        return Calling(this, around, work).resume(call, lane(true, value))
+        return Calling(this, around, work).resume(call, endedAttempt(true, value))
     }
 
     /**
@@ -258,12 +258,12 @@ public open class Caller internal constructor(internal val core: Core, internal 
 
     private class Running<T>(caller: Caller, around: Scope?, private val block: suspend (Attempt) -> T) :
         SuspendingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry) {
-        override suspend fun start(lane: Attempt): Any? = block(lane)
+        override suspend fun start(attempt: Attempt): Any? = block(attempt)
     }
 
     private class Calling<T>(caller: Caller, around: Scope?, private val work: Work<T>) :
         BlockingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry) {
-        override fun start(lane: Attempt): Any? = work.attempt(lane)
+        override fun start(attempt: Attempt): Any? = work.attempt(attempt)
     }
 }
 

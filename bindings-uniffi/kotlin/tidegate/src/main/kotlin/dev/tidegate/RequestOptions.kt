@@ -25,6 +25,8 @@ public fun interface BodyFactory {
  * @property cost Tokens that the request takes from a rate limit.
  * @property bodyFactory Makes the body of a repeat, if the body can be read only once. The first attempt sends the request's own body.
  * @property retryHeader Whether repeats carry `Retry-Attempt: n`. If null, the adapter's setting decides.
+ * @property stream Whether the answer is a stream, to which `firstByteTimeout` applies. If null, it is one if the request accepts
+ * `text/event-stream`.
  * @property weights Amounts that the request will use of the weights that its rate limit counts, as in [CallOptions].
  */
 public class RequestOptions @JvmOverloads constructor(
@@ -38,6 +40,7 @@ public class RequestOptions @JvmOverloads constructor(
     public val retryHeader: Boolean? = null,
     public val bodyFactory: BodyFactory? = null,
     public val weights: Map<String, Long> = emptyMap(),
+    public val stream: Boolean? = null,
 ) {
     /** Copy with the given values changed. */
     public fun copy(
@@ -51,8 +54,9 @@ public class RequestOptions @JvmOverloads constructor(
         retryHeader: Boolean? = this.retryHeader,
         bodyFactory: BodyFactory? = this.bodyFactory,
         weights: Map<String, Long> = this.weights,
+        stream: Boolean? = this.stream,
     ): RequestOptions =
-        RequestOptions(policy, route, idempotent, replayable, criticality, deadline, cost, retryHeader, bodyFactory, weights)
+        RequestOptions(policy, route, idempotent, replayable, criticality, deadline, cost, retryHeader, bodyFactory, weights, stream)
 
     /** Copy with a [deadline], for Java. */
     public fun withDeadline(deadline: java.time.Duration): RequestOptions = copy(deadline = deadline.toKotlinDuration())
@@ -65,6 +69,9 @@ public class RequestOptions @JvmOverloads constructor(
 
     /** Copy with [weights], for Java. */
     public fun withWeights(weights: Map<String, Long>): RequestOptions = copy(weights = weights)
+
+    /** Copy with [stream], for Java. */
+    public fun withStream(stream: Boolean): RequestOptions = copy(stream = stream)
 
     /** Copy with a [retryHeader], for Java. */
     public fun withRetryHeader(retryHeader: Boolean): RequestOptions = copy(retryHeader = retryHeader)

@@ -24,31 +24,31 @@ public enum class Verdict(
     TIME_LIMIT(noted = { "not retried: the next wait would exceed retryTimeLimit" }),
     BUDGET(noted = { "retry budget exhausted" }),
     READMISSION(noted = { "not retried: the next attempt was refused a slot" }),
-    FORCED_OPEN({ ForcedOpen(it.told("an operator refuses all calls")) }),
-    BREAKER_OPEN({ BreakerOpen(it.told("the circuit breaker is open")) }),
-    THROTTLED({ Throttled(it.told("the adaptive throttle refused the call")) }),
-    RATE_LIMITED({ RateLimited(it.told("the rate limit is used up")) }),
+    FORCED_OPEN({ ForcedOpen(it.details("an operator refuses all calls")) }),
+    BREAKER_OPEN({ BreakerOpen(it.details("the circuit breaker is open")) }),
+    THROTTLED({ Throttled(it.details("the adaptive throttle refused the call")) }),
+    RATE_LIMITED({ RateLimited(it.details("the rate limit is used up")) }),
     QUEUE_FULL({ it.full("all slots are taken, and so is the queue") }),
     ACQUIRE_TIMEOUT({ it.full("no slot came free within acquireTimeout") }),
     QUEUE_SHED({ it.full("the queue's delay was over target") }),
     DISPLACED({ it.full("a call of higher criticality took its place in the queue") }),
-    HOLD_FULL({ HoldFull(it.told("too many calls are held already")) }),
-    STORE_UNAVAILABLE({ StoreUnavailable(it.told("the shared store is gone")) }),
-    DEADLINE_BEFORE({ DeadlineExceeded(it.told("the deadline had passed before the call began")) }),
-    DEADLINE_QUEUED({ DeadlineExceeded(it.told("the deadline passed while the call was waiting")) }),
-    COST_ABOVE_BURST({ CostAboveBurst(it.told("the call costs more than the rate limit can ever hold")) }),
+    HOLD_FULL({ HoldFull(it.details("too many calls are held already")) }),
+    STORE_UNAVAILABLE({ StoreUnavailable(it.details("the shared store is gone")) }),
+    DEADLINE_BEFORE({ DeadlineExceeded(it.details("the deadline had passed before the call began")) }),
+    DEADLINE_QUEUED({ DeadlineExceeded(it.details("the deadline passed while the call was waiting")) }),
+    COST_ABOVE_BURST({ CostAboveBurst(it.details("the call costs more than the rate limit can ever hold")) }),
     DEADLINE(
-        { DeadlineExceeded(it.told("the deadline passed")) },
+        { DeadlineExceeded(it.details("the deadline passed")) },
         { "the deadline passed while waiting for the next attempt" },
     ),
     CANCELLED,
     LOST,
     STALE,
     STALE_ROUTE,
-    STREAM_STALLED,
-    NO_TARGET({ NoTarget(it.told("no target of its group admits it")) }),
+    STREAM_STALLED({ StreamStalled(it.details("no piece of the body came for idleTimeout")) }),
+    NO_TARGET({ NoTarget(it.details("no target of its group admits it")) }),
     OFFLINE(noted = { "not retried: the device was offline for longer than a retry may wait" }),
-    COOLDOWN({ CoolingDown(it.told("too many requests: no attempt may start yet")) }),
+    COOLDOWN({ CoolingDown(it.details("too many requests: no attempt may start yet")) }),
     ;
 
     /** Name in the telemetry of every language. */
@@ -56,7 +56,7 @@ public enum class Verdict(
 
     /** Error of a call that ended with this verdict and has no result of its own. */
     internal fun error(of: Refused): TidegateException =
-        refusal?.invoke(of) ?: CallLost(of.told("the call was given up: nothing was heard of it for too long"))
+        refusal?.invoke(of) ?: CallLost(of.details("the call was given up: nothing was heard of it for too long"))
 
     /** Why there was no further attempt; null if nothing was held back. */
     internal fun note(of: Ended): String? = noted?.invoke(of)
@@ -93,9 +93,9 @@ internal class Refused(
     private val retryIn: Duration?,
     private val cause: Throwable?,
 ) {
-    fun told(text: String, numbers: String = ""): Told {
+    fun details(text: String, numbers: String = ""): Details {
         val where = "policy \"${core.name}\", route ${quoted(route)}$numbers"
-        return Told("$text ($where)", cause, reason, retryIn, core.name, route)
+        return Details("$text ($where)", cause, reason, retryIn, core.name, route)
     }
 
     fun full(text: String): BulkheadFull {
@@ -103,7 +103,7 @@ internal class Refused(
         val queue = core.count("bulkhead.max_queue")
         val patience = core.span("bulkhead.acquire_timeout")
         val numbers = ", maxConcurrency $slots, maxQueue ${queue ?: "none"}, acquireTimeout ${patience?.let { seconds(it) } ?: "none"}"
-        return BulkheadFull(told(text, numbers), slots, queue, patience)
+        return BulkheadFull(details(text, numbers), slots, queue, patience)
     }
 }
 

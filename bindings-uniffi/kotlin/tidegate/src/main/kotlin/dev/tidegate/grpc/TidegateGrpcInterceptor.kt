@@ -12,6 +12,7 @@ import dev.tidegate.TidegateException
 import dev.tidegate.internal.Inheriting
 import dev.tidegate.internal.Judged
 import dev.tidegate.internal.Marks
+import dev.tidegate.internal.StreamLimits
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Wire
 import io.grpc.CallOptions
@@ -63,6 +64,7 @@ public class TidegateGrpcInterceptor @JvmOverloads constructor(
     override fun <Q : Any?, A : Any?> interceptCall(method: MethodDescriptor<Q, A>, options: CallOptions, next: Channel): ClientCall<Q, A> {
         if (method.type != MethodDescriptor.MethodType.UNARY) return next.newCall(method, options)
         Marks.share(::inner)
+        StreamLimits.refuse((options.getOption(CALLER) ?: caller).core, "the interceptor for gRPC")
         return UnaryCall(options.getOption(CALLER) ?: caller, Exchange(method, options, next), context)
     }
 }
@@ -163,11 +165,11 @@ private class UnaryCall<Q, A>(private val caller: Caller, private val exchange: 
     private fun end(status: Status, trailers: Metadata, before: (Listener<A>) -> Unit = { }) {
         if (!ended.compareAndSet(false, true)) return
         val listener = listener ?: return
-        val tell = Runnable {
+        val deliver = Runnable {
             before(listener)
             listener.onClose(status, trailers)
         }
-        exchange.options.executor?.execute(tell) ?: tell.run()
+        exchange.options.executor?.execute(deliver) ?: deliver.run()
     }
 }
 
@@ -186,11 +188,11 @@ private class GrpcRun<Q, A>(
         return begin(id, step)
     }
 
-    override suspend fun start(lane: Attempt): Any = suspendCancellableCoroutine { waiting ->
-        val call = exchange.next.newCall(exchange.method, options(lane))
+    override suspend fun start(attempt: Attempt): Any = suspendCancellableCoroutine { waiting ->
+        val call = exchange.next.newCall(exchange.method, options(attempt))
         waiting.invokeOnCancellation { call.cancel("the attempt was stopped", it) }
         val headers = Metadata().also { it.merge(question.headers) }
-        if (lane.number > 1) headers.put(BEFORE, "${lane.number - 1}")
+        if (attempt.number > 1) headers.put(BEFORE, "${attempt.number - 1}")
         try {
             call.start(Attempted(waiting), headers)
             question.compression?.let(call::setMessageCompression)
@@ -204,8 +206,8 @@ private class GrpcRun<Q, A>(
     }
 
     /** Options of an attempt. Its deadline is later than the policy's, so that the policy stops it first and names the reason. */
-    private fun options(lane: Attempt): CallOptions {
-        val time = lane.time ?: return exchange.options
+    private fun options(attempt: Attempt): CallOptions {
+        val time = attempt.time ?: return exchange.options
         val end = Deadline.after(time.inWholeMicroseconds + LATER_US, TimeUnit.MICROSECONDS)
         return exchange.options.withDeadline(exchange.options.deadline?.minimum(end) ?: end)
     }

@@ -29,13 +29,17 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     Run<T>(core, route, onRetry) {
     private val thread = Thread.currentThread()
 
+    /** Time from the delivery to the first report of silence, in microseconds; negative without one. */
+    protected var firstReport = -1L
+        private set
+
     @Volatile private var woken = false
 
     /** Makes an attempt. */
-    protected abstract fun start(lane: Attempt): Any?
+    protected abstract fun start(attempt: Attempt): Any?
 
     /** Releases the resources of a failed result while the call continues. */
-    protected open fun release(lane: Attempt) = Unit
+    protected open fun release(attempt: Attempt) = Unit
 
     /** Result for the caller when the head of a good response has arrived and its body follows. */
     protected open fun body(): T = throw IllegalStateException("this call has no body")
@@ -63,19 +67,19 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
         return drive(step)
     }
 
-    fun resume(call: Long, lane: Attempt): T {
+    fun resume(call: Long, attempt: Attempt): T {
         this.call = call
         attempts = 1
-        lanes[0] = lane
-        return drive(null, lane)
+        slots[0] = attempt
+        return drive(null, attempt)
     }
 
-    fun resumeAt(call: Long, lane: Attempt, step: Long): T {
+    fun resumeAt(call: Long, attempt: Attempt, step: Long): T {
         this.call = call
         attempts = 1
-        lanes[0] = lane
-        lane.told = true
-        lane.hold(lane.ok, lane.value)
+        slots[0] = attempt
+        attempt.reported = true
+        attempt.hold(attempt.ok, attempt.value)
         engine.after(step)
         return drive(step)
     }
@@ -111,45 +115,46 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
                 }
                 Wire.ATTEMPT -> {
                     unpark()
-                    step = settled(made(lane(Wire.attempt(step), us)))
+                    step = settled(made(newAttempt(Wire.attempt(step), us)))
                     continue
                 }
             }
             val why = Wire.why(step)
             if (why == Wire.WAIT_BODY) {
+                firstReport = us
                 unpark()
                 return step
             }
             if ((why > Wire.WAIT_BACKOFF && park()) || (us == 0L && polls++ < 2)) {
-                step = tell(Wire.POLL)
+                step = advance(Wire.POLL)
                 continue
             }
             polls = 0
-            step = tell(pause(us))
+            step = advance(pause(us))
         }
     }
 
-    private fun made(lane: Attempt): Attempt {
-        Scope.within(Scope(engine, call, null, null, around, lane.number)) {
+    private fun made(attempt: Attempt): Attempt {
+        Scope.within(Scope(engine, call, null, null, around, attempt.number)) {
             try {
-                lane.returned(true, start(lane))
+                attempt.returned(true, start(attempt))
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-                lane.returned(false, error) // any error belongs to the caller
+                attempt.returned(false, error) // any error belongs to the caller
             }
         }
-        return lane
+        return attempt
     }
 
-    private fun settled(lane: Attempt): Long {
-        val error = lane.error()
+    private fun settled(attempt: Attempt): Long {
+        val error = attempt.error()
         if (error != null && isCancellation(error)) throw error
-        if (error != null && (lane.stopped || late())) {
-            val step = timedOut(lane)
+        if (error != null && (attempt.stopped || late())) {
+            val step = timedOut(attempt)
             if (Wire.action(step) == Wire.DONE) return step // the deadline has passed; the attempt's end is reported with the rest
             if (late()) throw refusal(Verdict.DEADLINE, null, error)
         }
-        val step = tell(finished(lane))
-        if (lane.ok && lane.told && Wire.action(step) != Wire.DONE) release(lane)
+        val step = advance(finished(attempt))
+        if (attempt.ok && attempt.reported && Wire.action(step) != Wire.DONE) release(attempt)
         return step
     }
 
@@ -157,10 +162,10 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
      * Reports that an attempt ran out of time, by the clock that stopped it. The engine's own clock may be a little behind (it is another
      * one, and rounds to microseconds), so the engine is asked again at its moment, for at most [SKEW_US].
      */
-    private fun timedOut(lane: Attempt): Long {
+    private fun timedOut(attempt: Attempt): Long {
         val until = System.nanoTime() + SKEW_US * 1_000
         while (true) {
-            val step = tell(Wire.TIMER)
+            val step = advance(Wire.TIMER)
             val us = Wire.span(step)
             val decided = Wire.action(step) == Wire.DONE || Wire.action(step) == Wire.ATTEMPT || Wire.why(step) != Wire.WAIT_RUNNING
             if (decided || us !in 0..SKEW_US || System.nanoTime() >= until) return step
@@ -187,6 +192,6 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
         if (ended) return
         ended = true
         unpark()
-        tell(Wire.CANCEL)
+        advance(Wire.CANCEL)
     }
 }

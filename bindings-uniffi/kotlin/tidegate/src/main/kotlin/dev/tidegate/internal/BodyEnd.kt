@@ -23,6 +23,9 @@ internal class BodyEnd(
 
     @Volatile private var timer: Job? = null
 
+    /** Why the call has ended although its body has not. */
+    @Volatile private var broken: IOException? = null
+
     /** Reads by [read], which returns a negative number at the end of the body. */
     inline fun reading(read: () -> Long): Long {
         val count = try {
@@ -31,12 +34,37 @@ internal class BodyEnd(
             throw failed(error)
         }
         if (count < 0) closed()
-        if (passed()) throw late(null)
+        passedOn()
         return count
+    }
+
+    /** Throws the error for the reader if the call has ended without it. */
+    fun passedOn() {
+        broken?.let { throw it }
+        if (passed()) throw late(null)
+    }
+
+    /** Ends the body for its reader, who gets this error, because the call has ended. False if the body has ended before. */
+    fun over(error: IOException): Boolean {
+        if (!ended.compareAndSet(-1, Wire.TIMEOUT)) return false
+        broken = error
+        timer?.cancel()
+        return true
+    }
+
+    /** Ends the body for its call because an event of it has reported this failure. Its reader reads on. */
+    fun reported(outcome: Long): Unit = once(outcome)
+
+    /** Runs [work] beside the body, and cancels it at the body's end. */
+    @OptIn(DelicateCoroutinesApi::class)
+    fun during(work: suspend () -> Unit) {
+        timer = GlobalScope.launch { work() }
+        if (ended.get() >= 0) timer?.cancel()
     }
 
     /** Ends the body because of this error, and returns the error for its reader. */
     fun failed(error: IOException): IOException {
+        broken?.let { return it }
         if (passed()) return late(error)
         once(Outcomes.of(error, core))
         return error
@@ -52,13 +80,11 @@ internal class BodyEnd(
     fun closed(): Unit = once(Wire.OK)
 
     /** Ends the body after [time] even if nothing reads it, so that a forgotten body keeps no slot. */
-    @OptIn(DelicateCoroutinesApi::class)
     fun at(time: Duration) {
-        timer = GlobalScope.launch {
+        during {
             delay(time)
             once(Wire.TIMEOUT)
         }
-        if (ended.get() >= 0) timer?.cancel()
     }
 
     private fun passed() = isLate() && ended.get() != Wire.OK

@@ -37,7 +37,7 @@ internal class Native(val engine: Engine) {
     external fun clock(handle: Long, ns: Long): Boolean
 
     /** Whether there are events that a listener has subscribed to. */
-    external fun told(handle: Long): Boolean
+    external fun hasEvents(handle: Long): Boolean
 
     /** Takes single durations out, four numbers each (policy, route, index of the family, microseconds), and returns their number. */
     external fun timings(handle: Long, out: LongArray): Int

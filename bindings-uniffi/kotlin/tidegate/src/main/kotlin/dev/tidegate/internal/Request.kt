@@ -20,6 +20,7 @@ internal class Request(
     origin: String,
     path: () -> String,
     sdkRetries: String?,
+    accepts: Iterable<String> = emptyList(),
 ) {
     val route: String = options.route ?: origin
 
@@ -28,6 +29,10 @@ internal class Request(
 
     /** Whether the call lasts until the body has been read. */
     val untilBody: Boolean = core.word("slot_until") != "headers"
+
+    /** Whether the delivery of a good response waits for the first piece of its body that counts (semantics 7.7.2). */
+    val isStream: Boolean = core.streams.firstByte && (options.stream ?: StreamLimits.accepts(accepts))
+
     /** Addition to the note of a failed call whose SDK retries as well (semantics 15.8.7), by its [SDK_RETRIES_HEADER]. */
     val sdkNote: String? =
         if ((sdkRetries?.trim()?.toIntOrNull() ?: 0) > 0 && core.readsErrors) "the SDK retries too: set its maxRetries to 0" else null
@@ -51,7 +56,10 @@ internal class Request(
     fun reads(status: Int): Boolean = status >= 400 && core.readsErrors
 
     /** Whether the body of a failed response can be read for that. A body in an [encoding] that the client has not decoded cannot. */
-    fun reads(status: Int, encoding: String?): Boolean = reads(status) && (encoding ?: "identity").trim().lowercase() in PLAIN
+    fun reads(status: Int, encoding: String?): Boolean = reads(status) && isPlain(encoding)
+
+    /** Whether a body with this content coding can be read as it is: it has none, or the client has decoded it. */
+    fun isPlain(encoding: String?): Boolean = (encoding ?: "identity").trim().lowercase() in PLAIN
 
     /** Outcome of the response of an attempt, by its status, by the beginning of its body, and then by the policy's classifier. */
     fun judge(attempt: Attempt, response: Any, status: Int, headers: () -> Iterable<Pair<String, String>>): Long {
@@ -65,7 +73,7 @@ internal class Request(
 
     fun inheriting(more: Long): Inheriting {
         val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost, weights = options.weights)
-        val flags = call.flags or more or (if (untilBody) Wire.SLOT_UNTIL_BODY else 0)
+        val flags = call.flags or more or (if (untilBody) Wire.SLOT_UNTIL_BODY else 0) or (if (isStream) Wire.STREAM else 0)
         return Inheriting(core, route, flags, Wire.remaining(options.deadline), options.criticality != null, path, options.weights)
     }
 

@@ -37,24 +37,24 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
 
     /** Whether the call has ended. Stopped attempts may still be running. */
     var ended = false
-    val lanes = arrayOfNulls<Attempt>(8)
+    val slots = arrayOfNulls<Attempt>(8)
     private var parked = false
 
-    protected fun tell(event: Long): Long = engine.tell(call, event)
+    protected fun advance(event: Long): Long = engine.advance(call, event)
 
     /** Judgement: the head of a good response has arrived, and its body follows. */
     protected val head = -1L
 
     /** Outcome of an attempt, at its bit position in a word, or [head]. */
-    protected open fun judge(lane: Attempt): Long {
-        val error = lane.error()
-        var outcome = if (error == null) Marks.take(lane.value) ?: Wire.OK else known(error)
+    protected open fun judge(attempt: Attempt): Long {
+        val error = attempt.error()
+        var outcome = if (error == null) Marks.take(attempt.value) ?: Wire.OK else known(error)
         val unknown = outcome < 0
         if (unknown) outcome = Wire.PERMANENT
         val known = if (error == null) outcome else Outcomes.on(core, error, outcome)
-        val classify = core.classify ?: return known.also { lane.unknown = unknown && it == outcome }
-        return Outcomes.by(classify, core, lane.result(), error, -1).let {
-            lane.unknown = unknown && it < 0 && known == outcome
+        val classify = core.classify ?: return known.also { attempt.unknown = unknown && it == outcome }
+        return Outcomes.by(classify, core, attempt.result(), error, -1).let {
+            attempt.unknown = unknown && it < 0 && known == outcome
             if (it < 0) known else it
         }
     }
@@ -66,13 +66,13 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
     protected fun announce(step: Long) {
         val why = if (Wire.action(step) == Wire.ATTEMPT) -1 else Wire.why(step)
         if (Wire.action(step) == Wire.DONE || why == Wire.WAIT_RUNNING || why == Wire.WAIT_BODY) return
-        if (announced == attempts || lanes.any { it != null && !it.told && !it.stopped }) return
-        val lane = lanes[(attempts - 1) and 7] ?: return
+        if (announced == attempts || slots.any { it != null && !it.reported && !it.stopped }) return
+        val attempt = slots[(attempts - 1) and 7] ?: return
         announced = attempts
         val wait = if (why == Wire.WAIT_BACKOFF) Wire.span(step).coerceAtLeast(0).microseconds else Duration.ZERO
-        val outcome = if (lane.stopped && !lane.ok) Wire.TIMEOUT else lane.outcome
-        val told = Retrying(lane.error(), lane.result(), attempts, wait, core.kindName(Wire.kind(outcome)), core.name, route, call)
-        for (listener in listOfNotNull(core.onRetry, onRetry)) guarded { listener.on(told) }
+        val outcome = if (attempt.stopped && !attempt.ok) Wire.TIMEOUT else attempt.outcome
+        val retrying = Retrying(attempt.error(), attempt.result(), attempts, wait, core.kindName(Wire.kind(outcome)), core.name, route, call)
+        for (listener in listOfNotNull(core.onRetry, onRetry)) guarded { listener.on(retrying) }
     }
 
     /** Outcome of an error by the rule for errors, or [Judged.UNKNOWN]. */
@@ -90,9 +90,11 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
     @Suppress("UNCHECKED_CAST") // a good result is what the function returned
     protected open fun deliver(value: Any?, report: () -> Report): T = value as T
 
-    protected fun lane(number: Int, us: Long): Attempt {
+    protected fun newAttempt(number: Int, us: Long): Attempt {
         attempts = number
-        return Attempt(number, us, engine.now(), engine, call).also { lanes[(number - 1) and 7] = it }
+        // A step of a stream may end earlier than its attempt, with a report of silence.
+        val limit = if (core.streams.some) engine.timeLeft(call) else us
+        return Attempt(number, limit, engine.now(), engine, call).also { slots[(number - 1) and 7] = it }
     }
 
     /** Registers for wakes. True if the call was not registered before; then it must poll once more. */
@@ -110,40 +112,40 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
     }
 
     /** Event word of an attempt's end, with its outcome under the policy. */
-    protected fun finished(lane: Attempt): Long {
-        lane.told = true
-        if (lane.stopped && !lane.ok) return Wire.finished(lane.number, Wire.TIMEOUT)
-        if (!lane.held) lane.hold(lane.ok, lane.value)
-        val outcome = judge(lane)
-        lane.outcome = outcome
-        if (outcome == head && !lane.stopped) {
-            lane.told = false // the end of its body is reported instead
-            attempts = lane.number
-            return Wire.headers(lane.number)
+    protected fun finished(attempt: Attempt): Long {
+        attempt.reported = true
+        if (attempt.stopped && !attempt.ok) return Wire.finished(attempt.number, Wire.TIMEOUT)
+        if (!attempt.held) attempt.hold(attempt.ok, attempt.value)
+        val outcome = judge(attempt)
+        attempt.outcome = outcome
+        if (outcome == head && !attempt.stopped) {
+            attempt.reported = false // the end of its body is reported instead
+            attempts = attempt.number
+            return Wire.headers(attempt.number)
         }
-        return Wire.finished(lane.number, maxOf(outcome, 0))
+        return Wire.finished(attempt.number, maxOf(outcome, 0))
     }
 
     /** Reports the attempts that were still unreported when the call ended: until then they may hold their permits. */
     protected fun reportTheRest() {
-        for (lane in lanes) {
-            if (lane == null || lane.told) continue
-            lane.told = true
-            tell(Wire.finished(lane.number, Wire.CANCELLED))
+        for (attempt in slots) {
+            if (attempt == null || attempt.reported) continue
+            attempt.reported = true
+            advance(Wire.finished(attempt.number, Wire.CANCELLED))
         }
     }
 
     /** Drops the results of all attempts but one, and releases their resources. */
     protected fun drop(keep: Attempt?) {
-        for (place in lanes.indices) {
-            val lane = lanes[place]
-            if (lane != null && lane !== keep && lane.ok && (lane.held || lane.returned)) discard(lane.value)
-            lanes[place] = null
+        for (place in slots.indices) {
+            val attempt = slots[place]
+            if (attempt != null && attempt !== keep && attempt.ok && (attempt.held || attempt.returned)) discard(attempt.value)
+            slots[place] = null
         }
     }
 
     /** Result of the attempt that was started last. */
-    protected fun held(): Attempt? = lanes[(attempts - 1).coerceAtLeast(0) and 7]?.takeIf { it.held }
+    protected fun held(): Attempt? = slots[(attempts - 1).coerceAtLeast(0) and 7]?.takeIf { it.held }
 
     /** Returns or throws the caller's result, by the step that ended the call. */
     protected fun conclude(step: Long): T {
@@ -153,7 +155,7 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
         val last = held()
         val place = Wire.result(step)
         val decided = when {
-            place >= 0 -> lanes[place]
+            place >= 0 -> slots[place]
             verdict == Verdict.STALE || verdict == Verdict.LOST -> last
             else -> null
         }
@@ -180,9 +182,9 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
     protected fun success(): Report = report(Verdict.OK, null, null)
 
     /** Leaves this judgement for the surrounding call, which decides about the next attempt. */
-    private fun mark(delivered: Any?, lane: Attempt) {
+    private fun mark(delivered: Any?, attempt: Attempt) {
         if (delivered == null) return
-        val outcome = Wire.withKind(lane.outcome, core.classOf(Wire.kind(lane.outcome)))
+        val outcome = Wire.withKind(attempt.outcome, core.classOf(Wire.kind(attempt.outcome)))
         Marks.put(delivered, Wire.withOpinion(outcome, Opinion.RETRY.ordinal))
     }
 

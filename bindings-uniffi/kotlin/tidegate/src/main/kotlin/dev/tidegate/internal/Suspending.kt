@@ -36,16 +36,19 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     private val inbox = Channel<Attempt?>(Channel.UNLIMITED)
 
     /** Makes an attempt. */
-    protected abstract suspend fun start(lane: Attempt): Any?
+    protected abstract suspend fun start(attempt: Attempt): Any?
 
     /** Releases the resources of a failed result while the call continues. */
-    protected open fun release(scope: CoroutineScope, lane: Attempt) = Unit
+    protected open fun release(scope: CoroutineScope, attempt: Attempt) = Unit
 
     /**
      * Result for the caller when the head of a good response has arrived. The call continues until the body is read, for at most [us]
      * microseconds.
      */
-    protected open fun body(lane: Attempt, us: Long): T = throw IllegalStateException("this call has no body")
+    protected open fun body(attempt: Attempt, us: Long): T = throw IllegalStateException("this call has no body")
+
+    /** Silence of an attempt that the call's timer reports; null if there is nothing to report. */
+    protected open fun silence(attempt: Attempt): Silence? = null
 
     /** Puts null into the inbox, which means a wake. */
     override fun wake() {
@@ -60,20 +63,20 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     }
 
     /** Continues after a first attempt that the fast path has made. */
-    suspend fun resume(call: Long, lane: Attempt): T {
+    suspend fun resume(call: Long, attempt: Attempt): T {
         this.call = call
         attempts = 1
-        lanes[0] = lane
-        return drive { settled(it, lane) }
+        slots[0] = attempt
+        return drive { settled(it, attempt) }
     }
 
     /** Continues from the step that followed the end of a first attempt. */
-    suspend fun resumeAt(call: Long, lane: Attempt, step: Long): T {
+    suspend fun resumeAt(call: Long, attempt: Attempt, step: Long): T {
         this.call = call
         attempts = 1
-        lanes[0] = lane
-        lane.told = true
-        lane.hold(lane.ok, lane.value)
+        slots[0] = attempt
+        attempt.reported = true
+        attempt.hold(attempt.ok, attempt.value)
         engine.after(step)
         return drive { step }
     }
@@ -89,7 +92,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
                 return conclude(step)
             }
             val winner = held()!!
-            winner.told = true
+            winner.reported = true
             reportTheRest()
             drop(winner)
             return body(winner, Wire.span(step))
@@ -114,12 +117,12 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
                 Wire.DONE -> {
                     ended = true
                     unpark()
-                    for (lane in lanes) if (lane != null && !lane.returned) lane.job?.cancel(Stopped("the call has ended"))
+                    for (attempt in slots) if (attempt != null && !attempt.returned) attempt.job?.cancel(Stopped("the call has ended"))
                     return step
                 }
                 Wire.ATTEMPT -> {
                     unpark()
-                    launch(scope, lane(Wire.attempt(step), us))
+                    launch(scope, newAttempt(Wire.attempt(step), us))
                 }
                 else -> {
                     val why = Wire.why(step)
@@ -129,7 +132,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
                     }
                     // A call that has just registered polls once more, because it may have been woken before.
                     if ((why > Wire.WAIT_BACKOFF && park()) || (us == 0L && polls++ < 2)) {
-                        step = tell(Wire.POLL)
+                        step = advance(Wire.POLL)
                         continue
                     }
                 }
@@ -162,33 +165,40 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
         }
         if (timer && engine.isReal && engine.now() < due - maxOf(EARLY_US, us / 2)) throw IllegalStateException(VIRTUAL)
         return when {
-            timer -> tell(Wire.TIMER)
-            happened == null -> tell(Wire.POLL)
+            timer -> advance(timerEvent())
+            happened == null -> advance(Wire.POLL)
             else -> settled(scope, happened)
         }
     }
 
+    /** Event of the call's timer: the longest silence of a running attempt, if there is one to report (semantics 7.7.16). */
+    private fun timerEvent(): Long {
+        val ages = slots.filterNotNull().filter { !it.returned && !it.stopped }.mapNotNull { attempt -> silence(attempt)?.let { attempt.number to it.age() } }
+        val (number, age) = ages.maxByOrNull { it.second } ?: return Wire.TIMER
+        return Wire.progress(number, age)
+    }
+
     /** Reports the end of an attempt and returns the next step. */
-    private suspend fun settled(scope: CoroutineScope, lane: Attempt): Long {
-        if (!lane.ok && lane.value is CancellationException && !lane.stopped) {
+    private suspend fun settled(scope: CoroutineScope, attempt: Attempt): Long {
+        if (!attempt.ok && attempt.value is CancellationException && !attempt.stopped) {
             // The caller's cancellation, or a timeout inside the attempt?
             if (!currentCoroutineContext().isActive) giveUp()
             currentCoroutineContext().ensureActive()
         }
-        val step = tell(finished(lane))
-        if (lane.ok && Wire.action(step) != Wire.DONE && lane.told && lane.held) release(scope, lane)
+        val step = advance(finished(attempt))
+        if (attempt.ok && Wire.action(step) != Wire.DONE && attempt.reported && attempt.held) release(scope, attempt)
         return step
     }
 
-    private fun launch(scope: CoroutineScope, lane: Attempt) {
-        val inside = Scope(engine, call, null, null, around, lane.number)
-        lane.job = scope.launch(inside, CoroutineStart.UNDISPATCHED) {
+    private fun launch(scope: CoroutineScope, attempt: Attempt) {
+        val inside = Scope(engine, call, null, null, around, attempt.number)
+        attempt.job = scope.launch(inside, CoroutineStart.UNDISPATCHED) {
             try {
-                lane.returned(true, start(lane))
+                attempt.returned(true, start(attempt))
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-                lane.returned(false, error) // any error belongs to the caller
+                attempt.returned(false, error) // any error belongs to the caller
             }
-            inbox.trySend(lane)
+            inbox.trySend(attempt)
         }
     }
 
@@ -196,11 +206,11 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     private fun stop(places: Int, step: Long) {
         val verdict = if (Wire.action(step) == Wire.DONE) Verdict.of(Wire.verdict(step)) else null
         for (place in 0 until 8) {
-            val lane = lanes[place]
-            if (places and (1 shl place) == 0 || lane == null) continue
+            val attempt = slots[place]
+            if (places and (1 shl place) == 0 || attempt == null) continue
             val late = verdict != Verdict.OK && verdict != Verdict.CANCELLED
-            if (!lane.stop(if (late) core.attemptTimeout(route) else null)) continue
-            lane.job?.cancel(Stopped(if (verdict == Verdict.OK) "another attempt has answered first" else "its time was up"))
+            if (!attempt.stop(if (late) core.attemptTimeout(route) else null)) continue
+            attempt.job?.cancel(Stopped(if (verdict == Verdict.OK) "another attempt has answered first" else "its time was up"))
         }
     }
 
@@ -209,6 +219,6 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
         if (ended) return
         ended = true
         unpark()
-        tell(Wire.CANCEL)
+        advance(Wire.CANCEL)
     }
 }

@@ -29,6 +29,7 @@ internal object Wire {
     const val CANCEL = 2L
     private const val HEADERS = 3L
     private const val FINISHED = 4L
+    private const val PROGRESS = 5L
 
     /** Attempt 1 succeeded. */
     const val FINISHED_1 = FINISHED or (1L shl 3)
@@ -51,9 +52,11 @@ internal object Wire {
     const val SLOT_UNTIL_BODY = 1L shl 6
     const val COST_SHIFT = 7
     const val SOLO = 1L shl 23
+    const val STREAM = 1L shl 24
 
     private const val LONGEST_MS = (1L shl 31) - 2
     private const val LONGEST_US = (1L shl 53) - 2
+    private const val LONGEST_AGE = (1L shl 42) - 1
 
     /** Kind of an outcome. */
     fun kind(outcome: Long): Int = (outcome ushr 11 and 31).toInt()
@@ -77,6 +80,9 @@ internal object Wire {
     fun headers(attempt: Int): Long = HEADERS or (attempt.toLong() shl 3)
 
     fun finished(attempt: Int, outcome: Long): Long = FINISHED or (attempt.toLong() shl 3) or outcome
+
+    /** Report of the age of the last piece that an attempt's body has brought, in microseconds. */
+    fun progress(attempt: Int, age: Long): Long = PROGRESS or (attempt.toLong() shl 3) or (minOf(age, LONGEST_AGE) shl 11)
 
     /** Outcome at its bit position in a Finished event; [retryAfter] is rounded up to milliseconds. */
     fun outcome(kind: Int, opinion: Int, retryAfter: Duration?): Long {

@@ -10,9 +10,12 @@ import dev.tidegate.TidegateDsl
 import dev.tidegate.Verdict
 import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.Marks
+import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Request
+import dev.tidegate.internal.Silence
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Wire
+import dev.tidegate.internal.watchSilence
 import io.ktor.client.call.HttpClientCall
 import io.ktor.client.call.replaceResponse
 import io.ktor.client.call.save
@@ -23,6 +26,7 @@ import io.ktor.client.plugins.isSaved
 import io.ktor.client.request.HttpRequestBuilder
 import io.ktor.client.request.setBody
 import io.ktor.client.request.takeFrom
+import io.ktor.client.statement.HttpReceivePipeline
 import io.ktor.client.statement.HttpResponse
 import io.ktor.http.HttpHeaders
 import io.ktor.http.HttpMethod
@@ -32,6 +36,7 @@ import io.ktor.http.content.OutgoingContent
 import io.ktor.http.headers
 import io.ktor.util.AttributeKey
 import io.ktor.util.flattenEntries
+import io.ktor.util.pipeline.PipelinePhase
 import io.ktor.utils.io.ByteReadChannel
 import io.ktor.utils.io.InternalAPI
 import kotlinx.coroutines.CancellationException
@@ -63,6 +68,10 @@ public class TidegateConfig internal constructor() {
 
 private val optionsKey = AttributeKey<RequestOptions>("TidegateOptions")
 private val reportKey = AttributeKey<Report>("TidegateReport")
+private val watchKey = AttributeKey<(HttpResponse) -> HttpResponse>("TidegateWatch")
+
+/** Name of Ktor's attribute of requests whose bodies are not read into memory. */
+private const val NOT_SAVED = "SkipSaveBody"
 
 /** Sets the options of this request: `tidegate { copy(deadline = 3.seconds) }`. */
 public fun HttpRequestBuilder.tidegate(options: RequestOptions.() -> RequestOptions) {
@@ -85,12 +94,19 @@ public val HttpResponse.report: Report? get() = call.attributes.getOrNull(report
 public val Tidegate: ClientPlugin<TidegateConfig> = createClientPlugin("Tidegate", ::TidegateConfig) {
     val config = pluginConfig
     val policy = requireNotNull(config.policy) { "policy = null: the plugin Tidegate needs a policy" }
+    // Before Ktor reads bodies into memory.
+    val watching = PipelinePhase("Tidegate")
+    client.receivePipeline.insertPhaseBefore(HttpReceivePipeline.Before, watching)
+    client.receivePipeline.intercept(watching) { response ->
+        response.call.attributes.getOrNull(watchKey)?.let { proceedWith(it(response)) }
+    }
     on(Send) { request ->
         val options = request.attributes.getOrNull(optionsKey) ?: RequestOptions()
         val body = request.body
         val said = Request(
             (options.policy ?: policy).core,
-            options,
+            // A body that Ktor reads into memory is delivered as a whole, so its delivery is not its first piece.
+            if (request.attributes.allKeys.any { it.name == NOT_SAVED }) options else options.copy(stream = false),
             request.method.value,
             hasKey = request.headers.contains(Request.KEY_HEADER),
             makeKey = config.idempotencyKey,
@@ -98,6 +114,7 @@ public val Tidegate: ClientPlugin<TidegateConfig> = createClientPlugin("Tidegate
             origin = with(request.url.build()) { "${protocol.name}://$host:$port" },
             path = { request.url.build().encodedPathAndQuery },
             sdkRetries = request.headers[Request.SDK_RETRIES_HEADER],
+            accepts = request.headers.getAll(HttpHeaders.Accept).orEmpty(),
         )
         val around = currentCoroutineContext()[Scope]
         KtorRun(said, around, request, options.retryHeader ?: config.retryHeader) { proceed(it) }.send()
@@ -151,6 +168,9 @@ private class KtorRun(
     /** Deadline, in microseconds on the engine's clock. */
     private var until = Long.MAX_VALUE
 
+    /** Timeouts of streams. */
+    private val limits = core.streams
+
     suspend fun send(): HttpClientCall {
         Marks.share(::sharedPart)
         val (id, step) = said.inheriting(0).begin(around)
@@ -158,7 +178,7 @@ private class KtorRun(
         return begin(id, step)
     }
 
-    override suspend fun start(lane: Attempt): Any {
+    override suspend fun start(attempt: Attempt): Any {
         releasing?.join()
         val made = HttpRequestBuilder().takeFrom(request)
         // A job of its own, as in a new builder: stopping this attempt must not stop the request.
@@ -166,25 +186,62 @@ private class KtorRun(
         request.executionContext.invokeOnCompletion { cause ->
             if (cause == null) (own as CompletableJob).complete() else own.cancel(CancellationException("the request has ended", cause))
         }
-        if (lane.number > 1) said.body()?.let { made.setBody(content(it, request.body as? OutgoingContent)) }
+        if (attempt.number > 1) said.body()?.let { made.setBody(content(it, request.body as? OutgoingContent)) }
         said.key?.let { made.headers[Request.KEY_HEADER] = it }
-        if (lane.number > 1 && retryHeader) made.headers[Request.RETRY_HEADER] = (lane.number - 1).toString()
+        if (attempt.number > 1 && retryHeader) made.headers[Request.RETRY_HEADER] = (attempt.number - 1).toString()
+        if (limits.watches || said.isStream) made.attributes.put(watchKey) { watched(it, attempt) } else made.attributes.remove(watchKey)
         try {
-            return begun(proceed(made), lane)
+            val call = begun(proceed(made), attempt)
+            if (said.isStream) hold(call.response, attempt)
+            return call
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             own.cancel()
             throw if (currentCoroutineContext().isActive) reason(error) else error
         }
     }
 
+    /** The response with a body that is watched. */
+    @OptIn(InternalAPI::class)
+    private fun watched(response: HttpResponse, attempt: Attempt): HttpResponse {
+        if (response.status == HttpStatusCode.SwitchingProtocols) return response
+        val pieces = Pieces(limits, said.isPlain(response.headers[HttpHeaders.ContentEncoding]))
+        val body = WatchedChannel(response.rawContent, pieces, Silence(engine, pieces, limits.idle))
+        attempt.stream = body
+        return response.call.replaceResponse { body }.response
+    }
+
+    /** Reads the body of a good response up to its first piece that counts. */
+    private suspend fun hold(response: HttpResponse, attempt: Attempt) {
+        val body = attempt.stream as? WatchedChannel ?: return
+        val outcome = said.judge(attempt, response, response.status.value) { response.headers.flattenEntries() }
+        attempt.judged = outcome
+        if (outcome != Wire.OK) return
+        try {
+            attempt.judged = body.hold()
+        } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+            attempt.broke = currentCoroutineContext().isActive
+            throw error
+        }
+    }
+
+    /** Silence of the attempt whose body Ktor reads into memory: before the delivery, it ends the attempt (semantics 7.7.10). */
+    override fun silence(attempt: Attempt): Silence? = if (limits.idle == null || said.isStream) null else (attempt.stream as? WatchedChannel)?.silence
+
+    /** A body that breaks off before its delivery may pass, even with an error that is permanent elsewhere. */
+    override fun known(error: Throwable): Long {
+        val known = super.known(error)
+        val isBroken = slots.any { it?.broke == true && it.error() === error }
+        return if (isBroken && (known < 0 || Wire.kind(known) == Wire.kind(Wire.PERMANENT))) Wire.TRANSIENT else known
+    }
+
     /** Reads the beginning of a failed response's body, if the policy reads errors. The caller gets the body from its beginning. */
     @OptIn(InternalAPI::class)
-    private suspend fun begun(call: HttpClientCall, lane: Attempt): HttpClientCall {
+    private suspend fun begun(call: HttpClientCall, attempt: Attempt): HttpClientCall {
         val response = call.response
         if (!said.reads(response.status.value, response.headers[HttpHeaders.ContentEncoding])) return call
         val isSaved = response.isSaved // then each reader has a channel of its own
         val body = BegunChannel(response.rawContent)
-        lane.beginning = body.beginning(Beginning.time(lane, engine))
+        attempt.beginning = body.beginning(Beginning.time(attempt, engine))
         return if (isSaved) call else call.replaceResponse { body }
     }
 
@@ -194,9 +251,9 @@ private class KtorRun(
 
     override val sdkNote: String? get() = said.sdkNote
 
-    override fun judge(lane: Attempt): Long {
-        val response = (lane.result() as HttpClientCall? ?: return super.judge(lane)).response
-        val outcome = said.judge(lane, response, response.status.value) { response.headers.flattenEntries() }
+    override fun judge(attempt: Attempt): Long {
+        val response = (attempt.result() as HttpClientCall? ?: return super.judge(attempt)).response
+        val outcome = if (attempt.judged >= 0) attempt.judged else said.judge(attempt, response, response.status.value) { response.headers.flattenEntries() }
         return if (outcome == Wire.OK && said.untilBody && isOpen(response)) head else outcome
     }
 
@@ -209,13 +266,13 @@ private class KtorRun(
             !response.call.javaClass.name.endsWith(".SavedHttpCall") && response.call.coroutineContext.job.isActive
 
     /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
-    override fun release(scope: CoroutineScope, lane: Attempt) {
-        val call = lane.value as HttpClientCall
+    override fun release(scope: CoroutineScope, attempt: Attempt) {
+        val call = attempt.value as HttpClientCall
         if (!isOpen(call.response)) return
         releasing = scope.launch {
             val length = call.response.headers["Content-Length"]?.toLongOrNull() ?: 0
             val saved = if (length > Request.DRAIN_BYTES) null else withTimeoutOrNull(Request.DRAIN_MS) { call.save() }
-            if (saved != null) lane.value = saved
+            if (saved != null) attempt.value = saved
             call.cancel()
         }
     }
@@ -231,9 +288,11 @@ private class KtorRun(
 
     override fun deliver(value: Any?, report: () -> Report): HttpClientCall {
         val call = value as HttpClientCall
-        val told = report()
-        if (attempts > 1 || told.reason != Verdict.OK) call.attributes.put(reportKey, told)
-        if (until < Long.MAX_VALUE && said.untilBody && isOpen(call.response)) watch(call, maxOf(until - engine.now(), 0)) { }
+        val summary = report()
+        if (attempts > 1 || summary.reason != Verdict.OK) call.attributes.put(reportKey, summary)
+        if (until < Long.MAX_VALUE && said.untilBody && !limits.untilDelivery && isOpen(call.response)) {
+            watch(call, null, maxOf(until - engine.now(), 0)) { }
+        }
         return if (said.reads(call.response.status.value)) final(call) else call
     }
 
@@ -248,24 +307,41 @@ private class KtorRun(
     }
 
     /** Delivers a good response whose body is read under the call: slot and deadline last until its job has ended. */
-    override fun body(lane: Attempt, us: Long): HttpClientCall {
-        val call = lane.value as HttpClientCall
+    override fun body(attempt: Attempt, us: Long): HttpClientCall {
+        val call = attempt.value as HttpClientCall
         if (attempts > 1) call.attributes.put(reportKey, success())
-        watch(call, us) { outcome -> tell(Wire.finished(lane.number, outcome)) }
+        watch(call, attempt, us) { outcome -> advance(Wire.finished(attempt.number, outcome)) }
         return call
     }
 
     /** Limits the reading of the body to [us] microseconds (no limit if negative). Calls [end] once, with the outcome. */
     @OptIn(InternalCoroutinesApi::class, InternalAPI::class)
-    private fun watch(call: HttpClientCall, us: Long, end: (outcome: Long) -> Unit) {
+    private fun watch(call: HttpClientCall, attempt: Attempt?, us: Long, end: (outcome: Long) -> Unit) {
         val open = AtomicBoolean(true)
+        val body = attempt?.stream as? WatchedChannel
+        body?.onFailure = { outcome -> if (open.compareAndSet(true, false)) end(outcome) }
+        val idle = limits.idle
         // Not a child of the call's job, because that job would wait for it.
-        val late = if (us < 0) null else CoroutineScope(call.coroutineContext.minusKey(Job)).launch {
-            delay((us + 999) / 1000)
-            if (open.compareAndSet(true, false)) {
-                end(Wire.TIMEOUT)
-                val error = refusal(Verdict.DEADLINE, null, null)
-                call.cancel(CancellationException(error.message, error))
+        val scope = CoroutineScope(call.coroutineContext.minusKey(Job))
+        val late = when {
+            us < 0 -> null
+            body != null && idle != null -> scope.launch {
+                watchSilence(this@KtorRun, attempt.number, body.silence, idle, us) { step ->
+                    if (!open.compareAndSet(true, false)) return@watchSilence
+                    advance(Wire.finished(attempt.number, Wire.CANCELLED)) // until then the attempt holds its permit
+                    val error = refusal(Verdict.of(Wire.verdict(step)), null, null)
+                    body.fail(error)
+                    call.cancel(CancellationException(error.message, error))
+                }
+            }
+            else -> scope.launch {
+                delay((us + 999) / 1000)
+                if (open.compareAndSet(true, false)) {
+                    end(Wire.TIMEOUT)
+                    val error = refusal(Verdict.DEADLINE, null, null)
+                    body?.fail(error)
+                    call.cancel(CancellationException(error.message, error))
+                }
             }
         }
         call.coroutineContext.job.invokeOnCompletion(onCancelling = true) { cause ->

@@ -86,11 +86,11 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
 
     private fun register(key: Key): Meter {
         val tags = key.labels.map { (name, value) -> Tag.of(name, value) }
-        val (name, told) = named(key.family) to key.family.meaning
+        val (name, meaning) = named(key.family) to key.family.meaning
         if (key.family.instrument == MetricFamily.Instrument.COUNTER) {
-            return FunctionCounter.builder(name, this) { it.value(key) }.tags(tags).description(told).register(registry)
+            return FunctionCounter.builder(name, this) { it.value(key) }.tags(tags).description(meaning).register(registry)
         }
-        val gauge = Gauge.builder(name) { value(key) }.tags(tags).description(told)
+        val gauge = Gauge.builder(name) { value(key) }.tags(tags).description(meaning)
         if (key.family.isSeconds) gauge.baseUnit("seconds")
         return gauge.register(registry)
     }

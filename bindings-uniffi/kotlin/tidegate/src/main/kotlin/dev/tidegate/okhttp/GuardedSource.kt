@@ -1,13 +1,9 @@
 package dev.tidegate.okhttp
 
 import dev.tidegate.internal.BodyEnd
-import okhttp3.MediaType
-import okhttp3.ResponseBody
-import okhttp3.ResponseBody.Companion.asResponseBody
 import okio.Buffer
 import okio.ForwardingSource
 import okio.Source
-import okio.buffer
 
 /** Body that reports its end to the call. */
 internal class GuardedSource(body: Source, private val end: BodyEnd) : ForwardingSource(body) {
@@ -20,6 +16,4 @@ internal class GuardedSource(body: Source, private val end: BodyEnd) : Forwardin
             end.closed()
         }
     }
-
-    fun asBody(type: MediaType?, length: Long): ResponseBody = buffer().asResponseBody(type, length)
 }

@@ -14,21 +14,28 @@ import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Judged
 import dev.tidegate.internal.Marks
+import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Request
+import dev.tidegate.internal.Silence
 import dev.tidegate.internal.Wire
 import dev.tidegate.internal.isInterrupt
+import dev.tidegate.internal.watchSilence
 import okhttp3.Call
+import okhttp3.Connection
 import okhttp3.EventListener
 import okhttp3.Interceptor
 import okhttp3.OkHttpClient
+import okhttp3.Protocol
 import okhttp3.RequestBody
 import okhttp3.Response
 import okhttp3.ResponseBody.Companion.asResponseBody
 import okio.AsyncTimeout
 import okio.Buffer
+import okio.Source
 import okio.buffer
 import java.io.IOException
 import java.io.InterruptedIOException
+import java.net.Socket
 import java.util.Collections
 import java.util.IdentityHashMap
 import java.util.concurrent.TimeUnit
@@ -68,6 +75,7 @@ public class TidegateInterceptor @JvmOverloads constructor(
             origin = with(request.url) { "$scheme://$host:$port" },
             path = { request.url.run { encodedPath + (encodedQuery?.let { "?$it" } ?: "") } },
             sdkRetries = request.header(Request.SDK_RETRIES_HEADER),
+            accepts = request.headers("Accept"),
         )
         // A dispatcher's thread has no surrounding context, so the call carries that of the code that made it.
         val around = Scope.current() ?: newer { chain.call().tag(Scope::class) }
@@ -139,6 +147,12 @@ private class OkHttpRun(
     /** Whether a body is being read that must end by the deadline. */
     private var streaming = false
 
+    /** Timeouts of streams. */
+    private val limits = core.streams
+
+    /** Socket of the attempt's connection, if the connection belongs to this attempt alone. */
+    @Volatile var socket: Socket? = null
+
     /** Interval for asking an OkHttp that does not report `cancel()`, in microseconds. */
     override var lookUs = Long.MAX_VALUE
 
@@ -158,11 +172,11 @@ private class OkHttpRun(
         }
     }
 
-    override fun start(lane: Attempt): Any? {
+    override fun start(attempt: Attempt): Any? {
         cancelled()?.let { throw it }
         var chain = chain
         // Rounded up to milliseconds, so that the engine is asked after this time is up, and not before.
-        val ms = lane.time?.let { ((it.inWholeMicroseconds + 999) / 1000).coerceIn(1, Int.MAX_VALUE.toLong()).toInt() }
+        val ms = attempt.time?.let { ((it.inWholeMicroseconds + 999) / 1000).coerceIn(1, Int.MAX_VALUE.toLong()).toInt() }
         if (ms != null) {
             chain = chain.withConnectTimeout(least(chain.connectTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
                 .withReadTimeout(least(chain.readTimeoutMillis(), ms), TimeUnit.MILLISECONDS)
@@ -170,36 +184,57 @@ private class OkHttpRun(
         }
         val started = System.nanoTime() // OkHttp's timeouts use this clock, and so does the test whether one of them was Tidegate's
         try {
-            val response = chain.proceed(outgoing(lane))
-            return if (said.reads(response.code, response.header("Content-Encoding"))) begun(response, lane) else response
+            val response = chain.proceed(outgoing(attempt))
+            // Afterwards the body has the client's own timeout for reading again.
+            if (ms != null && limits.some) socket?.soTimeout = this.chain.readTimeoutMillis()
+            if (ms != null && limits.some) response.body.source().timeout().timeout(this.chain.readTimeoutMillis().toLong(), TimeUnit.MILLISECONDS)
+            if (said.reads(response.code, response.header("Content-Encoding"))) return begun(response, attempt)
+            if (said.isStream) hold(response, attempt, ms?.let { started + it * 1_000_000L })
+            return response
         } catch (error: IOException) {
             if (ms != null && System.nanoTime() - started >= ms * 1_000_000L) {
-                lane.stop(core.attemptTimeout(route, error))
+                attempt.stop(core.attemptTimeout(route, error))
             }
             throw error
         }
     }
 
+    /** Reads the body of a good response up to its first piece that counts, until this moment of `System.nanoTime`. */
+    private fun hold(response: Response, attempt: Attempt, until: Long?) {
+        val outcome = said.judge(attempt, response, response.code) { response.headers }
+        attempt.judged = outcome
+        if (outcome != Wire.OK || response.code == SWITCHING_PROTOCOLS) return
+        val pieces = Pieces(limits, said.isPlain(response.header("Content-Encoding")))
+        try {
+            attempt.stream = response.body.source().hold(pieces, until?.let { maxOf(it - System.nanoTime(), 1) })
+        } catch (error: IOException) {
+            response.close()
+            attempt.broke = true
+            throw error
+        }
+        if (pieces.failure != Wire.OK) attempt.judged = pieces.failure
+    }
+
     /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
-    private fun begun(response: Response, lane: Attempt): Response {
+    private fun begun(response: Response, attempt: Attempt): Response {
         val source = response.body.source()
-        val nanos = Beginning.time(lane, engine).inWholeNanoseconds
+        val nanos = Beginning.time(attempt, engine).inWholeNanoseconds
         if (nanos == 0L) return response
         val error = source.awaitBeginning(nanos)
         if (error != null && (http.isCanceled() || isInterrupt(error))) {
             response.close()
             throw error
         }
-        lane.beginning = Buffer().also { source.buffer.copyTo(it, 0, minOf(source.buffer.size, Beginning.bytes.toLong())) }.readByteArray()
+        attempt.beginning = Buffer().also { source.buffer.copyTo(it, 0, minOf(source.buffer.size, Beginning.bytes.toLong())) }.readByteArray()
         if (error == null) return response // what was read is still in the source's buffer
         val body = BrokenSource(source, error).buffer().asResponseBody(response.body.contentType(), response.body.contentLength())
         return response.newBuilder().body(body).build()
     }
 
     /** Request of an attempt: equal to the first but for the retry header, a generated key and a body made for the repeat. */
-    private fun outgoing(lane: Attempt): okhttp3.Request {
-        val body = if (lane.number > 1) said.body() else null
-        val repeat = lane.number > 1 && retryHeader
+    private fun outgoing(attempt: Attempt): okhttp3.Request {
+        val body = if (attempt.number > 1) said.body() else null
+        val repeat = attempt.number > 1 && retryHeader
         if (said.key == null && !repeat && body == null) return request
         val made = request.newBuilder()
         if (body != null) {
@@ -207,7 +242,7 @@ private class OkHttpRun(
             made.method(request.method, body)
         }
         said.key?.let { made.header(Request.KEY_HEADER, it) }
-        if (repeat) made.header(Request.RETRY_HEADER, (lane.number - 1).toString())
+        if (repeat) made.header(Request.RETRY_HEADER, (attempt.number - 1).toString())
         return made.build()
     }
 
@@ -225,26 +260,33 @@ private class OkHttpRun(
     override fun cancelled(): Throwable? {
         if (!listening) {
             listening = true
-            newer { http.addEventListener(Cancelled(this)) } ?: run { lookUs = LOOK_US }
+            newer { http.addEventListener(Listening(this)) } ?: run { lookUs = LOOK_US }
         }
         return if (http.isCanceled() && !watchdog.fired) IOException("Canceled") else null
     }
 
     override val sdkNote: String? get() = said.sdkNote
 
-    override fun judge(lane: Attempt): Long {
-        val response = lane.result() as Response?
-        if (response == null) return if (http.isCanceled() && ranOut()) Wire.TIMEOUT else super.judge(lane)
-        val outcome = said.judge(lane, response, response.code) { response.headers }
+    override fun judge(attempt: Attempt): Long {
+        val response = attempt.result() as Response?
+        if (response == null) return if (http.isCanceled() && ranOut()) Wire.TIMEOUT else super.judge(attempt)
+        val outcome = if (attempt.judged >= 0) attempt.judged else said.judge(attempt, response, response.code) { response.headers }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
 
+    /** A body that breaks off before its delivery may pass, even with an error that is permanent elsewhere. */
+    override fun known(error: Throwable): Long {
+        val known = super.known(error)
+        val isBroken = slots[(attempts - 1) and 7]?.broke == true
+        return if (isBroken && (known < 0 || Wire.kind(known) == Wire.kind(Wire.PERMANENT))) Wire.TRANSIENT else known
+    }
+
     private fun hasBody(response: Response): Boolean =
-        response.code != 101 && request.method != "HEAD" && response.body.contentLength() != 0L
+        response.code != SWITCHING_PROTOCOLS && request.method != "HEAD" && response.body.contentLength() != 0L
 
     /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
-    override fun release(lane: Attempt) {
-        val response = lane.value as Response
+    override fun release(attempt: Attempt) {
+        val response = attempt.value as Response
         val body = response.body
         val source = body.source()
         val kept = Buffer()
@@ -258,7 +300,7 @@ private class OkHttpRun(
             }
             val whole = body.contentLength() <= Request.DRAIN_BYTES && kept.size <= Request.DRAIN_BYTES
             val size = kept.size
-            if (whole) lane.value = response.newBuilder().body(kept.asResponseBody(body.contentType(), size)).build()
+            if (whole) attempt.value = response.newBuilder().body(kept.asResponseBody(body.contentType(), size)).build()
             else closed += response
         } catch (_: IOException) {
             closed += response // the response has failed already; the next attempt shows whether that lasts
@@ -274,21 +316,39 @@ private class OkHttpRun(
 
     override fun deliver(value: Any?, report: () -> Report): Response {
         val response = (value as Response).let { if (said.reads(it.code)) it.newBuilder().header(Request.SHOULD_RETRY_HEADER, "false").build() else it }
-        val told = report()
-        val delivered = if (attempts <= 1 && told.reason == Verdict.OK) response else response.with(told)
-        return if (said.untilBody && hasBody(response) && watchdog.watches) delivered.guarded { } else delivered
+        val summary = report()
+        val delivered = if (attempts <= 1 && summary.reason == Verdict.OK) response else response.with(summary)
+        return if (said.untilBody && hasBody(response) && !limits.untilDelivery && watchdog.watches) delivered.guarded { } else delivered
     }
 
     /** Copy of the response whose body must be read by the deadline. Calls [end] with the outcome. */
-    private fun Response.guarded(end: (outcome: Long) -> Unit): Response {
+    private fun Response.guarded(attempt: Attempt? = null, end: (outcome: Long) -> Unit): Response {
         streaming = true
         val bodyEnd = BodyEnd(watchdog::fired, core, { refusal(Verdict.DEADLINE, null, it) }) { outcome ->
             watchdog.stop()
             end(outcome)
         }
         watchdog.afterwards { bodyEnd.late(null) }
-        val guarded = GuardedSource(body.source(), bodyEnd)
-        return newBuilder().body(guarded.asBody(body.contentType(), body.contentLength())).build()
+        val guarded = if (attempt == null || !limits.watches) GuardedSource(body.source(), bodyEnd) else watched(attempt, bodyEnd)
+        return newBuilder().body(guarded.buffer().asResponseBody(body.contentType(), body.contentLength())).build()
+    }
+
+    /** Body of a stream, of which silence and events that report a failure end the call. */
+    private fun Response.watched(attempt: Attempt, end: BodyEnd): Source {
+        val held = attempt.stream as Held?
+        val pieces = held?.pieces ?: Pieces(limits, said.isPlain(header("Content-Encoding")))
+        val silence = Silence(engine, pieces, limits.idle)
+        val idle = limits.idle ?: return WatchedSource(body.source(), end, silence, held?.bytes ?: 0)
+        end.during {
+            watchSilence(this@OkHttpRun, attempt.number, silence, idle, firstReport) { step ->
+                if (!end.over(refusal(Verdict.of(Wire.verdict(step)), null, null))) return@watchSilence
+                ended = true
+                watchdog.stop()
+                advance(Wire.finished(attempt.number, Wire.CANCELLED)) // until then the attempt holds its permit
+                http.cancel()
+            }
+        }
+        return WatchedSource(body.source(), end, silence, held?.bytes ?: 0)
     }
 
     private fun Response.with(report: Report): Response =
@@ -296,11 +356,13 @@ private class OkHttpRun(
 
     /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
     override fun body(): Response {
-        val response = held()!!.value as Response
-        for (place in lanes.indices) if (lanes[place]?.value !== response) lanes[place] = null
-        val made = response.guarded { outcome ->
+        val attempt = held()!!
+        val response = attempt.value as Response
+        if (limits.untilDelivery) watchdog.stop()
+        for (place in slots.indices) if (slots[place]?.value !== response) slots[place] = null
+        val made = response.guarded(attempt) { outcome ->
             ended = true
-            tell(Wire.finished(attempts, outcome))
+            advance(Wire.finished(attempts, outcome))
         }
         return if (attempts <= 1) made else made.with(success())
     }
@@ -318,11 +380,17 @@ private fun sharedPart(answer: Any): Any? = when {
     else -> null
 }
 
+private const val SWITCHING_PROTOCOLS = 101
+
 /** Interval for asking an older OkHttp whether its call has been cancelled, in microseconds. */
 private const val LOOK_US = 10_000L
 
-private class Cancelled(private val run: OkHttpRun) : EventListener() {
+private class Listening(private val run: OkHttpRun) : EventListener() {
     override fun canceled(call: Call) = run.wake()
+
+    override fun connectionAcquired(call: Call, connection: Connection) {
+        run.socket = if (connection.protocol() == Protocol.HTTP_1_1 || connection.protocol() == Protocol.HTTP_1_0) connection.socket() else null
+    }
 }
 
 /** Ends a call when its deadline has passed. */

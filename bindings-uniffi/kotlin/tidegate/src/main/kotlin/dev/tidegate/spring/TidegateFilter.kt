@@ -111,7 +111,7 @@ private class WebRun(
     private val exchange: WebExchange,
     private val retryHeader: Boolean,
 ) : SuspendingRun<ClientResponse>(said.core, said.route, around) {
-    private val told = AtomicReference<Report>()
+    private val reportHolder = AtomicReference<Report>()
     private val closed: MutableSet<Any> = ConcurrentHashMap.newKeySet()
 
     @Volatile private var releasing: Job? = null
@@ -128,19 +128,19 @@ private class WebRun(
         return begin(id, step)
     }
 
-    override suspend fun start(lane: Attempt): Any {
+    override suspend fun start(attempt: Attempt): Any {
         releasing?.join()
-        val response = exchange.next.exchange(outgoing(lane)).awaited(::discard)
+        val response = exchange.next.exchange(outgoing(attempt)).awaited(::discard)
         val encoding = response.headers().asHttpHeaders().getFirst(HttpHeaders.CONTENT_ENCODING)
-        return if (said.reads(response.statusCode().value(), encoding)) begun(response, lane) else response
+        return if (said.reads(response.statusCode().value(), encoding)) begun(response, attempt) else response
     }
 
     /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
-    private suspend fun begun(response: ClientResponse, lane: Attempt): ClientResponse {
+    private suspend fun begun(response: ClientResponse, attempt: Attempt): ClientResponse {
         val body = BegunBody()
         response.bodyToFlux(DataBuffer::class.java).subscribe(body)
         try {
-            lane.beginning = body.beginning(Beginning.time(lane, engine))
+            attempt.beginning = body.beginning(Beginning.time(attempt, engine))
         } catch (stopped: CancellationException) {
             body.cancel()
             throw stopped
@@ -148,13 +148,13 @@ private class WebRun(
         return response.mutate().body { body.whole() }.build()
     }
 
-    private fun outgoing(lane: Attempt): ClientRequest {
-        val made = ClientRequest.from(exchange.request).attribute(REPORT, told)
-        val again = if (lane.number > 1) said.body() else null
+    private fun outgoing(attempt: Attempt): ClientRequest {
+        val made = ClientRequest.from(exchange.request).attribute(REPORT, reportHolder)
+        val again = if (attempt.number > 1) said.body() else null
         val body = inserter(again ?: exchange.request.body())
         made.body { message, context -> body.insert(Watched(message), context) }
         said.key?.let { key -> made.headers { it.set(Request.KEY_HEADER, key) } }
-        if (lane.number > 1 && retryHeader) made.headers { it.set(Request.RETRY_HEADER, (lane.number - 1).toString()) }
+        if (attempt.number > 1 && retryHeader) made.headers { it.set(Request.RETRY_HEADER, (attempt.number - 1).toString()) }
         return made.build()
     }
 
@@ -181,10 +181,10 @@ private class WebRun(
 
     override val sdkNote: String? get() = said.sdkNote
 
-    override fun judge(lane: Attempt): Long {
-        val response = lane.result() as ClientResponse?
-        val outcome = if (response == null) super.judge(lane)
-        else said.judge(lane, response, response.statusCode().value()) { pairs(response.headers().asHttpHeaders()) }
+    override fun judge(attempt: Attempt): Long {
+        val response = attempt.result() as ClientResponse?
+        val outcome = if (response == null) super.judge(attempt)
+        else said.judge(attempt, response, response.statusCode().value()) { pairs(response.headers().asHttpHeaders()) }
         if (outcome == Wire.OK) return if (said.untilBody && hasBody(response!!)) head else outcome
         return if (streamed && exchange.isUnsaid) Wire.withOpinion(outcome, Opinion.DO_NOT.ordinal) else outcome
     }
@@ -194,8 +194,8 @@ private class WebRun(
             response.statusCode().value() !in setOf(101, 204, 304)
 
     /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
-    override fun release(scope: CoroutineScope, lane: Attempt) {
-        val response = lane.value as ClientResponse
+    override fun release(scope: CoroutineScope, attempt: Attempt) {
+        val response = attempt.value as ClientResponse
         closed += response
         releasing = scope.launch {
             val length = response.headers().contentLength().orElse(0)
@@ -208,7 +208,7 @@ private class WebRun(
             } catch (_: Exception) {
                 null // the response has failed already; the next attempt shows whether that lasts
             }
-            if (bytes != null) lane.value = response.mutate().body { Flux.defer { Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(bytes)) } }.build()
+            if (bytes != null) attempt.value = response.mutate().body { Flux.defer { Flux.just(DefaultDataBufferFactory.sharedInstance.wrap(bytes)) } }.build()
         }
     }
 
@@ -222,7 +222,7 @@ private class WebRun(
     override fun deliver(value: Any?, report: () -> Report): ClientResponse {
         val response = (value as ClientResponse).let { if (said.reads(it.statusCode().value())) final(it) else it }
         val own = report()
-        if (attempts > 1 || own.reason != Verdict.OK) told.set(own)
+        if (attempts > 1 || own.reason != Verdict.OK) reportHolder.set(own)
         return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response, maxOf(until - engine.now(), 0)) { } else response
     }
 
@@ -230,9 +230,9 @@ private class WebRun(
     private fun final(response: ClientResponse) = response.mutate().headers { it.set(Request.SHOULD_RETRY_HEADER, "false") }.build()
 
     /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
-    override fun body(lane: Attempt, us: Long): ClientResponse {
-        if (attempts > 1) told.set(success())
-        return guarded(lane.value as ClientResponse, us) { outcome -> tell(Wire.finished(lane.number, outcome)) }
+    override fun body(attempt: Attempt, us: Long): ClientResponse {
+        if (attempts > 1) reportHolder.set(success())
+        return guarded(attempt.value as ClientResponse, us) { outcome -> advance(Wire.finished(attempt.number, outcome)) }
     }
 
     /** Limits the reading of the body to [us] microseconds (no limit if negative). Calls [end] once, with the outcome. */

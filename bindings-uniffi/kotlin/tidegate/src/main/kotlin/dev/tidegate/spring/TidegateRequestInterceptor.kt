@@ -14,6 +14,7 @@ import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Interrupter
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.ServerOnly
+import dev.tidegate.internal.StreamLimits
 import dev.tidegate.internal.Wire
 import org.springframework.http.HttpHeaders
 import org.springframework.http.HttpMethod
@@ -84,7 +85,7 @@ internal fun springRequest(
     headers: HttpHeaders,
     idempotencyKey: Boolean,
 ): Request = Request(
-    (options.policy ?: policy).core,
+    (options.policy ?: policy).core.also { StreamLimits.refuse(it, "the adapter for Spring") },
     options,
     method.name(),
     hasKey = headers.getFirst(Request.KEY_HEADER) != null,
@@ -132,27 +133,27 @@ private class RestRun(
         }
     }
 
-    override fun start(lane: Attempt): Any {
-        val timer = lane.time?.let { Interrupter(it) }
+    override fun start(attempt: Attempt): Any {
+        val timer = attempt.time?.let { Interrupter(it) }
         val response = try {
-            exchange.execution.execute(outgoing(lane), bytes(lane))
+            exchange.execution.execute(outgoing(attempt), bytes(attempt))
         } catch (error: IOException) {
-            if (timer?.stop() == true) lane.stop(core.attemptTimeout(route, error))
+            if (timer?.stop() == true) attempt.stop(core.attemptTimeout(route, error))
             throw error
         } finally {
             timer?.stop()
         }
         val encoding = response.headers.getFirst(HttpHeaders.CONTENT_ENCODING)
-        return if (said.reads(response.statusCode.value(), encoding)) begun(response, lane) else response
+        return if (said.reads(response.statusCode.value(), encoding)) begun(response, attempt) else response
     }
 
     /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
-    private fun begun(response: ClientHttpResponse, lane: Attempt): ClientHttpResponse {
-        val time = Beginning.time(lane, engine)
+    private fun begun(response: ClientHttpResponse, attempt: Attempt): ClientHttpResponse {
+        val time = Beginning.time(attempt, engine)
         if (!time.isPositive()) return response
         val stream = BegunStream(response.body)
         try {
-            lane.beginning = stream.beginning(time)
+            attempt.beginning = stream.beginning(time)
         } catch (interrupted: InterruptedIOException) {
             cut(response)
             throw interrupted
@@ -160,7 +161,7 @@ private class RestRun(
         return ReadResponse(response, stream)
     }
 
-    private fun bytes(lane: Attempt): ByteArray = when (val made = if (lane.number > 1) said.body() else null) {
+    private fun bytes(attempt: Attempt): ByteArray = when (val made = if (attempt.number > 1) said.body() else null) {
         null -> exchange.body
         is ByteArray -> made
         is String -> made.encodeToByteArray()
@@ -168,13 +169,13 @@ private class RestRun(
     }
 
     /** Request of an attempt: equal to the first but for the retry header and a generated key. */
-    private fun outgoing(lane: Attempt): HttpRequest {
-        val repeat = lane.number > 1 && retryHeader
+    private fun outgoing(attempt: Attempt): HttpRequest {
+        val repeat = attempt.number > 1 && retryHeader
         if (said.key == null && !repeat) return exchange.request
         val made = HttpHeaders()
         for ((name, value) in pairs(exchange.request.headers)) made.add(name, value)
         said.key?.let { made.set(Request.KEY_HEADER, it) }
-        if (repeat) made.set(Request.RETRY_HEADER, (lane.number - 1).toString())
+        if (repeat) made.set(Request.RETRY_HEADER, (attempt.number - 1).toString())
         return object : HttpRequestWrapper(exchange.request) {
             override fun getHeaders() = made
         }
@@ -185,9 +186,9 @@ private class RestRun(
 
     override val sdkNote: String? get() = said.sdkNote
 
-    override fun judge(lane: Attempt): Long {
-        val response = lane.result() as ClientHttpResponse? ?: return super.judge(lane)
-        val outcome = said.judge(lane, response, response.statusCode.value()) { pairs(response.headers) }
+    override fun judge(attempt: Attempt): Long {
+        val response = attempt.result() as ClientHttpResponse? ?: return super.judge(attempt)
+        val outcome = said.judge(attempt, response, response.statusCode.value()) { pairs(response.headers) }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
 
@@ -196,12 +197,12 @@ private class RestRun(
 
     /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
     @ServerOnly
-    override fun release(lane: Attempt) {
-        val response = lane.value as ClientHttpResponse
+    override fun release(attempt: Attempt) {
+        val response = attempt.value as ClientHttpResponse
         try {
             val whole = if (response.headers.contentLength > Request.DRAIN_BYTES) null else response.body.readNBytes(Request.DRAIN_BYTES.toInt() + 1)
             if (whole == null || whole.size > Request.DRAIN_BYTES) closed += response.also(::cut)
-            else lane.value = ReadResponse(response, ByteArrayInputStream(whole))
+            else attempt.value = ReadResponse(response, ByteArrayInputStream(whole))
         } catch (_: IOException) {
             closed += response.also(::cut) // the response has failed already; the next attempt shows whether that lasts
         }
@@ -226,8 +227,8 @@ private class RestRun(
 
     override fun deliver(value: Any?, report: () -> Report): ClientHttpResponse {
         val response = (value as ClientHttpResponse).let { if (said.reads(it.statusCode.value())) final(it) else it }
-        val told = report()
-        if (attempts > 1 || told.reason != Verdict.OK) exchange.request.attributes[REPORT] = AtomicReference(told)
+        val summary = report()
+        if (attempts > 1 || summary.reason != Verdict.OK) exchange.request.attributes[REPORT] = AtomicReference(summary)
         return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response) { } else response
     }
 
@@ -244,7 +245,7 @@ private class RestRun(
         if (attempts > 1) exchange.request.attributes[REPORT] = AtomicReference(success())
         return guarded(held()!!.value as ClientHttpResponse) { outcome ->
             ended = true
-            tell(Wire.finished(attempts, outcome))
+            advance(Wire.finished(attempts, outcome))
         }
     }
 

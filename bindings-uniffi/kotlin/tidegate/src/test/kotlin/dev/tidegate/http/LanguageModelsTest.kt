@@ -2,9 +2,12 @@ package dev.tidegate.http
 
 import com.fasterxml.jackson.databind.ObjectMapper
 import dev.tidegate.CallOptions
+import dev.tidegate.Counts
+import dev.tidegate.DeadlineUntil
 import dev.tidegate.Engine
 import dev.tidegate.Policy
 import dev.tidegate.Preset
+import dev.tidegate.RequestOptions
 import dev.tidegate.okhttp.report
 import dev.tidegate.okhttp.tidegate
 import dev.tidegate.pageIsIn
@@ -79,14 +82,24 @@ class LanguageModelsTest {
 
     @Test
     fun `a stream is read as it comes`() {
+        val streamed = policy("streamed") {
+            preset = Preset.LLM
+            counts = Counts.SSE_DATA // pings and comments do not count
+            firstByteTimeout = 30.seconds // to the first token; a stream without one is repeated
+            idleTimeout = 60.seconds // between two pieces; a stream that stalls later ends
+            deadlineUntil = DeadlineUntil.DELIVERY // the deadline ends with the first token
+        }
+        val request = chat("Tell me.", stream = true).newBuilder().header("Accept", "text/event-stream")
+            .tag(RequestOptions::class.java, RequestOptions(policy = streamed)).build()
         val events = mutableListOf<String>()
-        http.newCall(chat("Tell me.", stream = true)).execute().use { response ->
+        http.newCall(request).execute().use { response ->
             while (true) {
                 val line = response.body.source().readUtf8Line() ?: break
                 if (line.startsWith("data: {")) events += line.removePrefix("data: ")
             }
         }
         assertTrue(events.size >= 8, "$events")
+        assertEquals(1L, own.snapshot().policies.getValue("streamed").retries)
     }
 
     @Test

@@ -36,6 +36,10 @@ import org.springframework.web.reactive.function.client.WebClient
 import retrofit2.Retrofit
 import retrofit2.http.GET
 import retrofit2.http.Path
+import software.amazon.awssdk.auth.credentials.AwsBasicCredentials
+import software.amazon.awssdk.auth.credentials.StaticCredentialsProvider
+import software.amazon.awssdk.regions.Region
+import software.amazon.awssdk.services.s3.S3Client
 import java.io.InputStream
 import java.lang.reflect.Proxy
 import java.net.URI
@@ -50,6 +54,7 @@ import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
 import javax.sql.DataSource
 import kotlin.time.Duration.Companion.seconds
+import kotlin.time.toJavaDuration
 
 /** The blocks of `docs/kotlin/using-with.md`, run; each client's first answer is a failure that may pass. */
 @Timeout(120)
@@ -181,6 +186,22 @@ class RecipesTest {
     }
 
     @Test
+    fun `AWS SDK for Java`() {
+        failsFirst("/charges/1")
+        val credentials = StaticCredentialsProvider.create(AwsBasicCredentials.create("key", "secret"))
+        val s3 = S3Client.builder().endpointOverride(URI(server)).forcePathStyle(true).region(Region.EU_WEST_1).credentialsProvider(credentials)
+            .overrideConfiguration { it.retryStrategy { retries -> retries.maxAttempts(1) } } // the policy repeats
+            .build()
+        val charge = payments.call { attempt ->
+            s3.getObjectAsBytes { get ->
+                get.bucket("charges").key("1").overrideConfiguration { own -> attempt.time?.let { own.apiCallTimeout(it.toJavaDuration()) } }
+            }.asUtf8String()
+        }
+        repeated(charge)
+        s3.close()
+    }
+
+    @Test
     fun jdbc() {
         var connections = 0
         val source = fake<DataSource> { _, _ ->
@@ -223,5 +244,5 @@ class RecipesTest {
     }
 
     @Test
-    fun `every block of the page stands in this file`() = pageIsIn("docs/kotlin/using-with.md", "http/RecipesTest.kt", 11)
+    fun `every block of the page stands in this file`() = pageIsIn("docs/kotlin/using-with.md", "http/RecipesTest.kt", 12)
 }

@@ -1,0 +1,76 @@
+//! Timeouts of streams (semantics 7.7): the pieces of a body that count, and the time that attempts have. This file only converts.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate::answer::{EventStream, UNCOUNTED};
+use tidegate::{CallId, Outcome, wire};
+
+use crate::Engine;
+
+/// Reader of one stream of server-sent events.
+#[derive(uniffi::Object)]
+pub struct EventReader {
+    stream: Mutex<EventStream>,
+}
+
+#[uniffi::export]
+impl EventReader {
+    /// A reader at the beginning of a stream.
+    #[uniffi::constructor]
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { stream: Mutex::new(EventStream::new(UNCOUNTED)) })
+    }
+
+    /// Reads the next piece. Returns the outcome of the last failure that it reports, at its position in the word of a Finished event; bit 0
+    /// says whether the piece counts.
+    pub fn read(&self, piece: Vec<u8>) -> u64 {
+        let read = self.stream.lock().read(&piece);
+        let failure = read.failure.map_or(0, |failure| {
+            let class = failure.meaning.class();
+            wire::pack_outcome(Outcome { retry_after: failure.retry_after, ..Outcome::of(class) })
+        });
+        failure | u64::from(read.counts)
+    }
+}
+
+#[uniffi::export]
+impl Engine {
+    /// Time that the running attempt of a call has until its delivery, in microseconds; nothing without a limit. A step's own time may end
+    /// earlier, with a report of silence.
+    pub fn time_left(&self, call: u64, now: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        let now = state.time(now);
+        state.core.time_left(CallId::from_word(call), now).map(tidegate::Duration::as_micros)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Pair, Value};
+
+    /// Semantics 7.7.13 and 7.7.21.
+    #[test]
+    fn data_counts_and_a_failure_has_its_class() {
+        let reader = EventReader::new();
+        assert_eq!(reader.read(b": comment\n\nevent: ping\ndata: {}\n\n".to_vec()), 0);
+        assert_eq!(reader.read(b"data: {}\n\n".to_vec()), 1);
+        let failed =
+            b"event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\"}}\n\n";
+        let throttled = 2 << 11;
+        assert_eq!(reader.read(failed.to_vec()), throttled | 1);
+    }
+
+    #[test]
+    fn the_time_left_is_that_to_the_first_byte() {
+        let engine = Engine::new(7, 10, false, 0);
+        let span = |key: &str, value| Pair { key: key.into(), value: Value::Number { value } };
+        let pairs = vec![span("first_byte_timeout", 3e6), span("idle_timeout", 1e6)];
+        let route = engine.route(engine.policy("p", pairs).unwrap(), "eu", 0);
+        let begun = engine.begin(route, 2 | 1 << 6 | 1 << 7 | 1 << 24, 0, 0, 0, 0).unwrap();
+        assert_eq!(begun.step >> 22, 1 + 1_000_000, "the next report");
+        assert_eq!(engine.time_left(begun.call, 500_000), Some(2_500_000));
+        assert_eq!(engine.time_left(engine.begin(route, 2 | 1 << 7, 0, 0, 0, 0).unwrap().call, 0), None);
+    }
+}
