@@ -11,11 +11,12 @@ use std::path::{Path, PathBuf};
 
 const API: &str = "APIs";
 /// `TypeDoc`'s entry points, in `bindings-wasm/ts`.
-const ENTRIES: [&str; 9] = [
+const ENTRIES: [&str; 10] = [
     "main.ts",
     "testing.ts",
     "fleet.ts",
     "undici.ts",
+    "metered.ts",
     "streams.ts",
     "prometheus.ts",
     "opentelemetry.ts",
