@@ -116,7 +116,7 @@ def estimated(path: str, body: bytes) -> Estimate:
     return Estimate(*estimate_of(path.encode("utf-8", "replace"), body)) if body else Estimate(0, 0, False)
 
 
-def amounts(callback: Any, subject: Estimate | Usage, name: str) -> Mapping[str, int]:
+def amounts(callback: Any, subject: Estimate | Usage, name: str) -> dict[str, int]:
     """Returns the weights that a user's `weigh` or `usage` names; none if it returns None, or raises."""
     try:
         weights: Mapping[str, int] | None = callback(subject)
@@ -125,9 +125,9 @@ def amounts(callback: Any, subject: Estimate | Usage, name: str) -> Mapping[str,
         broken = weights_rule(weights)
         if broken is not None:
             raise Unknown(f"{weights!r} must be {broken}")
+        return dict(weights)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         warn_once(callback, error, name)
         return {}
-    return weights

@@ -118,7 +118,8 @@ class Front:
             flags |= IDEMPOTENT
         own, slot = self.facts(policy)
         run.limits = limits = self.limits_of(policy)
-        weights = options.get("weights")
+        told_weights = options.get("weights")
+        weights = None if told_weights is None else dict(told_weights)
         if (self.weigh is not None or self.usage is not None) and self.counts(policy):
             if self.weigh is not None:
                 weights = run.weighed(self.weigh, weights)

@@ -168,7 +168,7 @@ class HttpRun(Run):
         body = self.content() if self.method() == "POST" else None
         return body is not None and asks_for_stream(self.path().encode(), body)
 
-    def weighed(self, weigh: Weigh, given: Mapping[str, int] | None) -> Mapping[str, int] | None:
+    def weighed(self, weigh: Weigh, given: dict[str, int] | None) -> dict[str, int] | None:
         """Returns the weights of the request: those of its caller, else those of `weigh`."""
         body = self.content() if given is None else None
         if body is None:
