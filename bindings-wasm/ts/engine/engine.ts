@@ -3,7 +3,6 @@
 import { complain, reported } from "../errors/classify.js";
 import { checkWhole, NotReady, PolicyError, TidegateError } from "../errors/errors.js";
 import { POOLS } from "../options_gen.js";
-import type { Core } from "../run/core.js";
 import { scopes, surroundings } from "../run/follow.js";
 import { type Inherited, inherited, type Scope } from "../run/scope.js";
 import {
@@ -13,15 +12,7 @@ import {
   subscription,
   type TidegateEvent,
 } from "../telemetry/events.js";
-import {
-  type CallExplanation,
-  endOf,
-  headOf,
-  mark,
-  type PolicyExplanation,
-  seedOf,
-  spoken,
-} from "../telemetry/explain.js";
+import { type CallExplanation, endOf, headOf, mark, seedOf, spoken } from "../telemetry/explain.js";
 import type { Snapshot } from "../telemetry/snapshot.js";
 import { added, tester } from "../testing/tested.js";
 import { type Clock, platformTime } from "../time/clock.js";
@@ -45,7 +36,7 @@ import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { replayed } from "./replay.js";
 import { RouteKeys } from "./route_keys.js";
 import { Inputs } from "./takeover.js";
-import { COMMANDS, KINDS, WAKES } from "./wire.js";
+import { COMMANDS, WAKES } from "./wire.js";
 
 let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;
 
@@ -343,12 +334,6 @@ export class Engine {
     return this.native.route(this.handle, policy, now);
   }
 
-  /** @internal Whether a request with this method may be repeated without an idempotency key. */
-  retriesMethod(policy: number, method: string): boolean {
-    say(method);
-    return this.native.retries_method(this.handle, policy) === 1;
-  }
-
   /** @internal The outcome of an HTTP response, encoded as in the word of a Finished event; `beginning` is what was read of its body. */
   classify(policy: number, status: number, headers: Headers | undefined, beginning?: string): number {
     let text = "";
@@ -362,25 +347,6 @@ export class Engine {
     if (beginning !== undefined)
       return this.whole("classify").classify_read(this.handle, policy, status, Date.now() * 1000, count);
     return this.native.classify(this.handle, policy, status, Date.now() * 1000);
-  }
-
-  /** @internal The number of a path, for `begin`; 0 if the policy holds no retries (`retry.hold`). */
-  target(core: Core, route: number, path: string): number {
-    if (core.setting("retry.hold") !== 1) return 0;
-    say(path);
-    return this.native.target(this.handle, route, this.time());
-  }
-
-  /** @internal The value in force of a key; spans in µs. */
-  setting(policy: number, key: string): number | string | null {
-    say(key);
-    const value = this.native.setting(this.handle, policy);
-    return Number.isNaN(value) ? said() || null : value;
-  }
-
-  /** @internal The names that `classify` may return; the index of a name is its number. */
-  kinds(policy: number): readonly string[] {
-    return [...KINDS, ...this.declaredKinds(policy).map(([name]) => name)];
   }
 
   /** @internal Runs work that belongs to a call. With nesting on, calls started inside know that call as their parent. */
@@ -403,14 +369,6 @@ export class Engine {
   /** @internal Remembers which call ended with this error or response, for `explain`. */
   ended(what: unknown, call: number): void {
     mark(what, this, call);
-  }
-
-  /** @internal The kinds that a policy declares, with their bases; in the small module there are none. */
-  declaredKinds(policy: number): [name: string, base: string][] {
-    if (!this.full) return [];
-    this.native.kinds(this.handle, policy);
-    const told = pieces();
-    return told.flatMap((name, at) => (at % 2 === 0 ? [[name, told[at + 1] as string]] : []));
   }
 
   /**
@@ -529,12 +487,6 @@ export class Engine {
     return eventOf(written, (number) => this.wanted.get(number)?.name, key);
   }
 
-  /** @internal Explains what a policy does. */
-  explainPolicy(policy: number): PolicyExplanation {
-    this.whole("explain").explain(this.handle, policy);
-    return spoken(JSON.parse(said()) as PolicyExplanation);
-  }
-
   /**
    * Explains why a call waits, or why it ended as it did, with the numbers that decided.
    *
@@ -628,12 +580,6 @@ export class Engine {
       throw new PolicyError(mistakesOf(pieces(), form));
     }
     this.changed();
-  }
-
-  /** @internal Starts or stops (`on`) refusing all calls of a policy, or of one route. */
-  forceOpen(policy: number, route: number, on: boolean): void {
-    this.whole("forceOpen").force_open(this.handle, policy, route, Number(on), this.time());
-    this.after(WAKES | COMMANDS);
   }
 }
 

@@ -268,7 +268,7 @@ export function leave(value: unknown, ok: boolean, verdict: Verdict, outcome: nu
   let kind = kindOf(outcome);
   if (kind >= KINDS.length) {
     // Kinds of another policy have other numbers.
-    const base = core.engine.declaredKinds(core.number)[kind - KINDS.length]?.[1];
+    const base = core.declaredKinds()[kind - KINDS.length]?.[1];
     kind = KINDS.indexOf(base as (typeof KINDS)[number]);
   }
   const wait = Math.floor(outcome / RETRY_AFTER_UNIT) * RETRY_AFTER_UNIT;

@@ -132,7 +132,7 @@ export function begun<A, T>(
   const { engine } = core;
   let route = routeOf(sending, routeKey);
   for (;;) {
-    const target = path === undefined ? 0 : engine.target(core, route, path);
+    const target = path === undefined ? 0 : core.target(route, path);
     const step = begin(engine, weights, route, flags, limit, parent, target);
     if (!isStaleRoute(step)) {
       return run.begin(engine.native.begun(engine.handle), step);

@@ -3,6 +3,8 @@
 import { type Declared, waited } from "../engine/declared.js";
 import type { Engine } from "../engine/engine.js";
 import type { Signal } from "../engine/global_types.js";
+import { pieces, said, say } from "../engine/native.js";
+import { KINDS } from "../engine/wire.js";
 import type { Classify } from "../errors/classify.js";
 import type { Limits } from "../errors/errors.js";
 import type { ErrorClass } from "../errors/judge.js";
@@ -87,10 +89,19 @@ export class Core implements Refused {
   #refresh(): void {
     if (this.#seen === this.engine.tunings) return;
     this.#seen = this.engine.tunings;
-    this.#kinds = this.engine.kinds(this.number);
+    this.#kinds = [...KINDS, ...this.declaredKinds().map(([name]) => name)];
     this.#settings.clear();
-    this.#hedges = this.engine.setting(this.number, "hedge.delay") !== null;
+    this.#hedges = this.#inForce("hedge.delay") !== null;
     this.#methods.clear();
+  }
+
+  /** The kinds that the policy declares, with their bases; in the small module there are none. */
+  declaredKinds(): [name: string, base: string][] {
+    const { engine, number } = this;
+    if (!engine.full) return [];
+    engine.native.kinds(engine.handle, number);
+    const told = pieces();
+    return told.flatMap((name, at) => (at % 2 === 0 ? [[name, told[at + 1] as string]] : []));
   }
 
   /** The names that `classify` may return; the index of a name is its number. */
@@ -105,12 +116,18 @@ export class Core implements Refused {
     return this.#hedges;
   }
 
+  #inForce(key: string): number | string | null {
+    say(key);
+    const value = this.engine.native.setting(this.engine.handle, this.number);
+    return Number.isNaN(value) ? said() || null : value;
+  }
+
   /** The value in force of a key; spans in microseconds. */
   setting(key: string): number | string | null {
     this.#refresh();
     let value = this.#settings.get(key);
     if (value === undefined) {
-      value = this.engine.setting(this.number, key);
+      value = this.#inForce(key);
       this.#settings.set(key, value);
     }
     return value;
@@ -141,9 +158,17 @@ export class Core implements Refused {
     this.#refresh();
     let retries = this.#methods.get(method);
     if (retries === undefined) {
-      retries = this.engine.retriesMethod(this.number, method);
+      say(method);
+      retries = this.engine.native.retries_method(this.engine.handle, this.number) === 1;
       if (this.#methods.size < 100) this.#methods.set(method, retries);
     }
     return retries;
+  }
+
+  /** The number of a path, for `begin`; 0 if the policy holds no retries (`retry.hold`). */
+  target(route: number, path: string): number {
+    if (this.setting("retry.hold") !== 1) return 0;
+    say(path);
+    return this.engine.native.target(this.engine.handle, route, this.engine.time());
   }
 }

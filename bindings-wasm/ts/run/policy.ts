@@ -3,16 +3,19 @@
 import { defaultEngine } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
 import type { Signal } from "../engine/global_types.js";
+import { said } from "../engine/native.js";
 import { asWritten, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
 import { definedIn } from "../engine/place.js";
 import {
   ABORTABLE,
+  COMMANDS,
   type Criticality,
   FINISHED_1,
   FIRST,
   isStaleRoute,
   MAY_PARK,
   OK_1,
+  WAKES,
 } from "../engine/wire.js";
 import type { Classify } from "../errors/classify.js";
 import { wrong } from "../errors/errors.js";
@@ -20,15 +23,16 @@ import { type ErrorClass, isLeft } from "../errors/judge.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
 import type { Settings } from "../options_gen.js";
 import type { EventOf, EventType, Listener, Subscription, TidegateEvent } from "../telemetry/events.js";
-import type { PolicyExplanation } from "../telemetry/explain.js";
+import { type PolicyExplanation, spoken } from "../telemetry/explain.js";
 import type { PolicyCounts, RouteSnapshot } from "../telemetry/snapshot.js";
 import { flagsOf, limitOf } from "./call.js";
 import { Core, holding } from "./core.js";
 import { type Fallback, type FallbackOn, StandIn } from "./fallback.js";
+import { functionAdapter } from "./function_adapter.js";
 import { type Attempt, Lane } from "./lane.js";
 import { begin } from "./metering.js";
 import type { OnRetry } from "./retrying.js";
-import { functionAdapter, Run } from "./run.js";
+import { Run } from "./run.js";
 import type { Scope } from "./scope.js";
 import type { Used, Weigh, Weights } from "./weights.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
@@ -392,7 +396,8 @@ export class Policy<F = never> extends Caller<F> {
 
   /** The kinds of failure that it declares: name → the class on which each is based. */
   get kinds(): Readonly<Record<string, string>> {
-    return Object.fromEntries(this.engine.declaredKinds(this.core.now("kinds")));
+    this.core.now("kinds");
+    return Object.fromEntries(this.core.declaredKinds());
   }
 
   /**
@@ -411,9 +416,12 @@ export class Policy<F = never> extends Caller<F> {
    * are refused too; calls that have started finish without further attempts.
    */
   forceOpen(on = true, route?: string): void {
-    this.engine.whole("forceOpen");
+    const { engine } = this;
+    const native = engine.whole("forceOpen");
     const number = this.core.now("forceOpen");
-    this.engine.forceOpen(number, route === undefined ? 0 : this.engine.route(number, route), on);
+    const place = route === undefined ? 0 : engine.route(number, route);
+    native.force_open(engine.handle, number, place, Number(on), engine.time());
+    engine.after(WAKES | COMMANDS);
   }
 
   /** Its current counts, and its routes by key. */
@@ -428,8 +436,9 @@ export class Policy<F = never> extends Caller<F> {
    * and likely mistakes.
    */
   explain(): PolicyExplanation {
-    this.engine.whole("explain");
-    return this.engine.explainPolicy(this.core.now("explain"));
+    const native = this.engine.whole("explain");
+    native.explain(this.engine.handle, this.core.now("explain"));
+    return spoken(JSON.parse(said()) as PolicyExplanation);
   }
 
   /** Subscribes to events of this policy: one type, or all (`"*"`). */

@@ -38,7 +38,6 @@ import {
 } from "../errors/classify.js";
 import { AttemptTimeout, type TidegateError } from "../errors/errors.js";
 import { judge, kindOf, leave, noteOfUnlisted, taken, UNLISTED } from "../errors/judge.js";
-import { closeBody } from "../fetch/body.js";
 import type { Timed } from "../time/ticker.js";
 import type { Core } from "./core.js";
 import { Lane } from "./lane.js";
@@ -583,20 +582,4 @@ export class Run<A, T = A> implements Timed, Waiter {
     }
     this.#lanes = [];
   }
-}
-
-/** The adapter for a function under a policy. */
-export function functionAdapter<T>(
-  work: (attempt: Lane) => T | PromiseLike<T>,
-  onRetry: OnRetry | undefined,
-): Adapter<T> {
-  return {
-    onRetry,
-    start: (lane) => work(lane),
-    /** Without this, a late or superseded response of `fetch` or undici would keep its connection until it is collected. */
-    discard(value) {
-      const { headers, body } = value as { headers?: unknown; body?: unknown };
-      if (typeof headers === "object") closeBody(body);
-    },
-  };
 }
