@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tidegate::{
     BreakerState, BreakerView, CooldownView, Counts, Duration, HedgeView, HoldView, LimitView, PoolView,
-    RateView, RouteView, SendView, SharedView, Snapshot, ThrottleView, Verdict,
+    RateView, RouteView, SendView, SharedView, Snapshot, TargetView, ThrottleView, Verdict,
 };
 
 pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
@@ -16,6 +16,7 @@ pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
     dict.set_item("route_overflows", view.route_overflows)?;
     dict.set_item("route_evictions", view.route_evictions)?;
     dict.set_item("path_overflows", view.path_overflows)?;
+    dict.set_item("late_settlements", view.late_settlements)?;
     let policies = PyDict::new(py);
     for (name, of) in view.policies {
         policies.set_item(name, counts(py, &of)?)?;
@@ -28,6 +29,8 @@ pub fn dict(py: Python<'_>, view: Snapshot) -> PyResult<Bound<'_, PyDict>> {
         pools.set_item(&of.name, shared(py, &of)?)?;
     }
     dict.set_item("pools", pools)?;
+    let targets = view.targets.into_iter().map(|of| target(py, of)).collect::<PyResult<Vec<_>>>()?;
+    dict.set_item("targets", PyList::new(py, targets)?)?;
     Ok(dict)
 }
 
@@ -71,6 +74,21 @@ fn shared<'py>(py: Python<'py>, of: &SharedView) -> PyResult<Bound<'py, PyDict>>
     dict.set_item("budget", of.budget)?;
     dict.set_item("pool", of.pool.map(|of| permits(py, of)).transpose()?)?;
     dict.set_item("rate", of.rate.map(|rate| tokens(py, rate, &of.limits)).transpose()?)?;
+    Ok(dict)
+}
+
+fn target(py: Python<'_>, of: TargetView) -> PyResult<Bound<'_, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("group", of.group)?;
+    dict.set_item("name", of.name)?;
+    dict.set_item("forced", of.forced)?;
+    dict.set_item("attempts", of.attempts)?;
+    dict.set_item("skipped", of.skipped)?;
+    dict.set_item("in_flight", of.in_flight)?;
+    dict.set_item("estimate", of.estimate.map(seconds))?;
+    dict.set_item("pool", of.pool.map(|of| permits(py, of)).transpose()?)?;
+    dict.set_item("rate", of.rate.map(|rate| tokens(py, rate, &[])).transpose()?)?;
+    dict.set_item("breaker", of.breaker.map(|of| breaker(py, of)).transpose()?)?;
     Ok(dict)
 }
 

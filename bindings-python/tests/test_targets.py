@@ -24,6 +24,13 @@ retry.backoff = { base = "1ms", max = "1ms" }
 """
 
 
+RATE = """
+[targets.chat.default.rate_limit]
+permits = 5
+per = "1m"
+"""
+
+
 class Broken(ConnectionError):
     """What a target that is down raises."""
 
@@ -131,6 +138,49 @@ def test_a_transport_of_httpx_maps_the_target_to_a_host(engine: tidegate.Engine)
     with httpx.Client(transport=transport) as client:
         assert client.get("https://chat.example/").text == "small.example"
     assert hosts == ["large.example", "small.example"]
+
+
+def test_a_snapshot_shows_the_targets_17_2_14(engine: tidegate.Engine) -> None:
+    policy = chat(engine, LADDER.replace("max_attempts = 3", "max_attempts = 1") + RATE)
+
+    def broken() -> None:
+        raise Broken
+
+    with pytest.raises(Broken):
+        policy.call(broken)
+    assert policy.call(tidegate.target) == "small"
+    large, small = engine.snapshot()["targets"]
+    assert large["breaker"] and large["rate"] and small["breaker"]
+    broken_for = large["breaker"].pop("retry_in")  # type: ignore[misc]
+    assert broken_for and 9 < broken_for <= 11
+    assert large == {
+        "group": "chat",
+        "name": "large",
+        "forced": False,
+        "attempts": 1,
+        "skipped": 1,
+        "in_flight": 0,
+        "estimate": None,
+        "pool": None,
+        "rate": {"tokens": 4, "waiting": 0, "limits": {}},
+        "breaker": {"state": "open", "failures": 0, "throughput": 0},
+    }
+    assert (small["name"], small["attempts"], small["skipped"]) == ("small", 1, 0)
+    assert (small["estimate"] or 0) > 0
+    assert engine.snapshot()["late_settlements"] == 0
+
+
+def test_an_operator_closes_a_target_17_3_5(engine: tidegate.Engine) -> None:
+    policy = chat(engine)
+    policy.force_target("large")
+    assert policy.call(tidegate.target) == "small"
+    assert [target["forced"] for target in engine.snapshot()["targets"]] == [True, False]
+    policy.force_target("large", on=False)
+    assert policy.call(tidegate.target) == "large"
+    with pytest.raises(tidegate.PolicyError, match=r"chat/none.*no such target"):
+        policy.force_target("none")
+    with pytest.raises(tidegate.PolicyError, match="no such target"):
+        tidegate.Policy(engine=engine, deadline=1.0).force_target("large")
 
 
 def test_a_reload_changes_the_members_of_a_group_17_1_8(engine: tidegate.Engine) -> None:

@@ -75,6 +75,17 @@ pub fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
     });
 }
 
+/// Refuses all attempts at a target, or admits them again; the input has the names of group and target, each terminated by NUL. Returns 0,
+/// or −1 with the mistake in the output.
+#[wasm_bindgen]
+pub fn force_target(engine: u32, on: u32, now: f64) -> f64 {
+    let names = host(|host| host.text(0, usize::MAX));
+    let mut names = names.split('\0');
+    let (group, target) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    let forced = with(engine, |it| it.core.force_target(group, target, on != 0, time(now)));
+    answer(forced.map(|_| 0.0).map_err(|clash| output::clash("target", &clash)))
+}
+
 /// The kinds of failure that a policy declares, in the order of their numbers, which start at 9: name and base class, each
 /// terminated by NUL.
 #[wasm_bindgen]

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use tidegate::{
-    BreakerState, Counts, Duration, LimitView, PoolView, RateView, Restored, RouteView, SharedView, Snapshot,
-    Verdict,
+    BreakerState, BreakerView, Counts, Duration, LimitView, PoolView, RateView, Restored, RouteView,
+    SharedView, Snapshot, TargetView, Verdict,
 };
 
 /// A JSON text under construction.
@@ -165,19 +165,7 @@ impl Json {
                     json.count("waiting", of.waiting);
                 });
             });
-            json.maybe("breaker", of.breaker, |json, of| {
-                json.object(|json| {
-                    json.key("state");
-                    json.string(match of.state {
-                        BreakerState::Closed => "closed",
-                        BreakerState::Open => "open",
-                        BreakerState::HalfOpen => "half_open",
-                    });
-                    json.count("failures", of.failures);
-                    json.count("throughput", of.throughput);
-                    json.maybe("retryIn", of.retry_in.map(millis), Self::real);
-                });
-            });
+            json.maybe("breaker", of.breaker, Self::breaker);
             json.maybe("throttle", of.throttle, |json, of| {
                 json.object(|json| {
                     json.count("requests", of.requests);
@@ -209,6 +197,38 @@ impl Json {
                     json.count("waiting", of.waiting);
                 });
             });
+        });
+    }
+
+    fn breaker(&mut self, of: BreakerView) {
+        self.object(|json| {
+            json.key("state");
+            json.string(match of.state {
+                BreakerState::Closed => "closed",
+                BreakerState::Open => "open",
+                BreakerState::HalfOpen => "half_open",
+            });
+            json.count("failures", of.failures);
+            json.count("throughput", of.throughput);
+            json.maybe("retryIn", of.retry_in.map(millis), Self::real);
+        });
+    }
+
+    fn target(&mut self, of: &TargetView) {
+        self.object(|json| {
+            json.key("group");
+            json.string(&of.group);
+            json.key("name");
+            json.string(&of.name);
+            json.key("forced");
+            json.literal(if of.forced { "true" } else { "false" });
+            json.count("attempts", of.attempts);
+            json.count("skipped", of.skipped);
+            json.count("inFlight", of.in_flight);
+            json.maybe("estimate", of.estimate.map(millis), Self::real);
+            json.maybe("pool", of.pool.as_ref(), Self::permits);
+            json.maybe("rate", of.rate, |json, rate| json.tokens(rate, &[]));
+            json.maybe("breaker", of.breaker, Self::breaker);
         });
     }
 
@@ -253,6 +273,7 @@ pub fn snapshot(view: &Snapshot) -> String {
         json.count("routeOverflows", view.route_overflows);
         json.count("routeEvictions", view.route_evictions);
         json.count("pathOverflows", view.path_overflows);
+        json.count("lateSettlements", view.late_settlements);
         json.key("policies");
         json.object(|json| {
             for (name, counts) in &view.policies {
@@ -269,6 +290,8 @@ pub fn snapshot(view: &Snapshot) -> String {
                 json.shared(of);
             }
         });
+        json.key("targets");
+        json.list(|json| view.targets.iter().for_each(|of| json.target(of)));
     });
     json.text
 }

@@ -131,6 +131,49 @@ describe("the adapters map the target to a host", () => {
   });
 });
 
+test("a snapshot shows the targets, and an operator closes one (17.2.14, 17.3.5)", async () => {
+  const { targets } = LADDER;
+  const retry = { max_attempts: 1 };
+  const some = chat({
+    targets: {
+      chat: { ...targets.chat, default: { ...targets.chat.default, rate_limit: { permits: 5, per: "1m" } } },
+    },
+    policy: { chat: { targets: "chat", retry } },
+  });
+  await expect(
+    some.run(() => {
+      throw broken();
+    }),
+  ).rejects.toThrow("down");
+  expect(await some.run(({ target }) => target)).toBe("small");
+  const [large, small, ...rest] = some.engine.snapshot().targets;
+  expect(rest).toEqual([]);
+  expect(large).toMatchObject({
+    group: "chat",
+    name: "large",
+    forced: false,
+    attempts: 1,
+    skipped: 1,
+    inFlight: 0,
+    estimate: null,
+    pool: null,
+    rate: { tokens: 4, limits: {} },
+    breaker: { state: "open" },
+  });
+  expect(large?.breaker?.retryIn).toBeGreaterThan(9_000);
+  expect(small).toMatchObject({ name: "small", attempts: 1, skipped: 0, breaker: { state: "closed" } });
+  expect(small?.estimate).toBeGreaterThan(0);
+
+  some.forceTarget("large", false);
+  expect(await some.run(({ target }) => target), "its breaker is reset").toBe("large");
+  some.forceTarget("large");
+  expect(await some.run(({ target }) => target)).toBe("small");
+  expect(some.engine.snapshot().targets.map(({ forced }) => forced)).toEqual([true, false]);
+  expect((await some.engine.snapshotInPages()).targets).toEqual(some.engine.snapshot().targets);
+  expect(() => some.forceTarget("none")).toThrow(/target = chat\/none: there is no such target/);
+  expect(() => policy({ retry: {}, engine: some.engine }).forceTarget("large")).toThrow(PolicyError);
+});
+
 test("a reload changes the members of a group (17.1.8)", async () => {
   const policies = load(LADDER, { engine: engine() });
   expect(await policies.get("chat").run(() => target())).toBe("large");

@@ -3,8 +3,8 @@
 import { defaultEngine } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
 import type { Signal } from "../engine/global_types.js";
-import { said } from "../engine/native.js";
-import { asWritten, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
+import { pieces, said, say } from "../engine/native.js";
+import { asWritten, mistakesOf, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
 import { definedIn } from "../engine/place.js";
 import {
   ABORTABLE,
@@ -18,7 +18,7 @@ import {
   WAKES,
 } from "../engine/wire.js";
 import type { Classify } from "../errors/classify.js";
-import { wrong } from "../errors/errors.js";
+import { PolicyError, wrong } from "../errors/errors.js";
 import { type ErrorClass, isLeft } from "../errors/judge.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
 import type { Settings } from "../options_gen.js";
@@ -421,6 +421,31 @@ export class Policy<F = never> extends Caller<F> {
     const number = this.core.now("forceOpen");
     const place = route === undefined ? 0 : engine.route(number, route);
     native.force_open(engine.handle, number, place, Number(on), engine.time());
+    engine.after(WAKES | COMMANDS);
+  }
+
+  /**
+   * Refuses all attempts at one of its targets, for all policies with this group, until it is called with `false`, which also resets the
+   * target's breaker. Running attempts finish; calls go to the other targets.
+   *
+   * @param target The name of the target, as in the document.
+   * @throws PolicyError If the policy has no such target.
+   * @example
+   * ```ts
+   * const text = '{"targets": {"chat": {"pick": "ladder", "members": ["large", "small"]}}, "policy": {"chat": {"targets": "chat"}}}';
+   * const chat = load(text).get("chat");
+   * chat.forceTarget("large");
+   * assert.equal(await chat.run(({ target }) => target), "small");
+   * ```
+   */
+  forceTarget(target: string, on = true): void {
+    const { engine, core } = this;
+    const native = engine.whole("forceTarget");
+    core.now("forceTarget");
+    say(`${core.setting("targets") ?? ""}\0${target}`);
+    if (native.force_target(engine.handle, Number(on), engine.time()) < 0) {
+      throw new PolicyError(mistakesOf(pieces(), OPTIONS));
+    }
     engine.after(WAKES | COMMANDS);
   }
 

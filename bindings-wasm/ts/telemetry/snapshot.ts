@@ -48,6 +48,14 @@ export interface RateSnapshot {
   readonly limits: Readonly<Record<string, LimitSnapshot>>;
 }
 
+/** One circuit breaker. While it is open, `retryIn` is the rest of the break. */
+export interface BreakerSnapshot {
+  readonly state: "closed" | "open" | "half_open";
+  readonly failures: number;
+  readonly throughput: number;
+  readonly retryIn: number | null;
+}
+
 /** One route. A component is null if the policy does not have it or it is in a shared pool. Spans are in milliseconds. */
 export interface RouteSnapshot {
   readonly policy: string;
@@ -60,12 +68,7 @@ export interface RouteSnapshot {
   readonly pool: BulkheadSnapshot | null;
   readonly rate: RateSnapshot | null;
   readonly send: { readonly rate: number | null; readonly waiting: number } | null;
-  readonly breaker: {
-    readonly state: "closed" | "open" | "half_open";
-    readonly failures: number;
-    readonly throughput: number;
-    readonly retryIn: number | null;
-  } | null;
+  readonly breaker: BreakerSnapshot | null;
   readonly throttle: {
     readonly requests: number;
     readonly accepts: number;
@@ -90,6 +93,26 @@ export interface PoolSnapshot {
   readonly rate: RateSnapshot | null;
 }
 
+/** One target of a group. A component is null if the target does not have it. */
+export interface TargetSnapshot {
+  /** The name of its group. */
+  readonly group: string;
+  readonly name: string;
+  /** Whether all attempts at it are refused by `forceTarget`. */
+  readonly forced: boolean;
+  /** Attempts that have gone to it so far. */
+  readonly attempts: number;
+  /** Choices so far in which it did not admit the attempt. */
+  readonly skipped: number;
+  /** Attempts that have not been reported. */
+  readonly inFlight: number;
+  /** Moving average of the time to the delivery of an answer, in milliseconds; null before the first one. */
+  readonly estimate: number | null;
+  readonly pool: BulkheadSnapshot | null;
+  readonly rate: RateSnapshot | null;
+  readonly breaker: BreakerSnapshot | null;
+}
+
 /** The state of an engine at one moment. */
 export interface Snapshot {
   /** Calls that have begun and not ended. */
@@ -103,7 +126,11 @@ export interface Snapshot {
   readonly routeOverflows: number;
   readonly routeEvictions: number;
   readonly pathOverflows: number;
+  /** Settlements that came after the end of their attempt. */
+  readonly lateSettlements: number;
   readonly policies: Readonly<Record<string, PolicyCounts>>;
   readonly routes: readonly RouteSnapshot[];
   readonly pools: Readonly<Record<string, PoolSnapshot>>;
+  /** The targets of all groups, in the order of the groups' names and of their members. */
+  readonly targets: readonly TargetSnapshot[];
 }

@@ -417,11 +417,40 @@ class Policy(Caller):
         which = None if route is None else native.route(self._number, route)
         self.engine.wake(native.force_open(self._number, which, on))
 
+    def force_target(self, target: str, *, on: bool = True) -> None:
+        """Refuses all attempts at one of the policy's targets, until `force_target(target, on=False)`.
+
+        This holds for all policies with this group of targets. Running attempts finish, and calls go to the
+        other targets. `on=False` also resets the target's breaker.
+
+        Args:
+            target: The name of the target, as in the document.
+            on: True to refuse from now on, False to stop refusing.
+
+        Raises:
+            PolicyError: If the policy has no such target.
+
+        Example:
+            >>> from tidegate import loads, target
+            >>> policies = loads('''
+            ... [targets.chat]
+            ... pick = "ladder"
+            ... members = ["large", "small"]
+            ... [policy.chat]
+            ... targets = "chat"
+            ... ''')
+            >>> policies["chat"].force_target("large")
+            >>> policies["chat"].call(target)
+            'small'
+        """
+        native = self.engine.native
+        native.force_target(str(native.setting(self._number, "targets") or ""), target, on)
+
     def snapshot(self) -> PolicySnapshot:
         """Returns its current numbers: `attempts`, `retries`, `hedges`, calls by verdict as `ends`, `routes`.
 
         A route has `active` and `forced`, and for the components that the policy has: `pool` (permits),
-        `rate`, `send`, `breaker`, `throttle`, `budget`, `hedge` and `hold`.
+        `rate`, `send`, `breaker`, `throttle`, `budget`, `hedge`, `hold` and `cooldown`.
         """
         view = self.engine.snapshot()
         routes = (route for route in view["routes"] if route["policy"] == self.name)

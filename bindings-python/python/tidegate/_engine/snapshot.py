@@ -114,6 +114,27 @@ class PoolView(TypedDict):
     rate: Tokens | None
 
 
+class TargetView(TypedDict):
+    """One target of a group. A component is None if the target does not have it.
+
+    `forced` says whether an operator refuses all attempts at it. `attempts` and `skipped` are totals so far:
+    attempts that went to it, and choices in which it did not admit the attempt. `in_flight` attempts have not
+    been reported. `estimate` is the moving average of the time to the delivery of an answer in seconds, None
+    before the first one.
+    """
+
+    group: str
+    name: str
+    forced: bool
+    attempts: int
+    skipped: int
+    in_flight: int
+    estimate: float | None
+    pool: Permits | None
+    rate: Tokens | None
+    breaker: BreakerView | None
+
+
 class Counts(TypedDict):
     """Counters of a policy: attempts, retries, hedges, and ended calls by verdict."""
 
@@ -130,7 +151,11 @@ class PolicySnapshot(Counts):
 
 
 class Snapshot(TypedDict):
-    """An engine: its parts, and how many calls run, linger (attempts not yet reported), are lost, or wait."""
+    """An engine: its parts, and how many calls run, linger (attempts not yet reported), are lost, or wait.
+
+    `targets` has the targets of all groups, in the order of the groups' names and of their members.
+    `late_settlements` came after the end of their attempt.
+    """
 
     live: int
     lingering: int
@@ -139,6 +164,8 @@ class Snapshot(TypedDict):
     route_overflows: int
     route_evictions: int
     path_overflows: int
+    late_settlements: int
     policies: dict[str, Counts]
     routes: list[RouteView]
     pools: dict[str, PoolView]
+    targets: list[TargetView]

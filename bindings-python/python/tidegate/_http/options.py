@@ -33,8 +33,9 @@ class RequestOptions(TypedDict, total=False):
     criticality: Criticality
     """Importance of the request, which queues use; `normal` if left out."""
     cost: int
-    weights: Mapping[str, int]
     """Rate limit tokens that it takes, 0 to 65,535; 1 if left out."""
+    weights: Mapping[str, int]
+    """What it will use of the limits that count a weight, by the weights' names."""
     body_factory: Callable[[], Any]
     """Makes a new body for a repeat (bytes, text or an iterable), for a body that can be read only once."""
     stream: bool
