@@ -1,9 +1,11 @@
 /** What requests are going to use and what answers have used (semantics 15.6, 15.7), through the adapters. */
 
 import { readFileSync } from "node:fs";
+import nodeFetch from "node-fetch";
 import { Agent, request } from "undici";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { said, sayBytes } from "../ts/engine/native.js";
+import { fetchUnder } from "../ts/fetch/fetch.js";
 import { type Engine, type Policy, type PolicyOptions, policy, tokens } from "../ts/node.js";
 import { estimateOf } from "../ts/run/usage.js";
 import { FakeClock } from "../ts/testing.js";
@@ -106,6 +108,11 @@ type Ask = (some: Policy, url: string, body: string | undefined) => Promise<Asyn
 const asks: Record<string, Ask> = {
   async fetch(some, url, body) {
     const response = await some.fetch(url, body === undefined ? {} : { method: "POST", body });
+    return response.body as unknown as AsyncIterable<Uint8Array>;
+  },
+  async "node-fetch"(some, url, body) {
+    const fetch = fetchUnder(some.core, { ...some.given, fetch: nodeFetch as never });
+    const response = await fetch(url, body === undefined ? {} : { method: "POST", body });
     return response.body as unknown as AsyncIterable<Uint8Array>;
   },
   async undici(some, url, body) {

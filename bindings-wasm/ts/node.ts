@@ -6,8 +6,9 @@ import { bytesOf } from "./engine/base64.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
+import { pipes } from "./fetch/piped.js";
 import { provideStreaming } from "./fetch/streaming.js";
-import { streaming } from "./fetch/streams.js";
+import { providePipes, streaming } from "./fetch/streams.js";
 import { watchOnNode } from "./fetch/watched.js";
 import { provideStorage } from "./run/follow.js";
 import { metered } from "./run/metered.js";
@@ -15,6 +16,7 @@ import { provideMetering } from "./run/metering.js";
 
 teach(table);
 provideStreaming(streaming);
+providePipes(pipes);
 provideMetering(metered);
 watchOnNode();
 provideStorage(AsyncLocalStorage, AsyncResource);

@@ -38,6 +38,8 @@ const ACTS: Readonly<Record<string, Act>> = {
     response.write(EVENT);
     response.end(ERROR);
   },
+  fails: (response) => response.writeHead(404).flushHeaders(),
+  moved: (response) => response.writeHead(302, { location: "/stalls_0" }).end(),
   empty: (response) => response.writeHead(204).end(),
   silent: (response, repeated) =>
     repeated ? whole(response) : response.write(": a comment\n\n".repeat(6_000)),

@@ -196,7 +196,7 @@ class FetchAdapter implements Adapter<Response> {
       throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
     this.#streaming?.check(response);
     if (this.#reads(response)) return this.#begun(response, lane);
-    if (!this.#plan.asked.held || response.status >= 400 || !isOpen(response)) return response;
+    if (!this.#plan.asked.held || response.status >= 400 || !this.#opens(response)) return response;
     this.#spent.add(response);
     return (this.#streaming as Streaming).hold(this.#core, response, lane);
   }
@@ -267,7 +267,12 @@ class FetchAdapter implements Adapter<Response> {
   }
 
   lasts(response: Response): boolean {
-    return this.#plan.asked.untilBody && isOpen(response);
+    return this.#plan.asked.untilBody && this.#opens(response);
+  }
+
+  /** Whether the body can be watched and has not been read. */
+  #opens(response: Response): boolean {
+    return isOpen(response) || (this.#streaming?.fits(response) === true && !response.bodyUsed);
   }
 
   /** Drains a small failed response, which keeps its connection; closes a large one. The next attempt waits for that. */

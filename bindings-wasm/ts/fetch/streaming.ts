@@ -23,9 +23,11 @@ export interface Streaming {
   /**
    * Checks that the body of a response can be watched.
    *
-   * @throws TidegateError If it is a stream of Node's.
+   * @throws TidegateError If it is a stream of another kind.
    */
   check(response: Response): void;
+  /** Whether its body is a stream of Node that can be watched. */
+  fits(response: Response): boolean;
   /** The outcome of the failure that a held response has reported; 0 without one. */
   failure(response: Response): number;
   /** Watches the body of a response. */

@@ -21,6 +21,43 @@ import type { Flowing, Streaming } from "./streaming.js";
 
 type Read = ReadableStreamReadResult<Uint8Array>;
 
+/** Where the pieces of a body come from. */
+export interface Source {
+  read(): Promise<Read>;
+  cancel(reason: unknown): Promise<void>;
+  releaseLock(): void;
+}
+
+/** Where the pieces of a body go to. */
+export type Sink = Pick<ReadableByteStreamController, "close" | "error"> & {
+  enqueue(piece: Uint8Array<ArrayBuffer>): void;
+  readonly byobRequest?: ReadableStreamBYOBRequest | null;
+};
+
+/** What gives pieces when it is asked to. */
+export interface Pulled {
+  start(controller: Sink): void;
+  /** Passes the next piece on. */
+  pull(): Promise<void>;
+  cancel(reason: unknown): Promise<void>;
+}
+
+/** What `piped.ts` does with bodies that are streams of Node. */
+export interface Pipes {
+  /** Whether the response has such a body, and can be made with another one. */
+  fits(response: Response): boolean;
+  source(body: object): Source;
+  /** The same response around a flow. */
+  around(response: Response, flow: Pulled): Response;
+}
+
+let pipes: Pipes | undefined;
+
+/** Sets the code for streams of Node. */
+export function providePipes(by: Pipes): void {
+  pipes = by;
+}
+
 const flows = new WeakMap<Response, Flow>();
 /** The outcomes of failures that streams have reported before their delivery. */
 const failures = new WeakMap<Response, number>();
@@ -32,12 +69,12 @@ const unread =
 
 /** A body on its way from the server's stream to the caller's. */
 class Flow implements Flowing {
-  readonly #source: ReadableStreamDefaultReader<Uint8Array>;
+  readonly #source: Source;
   readonly #silence: Silence;
   /** Pieces that were read before the delivery. */
   readonly #first: Uint8Array[];
   #ends: BodyEnds | undefined;
-  #controller!: ReadableByteStreamController;
+  #controller!: Sink;
   /** The reader that takes pieces directly. */
   #reader: Direct | undefined;
   /** How many reads wait. */
@@ -46,12 +83,7 @@ class Flow implements Flowing {
   #over = false;
   #broken: { readonly error: unknown } | undefined;
 
-  constructor(
-    core: Core,
-    source: ReadableStreamDefaultReader<Uint8Array>,
-    pieces = new Pieces(core, true),
-    first: Uint8Array[] = [],
-  ) {
+  constructor(core: Core, source: Source, pieces = new Pieces(core, true), first: Uint8Array[] = []) {
     this.#source = source;
     this.#silence = new Silence(core, pieces);
     this.#first = first;
@@ -59,7 +91,9 @@ class Flow implements Flowing {
 
   /** The response around a stream of this flow. */
   around(response: Response): Response {
-    const given = rebuilt(response, new Direct.Stream(this));
+    const given = isWebStream(response.body)
+      ? rebuilt(response, new Direct.Stream(this))
+      : (pipes as Pipes).around(response, this);
     flows.set(given, this);
     unread?.register(given, new WeakRef(this));
     return given;
@@ -104,7 +138,7 @@ class Flow implements Flowing {
   }
 
   /** The underlying source of the caller's stream, for readers that do not take pieces directly. */
-  start(controller: ReadableByteStreamController): void {
+  start(controller: Sink): void {
     this.#controller = controller;
   }
 
@@ -240,8 +274,12 @@ class Direct extends ReadableStreamDefaultReader<Uint8Array> {
   }
 }
 
+function sourceOf({ body }: Response): Source {
+  return isWebStream(body) ? body.getReader() : (pipes as Pipes).source(body as unknown as object);
+}
+
 async function hold(core: Core, response: Response, lane: Lane): Promise<Response> {
-  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  const reader = sourceOf(response);
   const pieces = new Pieces(core, true);
   const first: Uint8Array[] = [];
   // A `fetch` that does not follow the signal must not keep the connection of an attempt that was stopped.
@@ -276,7 +314,7 @@ function flow(core: Core, response: Response, ends: BodyEnds): [given: Response,
     known.attach(ends);
     return [response, known];
   }
-  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  const reader = sourceOf(response);
   try {
     const made = new Flow(core, reader);
     const given = made.around(response);
@@ -290,11 +328,15 @@ function flow(core: Core, response: Response, ends: BodyEnds): [given: Response,
 
 function check(response: Response): void {
   const body: unknown = response.body;
-  if (body === null || body === undefined || isWebStream(body)) return;
+  if (body === null || body === undefined || isWebStream(body) || fits(response)) return;
   closeBody(body);
   throw new TidegateError(
-    "firstByteTimeout and idleTimeout need a fetch whose bodies are web streams: leave them out, or use the platform's fetch",
+    "firstByteTimeout, idleTimeout and usage need a fetch whose bodies are web streams, or node-fetch's: leave them out, or use the platform's fetch",
   );
+}
+
+function fits(response: Response): boolean {
+  return pipes?.fits(response) === true;
 }
 
 /** The caller's word goes first, then what the request accepts, then its body. */
@@ -308,6 +350,7 @@ function isStream(core: Core, { stream }: FetchOptions, known: Known): boolean {
 export const streaming: Streaming = {
   isStream,
   check,
+  fits,
   hold,
   failure: (response) => failures.get(response) ?? 0,
   flow,
