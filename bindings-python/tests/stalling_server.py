@@ -70,6 +70,10 @@ class StallingServer:
         if what == "empty":
             head("204 No Content", "")
             return
+        if what == "fails":  # a head that says so, and no body
+            head("404 Not Found")
+            stall()
+            return
         if what == "lies":  # promises more than it sends, and keeps the connection
             head(more="Content-Length: 1000\r\n")
             send(EVENT)

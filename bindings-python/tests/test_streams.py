@@ -185,7 +185,7 @@ def test_pings_count_as_bytes_and_not_as_data(read: Any, server: StallingServer)
 @both
 @pytest.mark.parametrize("how", ["stalls_1", "pings_later", "lies"])
 def test_silence_after_the_delivery_ends_the_call(read: Any, how: str, server: StallingServer) -> None:
-    """Semantics 7.7.9, 7.7.11: nothing is repeated, and the error is a timeout of the client too."""
+    """Semantics 7.7.9, 7.7.11, 7.7.22: nothing is repeated, and the error is a timeout of the client too."""
     server.sent.pop(f"/{how}", None)
     limits = policy(first_byte_timeout=LONG, idle_timeout=0.4, counts="sse_data")
     began = time.monotonic()
@@ -234,6 +234,43 @@ def test_the_end_of_an_answer_delivers_it(read: Any, server: StallingServer) -> 
     """Semantics 7.7.6."""
     body, info = read(policy(first_byte_timeout=0.5, idle_timeout=0.5), server.url + "/empty")
     assert (body, info["attempts"]) == (b"", 1)
+
+
+@pytest.mark.parametrize("client", ["httpx", "requests", "urllib3", "aiohttp"])
+def test_an_answer_that_failed_is_not_held_back(client: str, server: StallingServer) -> None:
+    """Semantics 7.7.5: the head says what happened, though no piece of the body ever comes."""
+    limits = policy(first_byte_timeout=LONG, idle_timeout=LONG, counts="sse_data")
+    url = server.url + "/fails"
+    server.sent.pop("/fails", None)
+    began = time.monotonic()
+
+    async def by_aiohttp() -> int:
+        middleware = tidegate.aiohttp.middleware(limits)
+        async with (
+            aiohttp.ClientSession(middlewares=(middleware,)) as session,
+            session.get(url, headers=ACCEPT) as response,
+        ):
+            return response.status
+
+    if client == "httpx":
+        transport = tidegate.httpx.Transport(policy=limits, module=httpx)
+        with httpx.Client(transport=transport) as own, own.stream("GET", url, headers=ACCEPT) as response:
+            status = response.status_code
+    elif client == "requests":
+        with requests.Session() as session:
+            session.mount("http://", tidegate.requests.Adapter(limits))
+            with session.get(url, headers=ACCEPT, stream=True) as answer:
+                status = answer.status_code
+    elif client == "urllib3":
+        manager = tidegate.urllib3.guard(urllib3.PoolManager(), limits)
+        raw = manager.request("GET", url, headers=ACCEPT, preload_content=False)
+        status = raw.status
+        raw.close()
+        manager.clear()
+    else:
+        status = asyncio.run(by_aiohttp())
+    assert (status, server.sent["/fails"]) == (404, 1)
+    assert time.monotonic() - began < LONG / 2
 
 
 @both
