@@ -65,14 +65,13 @@ fn load() -> String {
 }
 
 fn rust(shop: &Shop, _: &Venv, rows: &Path) -> Result {
-    let bench = |features: &str, program: &str, args: &[&str]| {
-        let run =
-            ["run", "-q", "--release", "-p", "tidegate-bench-core", "--features", features, "--bin", program];
-        cargo(shop).args(run).arg("--").args(args).env(ROWS, rows).inherit()
+    let bench = |features: &[&str], program: &str, args: &[&str]| {
+        let run = ["run", "-q", "--release", "-p", "tidegate-bench-core", "--bin", program];
+        cargo(shop).args(run).args(features).arg("--").args(args).env(ROWS, rows).inherit()
     };
-    bench("default", "tidegate-bench-core", &[])?;
-    bench("peers", "tidegate-bench-peers", &[])?;
-    bench("host", "tidegate-bench-host", &["ns", "http_bare", "http_layer", "host_run"])
+    bench(&[], "tidegate-bench-core", &[])?;
+    bench(&["--features", "peers"], "tidegate-bench-peers", &[])?;
+    bench(&["--features", "host"], "tidegate-bench-host", &["ns", "http_bare", "http_layer", "host_run"])
 }
 
 fn python(shop: &Shop, venv: &Venv, rows: &Path) -> Result {
