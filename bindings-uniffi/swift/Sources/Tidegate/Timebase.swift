@@ -11,7 +11,8 @@ struct Timebase: Sendable {
         now: platformTime,
         sleep: { until in
             let now = platformTime()
-            try await ContinuousClock().sleep(for: .microseconds(until > now ? until - now : 0))
+            let wait = Duration.microseconds(until > now ? until - now : 0)
+            try await ContinuousClock().sleep(for: wait, tolerance: tolerance(of: wait))
         }
     )
 
@@ -28,9 +29,16 @@ struct Timebase: Sendable {
             return us > 0 ? UInt64(us.rounded(.down)) : 0
         }
         sleep = { @Sendable until in
-            try await clock.sleep(until: origin.advanced(by: .microseconds(until)), tolerance: nil)
+            let end = origin.advanced(by: .microseconds(until))
+            try await clock.sleep(until: end, tolerance: tolerance(of: clock.now.duration(to: end)))
         }
     }
+}
+
+/// How late a timer may fire, so that a device can wake once for several timers: a tenth of the wait, at most 100 ms. Without a value
+/// Dispatch would take up to 60 s on Apple's platforms.
+private func tolerance(of wait: Duration) -> Duration {
+    max(.zero, min(wait / 10, .milliseconds(100)))
 }
 
 /// Microseconds of the clock behind `ContinuousClock`, without its 128-bit arithmetic.

@@ -29,6 +29,31 @@ import TidegateTesting
         }
     }
 
+    /// Records how late each of its timers may fire.
+    private final class Recording: Clock {
+        let inner = ManualClock()
+        let tolerances = Locked<[Duration?]>([])
+        var now: ManualClock.Instant { inner.now }
+        var minimumResolution: Duration { .zero }
+
+        func sleep(until deadline: ManualClock.Instant, tolerance: Duration?) async throws {
+            tolerances.withLock { $0.append(tolerance) }
+            try await inner.sleep(until: deadline, tolerance: tolerance)
+        }
+    }
+
+    @Test(arguments: [(Duration.milliseconds(500), Duration.milliseconds(50)), (.seconds(60), .milliseconds(100))])
+    func aTimerMayFireALittleLate(wait: Duration, tolerance: Duration) async throws {
+        let clock = Recording()
+        let policy = try Policy(
+            "late", retry: Retry(maxAttempts: 2, backoff: .constant(wait).maximum(wait).withoutJitter()), engine: Engine(seed: 1, clock: clock))
+        let call = Task { try await policy.run { attempt in if attempt.number == 1 { throw POSIXError(.ECONNRESET) } } }
+        try await eventually { clock.inner.sleeping == 1 }
+        #expect(clock.tolerances.withLock { $0 } == [tolerance])
+        await clock.inner.advance(by: wait)
+        try await call.value
+    }
+
     @Test func aFleetIsRefusedWithOneClearError() throws {
         let rule = "must be local: the Swift package has no host for a fleet's store (docs/swift.md, \"Fleets\")"
         let rate = RateLimit(permits: 1, per: .seconds(1), store: .fleet)
