@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 const API: &str = "APIs";
 /// `TypeDoc`'s entry points, in `bindings-wasm/ts`.
-const ENTRIES: [&str; 10] = [
+pub const ENTRIES: [&str; 10] = [
     "main.ts",
     "testing.ts",
     "fleet.ts",
@@ -56,15 +56,23 @@ pub fn install(generated: &Path, site: &Path) -> Result {
 }
 
 fn rust(shop: &Shop, out: &Path) -> Result {
+    let (from, to) = (rustdoc(shop)?, out.join("rust"));
+    Cmd::new("cp").arg("-r").arg(&from).arg(&to).quiet().map(drop)
+}
+
+/// The folder of rustdoc's pages about the published crates.
+pub fn rustdoc(shop: &Shop) -> Result<PathBuf> {
     let doc = ["doc", "--no-deps", "--quiet", "-p", "tidegate", "-p", "tidegate-tokio"];
     let features = "tidegate-tokio/anyhow,tidegate-tokio/documents,tidegate-tokio/grpc,tidegate-tokio/http,tidegate-tokio/metrics,\
                     tidegate-tokio/redis,tidegate-tokio/reqwest-middleware,tidegate-tokio/tracing";
     // A target folder of its own, because the documentation of other crates would lie beside it.
     let target = shop.scratch("site-rustdoc")?;
+    let folder = target.join("doc");
+    // Pages of removed items would stay.
+    drop(fs::remove_dir_all(&folder));
     let run = Cmd::new("cargo").args(doc).args(["--features", features]).cwd(&shop.root);
     run.env("CARGO_TARGET_DIR", &target).stream()?.ok()?;
-    let to = out.join("rust");
-    fs::rename(target.join("doc"), &to).map_err(Error::at("move to", &to))
+    Ok(folder)
 }
 
 fn javascript(shop: &Shop, out: &Path) -> Verdict {

@@ -1,17 +1,24 @@
 //! `cargo xtask deep`: checks that take minutes or need nightly. libFuzzer on every target of `tests/fuzz`, tests that
 //! are too long for `cargo xtask test`, the guided search, mutants of core, random traces through every language, the
-//! lab's tables with many seeds, and Miri on the engine's internals. Missing tools are installed, or the step reports
+//! lab's tables with many seeds, what is published for other systems, and Miri on the engine's internals. Missing tools are installed, or the step reports
 //! "not run".
 
 use crate::cargo;
+use crate::dist;
 use crate::gate;
+use crate::install;
+use crate::js;
+use crate::jvm;
 use crate::mutants;
-use crate::packages::read;
+use crate::packages::{read, version};
 use crate::redis;
+use crate::release;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::Shop;
 use crate::site;
+use crate::surface;
+use crate::swift;
 use crate::traces::{self, TRACES};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,8 +32,9 @@ const MIRI: &str = "Miri";
 const MUTANTS: &str = "Mutants";
 const SEARCH: &str = "Guided search";
 const SITE: &str = "Site";
+const PACKAGES: &str = "Packages";
 /// The parts with their names on the command line.
-const PARTS: [(&str, &str); 8] = [
+const PARTS: [(&str, &str); 9] = [
     ("fuzz", FUZZ),
     ("long", LONG),
     ("search", SEARCH),
@@ -34,6 +42,7 @@ const PARTS: [(&str, &str); 8] = [
     ("traces", TRACES),
     ("lab", LAB),
     ("site", SITE),
+    ("packages", PACKAGES),
     ("miri", MIRI),
 ];
 const CARGO_FUZZ: &str = "0.13.2";
@@ -72,6 +81,7 @@ pub fn deep(shop: &Shop, minutes: u32, part: Option<&str>, names: &[String]) -> 
                 TRACES => traces::deep(shop, &mut report),
                 LAB => lab(shop, minutes, &mut report),
                 SITE => site::deep(shop, &mut report),
+                PACKAGES => packages(shop, &mut report)?,
                 _ => {
                     report.step(MIRI, "the engine's unit tests", || match component(shop, "miri") {
                         Ok(()) => miri(shop),
@@ -173,6 +183,25 @@ fn searches(shop: &Shop, minutes: u32, report: &mut Report) {
         let run = ["test", "--profile", "checked", "-p", "tidegate-exhaustive", "--", "--nocapture"];
         Verdict::tests(cargo(shop).args(run).env("TIDEGATE_DEEPER", "2").stream(), Counts::from_cargo)
     });
+}
+
+/// What is published for other systems, and a release of the present version from a clone, whose Swift package a new one resolves. Last the
+/// npm package on other versions of Node, and the public interfaces.
+fn packages(shop: &Shop, report: &mut Report) -> Result {
+    dist::steps(shop, false, &[], report);
+    let version = version(&shop.root)?;
+    let clone = release::steps(shop, &version, report)?;
+    let root = swift::Root::open(shop);
+    report.step(PACKAGES, "Swift, a new package that resolves the rehearsal's tag", || match &root {
+        Ok(root) => match swift::library(shop, jvm::TESTED) {
+            Ok(()) => install::resolved(shop, root, |_| Ok((clone, version))),
+            Err(Error(why)) => Verdict::Failed(Counts::default(), why),
+        },
+        Err(Error(why)) => Verdict::NotRun(why.clone()),
+    });
+    js::other_nodes(shop, report);
+    surface::steps(shop, report);
+    Ok(())
 }
 
 fn lab(shop: &Shop, minutes: u32, report: &mut Report) {

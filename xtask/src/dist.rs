@@ -1,8 +1,9 @@
-//! `cargo xtask dist`: the published artefacts of the Python package. zig links each wheel against old C libraries, so
-//! that it runs on older systems. Each wheel is inspected, and run where possible; the summary names those that could
-//! not be run.
+//! `cargo xtask dist`: what is published for other systems than this one: wheels, the JVM's native libraries, and the
+//! framework for Apple's systems. zig links against old C libraries, so that all of it runs on older systems. Each file
+//! is inspected, and run where possible; the summary names those that could not be run.
 
 use crate::emulate::Arm;
+use crate::natives;
 use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, Venv, environment, find_minor, find_named};
@@ -14,10 +15,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
 
+/// The parts with their names on the command line.
+const PARTS: [&str; 3] = ["wheels", "natives", "framework"];
+
 /// The requirements for building and inspecting wheels.
 pub const REQUIREMENTS: &str = "xtask/wheels/requirements.txt";
 
 const CHECK: &str = "xtask/wheels/check.py";
+const TOOLS: &str = "Tools";
 const SDIST: &str = "Source";
 const WHEELS: &str = "Wheels";
 const RUN: &str = "Wheels, run";
@@ -28,7 +33,7 @@ struct Wheel {
     target: &'static str,
     /// The interpreter: any for the stable ABI, or one without a GIL, which need not be installed for the build.
     python: &'static str,
-    /// The platform that maturin is given, and the tags that result.
+    /// The platform that maturin is given on Linux, or the oldest macOS; and the tags that result.
     compatibility: &'static str,
     tags: &'static str,
 }
@@ -39,7 +44,7 @@ const MUSL: &str = "musllinux_1_2";
 const STABLE: &str = "";
 
 /// The published wheels. The first is built from the source distribution, which shows that the latter is complete.
-const PUBLISHED: [Wheel; 6] = [
+const PUBLISHED: [Wheel; 9] = [
     Wheel {
         target: "x86_64-unknown-linux-gnu",
         python: STABLE,
@@ -76,40 +81,76 @@ const PUBLISHED: [Wheel; 6] = [
         compatibility: GNU,
         tags: "cp314-cp314t-manylinux2014_aarch64.manylinux_2_17_aarch64",
     },
+    Wheel {
+        target: "aarch64-apple-darwin",
+        python: STABLE,
+        compatibility: "11.0",
+        tags: "cp310-abi3-macosx_11_0_arm64",
+    },
+    Wheel {
+        target: "x86_64-apple-darwin",
+        python: STABLE,
+        compatibility: "10.12",
+        tags: "cp310-abi3-macosx_10_12_x86_64",
+    },
+    Wheel {
+        target: "x86_64-pc-windows-gnu",
+        python: STABLE,
+        compatibility: "",
+        tags: "cp310-abi3-win_amd64",
+    },
 ];
 
-/// Builds, inspects and runs the wheels, and prints the summary. With `host` only those that this machine can run.
-pub fn dist(shop: &Shop, host: bool) -> ExitCode {
+/// `cargo xtask dist [--host] [parts…]`: builds, inspects and runs these parts, or all, and prints the summary. With `host`
+/// only what this machine can run.
+///
+/// # Errors
+/// No part has this name.
+pub fn dist(shop: &Shop, host: bool, parts: &[String]) -> Result<ExitCode> {
+    if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
+        return Err(Error(format!("dist has no part `{unknown}`; it has {}", PARTS.join(", "))));
+    }
     let mut report = Report::default();
-    let out = shop.root.join("dist");
+    steps(shop, host, parts, &mut report);
+    Ok(report.close())
+}
+
+/// The steps of these parts, or of all.
+pub fn steps(shop: &Shop, host: bool, parts: &[String], report: &mut Report) {
     let mut tools = None;
-    report.step(SDIST, "what builds and looks at wheels", || {
-        // A separate, empty target directory: files unpacked from an archive keep their old dates, so cargo would treat
-        // earlier builds as current.
-        let ready = environment(shop, REQUIREMENTS).and_then(|venv| {
-            emptied(&shop.target.join("dist"))?;
-            emptied(&out)?;
-            Ok(venv)
-        });
-        Verdict::check(ready.map(|venv| tools = Some(venv)))
+    report.step(TOOLS, "what builds and looks at libraries", || {
+        Verdict::check(environment(shop, REQUIREMENTS).map(|venv| tools = Some(venv)))
     });
-    let Some(venv) = tools else { return report.close() };
+    let Some(venv) = tools else { return };
+    for part in PARTS.iter().filter(|part| parts.is_empty() || parts.iter().any(|it| it == *part)) {
+        match *part {
+            "wheels" => wheels(shop, &venv, host, report),
+            "natives" => natives::libraries(shop, &venv, host, report),
+            _ => natives::framework(shop, &venv, report),
+        }
+    }
+}
+
+fn wheels(shop: &Shop, venv: &Venv, host: bool, report: &mut Report) {
+    let out = shop.root.join("dist");
     let mut sdist = None;
     report.step(SDIST, "build", || {
-        let built =
-            maturin(shop, &venv, "sdist").arg("--out").arg(&out).stream().and_then(crate::run::Output::ok);
+        // A separate, empty target directory: files unpacked from an archive keep their old dates, so cargo would treat
+        // earlier builds as current.
+        let built = emptied(&shop.target.join("dist")).and_then(|()| emptied(&out)).and_then(|()| {
+            maturin(shop, venv, "sdist").arg("--out").arg(&out).stream().and_then(crate::run::Output::ok)
+        });
         Verdict::check(built.and_then(|_| only(&out, ".tar.gz")).map(|path| sdist = Some(path)))
     });
     let wanted = PUBLISHED.iter().filter(|wheel| !host || wheel.runs_here());
     for (place, wheel) in wanted.enumerate() {
-        wheel.make(shop, &venv, sdist.as_deref().filter(|_| place == 0), &out, &mut report);
+        wheel.make(shop, venv, sdist.as_deref().filter(|_| place == 0), &out, report);
     }
     println!("\n── {}", out.display());
     for path in files(&out) {
         let size = fs::metadata(&path).map_or(0, |about| about.len());
         println!("   {:>9}  {}", kib(size), path.file_name().unwrap_or_default().to_string_lossy());
     }
-    report.close()
 }
 
 impl Wheel {
@@ -145,10 +186,16 @@ impl Wheel {
             }
             None => maturin(shop, venv, "build"),
         };
-        let build = build.args(BUILD).args(["--zig", "--target", self.target]);
-        let build = build.arg("--out").arg(out).arg("-i");
-        let build = if self.python == STABLE { build.arg(python) } else { build.arg(self.python) };
-        build.args(["--compatibility", self.compatibility]).stream()?.ok()?;
+        let build = build.args(BUILD).args(["--zig", "--target", self.target]).arg("--out").arg(out);
+        let build = match self.compatibility {
+            GNU | MUSL => {
+                let build = build.args(["--compatibility", self.compatibility]).arg("-i");
+                if self.python == STABLE { build.arg(python) } else { build.arg(self.python) }
+            }
+            // No interpreter of another system is needed for the stable ABI.
+            macos => build.env("MACOSX_DEPLOYMENT_TARGET", macos),
+        };
+        build.stream()?.ok()?;
         only(out, &format!("-{}.whl", self.tags))
     }
 
@@ -205,7 +252,7 @@ fn unpacked(venv: &Venv, archive: &Path, into: &Path) -> Result<PathBuf> {
 }
 
 /// Makes an empty folder.
-fn emptied(folder: &Path) -> Result {
+pub fn emptied(folder: &Path) -> Result {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::at("empty", folder)(error)),
         _ => fs::create_dir_all(folder).map_err(Error::at("make", folder)),
@@ -250,8 +297,13 @@ mod tests {
     fn every_wheel_has_tags_of_its_own_target_and_interpreter() {
         for (place, wheel) in PUBLISHED.iter().enumerate() {
             let machine = wheel.target.split('-').next().unwrap_or_default();
+            let machine = match (machine, wheel.target) {
+                ("aarch64", "aarch64-apple-darwin") => "arm64",
+                (_, "x86_64-pc-windows-gnu") => "amd64",
+                (machine, _) => machine,
+            };
             assert!(wheel.tags.ends_with(&format!("_{machine}")), "{}", wheel.tags);
-            assert!(wheel.tags.contains(wheel.compatibility), "{}", wheel.tags);
+            assert!(wheel.tags.contains(&wheel.compatibility.replace('.', "_")), "{}", wheel.tags);
             assert_eq!(wheel.target.ends_with("-musl"), wheel.compatibility == MUSL, "{}", wheel.tags);
             assert_eq!(wheel.python == STABLE, wheel.tags.starts_with("cp310-abi3-"), "{}", wheel.tags);
             assert!(PUBLISHED[..place].iter().all(|other| other.tags != wheel.tags), "{}", wheel.tags);

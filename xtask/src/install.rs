@@ -5,9 +5,11 @@
 use crate::cargo;
 use crate::jvm;
 use crate::packages::{read, version};
+use crate::release;
 use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Result, seconds};
 use crate::setup::{Python, Shop, Venv, create};
+use crate::swift::{self, Root};
 use crate::test::SMOKE;
 use crate::times::cpu_time;
 use std::io::{BufRead, BufReader, Write};
@@ -42,7 +44,7 @@ pub fn python(shop: &Shop, wheel: Option<&Path>, python: Option<&Python>, report
             install.arg(wanted).quiet()?;
             venv.python().arg(shop.root.join(SMOKE)).cwd(folder).stream()?.ok()?;
             write(&folder.join("main.py"), program)?;
-            venv.python().arg("main.py").cwd(folder).capture()?.ok().map(|ran| ran.text)
+            venv.python().arg("main.py").cwd(folder).quiet().map(|ran| ran.text)
         }),
         _ => Verdict::NotRun("there is no wheel".into()),
     });
@@ -71,7 +73,7 @@ pub fn npm(shop: &Shop, built: bool, report: &mut Report) {
                 ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
             let options = [&options[..], &["--types", "", "main.ts"]].concat();
             Cmd::new(package.join("node_modules/.bin/tsc")).args(options).cwd(folder).quiet()?;
-            Cmd::new("node").arg("main.js").cwd(folder).capture()?.ok().map(|ran| ran.text)
+            Cmd::new("node").arg("main.js").cwd(folder).quiet().map(|ran| ran.text)
         })
     });
 }
@@ -106,7 +108,7 @@ pub fn rust(shop: &Shop, report: &mut Report) {
             // The compiler of the repository, and no other that this machine may have as its own.
             fs::copy(shop.root.join("rust-toolchain.toml"), folder.join("rust-toolchain.toml"))
                 .map_err(Error::at("copy to", folder))?;
-            run.capture()?.ok().map(|ran| ran.text)
+            run.quiet().map(|ran| ran.text)
         })
     });
 }
@@ -121,7 +123,7 @@ pub fn maven(shop: &Shop, built: bool, report: &mut Report) -> bool {
         if let Some(missing) = jvm::missing() {
             return Verdict::NotRun(format!("{missing} is not on this machine"));
         }
-        let repository = match deployed(shop, jvm::TESTED) {
+        let repository = match deployed(shop, jvm::mvn(shop, jvm::TESTED)) {
             Ok(repository) => repository,
             Err(Error(why)) => return Verdict::check::<()>(Err(Error(why))),
         };
@@ -135,9 +137,74 @@ pub fn maven(shop: &Shop, built: bool, report: &mut Report) -> bool {
             let run = ["-B", "-q", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"];
             let run = Cmd::new("mvn").args(run).args((!shop.install).then_some("-o"));
             let run = run.args(["compile", "exec:java", "-Dexec.mainClass=MainKt"]).cwd(folder);
-            run.env("MAVEN_OPTS", jvm::frugal()).capture()?.ok().map(|ran| ran.text)
+            run.env("MAVEN_OPTS", jvm::frugal()).quiet().map(|ran| ran.text)
         })
     })
+}
+
+/// A new Swift package that resolves the tag of a release from a git repository, with the library that pkg-config finds.
+pub fn swift(shop: &Shop, root: Option<&Root>, report: &mut Report) {
+    report.step(INSTALL, "Swift, a new package that depends on the release's tag", || match root {
+        Some(root) => resolved(shop, root, |folder| {
+            let clone = folder.join("tidegate");
+            release::swift_package(shop, &clone).map(|version| (clone, version))
+        }),
+        None => Verdict::NotRun("there is no compiler, or no library".into()),
+    });
+}
+
+/// A new Swift package that depends on the repository which `origin` makes or names, at its version.
+pub fn resolved(
+    shop: &Shop,
+    root: &Root,
+    origin: impl FnOnce(&Path) -> Result<(PathBuf, String)>,
+) -> Verdict {
+    minute(shop, "## Swift", "swift", |folder, program| {
+        let (origin, version) = origin(folder)?;
+        let install = Cmd::new("bash").arg(origin.join("bindings-uniffi/swift/scripts/linux.sh"));
+        install.arg(folder.join("usr")).env("TIDEGATE_ARCHIVE", swift::archive(shop)?).quiet()?;
+        let page = read(&shop.root, PAGE)?;
+        let line = block(&page, "## Swift", "text")?;
+        let (before, url, after) = quoted(&line, "url: ")?;
+        let name = url.rsplit('/').next().unwrap_or_default();
+        // The package has the name of the repository's last part, whatever the folder of this one.
+        let served = folder.join("served").join(name);
+        let manifest = format!(
+            "// swift-tools-version: 6.0\nimport PackageDescription\n\nlet package = Package(\n    name: \"first\",\n    \
+             dependencies: [{before}\"file://{}\"{}],\n    targets: [.executableTarget(name: \"first\", dependencies: \
+             [.product(name: \"Tidegate\", package: \"{name}\")])]\n)\n",
+            served.display(),
+            after.trim(),
+        );
+        let package = folder.join("first");
+        fs::create_dir_all(package.join("Sources/first")).map_err(Error::at("make", &package))?;
+        write(&package.join("Package.swift"), &manifest)?;
+        write(&package.join("Sources/first/main.swift"), program)?;
+        let run = format!(
+            "cd {} && export HOME={} PKG_CONFIG_PATH={} && swift run --disable-index-store",
+            package.display(),
+            folder.display(),
+            folder.join("usr/lib/pkgconfig").display(),
+        );
+        let places = [folder.display().to_string(), served.display().to_string()];
+        let ran = root.enter(&[(folder, &places[0]), (&origin, &places[1])], &run).quiet()?.text;
+        let resolved = fs::read_to_string(package.join("Package.resolved"));
+        let tag = format!("\"version\" : \"{version}\"");
+        if !resolved.is_ok_and(|text| text.contains(&tag)) {
+            return Err(Error(format!("Package.resolved must name the version {version}")));
+        }
+        Ok(ran)
+    })
+}
+
+/// A line in three parts: what is before the string literal that follows `key`, its content, and what is after it.
+fn quoted<'a>(line: &'a str, key: &str) -> Result<(&'a str, &'a str, &'a str)> {
+    let at = line.find(&format!("{key}\"")).map(|at| at + key.len());
+    let parts = at.and_then(|at| {
+        let (content, after) = line[at + 1..].split_once('"')?;
+        Some((&line[..at], content, after))
+    });
+    parts.ok_or_else(|| Error(format!("{PAGE} has no {key}\"…\" in {line}")))
 }
 
 /// The repository in a folder.
@@ -147,11 +214,11 @@ pub fn repository(shop: &Shop) -> Result<PathBuf> {
 
 /// Puts the jars and their POMs into a repository in a folder, with checksums, and removes what an earlier run left in
 /// the user's own repository: Maven never asks again for a version that it has.
-pub fn deployed(shop: &Shop, profile: &str) -> Result<PathBuf> {
+pub fn deployed(shop: &Shop, maven: Cmd) -> Result<PathBuf> {
     let repository = repository(shop)?;
     drop(fs::remove_dir_all(&repository));
     let to = format!("-DaltDeploymentRepository=rehearsal::default::file://{}", repository.display());
-    let deploy = jvm::mvn(shop, profile).env("MAVEN_OPTS", jvm::frugal());
+    let deploy = maven.env("MAVEN_OPTS", jvm::frugal());
     let deploy = deploy.args(["-q", "-DskipTests", "-Dkotlin.compiler.incremental=true"]).arg(to);
     deploy.args(["-pl", ":tidegate-parent,:tidegate-native,:tidegate", "deploy"]).quiet()?;
     let home = env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
@@ -214,13 +281,29 @@ fn minute(
                 "the program of {PAGE} must print `{ANSWER}`; it printed:\n{printed}"
             )));
         }
-        println!("   {ANSWER}: {} on the clock, {} of CPU time", seconds(clock), seconds(cpu));
+        let first = first(shop, heading, &format!("{}, {}", seconds(clock), seconds(cpu)))?;
+        println!(
+            "   {ANSWER}: {} on the clock, {} of CPU time (the first time here: {first})",
+            seconds(clock),
+            seconds(cpu)
+        );
         if cpu > LIMIT {
             return Err(Error(format!("it took {} of CPU time; {} at most", seconds(cpu), seconds(LIMIT))));
         }
         Ok(())
     };
     Verdict::check(run())
+}
+
+/// What the first install of a language took, when the packages of others had to be fetched or built too. The first one is `now`.
+fn first(shop: &Shop, heading: &str, now: &str) -> Result<String> {
+    let file = shop.scratch("install")?.join("first.txt");
+    let known = fs::read_to_string(&file).unwrap_or_default();
+    if let Some(time) = known.lines().find_map(|line| line.strip_prefix(heading)?.strip_prefix('\t')) {
+        return Ok(time.to_owned());
+    }
+    write(&file, &format!("{known}{heading}\t{now}\n"))?;
+    Ok(now.to_owned())
 }
 
 /// The first block of this language below a heading of the page.

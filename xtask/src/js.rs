@@ -94,6 +94,66 @@ fn outside(shop: &Shop, origin: Option<&Path>, built: bool, report: &mut Report)
     look("Chromium", "e2e/browser.mjs", &|| chromium(shop));
 }
 
+/// Versions of Node, beside the one on this machine, that the package's tests run on in `cargo xtask deep`.
+const NODES: [&str; 2] = ["22", "24"];
+
+/// Runs the package's tests, and its tarball in a new folder, on other versions of Node, which the registry has.
+pub fn other_nodes(shop: &Shop, report: &mut Report) {
+    for version in NODES {
+        report.step(JS, &format!("tests, and the tarball in a new folder, on Node {version}"), || {
+            if !is_built(shop) {
+                return Verdict::NotRun(
+                    "the package is not built: cargo xtask test --only javascript".into(),
+                );
+            }
+            let ready = fetched(shop, version)
+                .and_then(|program| Ok((program, crate::demo::build_origin(shop)?)))
+                .and_then(|found| environment(shop).map(|()| found));
+            let (program, origin) = match ready {
+                Ok(ready) => ready,
+                Err(Error(why)) => return Verdict::NotRun(why),
+            };
+            let paths = program.parent().map(Path::to_path_buf).into_iter();
+            let path =
+                env::join_paths(paths.chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())))
+                    .unwrap_or_default();
+            let vitest =
+                Cmd::new(&program).arg("node_modules/vitest/vitest.mjs").arg("run").cwd(&folder(shop));
+            let vitest = vitest.env("PATH", &path).env("TIDEGATE_ORIGIN", origin).env("NO_COLOR", "1");
+            match Verdict::tests(redis::with_server(shop, vitest).stream(), Counts::from_vitest) {
+                Verdict::Passed(counts) => {
+                    let tarball = Cmd::new(&program).arg("scripts/package.mjs").cwd(&folder(shop));
+                    match Verdict::check(tarball.env("PATH", &path).stream().and_then(Output::ok)) {
+                        Verdict::Passed(_) => Verdict::Passed(counts),
+                        other => other,
+                    }
+                }
+                other => other,
+            }
+        });
+    }
+}
+
+/// The program of the newest Node of a version, from npm's package `node`.
+fn fetched(shop: &Shop, version: &str) -> Result<PathBuf> {
+    let folder = shop.scratch(&format!("node/{version}"))?;
+    let program = folder.join("node_modules/node/bin/node");
+    let answers = || {
+        let said = Cmd::new(&program).arg("--version").capture().and_then(Output::ok);
+        said.is_ok_and(|said| said.text.starts_with(&format!("v{version}.")))
+    };
+    if !answers() {
+        if !shop.install {
+            return Err(Error(format!("--no-install: Node {version} would have to be fetched")));
+        }
+        let manifest = folder.join("package.json");
+        fs::write(&manifest, "{ \"private\": true }\n").map_err(Error::at("write", &manifest))?;
+        let install = Cmd::new("npm").args(["install", "--no-audit", "--no-fund", "--silent"]);
+        install.arg(format!("node@{version}")).cwd(&folder).quiet()?;
+    }
+    if answers() { Ok(program) } else { Err(Error(format!("{} is not Node {version}", program.display()))) }
+}
+
 /// `TypeDoc`, installed with a TypeScript of its own: it does not know the version that builds the package.
 pub fn typedoc(shop: &Shop) -> Result<PathBuf> {
     wasm::node(shop)?;

@@ -3,7 +3,7 @@
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, fnv1a};
-use crate::{cargo, install, redis, registry, traces};
+use crate::{cargo, install, natives, redis, registry, traces};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +11,8 @@ const KOTLIN: &str = "Kotlin";
 
 /// The cargo profile for tests: with checks, and without optimisations for which a release takes a minute longer.
 pub const TESTED: &str = "checked";
+/// The platform whose library is in every jar, released or not.
+const OWN: &str = "linux-x86_64";
 /// Programs that end within seconds never regain the cost of the second compiler, which was half of all CPU time here.
 const FRUGAL: &str = "-DargLine=-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
 
@@ -83,6 +85,28 @@ pub fn replay(shop: &Shop, count: u64) -> Verdict {
     Verdict::check(run())
 }
 
+/// Runs a test of the Kotlin library with this native library in place of the one in the jar.
+pub fn smoke(shop: &Shop, library: &Path) -> Result {
+    self::library(shop, TESTED)?;
+    let only = [
+        "-q",
+        "-Dtest=LinkTest",
+        "-Dsurefire.failIfNoSpecifiedTests=false",
+        "-pl",
+        ":tidegate",
+        "-am",
+        "test",
+    ];
+    let named = format!("-Dtidegate.library={}", library.display());
+    mvn(shop, TESTED)
+        .arg(FRUGAL)
+        .env("MAVEN_OPTS", frugal())
+        .env("JAVA_TOOL_OPTIONS", named)
+        .args(only)
+        .quiet()
+        .map(drop)
+}
+
 /// Writes the list of functions exported by JNI, or checks that it is current. Nothing is linked, because a list that
 /// names a removed function would not link.
 pub fn generated(shop: &Shop, check: bool) -> Result {
@@ -113,7 +137,19 @@ pub fn missing() -> Option<&'static str> {
 
 /// Maven in the folder of the Kotlin library, with the native library of this profile.
 pub fn mvn(shop: &Shop, profile: &str) -> Cmd {
-    let natives = format!("-Dnative.dir={}", shop.target.join(profile).display());
+    mvn_with(shop, &shop.target.join(profile))
+}
+
+/// Maven with the native libraries of all platforms that have been built for a release, in the jar.
+pub fn mvn_of_release(shop: &Shop) -> Result<Cmd> {
+    let all = natives::folder(shop)?;
+    let own = all.join(OWN);
+    let own = if own.is_dir() { own } else { shop.target.join("release") };
+    Ok(mvn_with(shop, &own).arg(format!("-Dnatives.dir={}", all.display())))
+}
+
+fn mvn_with(shop: &Shop, natives: &Path) -> Cmd {
+    let natives = format!("-Dnative.dir={}", natives.display());
     let run = Cmd::new("mvn").args(["-B", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"]);
     run.args((!shop.install).then_some("-o")).arg(natives).cwd(&shop.root.join("bindings-uniffi/kotlin"))
 }

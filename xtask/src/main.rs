@@ -17,6 +17,7 @@ mod install;
 mod js;
 mod jvm;
 mod mutants;
+mod natives;
 mod packages;
 mod redis;
 mod registry;
@@ -25,6 +26,7 @@ mod report;
 mod run;
 mod setup;
 mod site;
+mod surface;
 mod swift;
 mod test;
 mod times;
@@ -57,12 +59,16 @@ usage: cargo xtask <command> [--no-install] [arguments]
   gate [--accept]     instructions per call in core against the accepted figures; with --accept writes the new ones
   deep [minutes] [part]  minutes (1) of libFuzzer for each target of tests/fuzz and of the guided search, long tests, mutants of
                       core, random traces through every language, the lab's tables, then Miri; on nightly. Of one part:
-                      fuzz, long, search, mutants, traces, lab, site, miri
+                      fuzz, long, search, mutants, traces, lab, site, packages, miri
                       deep mutants [names]: the mutants whose names begin so
   site [--api]        the documentation site, into target/site, with its links and sizes checked; TIDEGATE_SITE_URL is its address;
                       with --api the API documentation of each language below it, where its tests have built what that needs
-  dist [--host]       source distribution and the wheels of every platform, into dist/, each looked at, and run where it can
-                      be; with --host this machine's alone
+  api [--against <ref>] [languages]
+                      what has changed in the public interface of each package since the last release, or since a commit that has
+                      api/<language>.txt; fails if a name has gone
+  dist [--host] [parts]  what is published for each platform, looked at, and run where it can be; with --host this machine's
+                      alone. The parts: wheels (and the source distribution, into dist/), natives (the JVM's libraries), and
+                      framework (of Apple's systems), into target/xtask
 
   release --dry-run <version>
                       rehearses a release in a clone: version, date, packages, lists of parts, checksums; uploads nothing
@@ -156,10 +162,16 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             ["--build", what] => release::build(&shop, what)?,
             _ => return Err(Error("release takes --dry-run <version>, --check <tag> or --build npm".into())),
         },
+        "api" => {
+            let against = match args.iter().position(|arg| arg == "--against") {
+                Some(at) => args.splice(at..(at + 2).min(args.len()), []).nth(1),
+                None => None,
+            };
+            return surface::api(&shop, against.as_deref(), &args);
+        }
         "dist" => {
             let host = take_flag(&mut args, "--host").is_some();
-            no_more(&args)?;
-            return Ok(dist::dist(&shop, host));
+            return dist::dist(&shop, host, &args);
         }
         other => {
             eprint!("{USAGE}");
@@ -247,7 +259,9 @@ mod tests {
             "gate",
             "deep",
             "site",
+            "api",
             "dist",
+            "release",
         ] {
             assert!(USAGE.contains(&format!("\n  {command}")), "{command}");
         }

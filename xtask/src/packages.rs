@@ -55,7 +55,6 @@ pub fn bump(root: &Path, to: &str) -> Result {
 }
 
 /// An address of `[workspace.package]`: `repository` or `homepage`.
-#[cfg(test)]
 pub fn address(root: &Path, name: &str) -> Result<String> {
     let text = read(root, MANIFEST)?;
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} = \"")));

@@ -1,17 +1,19 @@
 //! `cargo xtask release`: the rehearsal of a release in a temporary clone, and what the release workflow asks for.
 //! Nothing is uploaded, and the repository is not changed.
 
-use crate::packages::{bump, read, version};
+use crate::packages::{address, bump, read, version};
 use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, python_environment};
-use crate::{cargo, install, js, jvm, wheel};
+use crate::{cargo, install, js, jvm, natives, surface, wheel};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const RELEASE: &str = "Release";
 const CHANGES: &str = "CHANGELOG.md";
+/// Swift's manifest, which users get.
+const MANIFEST: &str = "Package.swift";
 const UNRELEASED: &str = "## [Unreleased]\n";
 /// What uniffi generates, which a tag of Swift's has and the main branch has not.
 const GENERATED: [&str; 3] = [
@@ -66,15 +68,29 @@ pub fn rehearse(shop: &Shop, to: &str) -> Result<ExitCode> {
     if !is_version(to) {
         return Err(Error(format!("release --dry-run {to}: a version has the form 1.2.3")));
     }
-    let (out, clone) =
-        (emptied(&shop.scratch("release")?.join("out"))?, shop.scratch("release")?.join("clone"));
-    let inside = Shop { root: clone.clone(), target: shop.target.clone(), install: shop.install };
     let mut report = Report::default();
+    let clone = steps(shop, to, &mut report)?;
+    println!(
+        "{NEXT}\n\nThe packages: {}\nThe clone: {}",
+        folder(shop)?.join("out").display(),
+        clone.display()
+    );
+    Ok(report.close())
+}
+
+fn folder(shop: &Shop) -> Result<PathBuf> {
+    shop.scratch("release")
+}
+
+/// The steps of a rehearsal. Returns the clone, which has Swift's tag if that step passed.
+pub fn steps(shop: &Shop, to: &str, report: &mut Report) -> Result<PathBuf> {
+    let (out, clone) = (emptied(&folder(shop)?.join("out"))?, folder(shop)?.join("clone"));
+    let inside = Shop { root: clone.clone(), target: shop.target.clone(), install: shop.install };
     let ready = report.step(RELEASE, "a clone with the version and the date", || {
         Verdict::check(prepared(shop, &clone, to))
     });
     if !ready {
-        return Ok(report.close());
+        return Ok(clone);
     }
     report.step(RELEASE, "crates", || Verdict::check(crates(&inside, to, &out)));
     report.step(RELEASE, "the wheel of this machine", || {
@@ -86,13 +102,14 @@ pub fn rehearse(shop: &Shop, to: &str) -> Result<ExitCode> {
         Some(missing) => Verdict::NotRun(format!("{missing} is not on this machine")),
         None => Verdict::check(jars(&inside, &out)),
     });
-    report.step(RELEASE, "Swift's commit beside the branch", || Verdict::check(swift(&inside, to)));
+    report
+        .step(RELEASE, "the public interfaces, in the commit", || Verdict::check(interfaces(shop, &inside)));
+    report.step(RELEASE, "Swift's commit beside the branch", || Verdict::check(swift(&inside, to, &out)));
     report.step(RELEASE, "CycloneDX lists of what the packages are built from", || {
         Verdict::check(sboms(&inside, &out))
     });
     report.step(RELEASE, "checksums", || Verdict::check(checksums(&out)));
-    println!("{}\n\nThe packages: {}\nThe clone: {}", NEXT, out.display(), clone.display());
-    Ok(report.close())
+    Ok(clone)
 }
 
 /// Clones the repository as it is committed, writes the version and the date, and commits.
@@ -141,23 +158,85 @@ fn npm(shop: &Shop, out: &Path) -> Result {
     fs::write(&to, listed).map_err(Error::at("write", &to))
 }
 
+/// The jars, with the native libraries that `cargo xtask dist natives` has built.
 fn jars(shop: &Shop, out: &Path) -> Result {
     jvm::library(shop, "release")?;
-    let repository = install::deployed(shop, "release")?;
+    let repository = install::deployed(shop, jvm::mvn_of_release(shop)?)?;
+    match natives::built(shop)?.as_slice() {
+        [] => println!(
+            "   with the native library of this machine alone: `cargo xtask dist natives` builds the others"
+        ),
+        platforms => println!("   with native libraries for {}", platforms.join(", ")),
+    }
     let name = out.join("maven-bundle.tar.gz");
     Cmd::new("tar").arg("-czf").arg(name).arg("-C").arg(repository).arg(".").quiet().map(drop)
 }
 
-/// Commits the generated sources on a branch of their own, and tags it as `SwiftPM` wants it: without a `v`.
-fn swift(shop: &Shop, to: &str) -> Result {
+/// Commits the public interfaces, with which `cargo xtask api` compares those of the next release. They are those of the repository, where
+/// the tests have built what they are read from.
+fn interfaces(shop: &Shop, clone: &Shop) -> Result {
+    let missing = surface::write_all(shop, &clone.root.join("api"))?;
+    if !missing.is_empty() {
+        println!("   without {}: their packages are not built (cargo xtask test)", missing.join(", "));
+    }
+    git(&clone.root, &["add", "api"])?;
+    git(&clone.root, &["commit", "--quiet", "--amend", "--no-edit"])
+}
+
+/// Generates Swift's sources, names the framework if `cargo xtask dist framework` has made it, and makes the commit and the tag.
+fn swift(shop: &Shop, to: &str, out: &Path) -> Result {
     cargo(shop).args(["build", "--quiet", "-p", "tidegate-uniffi"]).quiet()?;
     let library = shop.target.join("debug/libtidegate_uniffi.a");
     cargo(shop).args(["run", "--quiet", "-p", "tidegate-bindgen", "--"]).arg(library).quiet()?;
-    git(&shop.root, &["checkout", "--quiet", "-b", &format!("swift-{to}")])?;
-    git(&shop.root, &[&["add", "--force"], &GENERATED[..]].concat())?;
-    git(&shop.root, &["commit", "--quiet", "-m", &format!("swift: generated sources of {to}")])?;
-    git(&shop.root, &["tag", to])?;
-    git(&shop.root, &["checkout", "--quiet", "-"])
+    match natives::archive(shop) {
+        Some((archive, sum)) => {
+            keep(&archive, out)?;
+            let path = shop.root.join(MANIFEST);
+            let named =
+                framework(&read(&shop.root, MANIFEST)?, &address(&shop.root, "repository")?, to, &sum)?;
+            fs::write(&path, named).map_err(Error::at("write", &path))?;
+        }
+        None => println!("   no framework for Apple's systems: `cargo xtask dist framework` makes it"),
+    }
+    tagged(&shop.root, to)
+}
+
+/// The manifest with the address that the framework gets when it is uploaded to the release, and its checksum.
+fn framework(manifest: &str, repository: &str, to: &str, sum: &str) -> Result<String> {
+    let empty = "let framework = (url: \"\", checksum: \"\")";
+    if manifest.matches(empty).count() != 1 {
+        return Err(Error(format!("{MANIFEST} must have one line `{empty}`")));
+    }
+    let url = format!("{repository}/releases/download/v{to}/Tidegate.xcframework.zip");
+    Ok(manifest.replace(empty, &format!("let framework = (url: \"{url}\", checksum: \"{sum}\")")))
+}
+
+/// The repository as a Swift package's users get it: a clone with the tag of its version, on a commit with the sources that this
+/// working tree has generated. Changes of tracked files are in it too.
+pub fn swift_package(shop: &Shop, clone: &Path) -> Result<String> {
+    let version = version(&shop.root)?;
+    drop(fs::remove_dir_all(clone));
+    Cmd::new("git").args(["clone", "--quiet", "--no-hardlinks"]).arg(&shop.root).arg(clone).quiet()?;
+    let apply = "git -C \"$0\" diff --binary HEAD | git -C \"$1\" apply --index --allow-empty";
+    Cmd::new("sh").args(["-c", apply]).arg(&shop.root).arg(clone).quiet()?;
+    for file in GENERATED {
+        let (from, to) = (shop.root.join(file), clone.join(file));
+        let folder = to.parent().map_or(Ok(()), fs::create_dir_all);
+        folder.and_then(|()| fs::copy(&from, &to)).map_err(Error::at("copy", &from))?;
+    }
+    // The version may have been released before.
+    drop(Cmd::new("git").args(["tag", "--delete", &version]).cwd(clone).capture());
+    tagged(clone, &version)?;
+    Ok(version)
+}
+
+/// Commits the generated sources on a branch of their own, and tags it as `SwiftPM` wants it: without a `v`.
+fn tagged(clone: &Path, to: &str) -> Result {
+    git(clone, &["checkout", "--quiet", "-b", &format!("swift-{to}")])?;
+    git(clone, &[&["add", "--force", MANIFEST], &GENERATED[..]].concat())?;
+    git(clone, &["commit", "--quiet", "-m", &format!("swift: generated sources of {to}")])?;
+    git(clone, &["tag", to])?;
+    git(clone, &["checkout", "--quiet", "-"])
 }
 
 /// Python's list is in the wheel, and npm's is made with the package.
@@ -211,6 +290,16 @@ mod tests {
             dated(&ours, "9.9.9", "2027-01-02")
                 .is_ok_and(|text| text.contains("\n## [9.9.9] - 2027-01-02\n"))
         );
+    }
+
+    #[test]
+    fn a_release_names_the_framework_in_swifts_manifest() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let ours = read(&shop.root, MANIFEST).expect("it is there");
+        let named = framework(&ours, "https://a.example/r", "1.2.0", "abc").expect("it has the line");
+        let url = "https://a.example/r/releases/download/v1.2.0/Tidegate.xcframework.zip";
+        assert!(named.contains(&format!("(url: \"{url}\", checksum: \"abc\")")), "{named}");
+        assert!(framework(&named, "https://a.example/r", "1.3.0", "def").is_err());
     }
 
     #[test]

@@ -7,13 +7,14 @@
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result, step};
 use crate::setup::{Shop, fnv1a, install_debian};
-use crate::{jvm, traces};
+use crate::{install, jvm, traces};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const SUITE: &str = "trixie";
-const PACKAGES: &str = "swiftlang,libc6-dev,libstdc++-14-dev,ca-certificates,bash,dash,coreutils";
+/// git, because the package manager fetches packages with it.
+const PACKAGES: &str = "swiftlang,libc6-dev,libstdc++-14-dev,ca-certificates,bash,dash,coreutils,git";
 /// Parts of the packages that are not unpacked: debuggers, editors' helpers, static and embedded libraries, manuals;
 /// 1.1 GB.
 const LEFT_OUT: [&str; 9] = [
@@ -32,6 +33,8 @@ const STAMP: &str = "tidegate-complete";
 const MIRROR: &str = "http://deb.debian.org/debian";
 
 const SWIFT: &str = "Swift";
+/// Prefixes of the names of steps that need the compiler and the library.
+const NEED_COMPILER: &[&str] = &["swift: ", "install: swift"];
 /// The place of the repository's folders in the root.
 const SOURCE: &str = "/src";
 const SCRATCH: &str = "/scratch";
@@ -43,7 +46,7 @@ const TEST: &str = "swift test --disable-xctest --scratch-path /scratch/tests";
 /// Runs the steps of the tests.
 pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
     let mut root = None;
-    report.make(SWIFT, "a compiler", &["swift: "], || match Root::open(shop) {
+    report.make(SWIFT, "a compiler", NEED_COMPILER, || match Root::open(shop) {
         Ok(found) => {
             root = Some(found);
             Verdict::Passed(Counts::default())
@@ -51,7 +54,7 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         Err(Error(why)) => Verdict::NotRun(why),
     });
     let built =
-        report.make(SWIFT, "the static library (optimised, with checks)", &["swift: "], || match &root {
+        report.make(SWIFT, "the static library (optimised, with checks)", NEED_COMPILER, || match &root {
             Some(_) => Verdict::check(library(shop, jvm::TESTED)),
             None => Verdict::NotRun("there is no compiler".into()),
         });
@@ -77,6 +80,7 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) {
         (_, None) => Verdict::NotRun("there is no origin".into()),
         (Some(root), Some(_)) => Verdict::check(example(shop, root)),
     });
+    install::swift(shop, root.as_ref().filter(|_| built), report);
 }
 
 /// Replays many traces without other tests.
@@ -133,8 +137,13 @@ pub fn symbols(shop: &Shop) -> Result<Vec<PathBuf>> {
         .collect())
 }
 
+/// The static library that Swift links, once a step has built it.
+pub fn archive(shop: &Shop) -> Result<PathBuf> {
+    Ok(shop.scratch("swift/lib")?.join("libtidegate_uniffi.a"))
+}
+
 /// Builds the library that Swift links, and puts it where `Package.swift` looks.
-fn library(shop: &Shop, profile: &str) -> Result {
+pub fn library(shop: &Shop, profile: &str) -> Result {
     jvm::library(shop, profile)?;
     let (built, folder) =
         (shop.target.join(profile).join("libtidegate_uniffi.a"), shop.scratch("swift/lib")?);

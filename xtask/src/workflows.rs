@@ -65,6 +65,36 @@ mod tests {
         }
     }
 
+    /// Nothing here builds the container, so its text is compared with what the tests need.
+    #[test]
+    fn the_container_has_what_the_tests_need_and_runs_our_commands() {
+        let root = Shop::open(false).expect("we are in the repository").root;
+        let read =
+            |file: &str| fs::read_to_string(root.join(".devcontainer").join(file)).expect("it is there");
+        let recipe = read("Dockerfile");
+        let debian = [
+            "build-essential",
+            "chromium",
+            "git",
+            "iproute2",
+            "maven",
+            "mmdebstrap",
+            "openjdk-17-jdk-headless",
+            "python3-venv",
+            "redis-server",
+            "valgrind",
+            "nodejs",
+        ];
+        for package in debian {
+            assert!(recipe.split_whitespace().any(|word| word == package), "Dockerfile: {package}");
+        }
+        let settings = read("devcontainer.json");
+        let run = settings.split_once("\"postCreateCommand\": \"").and_then(|(_, rest)| rest.split_once('"'));
+        let commands: Vec<_> = run.expect("a command").0.split(" && ").collect();
+        assert_eq!(commands, ["cargo xtask setup", "cargo xtask doctor"]);
+        assert!(settings.contains("\"dockerfile\": \"Dockerfile\""));
+    }
+
     /// YAML takes `packages::` at the end of a line for a key, and pre-commit then refuses the whole file.
     #[test]
     fn hooks_of_pre_commit_are_quoted() {

@@ -19,15 +19,12 @@ import sys
 import zipfile
 from pathlib import Path
 
-from elftools.elf.elffile import ELFFile
+import binaries
+from binaries import Wrong
 
 LARGEST = 1_700_000  # ADR 0050 has what is in it; the limit is so that it does not grow unseen
-MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64"}
 MUSL = {"libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"}
-
-
-class Wrong(Exception):
-    """A rule that does not hold."""
+SYSTEMS = {"manylinux": "linux", "musllinux": "linux", "macosx": "macos", "win": "windows"}
 
 
 def check(holds: bool, what: str) -> None:
@@ -90,27 +87,21 @@ def metadata(wheel: zipfile.ZipFile) -> None:
 
 def library(data: bytes, platform: str) -> str:
     """The machine, and what the library needs; in words."""
-    elf = ELFFile(io.BytesIO(data))
-    machine = next(name for name in MACHINES if platform.endswith(f"_{name}"))
-    found = elf["e_machine"]
-    check(found == MACHINES[machine] and elf.elfclass == 64, f"it must be for {machine}, not {found}")
-    dynamic = elf.get_section_by_name(".dynamic")
-    needed = sorted(tag.needed for tag in dynamic.iter_tags("DT_NEEDED"))
-    symbols = elf.get_section_by_name(".dynsym")
-    ours = [symbol for symbol in symbols.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF"]
-    exported = [symbol.name for symbol in ours if symbol["st_info"]["bind"] == "STB_GLOBAL"]
-    check(exported == ["PyInit__native"], f"it must export PyInit__native alone, not {exported}")
-    for section in (".debug_info", ".symtab"):
-        check(not elf.get_section_by_name(section), f"it must be stripped, and has {section}")
+    machine = "x86_64" if platform.endswith(("x86_64", "amd64")) else "aarch64"
+    system = next(name for start, name in SYSTEMS.items() if platform.startswith(start))
+    found = binaries.parsed(data)
     if platform.startswith("musllinux"):
-        check(set(needed) <= MUSL, f"it must need musl alone, not {needed}")
-    return f"{machine}, needs {', '.join(needed)}"
+        check(set(found.needs) <= MUSL, f"it must need musl alone, not {found.needs}")
+    said = binaries.checked(found, f"{system}-{machine}", ["PyInit__native"])
+    exported = [name for name in found.exports if system != "macos" or name.startswith("Py")]
+    check(exported == ["PyInit__native"], f"it must export PyInit__native alone, not {exported}")
+    return said
 
 
 def audited(wheel: Path, platform: str, abi: str) -> str:
     """What auditwheel and abi3audit say; in words."""
     said = []
-    # For musl there are no versions to look at, and auditwheel would look for its libraries on this machine.
+    # Elsewhere there are no versions to look at; for musl auditwheel would look for its libraries on this machine.
     if platform.startswith("manylinux"):
         words = " ".join(run("auditwheel", "show", str(wheel)).split())
         told = re.search(r'following platform tag: "([a-z0-9_]+)"', words)

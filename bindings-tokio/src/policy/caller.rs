@@ -132,10 +132,10 @@ impl<C> Caller<C> {
         self
     }
 
-    /// Runs attempts as [`Policy::run`] does.
+    /// Runs attempts as [`Policy::run`](crate::Policy::run) does.
     ///
     /// # Errors
-    /// As [`Policy::run`].
+    /// As [`Policy::run`](crate::Policy::run).
     pub fn run<T, E, F, Fut>(&self, work: F) -> impl Future<Output = Result<T, Error<E>>>
     where
         F: FnMut(Attempt) -> Fut,
