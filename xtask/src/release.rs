@@ -152,7 +152,8 @@ fn npm(shop: &Shop, out: &Path) -> Result {
     build(shop, "npm")?;
     let package = shop.root.join("bindings-wasm");
     Cmd::new("npm").args(["pack", "--silent", "--pack-destination"]).arg(out).cwd(&package).quiet()?;
-    let list = ["sbom", "--sbom-format", "cyclonedx", "--omit", "dev", "--omit", "peer"];
+    // Silent, because a warning would be part of the list.
+    let list = ["sbom", "--silent", "--sbom-format", "cyclonedx", "--omit", "dev", "--omit", "peer"];
     let listed = Cmd::new("npm").args(list).cwd(&package).capture()?.ok()?.text;
     let to = out.join("npm.cdx.json");
     fs::write(&to, listed).map_err(Error::at("write", &to))
