@@ -387,10 +387,12 @@ impl Engine {
         self.give_up(py, CallId::from_word(call), attempts..=attempts.saturating_add(1))
     }
 
-    /// Microseconds that the newest attempt of a call still has, below 0 without end.
-    fn time_left(&self, py: Python<'_>, call: u64) -> i64 {
+    /// Microseconds that a call or its newest attempt still has, below 0 without end.
+    #[pyo3(signature = (call, whole = false))]
+    fn time_left(&self, py: Python<'_>, call: u64, whole: bool) -> i64 {
         let (state, now) = self.at_now(py);
         let left = state.core.time_left(CallId::from_word(call), now);
+        let left = if whole { left.call } else { left.attempt };
         left.and_then(|span| i64::try_from(span.as_micros()).ok()).unwrap_or(-1)
     }
 

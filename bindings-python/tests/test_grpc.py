@@ -269,6 +269,26 @@ def test_the_time_of_a_call_is_its_deadline(client: Any, service: Service, engin
     assert len(service.left) == 1
 
 
+def test_the_deadline_that_a_stream_sends_is_the_engines(
+    client: Any, service: Service, engine: tidegate.Engine
+) -> None:
+    """The earliest of the policy's, the call's and that around it, also after a change of the policy's."""
+    policy = tidegate.Policy("orders", retry=AT_ONCE, attempt_timeout=0.5, deadline=30, engine=engine)
+    it = client(policy)
+    assert it.list() == [b"first", b"ok"]
+    assert it.list(timeout=7) == [b"first", b"ok"]
+    with tidegate.deadline(4):
+        assert it.list(timeout=7) == [b"first", b"ok"]
+    policy.retune(retry=AT_ONCE, deadline=3)
+    assert it.list() == [b"first", b"ok"]
+    policy.retune(retry=AT_ONCE)
+    assert it.list() == [b"first", b"ok"]
+    *bounded, unbounded = service.left
+    for left, given in zip(bounded, (30, 7, 4, 3), strict=True):
+        assert left is not None and given - 2 < left < given + 1
+    assert unbounded is None or unbounded > 86_400
+
+
 def test_an_attempt_that_hangs_is_repeated(client: Any, service: Service, engine: tidegate.Engine) -> None:
     policy = tidegate.Policy("orders", retry=AT_ONCE, attempt_timeout=0.2, deadline=30, engine=engine)
     service.plan = [b"hang", b"second"]

@@ -41,7 +41,7 @@ impl Engine {
     pub fn time_left(&self, call: u64, now: u64) -> Option<u64> {
         let mut state = self.state.lock();
         let now = state.time(now);
-        state.core.time_left(CallId::from_word(call), now).map(tidegate::Duration::as_micros)
+        state.core.time_left(CallId::from_word(call), now).attempt.map(tidegate::Duration::as_micros)
     }
 }
 

@@ -84,6 +84,7 @@ use std::fmt;
 
 pub use automaton::EDGES;
 pub use explain::{CallExplanation, Component, Load, PolicyExplanation};
+pub use hedge::TimeLeft;
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
 pub use pages::{SavePages, SavedPart, SnapshotPages};

@@ -86,7 +86,7 @@ pub use engine::{
     Answer, BreakerView, CallExplanation, Clash, Component, CooldownView, Counts, EDGES, Engine,
     FleetRateView, HedgeView, HoldView, Input, InputError, LimitKind, LimitView, Load, Options,
     PolicyExplanation, PoolView, RateView, Record, RecordType, RestoreError, Restored, RouteView, SavePages,
-    SavedPart, SendView, SharedView, Snapshot, SnapshotPages, StoreView, TargetView, ThrottleView,
+    SavedPart, SendView, SharedView, Snapshot, SnapshotPages, StoreView, TargetView, ThrottleView, TimeLeft,
     WeightError, Weights,
 };
 pub use limit::{

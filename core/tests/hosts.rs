@@ -42,7 +42,8 @@ fn a_call_that_is_solo_is_retried_as_ever() {
 
 #[test]
 fn the_time_of_an_attempt_is_told_apart_from_the_moment_of_the_next_hedge() {
-    let left = |host: &Host, call: CallId, micros: u64| host.engine.time_left(call, at(micros));
+    let left = |host: &Host, call: CallId, micros: u64| host.engine.time_left(call, at(micros)).attempt;
+    let whole = |host: &Host, call: CallId, micros: u64| host.engine.time_left(call, at(micros)).call;
     let span = |micros: u64| Some(Duration::from_micros(micros));
     let mut host = hedging(&[("attempt_timeout", Number(5_000.0)), ("deadline", Number(9_000.0))]);
     let (call, step) = host.begin(Request::default(), 0);
@@ -51,16 +52,35 @@ fn the_time_of_an_attempt_is_told_apart_from_the_moment_of_the_next_hedge() {
     assert_eq!(host.poll(call, 100).action, ATTEMPT_2);
     assert_eq!(left(&host, call, 100), span(5_000)); // the hedge has a time of its own
     assert_eq!(left(&host, call, 5_000), span(100));
+    assert_eq!(whole(&host, call, 5_000), span(4_000));
 
     let remaining = Some(Duration::from_micros(3_000));
     let call = host.start(Request { remaining, ..Request::default() }, 10_000);
     assert_eq!(left(&host, call, 11_000), span(2_000)); // the earlier of the two
+    assert_eq!(whole(&host, call, 11_000), span(2_000));
     assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 12_000)), Verdict::Ok);
     assert_eq!(left(&host, call, 12_000), None);
+    assert_eq!(whole(&host, call, 12_000), None);
 
     let mut host = hedging(&[]);
     let call = host.start(Request::default(), 0);
     assert_eq!(left(&host, call, 0), None);
+    assert_eq!(whole(&host, call, 0), None);
+}
+
+#[test]
+fn a_call_that_waits_has_a_deadline_and_no_time_of_an_attempt() {
+    let mut host = hedging(&[
+        ("deadline", Number(9_000.0)),
+        ("bulkhead.max_concurrency", Number(1.0)),
+        ("bulkhead.max_queue", Number(1.0)),
+    ]);
+    let first = host.start(Request::default(), 0);
+    let (call, step) = host.begin(Request { may_park: true, ..Request::default() }, 1_000);
+    assert_eq!(step.action, Action::Wait { why: Wait::Queue });
+    let left = host.engine.time_left(call, at(3_000));
+    assert_eq!((left.attempt, left.call), (None, Some(Duration::from_micros(7_000))));
+    assert_eq!(verdict(host.finish(first, 1, of(Class::Ok), 3_000)), Verdict::Ok);
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn each_attempt_of_a_race_has_its_own_first_byte_timeout() {
     let (call, step) = host.begin(STREAM, 0);
     assert_eq!(step.next, Some(Duration::from_secs(1)));
     assert_eq!(host.poll(call, SECOND).next, Some(Duration::from_secs(2)));
-    assert_eq!(host.engine.time_left(call, at(SECOND)), Some(Duration::from_secs(3)));
+    assert_eq!(host.engine.time_left(call, at(SECOND)).attempt, Some(Duration::from_secs(3)));
     let step = host.poll(call, 3 * SECOND);
     assert_eq!((step.stop, step.next), (1, Some(Duration::from_secs(1))));
     assert_eq!(verdict(host.poll(call, 4 * SECOND)), Verdict::Attempts);

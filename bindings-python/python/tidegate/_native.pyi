@@ -491,9 +491,9 @@ class Engine:
         """
         The name of the target that the newest attempt of a call goes to; None for a call without one.
         """
-    def time_left(self, /, call: SupportsIndex) -> int:
+    def time_left(self, /, call: SupportsIndex, whole: bool = False) -> int:
         """
-        Microseconds that the newest attempt of a call still has, below 0 without end.
+        Microseconds that a call or its newest attempt still has, below 0 without end.
         """
 
 @final

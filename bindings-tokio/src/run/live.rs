@@ -340,7 +340,7 @@ where
 
     #[cold]
     fn left(&self) -> Option<Duration> {
-        let left = self.site.shared().look(|core, now| core.engine.time_left(self.live.call, now));
+        let left = self.site.shared().look(|core, now| core.engine.time_left(self.live.call, now).attempt);
         left.map(clock::std)
     }
 

@@ -195,22 +195,50 @@ impl Desk {
     }
 }
 
+/// Remaining times of a call, as [`Engine::time_left`] returns them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeLeft {
+    /// Until the newest attempt's timeout or the call's deadline, whichever comes first. `None` without either, and for
+    /// a call without running attempts.
+    pub attempt: Option<Duration>,
+    /// Until the call's deadline: the policy's, or that of its request or its caller where that is earlier. `None`
+    /// without one, and for a call that has ended.
+    pub call: Option<Duration>,
+}
+
 impl Engine {
-    /// Remaining time of the newest attempt of a call: until its attempt timeout or the call's deadline, whichever
-    /// comes first. `None` without either, and for a call without running attempts.
+    /// Remaining times of a call and of its newest attempt.
     ///
-    /// For a call that cannot hedge, the timer of a step gives the same. For one that can, the timer may be due
-    /// sooner.
-    pub fn time_left(&self, call: CallId, now: Time) -> Option<Duration> {
+    /// For a call that cannot hedge, the timer of a step gives the attempt's as well. For one that can, the timer may
+    /// be due sooner.
+    ///
+    /// ```
+    /// use tidegate::{Duration, Engine, Options, Policy, Request, Time, Value};
+    ///
+    /// let pairs = [("deadline", Value::Number(9e6)), ("attempt_timeout", Value::Number(5e6))];
+    /// let mut engine = Engine::new(7, Options::default());
+    /// let policy = engine.policy(Policy::from_pairs("orders", &pairs).unwrap()).unwrap();
+    /// let route = engine.route(policy, "eu", Time::from_micros(0));
+    /// let (call, _) = engine.begin(route, &Request::default(), Time::from_micros(0));
+    /// let left = engine.time_left(call, Time::from_micros(1_000_000));
+    /// assert_eq!(left.attempt, Some(Duration::from_secs(4)));
+    /// assert_eq!(left.call, Some(Duration::from_secs(8)));
+    /// ```
+    #[must_use]
+    pub fn time_left(&self, call: CallId, now: Time) -> TimeLeft {
         let now = self.clock.peek(now);
-        let slot = self.desk.calls.find(call)?;
+        let Some(slot) = self.desk.calls.find(call) else { return TimeLeft::default() };
         let call = &self.desk.calls[slot];
+        if matches!(call.state(), State::Ended | State::Lost) {
+            return TimeLeft::default();
+        }
+        let whole = super::call::span(call.deadline, now);
         if call.state() != State::Running {
-            return None;
+            return TimeLeft { attempt: None, call: whole };
         }
         let racing = self.desk.calls.extra(slot).filter(|_| call.is_racing());
         let since = racing.map_or(call.since(), |extra| extra.newest(call.since()));
         let end = super::call::limit(since, self.desk.policies.attempt_limit(&self.desk.calls, slot));
-        super::call::span(end.min(call.deadline), now)
+        TimeLeft { attempt: super::call::span(end.min(call.deadline), now), call: whole }
     }
 }

@@ -95,11 +95,6 @@ class Guard:
             run.call, step = engine.begun(native.begin(route, flags, limit, parent, 0))
             if not is_stale_route(step):
                 break
-        own = policy._setting("deadline")
-        if limit or isinstance(own, (int, float)):
-            spans = [limit - 1] if limit else []
-            spans += [int(own)] if isinstance(own, (int, float)) else []
-            run.until = native.now() + min(spans)
         return run, step
 
 
@@ -140,7 +135,10 @@ class GrpcRun(Run):
 
     def left(self) -> int:
         """Returns the microseconds until the deadline, by which a stream ends; negative without one."""
-        return -1 if self.until is None else max(self.until - self.engine.native.now(), 0)
+        native = self.engine.native
+        us = native.time_left(self.call, True)
+        self.until = None if us < 0 else native.now() + us
+        return us
 
     def judge(self, ok: bool, value: Any) -> int:
         """Returns the outcome of an attempt; a stream is judged when it ends."""
