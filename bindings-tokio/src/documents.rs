@@ -13,7 +13,7 @@ use crate::policy::Policy;
 /// The policies of a document, by name. Made by [`Engine::policies`].
 ///
 /// ```
-/// use tidegate_tokio::core::Document;
+/// use tidegate_tokio::tidegate::Document;
 /// use tidegate_tokio::Engine;
 /// let document = |text| Document::from_toml(text).unwrap();
 /// let policies = Engine::new(7).policies(document("policy.reads.deadline = '2s'")).unwrap();

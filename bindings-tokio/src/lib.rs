@@ -1,7 +1,7 @@
 //! # Tidegate for tokio
 //!
 //! Policies around futures: retries with a budget, deadlines, rate limits, bulkheads, circuit breakers, hedges. The
-//! crate [`tidegate`](core) makes the decisions, the same in every language; this crate waits, wakes and cancels.
+//! crate [`tidegate`](mod@tidegate) makes the decisions, the same in every language; this crate waits, wakes and cancels.
 //!
 //! ```
 //! use std::io;
@@ -23,6 +23,8 @@
 //! - **Time is tokio's.** A test with `start_paused` drives every wait.
 //! - **You get the result of the attempt that decided, unchanged.** Tidegate's own errors are for calls that were
 //!   refused and for attempts that it stopped: [`Error`].
+//!
+//! Import names rather than `*`: the modules `reqwest` and `tower` have the names of the crates that they serve.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -112,8 +114,8 @@ pub use run::{Attempt, Ended, OnRetry, Retrying};
 pub use scope::{Bounds, Within, carry, time_left};
 pub use weights::Weights;
 
-/// The engine itself.
-pub use tidegate as core;
+/// The engine's crate, under its own name: `core` would hide the language's from who imports everything.
+pub use tidegate;
 pub use tidegate::{
     Answer, CallExplanation, Clash, Class, Criticality, Kind, Link, Opinion, Options, Outcome, PolicyError,
     PolicyExplanation, Pool, PoolKind, RecordType, RestoreError, Restored, RouteView, Snapshot, Value,

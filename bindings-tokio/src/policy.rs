@@ -69,7 +69,7 @@ impl Policy {
     ///
     /// ```
     /// use tidegate_tokio::{Engine, Policy};
-    /// let settings = tidegate_tokio::core::Policy::from_pairs("p", &[("retry.max_attempts", tidegate_tokio::Value::Number(2.0))]);
+    /// let settings = tidegate_tokio::tidegate::Policy::from_pairs("p", &[("retry.max_attempts", tidegate_tokio::Value::Number(2.0))]);
     /// let policy = Policy::new_in(&Engine::new(7), settings.unwrap()).unwrap();
     /// assert_eq!(policy.explain().max_attempts, 2);
     /// ```

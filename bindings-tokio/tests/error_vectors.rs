@@ -8,8 +8,8 @@ use std::time::Duration;
 use std::{fmt, fs};
 
 use serde_json::Value;
-use tidegate_tokio::core::wire::pack_outcome;
 use tidegate_tokio::settings::{Breaker, Preset, RateLimit, Retry};
+use tidegate_tokio::tidegate::wire::pack_outcome;
 use tidegate_tokio::{BoxError, ByTable, Class, Classify, Engine, Finding, Outcome, Policy};
 use tonic::metadata::MetadataMap;
 

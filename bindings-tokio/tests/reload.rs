@@ -1,7 +1,7 @@
 //! A document that changes while its policies are in use. Every test's clock is paused.
 
 use crate::support::{broken, nothing_left};
-use tidegate_tokio::core::Document;
+use tidegate_tokio::tidegate::Document;
 use tidegate_tokio::{Engine, Policy};
 use tokio::sync::Notify;
 

@@ -14,8 +14,8 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tidegate_tokio::core::Document;
 use tidegate_tokio::fleet::{Answer, MemoryStore, Store, StoreKind};
+use tidegate_tokio::tidegate::Document;
 use tidegate_tokio::{Caller, Class, Criticality, Engine, Error, Failure, Outcome, Policy};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -31,7 +31,7 @@ impl Failure for Failed {
     fn outcome(&self) -> Outcome {
         let outcome = Outcome::of(self.class);
         self.after.map_or(outcome, |after| {
-            outcome.retry_after(tidegate_tokio::core::Duration::from_micros(after.as_micros() as u64))
+            outcome.retry_after(tidegate_tokio::tidegate::Duration::from_micros(after.as_micros() as u64))
         })
     }
 }

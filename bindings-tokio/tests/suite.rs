@@ -19,6 +19,7 @@ mod error_vectors;
 mod errors;
 mod examples;
 mod fleet;
+mod glob;
 mod grpc;
 mod hostile_stores;
 mod http;

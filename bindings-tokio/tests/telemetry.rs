@@ -20,8 +20,8 @@ use metrics::{
 };
 use parking_lot::Mutex;
 use support::{broken, ms, nothing_left, plain};
-use tidegate_tokio::core::Family;
 use tidegate_tokio::settings::{Backoff, Breaker, Bulkhead, Retry};
+use tidegate_tokio::tidegate::Family;
 use tidegate_tokio::{Engine, RecordType};
 use tokio::time::sleep;
 use tracing::field::{Field, Visit};

@@ -8,8 +8,8 @@
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use tidegate_tokio::core::Document;
 use tidegate_tokio::settings::RateLimit;
+use tidegate_tokio::tidegate::Document;
 use tidegate_tokio::tower::{Facts, Requests};
 use tidegate_tokio::{Attempt, Pool, PoolKind, Snapshot, Weights};
 use tower::{Layer as _, ServiceExt as _, service_fn};

@@ -116,6 +116,19 @@ impl Duration {
     }
 }
 
+/// Whole microseconds, rounded down; saturates at [`Duration::MAX`].
+///
+/// ```
+/// use tidegate::Duration;
+///
+/// assert_eq!(Duration::from(std::time::Duration::from_millis(1_500)), Duration::from_micros(1_500_000));
+/// ```
+impl From<std::time::Duration> for Duration {
+    fn from(span: std::time::Duration) -> Self {
+        Self(u64::try_from(span.as_micros()).unwrap_or(u64::MAX))
+    }
+}
+
 impl fmt::Display for Duration {
     /// Written with the largest unit that keeps it exact: `2s`, `1.5s`, `250ms`, `40us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -254,6 +267,12 @@ mod tests {
 
     fn at(clock: &mut Clock, micros: u64) -> u64 {
         clock.observe(Time(micros)).0
+    }
+
+    #[test]
+    fn spans_of_the_standard_library_are_whole_microseconds() {
+        assert_eq!(Duration::from(std::time::Duration::from_nanos(2_999)), Duration::from_micros(2));
+        assert_eq!(Duration::from(std::time::Duration::MAX), Duration::MAX);
     }
 
     /// Core's time after these readings, in the order given.
