@@ -1,11 +1,13 @@
 // Tests the tarball on Node, Deno, Bun and workerd, against the origin: node e2e/runtimes.mjs. A missing runtime counts as "not
 // run". All runtimes are npm packages.
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync } from "node:fs";
+import { copyFileSync, existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
+import { createContext, runInContext } from "node:vm";
 import { build } from "esbuild";
 import { Fresh, NotRun, Origin, runAll, tool } from "./fresh.mjs";
 import { script, sent } from "./pages/scenario.mjs";
@@ -90,6 +92,21 @@ const CONFIG = (port) => `
   );
 `;
 
+const EDGE = `
+  import * as tidegate from "tidegate";
+  import { TokenBucket } from "tidegate/parts";
+  import { scenario } from "./scenario.mjs";
+  if (!new TokenBucket({ permits: 1, per: 1000 }, 0).tryTake(0)) throw new Error("no token");
+  globalThis.answer = scenario(tidegate, origin, { browser: false });
+`;
+/** What the Edge Runtime offers to a program: https://edge-runtime.vercel.app/features/available-apis. */
+const OFFERED =
+  `AbortController AbortSignal Blob DOMException Event EventTarget FormData Headers ReadableStream ReadableStreamBYOBReader
+  ReadableStreamDefaultReader Request Response
+  TextDecoder TextEncoder TransformStream URL URLSearchParams WritableStream WritableStreamDefaultWriter
+  clearInterval clearTimeout console crypto fetch
+  performance queueMicrotask setInterval setTimeout structuredClone`.split(/\s+/);
+
 async function freePort() {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
@@ -114,6 +131,45 @@ const CHECKS = {
   Deno: () =>
     onRuntime(tool("deno"), ["run", "--quiet", "--allow-all", "--node-modules-dir=manual", "--cached-only"]),
   Bun: () => onRuntime(tool("bun"), ["run"], ["use.mjs", "use.cjs"]),
+  // Next.js builds for its Edge Runtime with the condition `edge-light`, and puts each `.wasm?module` into a global variable. The
+  // context has what that runtime has, and compiles no WebAssembly.
+  "edge-light": async () => {
+    fresh.write("edge/in.js", EDGE);
+    fresh.copy("scenario.mjs", "edge/scenario.mjs");
+    const modules = {};
+    const asVariable = {
+      name: "wasm",
+      setup({ onResolve, onLoad }) {
+        onResolve({ filter: /\.wasm\?module$/ }, ({ path, resolveDir }) => ({
+          path: join(resolveDir, path.replace("?module", "")),
+          namespace: "wasm",
+        }));
+        onLoad({ filter: /./, namespace: "wasm" }, ({ path }) => {
+          const name = `wasm_${Object.keys(modules).length}`;
+          modules[name] = new WebAssembly.Module(readFileSync(path));
+          return { contents: `export default globalThis.${name}` };
+        });
+      },
+    };
+    const { outputFiles } = await build({
+      entryPoints: [join(fresh.folder, "edge/in.js")],
+      bundle: true,
+      write: false,
+      format: "iife",
+      conditions: ["edge-light", "import"],
+      plugins: [asVariable],
+      logLevel: "error",
+    });
+    const offered = Object.fromEntries(OFFERED.map((name) => [name, globalThis[name]]));
+    const context = createContext(
+      { ...offered, ...modules, AsyncLocalStorage, origin: origin.url, EdgeRuntime: "edge-runtime" },
+      { codeGeneration: { strings: false, wasm: false } },
+    );
+    await origin.script(script());
+    runInContext(outputFiles[0].text, context);
+    await holds(JSON.stringify(await context.answer));
+    return `a context of Node ${process.version}`;
+  },
   workerd: async () => {
     if (!existsSync(tool("workerd"))) throw new NotRun("there is none");
     const version = await there(tool("workerd"), ["--version"]);

@@ -99,6 +99,7 @@ test("a word that the small module does not know is the full one's to judge", as
   await deliver();
   const reported: unknown[] = [];
   vi.stubGlobal("reportError", (error: unknown) => reported.push(error));
+  // @ts-expect-error a kind that nobody declares
   policy({ engine: shared, retry: { retryOn: ["reset"] } });
   await deliver();
   vi.unstubAllGlobals();

@@ -3,13 +3,14 @@
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 import { describe, expect, test } from "vitest";
-import { type Policy, type PolicyOptions, policy } from "../ts/node.js";
+import { type Policy, type PolicyOptions, policy, type Retry } from "../ts/node.js";
 import { scripted, stats } from "./support/server.js";
 import { engine } from "./support/setup.js";
 
 function models(more: PolicyOptions = {}): Policy {
   const statuses = [408, 409, 429, 500, 502, 503, 504, 529];
-  const retry = { methods: ["POST"], statuses, throttledStatuses: [429, 529], readErrors: true };
+  const throttledStatuses = [429, 529];
+  const retry = { methods: ["POST"], statuses, throttledStatuses, readErrors: true } satisfies Retry;
   return policy({
     engine: engine(),
     retry: { ...retry, maxAttempts: 3, backoff: { base: 1, max: 5 } },

@@ -44,6 +44,7 @@ test("a mistake is told with key, value and rule, and numbers are as they were g
     told(() => policy({ engine: engine(), rateLimit: { permits: 1, per: 1000, wait: true } })),
     "keys have their names here",
   ).toMatch(/^rateLimit\.wait = true: needs a bound: rateLimit\.maxWait or deadline$/);
+  // @ts-expect-error the types say it too
   expect(told(() => policy({ engine: engine(), bulkhead: {} }))).toMatch(
     /maxConcurrency = \(absent\): is required where there is a bulkhead$/,
   );

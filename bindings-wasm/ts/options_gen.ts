@@ -5,6 +5,15 @@ export interface Named {
   readonly name: string;
 }
 
+/** These keys of a table, given. */
+type Given<T, K extends keyof T> = { [P in K]-?: Exclude<T[P], undefined> };
+
+/** A name in `K`, from whose uses `K` is not inferred. */
+type Declared<K extends string> = [K][K extends string ? 0 : never];
+
+/** A key of a table, left out or with another value than this. */
+type Not<T, K extends keyof T, W> = { [P in K]?: Exclude<T[P], W> };
+
 /** The built-in policies that a policy may start from. */
 export type Preset =
   | "http"
@@ -28,8 +37,37 @@ export type Base =
   | "permanent"
   | "ignored";
 
+/** The methods that may be repeated without a key. */
+export type Method = "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "QUERY" | "TRACE" | "POST" | "PATCH";
+
+/** Failures that can be retried, by class or kind. */
+export type Failure =
+  | "transient"
+  | "throttled"
+  | "timeout"
+  | "never_sent"
+  | "conflict"
+  | "infrastructure"
+  | "concurrency";
+
+/** Failures of any kind, by class or kind. */
+export type AnyFailure =
+  | "transient"
+  | "throttled"
+  | "timeout"
+  | "never_sent"
+  | "conflict"
+  | "permanent"
+  | "ignored"
+  | "infrastructure"
+  | "concurrency"
+  | "quota_spent"
+  | "unauthorized"
+  | "too_long"
+  | "content_refused";
+
 /** When to try again. */
-export interface Retry {
+export interface Retry<K extends string = string> {
   /** Attempts in all; the first counts, 1 disables retries. 1 to 255; default: `3`. */
   maxAttempts?: number | undefined;
   /**
@@ -37,14 +75,14 @@ export interface Retry {
    * conflict. One of transient, throttled, timeout, never_sent, conflict, infrastructure, concurrency, or a
    * name declared in kinds; default: `transient throttled timeout never_sent conflict`.
    */
-  retryOn?: readonly string[] | undefined;
+  retryOn?: readonly (Failure | Declared<K>)[] | undefined;
   /** Elapsed time plus the next wait must fit into this. Milliseconds, 0 to 365 days; default: off. */
   retryTimeLimit?: number | undefined;
   /**
    * Methods that may be repeated without an idempotency key. One of GET, HEAD, OPTIONS, PUT, DELETE, QUERY,
    * TRACE, POST, PATCH; default: `GET HEAD OPTIONS PUT DELETE`.
    */
-  methods?: readonly string[] | undefined;
+  methods?: readonly Method[] | undefined;
   /**
    * HTTP statuses that are retried. A status that can be retried: 408, 409, 429 or 500 to 599; default: `408
    * 429 502 503 504`.
@@ -91,8 +129,8 @@ export interface Retry {
   budget?: Budget | "none" | null | undefined;
 }
 
-/** How long to wait before a retry. */
-export interface Backoff {
+/** The keys of a `Backoff`. */
+export interface BackoffKeys {
   /**
    * How the delay before retry n grows: base·multiplier^(n−1), base, base·n, base·n^exponent. Exponential,
    * constant, linear, polynomial; default: `exponential`.
@@ -120,8 +158,15 @@ export interface Backoff {
   jitterRatio?: number | undefined;
 }
 
-/** What bounds the load that retries add, per route. */
-export interface Budget {
+type BackoffRule1 = Given<BackoffKeys, "exponent"> | Not<BackoffKeys, "kind", "polynomial">;
+
+type BackoffRule2 = Given<BackoffKeys, "jitterRatio"> | Not<BackoffKeys, "jitter", "bounded">;
+
+/** How long to wait before a retry. */
+export type Backoff = BackoffKeys & BackoffRule1 & BackoffRule2;
+
+/** The keys of a `Budget`. */
+export interface BudgetKeys {
   /**
    * What bounds the added load: earned is what answered calls earn, window a share of recent calls plus a
    * floor, ratio a part of all calls, share a part of the calls in flight, tokens what successes earn, quota
@@ -172,6 +217,13 @@ export interface Budget {
   throttledCost?: number | undefined;
 }
 
+type BudgetRule1 = Given<BudgetKeys, "ratio"> | Not<BudgetKeys, "kind", "ratio">;
+
+type BudgetRule2 = Given<BudgetKeys, "ratio" | "max"> | Not<BudgetKeys, "kind", "tokens">;
+
+/** What bounds the load that retries add, per route. */
+export type Budget = BudgetKeys & BudgetRule1 & BudgetRule2;
+
 /** How long no attempt starts after one that was throttled, per route, and how few at first afterwards. */
 export interface Cooldown {
   /**
@@ -196,8 +248,8 @@ export interface Cooldown {
   store?: "local" | "fleet" | undefined;
 }
 
-/** How many calls may start per span, per route. */
-export interface RateLimit {
+/** The keys of a `RateLimit`. */
+export interface RateLimitKeys {
   /** Calls that may start per span. 1 to 1000000000; default: required unless there is `pool`. */
   permits?: number | undefined;
   /** The span. Milliseconds, 0.001 to 365 days; default: required unless there is `pool`. */
@@ -250,8 +302,16 @@ export interface RateLimit {
   settleUnknown?: "reservation" | "zero" | undefined;
 }
 
-/** How many calls may be in flight at once, per route. */
-export interface Bulkhead {
+type RateLimitRule1 =
+  | Given<RateLimitKeys, "permits" | "per">
+  | Given<RateLimitKeys, "pool">
+  | Given<RateLimitKeys, "limits">;
+
+/** How many calls may start per span, per route. */
+export type RateLimit = RateLimitKeys & RateLimitRule1;
+
+/** The keys of a `Bulkhead`. */
+export interface BulkheadKeys {
   /**
    * What sets the limit of concurrent calls: fixed is maxConcurrency, aimd follows a latency threshold,
    * gradient2 the change of latency. Fixed, aimd, gradient2; default: `fixed`.
@@ -356,8 +416,18 @@ export interface Bulkhead {
   latencyStore?: "local" | "fleet" | undefined;
 }
 
-/** When to stop calling what fails. */
-export interface Breaker {
+type BulkheadRule1 = Given<BulkheadKeys, "maxConcurrency"> | Given<BulkheadKeys, "pool">;
+
+type BulkheadRule2 =
+  | Given<BulkheadKeys, "latencyThreshold">
+  | Not<BulkheadKeys, "kind", "aimd">
+  | { signal: "loss" };
+
+/** How many calls may be in flight at once, per route. */
+export type Bulkhead = BulkheadKeys & BulkheadRule1 & BulkheadRule2;
+
+/** The keys of a `Breaker`. */
+export interface BreakerKeys<K extends string = string> {
   /**
    * Failures among recent calls that open it, as a fraction. 0.000001 to 1; default: required unless there is
    * `consecutive`.
@@ -394,12 +464,12 @@ export interface Breaker {
    * throttled, timeout, never_sent, conflict, permanent, ignored, infrastructure, concurrency, or a name
    * declared in kinds; default: off.
    */
-  failureOn?: readonly string[] | undefined;
+  failureOn?: readonly (AnyFailure | Declared<K>)[] | undefined;
   /**
    * Classes and kinds that count neither way. One of transient, throttled, timeout, never_sent, conflict,
    * permanent, ignored, infrastructure, concurrency, or a name declared in kinds; default: off.
    */
-  ignoreOn?: readonly string[] | undefined;
+  ignoreOn?: readonly (AnyFailure | Declared<K>)[] | undefined;
   /** What is counted: the call, or each of its attempts. Call, attempt; default: `call`. */
   unit?: "call" | "attempt" | undefined;
   /**
@@ -418,6 +488,17 @@ export interface Breaker {
    */
   onLoss?: "local" | "open" | "closed" | undefined;
 }
+
+type BreakerRule1 = Given<BreakerKeys<string>, "failureRatio"> | Given<BreakerKeys<string>, "consecutive">;
+
+type BreakerRule2 = Given<BreakerKeys<string>, "breakDuration">;
+
+type BreakerRule3 =
+  | Given<BreakerKeys<string>, "window" | "minThroughput">
+  | Not<BreakerKeys<string>, "failureRatio", number>;
+
+/** When to stop calling what fails. */
+export type Breaker<K extends string = string> = BreakerKeys<K> & BreakerRule1 & BreakerRule2 & BreakerRule3;
 
 /** Which part of the calls to refuse while a part of them fails. */
 export interface Throttle {
@@ -444,8 +525,8 @@ export interface Throttle {
   unit?: "call" | "attempt" | undefined;
 }
 
-/** When to send a second attempt beside a slow one. */
-export interface Hedge {
+/** The keys of a `Hedge`. */
+export interface HedgeKeys {
   /**
    * How long an answer may take before another attempt starts beside it. Milliseconds, 0 to 365 days;
    * default: required.
@@ -466,8 +547,17 @@ export interface Hedge {
   budget?: HedgeBudget | "none" | null | undefined;
 }
 
-/** What bounds the load that hedges add, per route. */
-export interface HedgeBudget {
+type HedgeRule1 = Given<HedgeKeys, "delay">;
+
+type HedgeRule2 = Given<HedgeKeys, "adaptiveDelayQuantile"> | Not<HedgeKeys, "delayMin", number>;
+
+type HedgeRule3 = Given<HedgeKeys, "adaptiveDelayQuantile"> | Not<HedgeKeys, "delayMax", number>;
+
+/** When to send a second attempt beside a slow one. */
+export type Hedge = HedgeKeys & HedgeRule1 & HedgeRule2 & HedgeRule3;
+
+/** The keys of a `HedgeBudget`. */
+export interface HedgeBudgetKeys {
   /**
    * What bounds the load that hedges add: shared is the retry budget, earned what answered calls earn, window
    * a share of recent calls plus a floor, ratio a part of all calls, share a part of the calls in flight,
@@ -514,8 +604,17 @@ export interface HedgeBudget {
   throttledCost?: number | undefined;
 }
 
-/** The settings of a policy. */
-export interface Settings {
+type HedgeBudgetRule1 = Given<HedgeBudgetKeys, "ratio"> | Not<HedgeBudgetKeys, "kind", "ratio">;
+
+type HedgeBudgetRule2 = Given<HedgeBudgetKeys, "ratio" | "max"> | Not<HedgeBudgetKeys, "kind", "tokens">;
+
+/** What bounds the load that hedges add, per route. */
+export type HedgeBudget = HedgeBudgetKeys & HedgeBudgetRule1 & HedgeBudgetRule2;
+
+/**
+ * The settings of a policy. `K` are the names of its own kinds; a list of failures may name no others.
+ */
+export interface Settings<K extends string = string> {
   /**
    * The built-in policy to start from. Http, httpware, transient, occ, graph, aws_standard, aws_2026,
    * aws_adaptive, grpc, llm; default: none.
@@ -534,7 +633,7 @@ export interface Settings {
    * Kinds of failure of your own, each with the class that it is based on, at most 23; retryOn, failureOn and
    * ignoreOn may name them. Names of a to z, 0 to 9 and _, each with its class; default: off.
    */
-  kinds?: Readonly<Record<string, Base>> | undefined;
+  kinds?: Readonly<Record<K, Base>> | undefined;
   /**
    * Where a component is fleet-wide: how long a call waits for the store's answer, and the engine for any;
    * then onLoss holds. Milliseconds, 1 to 365 days; default: `50ms`.
@@ -566,7 +665,7 @@ export interface Settings {
    */
   counts?: "bytes" | "sse_data" | undefined;
   /** When to try again. */
-  retry?: Retry | undefined;
+  retry?: Retry<K> | undefined;
   /** How long no attempt starts after one that was throttled, per route, and how few at first afterwards. */
   cooldown?: Cooldown | undefined;
   /** How many calls may start per span, per route. */
@@ -574,7 +673,7 @@ export interface Settings {
   /** How many calls may be in flight at once, per route. */
   bulkhead?: Bulkhead | undefined;
   /** When to stop calling what fails. */
-  breaker?: Breaker | undefined;
+  breaker?: Breaker<K> | undefined;
   /** Which part of the calls to refuse while a part of them fails. */
   throttle?: Throttle | undefined;
   /** When to send a second attempt beside a slow one. */

@@ -9,7 +9,7 @@ import { ModuleUnavailable, NotReady } from "../errors/errors.js";
 import { engines } from "../testing/tested.js";
 import type { Address, CompiledModule, Fetched } from "./global_types.js";
 import type { Native } from "./native.js";
-import { isBrowser } from "./platform.js";
+import { isBrowser, isModule } from "./platform.js";
 
 /** The two modules. */
 export type Which = "small" | "full";
@@ -150,7 +150,7 @@ async function fetched(which: Which): Promise<void> {
 /** Starts to use this module. */
 export async function use(code: Code, which: Which): Promise<void> {
   checkPlatform();
-  const module = code instanceof WebAssembly.Module ? code : await WebAssembly.compile(code);
+  const module = isModule(code) ? code : await WebAssembly.compile(code);
   install(await WebAssembly.instantiate(module, importsOf(module)), which);
 }
 
@@ -195,7 +195,7 @@ function checkPlatform(): void {
 /** Compiles a module. If the page forbids it, the error says what the page must allow. */
 function compiled(code: Code): WebAssembly.Module {
   checkPlatform();
-  if (code instanceof WebAssembly.Module) return code;
+  if (isModule(code)) return code;
   try {
     return new WebAssembly.Module(code);
   } catch (cause) {

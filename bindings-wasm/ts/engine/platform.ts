@@ -28,3 +28,8 @@ export function randomSeed(): [high: number, low: number] {
   globalThis.crypto.getRandomValues(words);
   return [words[0] as number, words[1] as number];
 }
+
+/** Whether this is a compiled module, also one of another realm, as the Edge Runtime of Next.js passes them. */
+export function isModule(code: object): code is WebAssembly.Module {
+  return Object.prototype.toString.call(code) === "[object WebAssembly.Module]";
+}

@@ -2,7 +2,7 @@
 
 /** Who is let through: the circuit breaker and the adaptive throttle. */
 
-import type { Breaker, Throttle } from "../options_gen.js";
+import type { BreakerKeys, Throttle } from "../options_gen.js";
 import { type Class, KINDS } from "../engine/wire.js";
 import { load } from "./native.js";
 import { drawOf, lease, type May, made, maybe, moment, type Needs, Part, placeOf, type Seed, seedOf, U16, whole } from "./part.js";
@@ -33,8 +33,8 @@ function change(word: number): [BreakerState, BreakerState] | undefined {
 
 /** Settings of a `CircuitBreaker`. */
 export type BreakerSettings =
-  Needs<Breaker, "breakDuration"> &
-  May<Breaker, "failureRatio" | "window" | "minThroughput" | "windowKind" | "consecutive" | "breakFactor" | "maxBreakDuration" | "halfOpenMaxCalls" | "successesToClose"> &
+  Needs<BreakerKeys, "breakDuration"> &
+  May<BreakerKeys, "failureRatio" | "window" | "minThroughput" | "windowKind" | "consecutive" | "breakFactor" | "maxBreakDuration" | "halfOpenMaxCalls" | "successesToClose"> &
   {
   /**
    * How long a probe keeps its place without reporting; 1 µs to 365 days, by default `breakDuration`. In a

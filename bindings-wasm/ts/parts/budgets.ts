@@ -2,13 +2,13 @@
 
 /** How many retries: the budgets, of every kind. */
 
-import type { Budget } from "../options_gen.js";
+import type { BudgetKeys } from "../options_gen.js";
 import { load } from "./native.js";
 import { type May, made, maybe, moment, type Needs, PAID_FOR, Part, placeOf, U16, U32, whole } from "./part.js";
 
 /** Settings of a `EarnedBudget`. */
 export type EarnedSettings =
-  May<Budget, "ratio" | "start">;
+  May<BudgetKeys, "ratio" | "start">;
 
 /**
  * The default budget of a policy: each call that ends with an answer earns a part of a retry.
@@ -62,7 +62,7 @@ export class EarnedBudget extends Part {
 
 /** Settings of a `RetryBudget`. */
 export type WindowSettings =
-  May<Budget, "ttl" | "minRetriesPerSec" | "percentCanRetry" | "rounding">;
+  May<BudgetKeys, "ttl" | "minRetriesPerSec" | "percentCanRetry" | "rounding">;
 
 /**
  * A budget over a sliding window: a share of recent calls, plus a floor (Finagle's `RetryBudget`).
@@ -107,8 +107,8 @@ export class RetryBudget extends Part {
 
 /** Settings of a `RatioBudget`. */
 export type RatioSettings =
-  Needs<Budget, "ratio"> &
-  May<Budget, "minThroughput">;
+  Needs<BudgetKeys, "ratio"> &
+  May<BudgetKeys, "minThroughput">;
 
 /**
  * Each call earns a part of a retry, up to max(1, `minThroughput`·`ratio`); no clock.
@@ -159,7 +159,7 @@ export class RatioBudget extends Part {
 
 /** Settings of a `ShareBudget`. */
 export type ShareSettings =
-  May<Budget, "share" | "minRetries">;
+  May<BudgetKeys, "share" | "minRetries">;
 
 /**
  * Retries in flight ≤ max(`minRetries`, `share`·calls in flight); no clock (Envoy's `retry_budget`).
@@ -204,7 +204,7 @@ export class ShareBudget extends Part {
 
 /** Settings of a `TokenBudget`. */
 export type TokenSettings =
-  Needs<Budget, "max" | "ratio">;
+  Needs<BudgetKeys, "max" | "ratio">;
 
 /**
  * Failures take a token, successes give a part of one, and half must be left; no clock (gRPC A6).
@@ -249,7 +249,7 @@ export class TokenBudget extends Part {
 
 /** Settings of a `RetryQuota`. */
 export type QuotaSettings =
-  May<Budget, "capacity" | "cost" | "timeoutCost" | "throttledCost">;
+  May<BudgetKeys, "capacity" | "cost" | "timeoutCost" | "throttledCost">;
 
 /**
  * Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode).

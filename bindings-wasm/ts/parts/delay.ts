@@ -2,7 +2,7 @@
 
 /** Delays: the backoff, and what a server asks for. */
 
-import type { Backoff as BackoffKeys } from "../options_gen.js";
+import type { BackoffKeys } from "../options_gen.js";
 import { load, say } from "./native.js";
 import { drawOf, type May, made, maybe, Part, type Seed, seedOf, whole } from "./part.js";
 

@@ -2,14 +2,14 @@
 
 /** How much at once: the controllers of adaptive limits, and of a queue. */
 
-import type { Bulkhead } from "../options_gen.js";
+import type { BulkheadKeys } from "../options_gen.js";
 import { load } from "./native.js";
 import { type May, made, maybe, moment, type Needs, Part, real, span, U32, whole } from "./part.js";
 
 /** Settings of a `Aimd`. */
 export type AimdSettings =
-  Needs<Bulkhead, "maxConcurrency" | "latencyThreshold"> &
-  May<Bulkhead, "minConcurrency" | "increaseStep" | "backoffRatio" | "cutInterval" | "latencyQuantile">;
+  Needs<BulkheadKeys, "maxConcurrency" | "latencyThreshold"> &
+  May<BulkheadKeys, "minConcurrency" | "increaseStep" | "backoffRatio" | "cutInterval" | "latencyQuantile">;
 
 /**
  * A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
@@ -76,8 +76,8 @@ export class Aimd extends Part {
 
 /** Settings of a `Gradient2`. */
 export type Gradient2Settings =
-  Needs<Bulkhead, "maxConcurrency"> &
-  May<Bulkhead, "minConcurrency" | "longWindow" | "rttTolerance" | "headroom" | "variant">;
+  Needs<BulkheadKeys, "maxConcurrency"> &
+  May<BulkheadKeys, "minConcurrency" | "longWindow" | "rttTolerance" | "headroom" | "variant">;
 
 /**
  * A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
@@ -150,8 +150,8 @@ export class Gradient2 extends Part {
 
 /** Settings of a `CoDel`. */
 export type CoDelSettings =
-  Needs<Bulkhead, "queueTarget"> &
-  May<Bulkhead, "queueInterval" | "codel">;
+  Needs<BulkheadKeys, "queueTarget"> &
+  May<BulkheadKeys, "queueInterval" | "codel">;
 
 /**
  * Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).

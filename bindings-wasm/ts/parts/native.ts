@@ -3,6 +3,7 @@
 import type { Memory } from "../engine/global_types.js";
 import type { Code } from "../engine/module.js";
 import type { Pair } from "../engine/native.js";
+import { isModule } from "../engine/platform.js";
 import { ModuleUnavailable, NotReady } from "../errors/errors.js";
 import type { Exports } from "./exports.js";
 
@@ -71,7 +72,7 @@ export function provide(from: Source): void {
 }
 
 function start(code: Code): void {
-  const module = code instanceof WebAssembly.Module ? code : new WebAssembly.Module(code);
+  const module = isModule(code) ? code : new WebAssembly.Module(code);
   native ??= new WebAssembly.Instance(module, {}).exports as unknown as Native;
 }
 
@@ -121,14 +122,10 @@ export async function ready(): Promise<void> {
 async function fetched(later: () => Promise<Code>): Promise<void> {
   try {
     const code = await later();
-    start(code instanceof WebAssembly.Module ? code : await WebAssembly.compile(code));
+    start(isModule(code) ? code : await WebAssembly.compile(code));
   } catch (cause) {
-    throw new ModuleUnavailable(
-      `the parts' module parts.wasm cannot be loaded: ${(cause as Error).message}`,
-      {
-        cause,
-      },
-    );
+    const told = `the parts' module parts.wasm cannot be loaded: ${(cause as Error).message}`;
+    throw new ModuleUnavailable(told, { cause });
   }
 }
 

@@ -2,14 +2,14 @@
 
 /** How fast: rate limits, and the cubic send rate. */
 
-import type { RateLimit } from "../options_gen.js";
+import type { RateLimitKeys } from "../options_gen.js";
 import { load } from "./native.js";
 import { type May, made, maybe, moment, type Needs, Part, U32, whole } from "./part.js";
 
 /** Settings of a `TokenBucket`. */
 export type RateSettings =
-  Needs<RateLimit, "permits" | "per"> &
-  May<RateLimit, "burst">;
+  Needs<RateLimitKeys, "permits" | "per"> &
+  May<RateLimitKeys, "burst">;
 
 /**
  * A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).

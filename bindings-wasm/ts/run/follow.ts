@@ -57,9 +57,11 @@ function newStore(): Storage<Scope> | undefined {
   if (!looked) {
     looked = true;
     type Host = { getBuiltinModule?: (name: string) => { AsyncLocalStorage?: StorageClass } | undefined };
-    const host = (globalThis as { process?: Host }).process;
+    const host = globalThis as { process?: Host; AsyncLocalStorage?: StorageClass };
     try {
-      kind = host?.getBuiltinModule?.("node:async_hooks")?.AsyncLocalStorage;
+      // The Edge Runtime of Next.js has the class as a global.
+      kind =
+        host.process?.getBuiltinModule?.("node:async_hooks")?.AsyncLocalStorage ?? host.AsyncLocalStorage;
     } catch {
       kind = undefined; // the host forbids access
     }

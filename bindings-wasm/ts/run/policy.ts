@@ -38,7 +38,7 @@ import type { Used, Weigh, Weights } from "./weights.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
 
 /** Options of a policy: its settings, and options that only code can give. */
-export interface PolicyOptions<F = never> extends Settings {
+export interface PolicyOptions<F = never, K extends string = string> extends Settings<K> {
   /**
    * Its name in errors and telemetry; generated if absent. A second definition of a name with other settings is an error, except in the
    * same file, where it counts as the edited definition running again.
@@ -491,7 +491,9 @@ function freshName(): string {
  * const { fetch } = policy({ preset: "http", bulkhead: { maxConcurrency: 20 } });
  * ```
  */
-export function policy<F = never>(options: PolicyOptions<F> = {}): Policy<F> {
+export function policy<F = never, const K extends string = never>(
+  options: PolicyOptions<F, K> = {},
+): Policy<F> {
   return new Policy(options);
 }
 

@@ -192,6 +192,29 @@ pub fn pools() -> Vec<PoolFacts> {
     PoolKind::ALL.into_iter().map(of).collect()
 }
 
+/// The keys of a table with each of which a key is not required that is required by the presence of its table.
+pub fn alternatives(rule: &Required) -> Vec<&'static str> {
+    let asks = |pairs: &[(&'static str, Value<'static>)]| {
+        let errors = Policy::from_pairs("p", pairs).err().unwrap_or_default();
+        errors.iter().any(|error| error.key == rule.path && error.value == "(absent)")
+    };
+    let presence = presence(table_of(rule.path));
+    let others = keys_of(table_of(rule.path)).filter(|key| key.path != rule.path);
+    others
+        .filter(|key| {
+            let pairs: Vec<_> = presence.into_iter().chain([(key.path, sample(key))]).collect();
+            !asks(&pairs)
+        })
+        .map(|key| key.path)
+        .collect()
+}
+
+/// The kinds of a policy that reads why an answer failed.
+pub fn kinds_that_are_read() -> Vec<String> {
+    let reads = Policy::from_pairs("p", &[("retry.read_errors", Value::Number(1.0))]);
+    reads.map(|policy| policy.kinds().map(str::to_owned).collect()).unwrap_or_default()
+}
+
 /// Says what applies if the key is left out: a default, `off`, or that it is required.
 pub fn when_absent(key: &Key, required: &[Required]) -> String {
     if let Some(other) = default_key(key) {

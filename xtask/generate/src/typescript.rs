@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use tidegate::{Domain, Duration, Key, TABLES, Value};
+use tidegate::{Domain, Duration, Key, TABLE, TABLES, Value};
 
 use crate::facts::{
-    Required, bases, default_key, keys_of, name_of, pools, presence, preset_tables, presets, required,
-    tables_of, values, when_absent,
+    Reason, Required, alternatives, bases, default_key, keys_of, kinds_that_are_read, name_of, pools,
+    presence, preset_tables, presets, required, table_of, tables_of, values, when_absent, words_for_kinds,
 };
 
 const WIDTH: usize = 110;
@@ -18,6 +18,15 @@ const HEAD: &str = "\
 export interface Named {
   readonly name: string;
 }
+
+/** These keys of a table, given. */
+type Given<T, K extends keyof T> = { [P in K]-?: Exclude<T[P], undefined> };
+
+/** A name in `K`, from whose uses `K` is not inferred. */
+type Declared<K extends string> = [K][K extends string ? 0 : never];
+
+/** A key of a table, left out or with another value than this. */
+type Not<T, K extends keyof T, W> = { [P in K]?: Exclude<T[P], W> };
 ";
 
 pub fn text() -> String {
@@ -25,16 +34,125 @@ pub fn text() -> String {
     let mut text = HEAD.to_owned();
     union(&mut text, "The built-in policies that a policy may start from.", "Preset", presets());
     union(&mut text, "The classes that a kind of failure of your own can be based on.", "Base", &bases());
+    lists(&mut text);
     for (path, doc) in TABLES {
-        let _ = write!(text, "\n/** {doc} */\nexport interface {} {{\n", interface_name(path));
+        let name = interface_name(path);
+        let rules = rules(path, &name, &required);
+        let of = if names_kinds(path) { "<K extends string = string>" } else { "" };
+        let interface = table_type(&name);
+        let keys = if rules.is_empty() { (*doc).into() } else { format!("The keys of a `{name}`.") };
+        let _ = write!(text, "\n/** {keys} */\nexport interface {interface}{of} {{\n");
         fields(&mut text, path, &required);
         text += "}\n";
+        if rules.is_empty() {
+            continue;
+        }
+        let mut whole = format!("{interface}{}", if of.is_empty() { "" } else { "<K>" });
+        for (at, ways) in rules.iter().enumerate() {
+            let rule = format!("{name}Rule{}", at + 1);
+            alias(&mut text, &format!("type {rule}"), ways);
+            whole = format!("{whole} & {rule}");
+        }
+        let _ = write!(text, "\n/** {doc} */\nexport type {name}{of} = {whole};\n");
     }
-    text += "\n/** The settings of a policy. */\nexport interface Settings {\n";
+    text += "\n/**\n * The settings of a policy. `K` are the names of its own kinds; a list of failures may name no others.\n */\n";
+    text += "export interface Settings<K extends string = string> {\n";
     fields(&mut text, "", &required);
     text += "}\n";
     constants(&mut text);
     text
+}
+
+/// The name of a table's interface in the file of a part, which may have the table's name itself, and how it is imported.
+pub fn table_beside(table: &str, part: &str) -> (String, String) {
+    let own = table_type(table);
+    if table != part {
+        return (own.clone(), own);
+    }
+    let name = format!("{table}Keys");
+    let import = if own == name { own } else { format!("{own} as {name}") };
+    (name, import)
+}
+
+/// The interface of a table's keys: that of its name, or `…Keys` where the table has rules beside.
+fn table_type(name: &str) -> String {
+    let required = required();
+    let ruled =
+        |path: &str| interface_name(path) == name && required.iter().any(|rule| table_of(rule.path) == path);
+    if TABLES.iter().any(|(path, _)| ruled(path)) { format!("{name}Keys") } else { name.to_owned() }
+}
+
+/// Writes the types of the words that lists may contain.
+fn lists(text: &mut String) {
+    for key in TABLE {
+        if let Domain::Words(words) = key.domain {
+            union(text, "The methods that may be repeated without a key.", "Method", words);
+        }
+    }
+    let mut lists: Vec<&[&str]> = Vec::new();
+    for key in TABLE {
+        if let Domain::KindWords(words) = key.domain
+            && !lists.contains(&words)
+        {
+            lists.push(words);
+        }
+    }
+    lists.sort_by_key(|words| words.len());
+    let read = kinds_that_are_read();
+    for (words, name) in lists.into_iter().zip(["Failure", "AnyFailure"]) {
+        // What is read of answers is permanent, so a retry may not name it.
+        let read = read.iter().map(String::as_str).filter(|_| name == "AnyFailure");
+        let words: Vec<_> = words.iter().copied().chain(read).collect();
+        let which = if name == "Failure" { "that can be retried" } else { "of any kind" };
+        union(text, &format!("Failures {which}, by class or kind."), name, &words);
+    }
+}
+
+/// Whether a table, or one below it, has lists that may name a policy's own kinds.
+fn names_kinds(path: &str) -> bool {
+    keys_of(path).any(|key| matches!(key.domain, Domain::KindWords(_)))
+}
+
+/// What the keys of a table must fulfil: for each rule, the ways to do so.
+fn rules(path: &str, name: &str, required: &[Required]) -> Vec<Vec<String>> {
+    let of = if names_kinds(path) { format!("{name}Keys<string>") } else { format!("{name}Keys") };
+    let given = |paths: &[&str]| {
+        let keys: Vec<_> = paths.iter().map(|path| format!("\"{}\"", camel(name_of(path)))).collect();
+        format!("Given<{of}, {}>", keys.join(" | "))
+    };
+    let not = |key: &str, value: &str| format!("Not<{of}, \"{}\", {value}>", camel(name_of(key)));
+    let mut found: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for rule in required.iter().filter(|rule| table_of(rule.path) == path) {
+        let ways: Vec<_> = match rule.by {
+            None => alternatives(rule).iter().map(|other| given(&[other])).collect(),
+            Some(Reason::Choice(key, choice)) => {
+                let unless =
+                    rule.unless.map(|(key, word)| format!("{{ {}: \"{word}\" }}", camel(name_of(key))));
+                [not(key, &format!("\"{choice}\""))].into_iter().chain(unless).collect()
+            }
+            Some(Reason::Beside(key)) => vec![not(key, &kind_of_one(key))],
+        };
+        match found.iter_mut().find(|(other, _)| *other == ways) {
+            Some((_, keys)) => keys.push(rule.path),
+            None => found.push((ways, vec![rule.path])),
+        }
+    }
+    found.into_iter().map(|(ways, keys)| [given(&keys)].into_iter().chain(ways).collect()).collect()
+}
+
+/// The type of a key's values.
+fn kind_of_one(path: &str) -> String {
+    TABLE.iter().find(|key| key.path == path).map_or_else(String::new, kind)
+}
+
+/// Writes a type that is one of several, or one.
+fn alias(text: &mut String, begin: &str, ways: &[String]) {
+    let line = format!("{begin} = {};", ways.join(" | "));
+    if line.len() <= WIDTH {
+        let _ = write!(text, "\n{line}\n");
+    } else {
+        let _ = write!(text, "\n{begin} =\n  | {};\n", ways.join("\n  | "));
+    }
 }
 
 /// Writes the facts of the table that the shell needs at run time.
@@ -83,7 +201,7 @@ fn interface_name(path: &str) -> String {
 fn fields(text: &mut String, path: &str, required: &[Required]) {
     for key in keys_of(path) {
         doc(text, &format!("{} {}", words(key.doc), told(key, required)));
-        let _ = writeln!(text, "  {}?: {} | undefined;", camel(name_of(key.path)), kind(key));
+        let _ = writeln!(text, "  {}?: {} | undefined;", camel(name_of(key.path)), typed(key));
     }
     for (below, about) in tables_of(path) {
         let none = keys_of(below).any(|key| {
@@ -93,7 +211,8 @@ fn fields(text: &mut String, path: &str, required: &[Required]) {
         doc(text, &if none { format!("{about} `null` or `\"none\"` for none.") } else { (*about).into() });
         let or_none = if none { " | \"none\" | null" } else { "" };
         let name = camel(name_of(below));
-        let _ = writeln!(text, "  {name}?: {}{or_none} | undefined;", interface_name(below));
+        let of = if names_kinds(below) { "<K>" } else { "" };
+        let _ = writeln!(text, "  {name}?: {}{of}{or_none} | undefined;", interface_name(below));
     }
 }
 
@@ -156,6 +275,20 @@ fn millis(span: Duration) -> String {
     (span.as_micros() as f64 / 1e3).to_string()
 }
 
+/// The type of a key's values, with the words that lists may contain.
+fn typed(key: &Key) -> String {
+    match key.domain {
+        Domain::Words(_) => "readonly Method[]".into(),
+        Domain::KindWords(words) => {
+            let name = if words.len() == words_for_kinds().len() { "AnyFailure" } else { "Failure" };
+            format!("readonly ({name} | Declared<K>)[]")
+        }
+        Domain::Kinds => "Readonly<Record<K, Base>>".into(),
+        _ => kind(key),
+    }
+}
+
+/// The type of a key's values, as the reference shows it.
 pub fn kind(key: &Key) -> String {
     let or_none = |none: bool| if none { " | null" } else { "" };
     match key.domain {

@@ -6,6 +6,7 @@ use super::languages::Language;
 use super::native::{HEAD, title};
 use super::wasm::function;
 use super::{Arg, Method, Part, camel, comment, indented, literal, own};
+use crate::typescript::table_beside;
 
 const WIDTH: usize = 110;
 const TYPESCRIPT: Language = Language("typescript");
@@ -49,8 +50,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
         let new = !parts[..place].iter().any(|other| other.named == part.named);
         if new && !part.named.is_empty() {
             settings(&mut body, part);
-            let name = part.options();
-            keys.push(if name == part.name { format!("{name} as {name}Keys") } else { name });
+            keys.push(table_beside(&part.options(), part.name).1);
         }
         class(&mut body, part);
     }
@@ -74,7 +74,7 @@ pub fn file(group: &str, parts: &[&Part]) -> (String, String) {
 
 /// Writes the types of a part's settings.
 fn settings(text: &mut String, part: &Part) {
-    let table = if part.options() == part.name { part.options() + "Keys" } else { part.options() };
+    let (table, _) = table_beside(&part.options(), part.name);
     let of = |needed: bool, kind: &str| {
         let keys = part.keys.iter().filter(|setting| setting.needed == needed);
         let keys: Vec<_> = keys.map(|setting| format!("\"{}\"", camel(setting.name))).collect();

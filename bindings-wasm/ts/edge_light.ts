@@ -1,0 +1,22 @@
+/** The entry for the Edge Runtime of Next.js and Vercel, which compiles WebAssembly only when it builds. */
+
+import { provideTicker } from "./engine/engine.js";
+import { provide } from "./engine/module.js";
+import * as table from "./errors/errors_server_gen.js";
+import { teach } from "./errors/judge.js";
+import { provideStreaming } from "./fetch/streaming.js";
+import { streaming } from "./fetch/streams.js";
+import { metered } from "./run/metered.js";
+import { provideMetering } from "./run/metering.js";
+// @ts-expect-error the bundler makes a module of it
+import module from "./tidegate.wasm?module";
+import { Timers } from "./time/timers.js";
+
+teach(table);
+provideStreaming(streaming);
+provideMetering(metered);
+provideTicker(Timers);
+provide({ now: () => module as WebAssembly.Module });
+
+export type {} from "./fetch/request_init.js";
+export * from "./main.js";
