@@ -98,9 +98,9 @@ def macho(data: bytes) -> Library:
         elif command == 0x32:  # LC_BUILD_VERSION
             system, least = struct.unpack_from("<2I", data, at + 8)
             found.notes.append(f"{APPLE.get(system, system)} {least >> 16}.{least >> 8 & 255}")
-        elif command == 0x24:  # LC_VERSION_MIN_MACOSX
+        elif command in (0x24, 0x25):  # LC_VERSION_MIN_MACOSX, LC_VERSION_MIN_IPHONEOS: before 10.14 and 12
             (least,) = struct.unpack_from("<I", data, at + 8)
-            found.notes.append(f"macOS {least >> 16}.{least >> 8 & 255}")
+            found.notes.append(f"{'macOS' if command == 0x24 else 'iOS'} {least >> 16}.{least >> 8 & 255}")
         elif command == 0x1D:
             found.notes.append("signed ad hoc")
         elif command == 0x02:  # LC_SYMTAB
