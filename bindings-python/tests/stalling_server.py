@@ -79,6 +79,8 @@ class StallingServer:
             send(EVENT)
             stall()
             return
+        if what == "after":  # a moment later
+            stall(0.2)
         head()
         if what == "stalls_0" and not repeated:
             stall()

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import aiohttp
+import anyio
 import httpx
 import pytest
 import requests
@@ -234,6 +235,32 @@ def test_the_end_of_an_answer_delivers_it(read: Any, server: StallingServer) -> 
     """Semantics 7.7.6."""
     body, info = read(policy(first_byte_timeout=0.5, idle_timeout=0.5), server.url + "/empty")
     assert (body, info["attempts"]) == (b"", 1)
+
+
+@pytest.mark.parametrize("library", ["asyncio", "trio"])
+def test_an_answer_that_came_while_the_loop_was_busy_is_no_timeout(
+    library: str, server: StallingServer
+) -> None:
+    """Semantics 7.7.24: it came after 0.2 s of 0.4 s, and the loop stood still for 0.8 s."""
+    limits = policy(first_byte_timeout=0.4, idle_timeout=0.4, counts="sse_data")
+    server.sent.pop("/after", None)
+    got: list[Any] = []
+
+    async def ask() -> None:
+        transport = tidegate.httpx.AsyncTransport(policy=limits, module=httpx)
+        async with httpx.AsyncClient(transport=transport, timeout=LONG) as client:
+            response = await client.get(server.url + "/after", headers=ACCEPT)
+            got.append((response.content, response.extensions["tidegate"]["attempts"]))
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            while not server.sent.get("/after"):  # noqa: ASYNC110 - another thread counts
+                await anyio.sleep(0.005)
+            time.sleep(0.8)  # noqa: ASYNC251 - that is what the test is about
+
+    anyio.run(main, backend=library)
+    assert got == [(3 * EVENT, 1)]
 
 
 @pytest.mark.parametrize("client", ["httpx", "requests", "urllib3", "aiohttp"])

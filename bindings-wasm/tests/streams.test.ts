@@ -331,6 +331,16 @@ test("pieces that came while the event loop was busy are no silence", async () =
   expect((await reader.read()).done).toBe(true);
 });
 
+test("an answer that came while the event loop was busy is no timeout (7.7.24)", async () => {
+  const some = policy({ engine: engine(), firstByteTimeout: 100, retry: { maxAttempts: 2 } });
+  const going = some.fetch(`${server.url}stalls_0`, { headers: { accept: ACCEPT } });
+  await until(() => sent("stalls_0") > 0);
+  server.finish();
+  for (const end = performance.now() + 300; performance.now() < end; );
+  const response = await going;
+  expect([await response.text(), reportOf(response)?.attempts, sent("stalls_0")]).toEqual([EVENT, 1, 1]);
+});
+
 describe("the caller's response", () => {
   const chunks = ["data: a\n\n", "data: b\n\n"];
   const made = () => {

@@ -3,6 +3,7 @@
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { readFileSync } from "node:fs";
 import { bytesOf } from "./engine/base64.js";
+import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
@@ -13,10 +14,12 @@ import { watchOnNode } from "./fetch/watched.js";
 import { provideStorage } from "./run/follow.js";
 import { metered } from "./run/metered.js";
 import { provideMetering } from "./run/metering.js";
+import { PatientTicker } from "./time/patient.js";
 
 teach(table);
 provideStreaming(streaming);
 providePipes(pipes);
+provideTicker(PatientTicker);
 provideMetering(metered);
 watchOnNode();
 provideStorage(AsyncLocalStorage, AsyncResource);

@@ -12,7 +12,7 @@ from trio.lowlevel import current_trio_token, in_trio_run, spawn_system_task
 
 from tidegate._engine.engine import GONE
 
-from .timers import Parked, Timers, Waiter
+from .timers import LATE, TURNS, Parked, Timers, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Generator
@@ -77,6 +77,9 @@ class TrioTimers(Timers):
                 with trio.CancelScope(deadline=_trio_time(self.next)) as self._sleep:
                     await trio.sleep_forever()
                 self._sleep = None
+                if monotonic() - self.next > LATE:
+                    for _ in range(TURNS):  # tasks whose data have come run first
+                        await trio.lowlevel.checkpoint()
                 if monotonic() + _EARLY >= self.next:
                     self.fire()
         finally:

@@ -281,6 +281,11 @@ class AsyncStream(_Stream, LoopBody):
                 if isinstance(failure, StopAsyncIteration):
                     break
                 if failure is not None:
+                    # The client's own timeout is a millisecond longer, and in a busy loop it may fire first.
+                    late = self._late() if isinstance(failure, Exception) else None
+                    if late is not None:
+                        await close(self._inner.aclose())
+                        raise late from failure
                     self._end(run.judge_error(failure))
                     raise failure
                 piece = piece or b""
