@@ -6,7 +6,7 @@
 
 mod args;
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int, c_ulong, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 
@@ -115,7 +115,7 @@ pub fn is_exactly(value: &Bound<'_, PyAny>, kind: &Py<PyType>) -> bool {
 pub unsafe fn make_type<'py, T>(
     py: Python<'py>,
     name: &'static CStr,
-    flags: u64,
+    flags: c_ulong,
     slots: &mut [ffi::PyType_Slot],
 ) -> PyResult<Bound<'py, PyType>> {
     let mut spec = ffi::PyType_Spec {

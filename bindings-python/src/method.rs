@@ -4,7 +4,7 @@
 //! vectorcall makes neither. So the two methods are objects of our own type: method descriptors with the attributes of the
 //! Python function that documents them. `help`, `inspect` and `iscoroutinefunction` see them like that function.
 
-use std::ffi::c_void;
+use std::ffi::{c_ulong, c_void};
 use std::ptr;
 
 use pyo3::exceptions::PyTypeError;
@@ -19,7 +19,7 @@ use crate::{awaitable, call};
 
 /// The flag of `PEP` 590 in the number of arguments; the limited API names it from 3.12 on.
 pub const ARGUMENTS_OFFSET: usize = 1 << (usize::BITS - 1);
-pub const HAVE_VECTORCALL: u64 = 1 << 11;
+pub const HAVE_VECTORCALL: c_ulong = 1 << 11;
 
 /// A method: a descriptor with a vectorcall, and the Python function that documents it.
 #[repr(C)]

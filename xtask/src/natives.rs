@@ -11,7 +11,7 @@ use std::env::consts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const NATIVES: &str = "Native libraries";
+const NATIVES: &str = "Natives";
 const FRAMEWORK: &str = "Framework";
 const CHECK: &str = "xtask/wheels/binaries.py";
 const ASSEMBLE: &str = "xtask/release/xcframework.py";
