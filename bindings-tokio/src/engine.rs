@@ -19,6 +19,7 @@ use tokio::time::Instant;
 use crate::clock::{self, Clock};
 use crate::error::JournalError;
 use crate::events::Listeners;
+use crate::lock::Lock;
 use crate::weights::{self, Weights};
 
 /// Records about calls with trouble that an engine keeps by default.
@@ -44,7 +45,7 @@ pub struct Engine {
 }
 
 pub(crate) struct Shared {
-    core: Mutex<Core>,
+    core: Lock<Core>,
     clock: Clock,
     /// Identifies the engine where calls of several engines are nested; from 1 on.
     pub number: u64,
@@ -101,7 +102,7 @@ impl Shared {
     fn new(seed: u64, options: Options) -> Self {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
-            core: Mutex::new(Core {
+            core: Lock::new(Core {
                 engine: tidegate::Engine::new(seed, options.weights(true)),
                 waiters: BTreeMap::new(),
                 ready: Vec::new(),

@@ -77,6 +77,7 @@ pub mod grpc;
 #[cfg(feature = "_bodies")]
 mod http;
 mod listed;
+mod lock;
 #[cfg(feature = "metrics")]
 mod metered;
 mod policy;

@@ -5,13 +5,11 @@
 use std::future::{Future, Ready};
 use std::hint::black_box;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration as Span;
 
 use super::stacks::{ASYNC, Attempts, Fault, RETRY, body, drive, runtime};
 use super::{Row, row};
-use parking_lot::Mutex;
 use tidegate::{Class, Outcome};
 use tidegate_bench_core::scenarios::FULL;
 use tidegate_tokio::{Engine, Failure, Policy};
@@ -26,7 +24,7 @@ impl Failure for Fault {
     }
 }
 
-fn policy() -> Policy {
+pub fn policy() -> Policy {
     let settings = tidegate::Policy::from_pairs("p", FULL).expect("a good policy");
     Policy::new_in(&Engine::new(7), settings).expect("the only one")
 }
@@ -72,9 +70,8 @@ fn run_row<F: Future<Output = Result<(), Fault>>>(
 
 fn layer_row(group: &'static str, failures: u32) -> Row {
     let (runtime, policy) = (runtime(), policy());
-    let shared = Arc::new(Mutex::new(body(failures)));
-    let mut stack =
-        policy.layer().layer(service_fn(move |(): ()| -> Ready<Result<(), Fault>> { (shared.lock())() }));
+    let body = body(failures);
+    let mut stack = policy.layer().layer(service_fn(move |(): ()| -> Ready<Result<(), Fault>> { body() }));
     row(group, "tidegate-tokio: the tower layer", move |calls| {
         runtime.block_on(drive(&mut stack, calls));
     })
