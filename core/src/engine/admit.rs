@@ -194,11 +194,11 @@ impl Engine {
                 Err(verdict) => return Answer::Refuse(verdict, None),
             }
         }
-        if meets(Stage::Guard, stage::HOLD | stage::BREAKER | stage::THROTTLE) {
+        if meets(Stage::Guard, stage::HOLD | stage::GUARDS) {
             if stages & stage::HOLD != 0 {
                 pass!(self.ask_cooldown_again(slot, now));
             }
-            if stages & (stage::BREAKER | stage::THROTTLE) != 0 {
+            if stages & stage::GUARDS != 0 {
                 pass!(self.guard(slot, now));
             }
         }

@@ -15,15 +15,10 @@ use crate::action::AttemptSlot;
 use crate::breaker::{CircuitBreaker, Evidence, Ticket};
 use crate::engine::policies::Policies;
 use crate::outcome::{Class, Kind};
-use crate::policy::{Policy, Unit};
+use crate::policy::Unit;
 use crate::rng::{self, Purpose};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::{Duration, Time};
-
-/// Unit that breaker and throttle count.
-fn guarded_unit(policy: &Policy) -> Option<Unit> {
-    policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit))
-}
 
 impl Desk {
     /// Takes a running attempt out of its race; a call's only attempt is read from the call itself.
@@ -143,7 +138,7 @@ impl Engine {
     fn call_feedback(&mut self, slot: Slot, kind: Kind, attempt: u8, now: Time) {
         let call = &self.desk.calls[slot];
         let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        if guarded_unit(self.desk.policies.of(&self.desk.calls[slot])) == Some(Unit::Call) {
+        if stage::guarded_unit(self.desk.policies.of(&self.desk.calls[slot])) == Some(Unit::Call) {
             self.guard_feedback(slot, Ticket { number, probe }, kind, attempt, now);
             self.desk.calls[slot].ticket = 0;
         }

@@ -209,7 +209,7 @@ impl Policies {
     /// Whether breaker or throttle of this policy count attempts.
     #[inline]
     pub(super) fn guards_attempts(&self, policy: u16) -> bool {
-        self[usize::from(policy)].again & (stage::BREAKER | stage::THROTTLE) != 0
+        self[usize::from(policy)].again & stage::GUARDS != 0
     }
 
     pub(super) fn shares_budget(&self, call: &Call) -> bool {

@@ -168,7 +168,7 @@ impl Route {
     /// Whether all stages allow a hedge.
     #[inline]
     pub fn stages_allow_hedge(&mut self, now: Time) -> bool {
-        if self.stages & (stage::BREAKER | stage::THROTTLE) == 0 {
+        if self.stages & stage::GUARDS == 0 {
             return true;
         }
         let mut all = true;

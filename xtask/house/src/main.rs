@@ -4,13 +4,14 @@
 //! below their limits into the file; `--list` prints the counted items, and `--calls` the calls between files of the
 //! largest cycle. The figures are: functions that take the engine or one of its parts, methods or not; calls in cycles,
 //! between functions and between files; arguments; lengths of files; marks of the small engine; files that write the
-//! state of a call; modules in cycles in the Python package's native half; and hand-written lines of the lone parts.
+//! state of a call; files that a stage takes; modules in cycles in the Python package's native half; and hand-written lines of the lone parts.
 
 mod graph;
 mod imports;
 mod parts;
 mod ratchet;
 mod source;
+mod tour;
 
 use graph::circles;
 use source::{Function, Source, read};
@@ -85,6 +86,13 @@ fn run(root: &Path, flags: &BTreeSet<&str>) -> Result<usize, String> {
 
 fn measure(root: &Path) -> Result<Vec<Row>, String> {
     let mut rows = measure_core(&read(&root.join("core/src"))?);
+    let stage = tour::files(&root.join("core/src"))?;
+    rows.push(Row {
+        key: "stage_files",
+        what: "files that name the throttle, a stage that only refuses",
+        now: stage.len(),
+        items: stage,
+    });
     let rounds = circles(&imports::imports(&root.join("bindings-python/src"))?);
     rows.push(Row {
         key: "python_circles",

@@ -59,7 +59,8 @@ pub fn read(folder: &Path) -> Result<Vec<Source>, String> {
     paths.iter().map(|path| source(folder, path)).collect()
 }
 
-fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> Result<(), String> {
+/// Collects the Rust files below a folder, without those that are tests alone.
+pub fn collect(folder: &Path, into: &mut Vec<PathBuf>) -> Result<(), String> {
     let entries =
         fs::read_dir(folder).map_err(|error| format!("cannot list {}: {error}", folder.display()))?;
     for entry in entries {

@@ -19,10 +19,17 @@ pub const FORCED: u8 = 1 << 7;
 /// timeout, a hedge's or those of a stream.
 pub const TIMED: u8 = FORCED;
 
+/// The stages that judge a route by its outcomes. A policy has one of them at most.
+pub const GUARDS: u8 = BREAKER | THROTTLE;
+
+/// The unit that the breaker or the throttle of a policy counts.
+pub fn guarded_unit(policy: &Policy) -> Option<Unit> {
+    policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit))
+}
+
 /// The stages that a further attempt of a call passes: those whose unit is the attempt, and the send rate; and
 /// [`TIMED`].
 pub fn asked_again(policy: &Policy) -> u8 {
-    let guard = policy.breaker.as_ref().map(|it| it.unit).or(policy.throttle.as_ref().map(|it| it.unit));
     let by_attempt = |unit: Option<Unit>, bits: u8| if unit == Some(Unit::Attempt) { bits } else { 0 };
     let cooldown = if policy.cooldown.is_some() { HOLD } else { 0 };
     let timed = if policy.hedge.is_some() || policy.stream.is_some() { TIMED } else { 0 };
@@ -30,8 +37,8 @@ pub fn asked_again(policy: &Policy) -> u8 {
         | timed
         | by_attempt(policy.rate_limit.as_ref().map(|limit| limit.unit), RATE)
         | by_attempt(policy.bulkhead.as_ref().map(|bulkhead| bulkhead.unit), POOL)
-        | by_attempt(guard, BREAKER | THROTTLE)
+        | by_attempt(guarded_unit(policy), GUARDS)
 }
 
 /// Stages that may refuse a call or make it wait.
-pub const GATES: u8 = HOLD | RATE | POOL | BREAKER | THROTTLE | SEND;
+pub const GATES: u8 = HOLD | RATE | POOL | GUARDS | SEND;
