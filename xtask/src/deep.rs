@@ -4,6 +4,7 @@
 //! "not run".
 
 use crate::cargo;
+use crate::demo;
 use crate::dist;
 use crate::gate;
 use crate::install;
@@ -128,6 +129,10 @@ fn long(shop: &Shop, report: &mut Report) {
         Err(Error(why)) => Verdict::NotRun(why),
     });
     report.step(LONG, "instructions per call of the Rust host", || gate::check_host(shop));
+    report.step(LONG, "instructions per call of the Python package", || match demo::package(shop) {
+        Ok(venv) => gate::check_python(shop, &venv),
+        Err(why) => Verdict::NotRun(why.0),
+    });
     report.step(LONG, "a call costs the same beside 100,000", || gate::growth(shop, gate::MOST));
     report.step(LONG, "a million keys of a full route map (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "suite"];

@@ -4,14 +4,18 @@
 //! `cargo xtask test`. An intended increase is accepted with `cargo xtask gate --accept`, and the new figures are
 //! committed.
 //!
+//! `bench/python/instructions-3.N.txt` holds the cost of a call of the Python package under `CPython` 3.N: `cargo xtask gate --python`, and
+//! the long tests.
+//!
 //! The same tool shows that a call's cost does not depend on the number of other calls.
 
 use crate::cargo;
 use crate::report::{Counts, Verdict};
 use crate::run::{Cmd, Error, Result};
-use crate::setup::{Shop, install_debian};
+use crate::setup::{Shop, Venv, install_debian};
 use std::fmt::Write as _;
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// The ratio above which an increase counts as a regression.
 const TOLERANCE: f64 = 1.05;
@@ -27,6 +31,8 @@ pub const MOST: &str = "100000";
 const CROWDS: [&str; 5] = ["calls", "routes", "queue", "prioritized", "paced"];
 /// Calls of the two runs whose difference is measured, so that start-up and set-up cancel out.
 const RUNS: [u64; 2] = [1_000, 11_000];
+/// The same for Python, whose calls take some tens of thousands of instructions each with what is called.
+const FEWER: [u64; 2] = [1_000, 3_000];
 
 /// A program whose instructions are counted, and the file of its accepted figures.
 struct Counted {
@@ -63,6 +69,50 @@ pub fn gate(shop: &Shop, accept: bool) -> Result {
     Ok(())
 }
 
+/// The bench that makes Python's calls.
+const PYTHON: &str = "bench/python/instructions.py";
+
+/// `cargo xtask gate --python [--accept]`: the same for the Python package, in an environment with its wheel.
+pub fn gate_python(shop: &Shop, venv: &Venv, accept: bool) -> Result {
+    let file = python_file(shop, venv)?;
+    let mut text = String::new();
+    for (scenario, was) in read_file(&file)? {
+        let is = measure_python(shop, venv, &scenario)?;
+        println!("   {scenario}: {is} instructions per call, {was} accepted");
+        let _ = writeln!(text, "{scenario} {}", if accept { is } else { was });
+    }
+    fs::write(&file, text).map_err(Error::at("write", &file))
+}
+
+/// Runs the gate of the Python package, as a step of the long tests.
+pub fn check_python(shop: &Shop, venv: &Venv) -> Verdict {
+    let known = valgrind(shop).and_then(|()| read_file(&python_file(shop, venv)?));
+    match known {
+        Ok(known) => compare(known, |scenario| measure_python(shop, venv, scenario)),
+        Err(why) => Verdict::NotRun(why.0),
+    }
+}
+
+/// The accepted figures for the environment's interpreter: each minor version has its own bytecode.
+fn python_file(shop: &Shop, venv: &Venv) -> Result<PathBuf> {
+    let ask = "import sys; print(f'{sys.version_info[0]}.{sys.version_info[1]}')";
+    let version = venv.python().args(["-c", ask]).capture()?.ok()?.text;
+    let file = shop.root.join(format!("bench/python/instructions-{}.txt", version.trim()));
+    if file.exists() {
+        return Ok(file);
+    }
+    Err(Error(format!("no figures are accepted for CPython {}", version.trim())))
+}
+
+fn measure_python(shop: &Shop, venv: &Venv, scenario: &str) -> Result<u64> {
+    let (python, bench) = (venv.bin("python"), shop.root.join(PYTHON));
+    per_call(shop, FEWER, |valgrind| {
+        // Hashes of texts decide how dicts are laid out.
+        let run = valgrind.env("PYTHONHASHSEED", "0").env("PYTHONDONTWRITEBYTECODE", "1");
+        run.arg(&python).arg("-P").arg(&bench).arg(scenario)
+    })
+}
+
 /// Runs core's gate as a step of the tests: one test per scenario.
 pub fn check(shop: &Shop) -> Verdict {
     check_of(shop, &CORE)
@@ -81,9 +131,14 @@ fn check_of(shop: &Shop, of: &Counted) -> Verdict {
         Ok(known) => known,
         Err(why) => return Verdict::Failed(Counts::default(), why.0),
     };
+    compare(known, |scenario| measure(shop, of, &["instructions", scenario]))
+}
+
+/// Compares each scenario with its accepted figure: a test for each.
+fn compare(known: Vec<(String, u64)>, measure: impl Fn(&str) -> Result<u64>) -> Verdict {
     let (mut counts, mut slow) = (Counts::default(), Vec::new());
     for (scenario, was) in known {
-        match measure(shop, of, &["instructions", &scenario]) {
+        match measure(&scenario) {
             Ok(is) if within(is, was) => {
                 println!("   {scenario}: {is} instructions per call, {was} accepted");
                 counts.passed += 1;
@@ -133,8 +188,11 @@ fn within(is: u64, was: u64) -> bool {
 }
 
 fn read(shop: &Shop, of: &Counted) -> Result<Vec<(String, u64)>> {
-    let file = shop.root.join(of.file);
-    let text = fs::read_to_string(&file).map_err(Error::at("read", &file))?;
+    read_file(&shop.root.join(of.file))
+}
+
+fn read_file(file: &Path) -> Result<Vec<(String, u64)>> {
+    let text = fs::read_to_string(file).map_err(Error::at("read", file))?;
     text.lines().map(parse).collect()
 }
 
@@ -148,17 +206,19 @@ fn parse(line: &str) -> Result<(String, u64)> {
 fn measure(shop: &Shop, of: &Counted, what: &[&str]) -> Result<u64> {
     cargo(shop).args(["build", "-q", "--release"]).args(of.build).quiet()?;
     let program = shop.target.join("release").join(of.program);
+    per_call(shop, RUNS, |valgrind| valgrind.arg(&program).args(what))
+}
+
+/// Instructions per call of a program whose last argument is the number of calls.
+fn per_call(shop: &Shop, runs: [u64; 2], program: impl Fn(Cmd) -> Cmd) -> Result<u64> {
     let mut totals = [0; 2];
-    for (calls, total) in RUNS.iter().zip(&mut totals) {
+    for (calls, total) in runs.iter().zip(&mut totals) {
         let scratch = shop.scratch("outside")?.join("callgrind.out");
-        let run = Cmd::new("valgrind")
-            .args(["--tool=callgrind", &format!("--callgrind-out-file={}", scratch.display())])
-            .arg(&program)
-            .args(what)
-            .arg(calls.to_string());
-        *total = collected(&run.capture()?.ok()?.text)?;
+        let valgrind = Cmd::new("valgrind")
+            .args(["--tool=callgrind", &format!("--callgrind-out-file={}", scratch.display())]);
+        *total = collected(&program(valgrind).arg(calls.to_string()).capture()?.ok()?.text)?;
     }
-    Ok((totals[1] - totals[0]) / (RUNS[1] - RUNS[0]))
+    Ok((totals[1] - totals[0]) / (runs[1] - runs[0]))
 }
 
 /// Reads the total from callgrind's line `Collected : 1234`.
