@@ -28,7 +28,7 @@ function metered(more: PolicyOptions = {}): { some: Policy; lab: Engine; clock: 
 const limit = (lab: Engine, name: string) => lab.snapshot().routes[0]?.rate?.limits?.[name];
 
 test("a set of limits is written as a list (3.4.1)", async () => {
-  const lab = engine();
+  const lab = engine({ clock: new FakeClock() });
   const some = policy({
     engine: lab,
     rateLimit: { limits: ["rpm: permits=60 per=1m burst=3", "rps: permits=9 per=1s"] },
@@ -41,7 +41,7 @@ test("a set of limits is written as a list (3.4.1)", async () => {
 });
 
 test("a document declares limits in tables (3.4.1)", async () => {
-  const lab = engine();
+  const lab = engine({ clock: new FakeClock() });
   const limits = {
     rpm: { permits: 60, per: "1m" },
     tpm: { permits: 60000, per: "1m", weight: "tokens", default: 500, max_debt: "none" },
