@@ -193,6 +193,19 @@ impl Wheel {
                 if self.python == STABLE { build.arg(python) } else { build.arg(self.python) }
             }
             // No interpreter of another system is needed for the stable ABI.
+            // zig's linker wants the list of exports in a file. maturin 1.16 writes one with the dotted name of the module, of which
+            // there is no function; where it cannot write that file, it warns and goes on. So it gets a folder in its place, and
+            // the linker gets a list of ours.
+            "" => {
+                let (maturins, ours) = (
+                    shop.target.join("dist/maturin/tidegate._native.def"),
+                    shop.target.join("dist/native.def"),
+                );
+                fs::create_dir_all(&maturins).map_err(Error::at("make", &maturins))?;
+                fs::write(&ours, "LIBRARY _native\nEXPORTS\n    PyInit__native\n")
+                    .map_err(Error::at("write", &ours))?;
+                build.args(["--", "-C", &format!("link-arg={}", ours.display())])
+            }
             macos => build.env("MACOSX_DEPLOYMENT_TARGET", macos),
         };
         build.stream()?.ok()?;
