@@ -185,13 +185,35 @@ class MetricsTest {
         val names = text.lines().filter { it.startsWith("# TYPE tidegate") }.map { it.split(" ")[2] }.toSet()
         assertTrue(Metrics.families.map { it.name }.toSet().containsAll(names - names.filter { it.endsWith("_max") }.toSet()), "$names")
         calls(stack())
-        assertTrue("tidegate_calls_total{outcome=\"ok\",policy=\"p\",route=\"default\"} 1.0" in registry.scrape(), "read once a second")
-        clock.add(1_100, TimeUnit.MILLISECONDS)
         assertTrue("tidegate_calls_total{outcome=\"ok\",policy=\"p\",route=\"default\"} 2.0" in registry.scrape())
         binder.close()
         assertEquals(emptyList<Any>(), registry.meters)
         calls(stack("q"))
         assertEquals(emptyList<Any>(), registry.meters)
+    }
+
+    @Test
+    fun `the meters of one scrape show one moment, however long it takes`() {
+        val clock = MockClock()
+        val registry = PrometheusMeterRegistry(PrometheusConfig.DEFAULT, PrometheusRegistry(), clock)
+        val binder = TidegateMetrics(engine)
+        val policy = policy("p", engine) { deadline = 5.seconds }
+        policy.call { }
+        binder.bindTo(registry)
+        fun calls() = registry.get("tidegate.calls").functionCounter().count()
+        fun attempts() = registry.get("tidegate.attempts").functionCounters().sumOf { it.count() }
+        clock.add(1, TimeUnit.SECONDS)
+        repeat(3) {
+            val first = calls()
+            policy.call { }
+            clock.add(50, TimeUnit.MILLISECONDS) // a slow scrape
+            assertEquals(first, attempts(), "a call has one attempt")
+        }
+        assertEquals(4.0, calls(), "each scrape has a reading of its own")
+        clock.add(1, TimeUnit.SECONDS)
+        policy.call { }
+        assertEquals(5.0, attempts(), "after a pause, too")
+        binder.close()
     }
 
     @Test

@@ -52,8 +52,14 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
     }
 
     private val clock = registry.config().clock()
-    @Volatile private var values: Map<Key, Double> = emptyMap()
-    @Volatile private var readAt = 0L
+
+    /** All values at one moment, and the meters that have shown theirs. */
+    private class Reading(val values: Map<Key, Double>, val shown: MutableSet<Key> = ConcurrentHashMap.newKeySet())
+
+    @Volatile private var reading = Reading(emptyMap())
+
+    /** When a meter has shown its value last, in nanoseconds of [clock]. */
+    @Volatile private var shownAt = 0L
     @Volatile private var closed = false
     private val meters = ConcurrentHashMap<Key, Meter>()
     private val timers = ConcurrentHashMap<MetricFamily, ConcurrentHashMap<Measured, Timer>>()
@@ -70,18 +76,23 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
             .tag("policy", of.policy).tag("route", of.route)
             .register(registry)
         // The first call of a route brings the route's other meters with it.
-        return made.also { timers[of] = it; refresh() }
+        return made.also { timers[of] = it; extend() }
     }
 
     private fun named(family: MetricFamily) = family.base.replace('_', '.')
 
     /** Reads all values, and registers new series. */
+    fun refresh() = become { Reading(it) }
+
+    /** Registers new series. A scrape that goes on meanwhile keeps the values of the others. */
+    private fun extend() = become { Reading(it + reading.values, reading.shown) }
+
     @Synchronized
-    fun refresh() {
+    private fun become(made: (values: Map<Key, Double>) -> Reading) {
         if (closed) return
-        values = metrics.read().filter { it.histogram == null }.associate { Key(it.family, it.labels) to it.value }
-        readAt = clock.monotonicTime()
-        for (key in values.keys) if (!meters.containsKey(key)) meters[key] = register(key)
+        reading = made(metrics.read().filter { it.histogram == null }.associate { Key(it.family, it.labels) to it.value })
+        shownAt = clock.monotonicTime()
+        for (key in reading.values.keys) if (!meters.containsKey(key)) meters[key] = register(key)
     }
 
     private fun register(key: Key): Meter {
@@ -95,9 +106,17 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
         return gauge.register(registry)
     }
 
+    /**
+     * Value of a meter. All meters of one scrape show one reading, however long the scrape takes: the next reading is made when a meter is
+     * asked a second time, or when none has been asked for a while.
+     */
     private fun value(key: Key): Double {
-        if (clock.monotonicTime() - readAt > FRESH_NS) refresh()
-        return values[key] ?: Double.NaN // the route has been evicted
+        if (clock.monotonicTime() - shownAt > PAUSE_NS || !reading.shown.add(key)) {
+            refresh()
+            reading.shown.add(key)
+        }
+        shownAt = clock.monotonicTime()
+        return reading.values[key] ?: Double.NaN // the route has been evicted
     }
 
     override fun close() {
@@ -107,10 +126,7 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
     }
 
     private companion object {
-        /**
-         * Time for which all meters show one reading, in nanoseconds: longer than a scrape takes, and too short to disagree with the
-         * timers, which are live.
-         */
-        const val FRESH_NS = 20_000_000L
+        /** Pause that ends a scrape, in nanoseconds: longer than one between two meters of a scrape. */
+        const val PAUSE_NS = 100_000_000L
     }
 }
