@@ -260,7 +260,7 @@ impl Engine {
     #[pyo3(signature = (call) -> "str | None")]
     fn target_of(&self, py: Python<'_>, call: u64) -> Option<String> {
         let state = self.state.lock(py);
-        state.core.target_of(CallId::from_word(call)).map(ToOwned::to_owned)
+        state.core.target_of(CallId::from_word(call), None).map(ToOwned::to_owned)
     }
 
     /// Refuses all attempts at a target of a group, or ends that. Raises `PolicyError` where there is none.

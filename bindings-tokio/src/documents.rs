@@ -73,7 +73,6 @@ impl Policies {
     /// # Panics
     /// Never: the engine has all policies of the documents that it has applied.
     pub fn reload(&self, to: Document) -> Result<Changes, Vec<PolicyError>> {
-        let to = to.without_targets()?;
         let mut state = self.state.lock();
         let ids =
             self.engine.shared.with(|core, now| match core.engine.reload(&state.document, &to, now) {

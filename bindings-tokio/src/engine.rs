@@ -282,16 +282,12 @@ impl Engine {
         SHARED.get_or_init(|| Self::new(random()))
     }
 
-    /// Adds a pool, which policies made afterwards can name. Adding the same name with the same settings again changes
+    /// Adds a pool or a group of targets, which policies made afterwards can name. Adding the same name with the same settings again changes
     /// nothing.
     ///
     /// # Errors
     /// The engine has a pool of this name with other settings or of another kind.
     pub fn pool(&self, pool: Pool) -> Result<(), Clash> {
-        if pool.kind() == tidegate::PoolKind::Targets {
-            let rule = "this crate cannot tell a call its target yet; leave the group of targets out";
-            return Err(Clash { name: pool.name().to_owned(), rule });
-        }
         self.shared.with(|core, now| (core.engine.pool(pool, now), Flags::default()))
     }
 
@@ -306,7 +302,7 @@ impl Engine {
         })
     }
 
-    /// Adds all pools and policies of a document, in the order of their names.
+    /// Adds all pools, groups of targets and policies of a document, in the order of their names.
     ///
     /// # Errors
     /// The engine has one of these names with other settings. Names before it have been added.

@@ -70,6 +70,12 @@ impl Says {
         site.policy.bounds_first_byte() && self.stream.unwrap_or_else(|| accepts_events(headers))
     }
 
+    /// Whether the body of a request may say that its answer is a stream.
+    #[cfg(feature = "reqwest")]
+    pub fn may_ask(self, site: &Site, method: &Method) -> bool {
+        site.policy.bounds_first_byte() && self.stream.is_none() && *method == Method::POST
+    }
+
     /// The site of a request's call, without its route. Gives the request its idempotency key if it needs one.
     pub fn site(self, site: &Site, method: &Method, headers: &mut HeaderMap) -> Site {
         let mut site = site.clone();
@@ -160,6 +166,12 @@ where
                 {
                     tail.finish(outcome); // a failed body, which its reader reads to its end
                 }
+                if let Some(meter) = this.tail.as_mut().and_then(|tail| tail.meter.as_mut()) {
+                    meter.read(&frame);
+                    if this.inner.as_ref().as_pin_ref().is_some_and(|inner| inner.is_end_stream()) {
+                        meter.end(); // some readers do not ask again
+                    }
+                }
                 #[cfg(feature = "grpc")]
                 if let (true, Some(tail), Some(trailers)) = (*this.grpc, this.tail, frame.trailers_ref())
                     && let Some(outcome) = crate::grpc::of_trailers(tail.site(), trailers)
@@ -178,6 +190,9 @@ where
             }
             Poll::Ready(None) => {
                 if let Some(tail) = this.tail {
+                    if let Some(meter) = &mut tail.meter {
+                        meter.end();
+                    }
                     tail.finish(Outcome::of(Class::Ok));
                 }
                 this.inner.set(None);

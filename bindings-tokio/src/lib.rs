@@ -93,6 +93,8 @@ mod streams;
 pub mod tower;
 #[cfg(feature = "tracing")]
 mod traced;
+#[cfg(feature = "_bodies")]
+mod usage;
 mod weights;
 
 pub use builder::{Bound, Builder, Setting};
@@ -112,7 +114,9 @@ pub use http::GuardedBody;
 pub use metered::Metrics;
 pub use policy::{Caller, Policy};
 pub use run::{Attempt, Ended, OnRetry, Retrying};
-pub use scope::{Bounds, Within, carry, time_left};
+pub use scope::{Bounds, Within, carry, target, time_left};
+#[cfg(feature = "_bodies")]
+pub use usage::Tokens;
 pub use weights::Weights;
 
 /// The engine's crate, under its own name: `core` would hide the language's from who imports everything.

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tidegate::{Flags, Kind, Outcome, PolicyExplanation, PolicyId, Request, RouteView};
+use tidegate::{Clash, Flags, Kind, Outcome, PolicyExplanation, PolicyId, Request, RouteView};
 
 use crate::builder::Builder;
 use crate::classify::{ByFailure, Classify};
@@ -189,6 +189,24 @@ impl Policy {
             let route = route.map(|key| core.engine.route(self.inner().id, key, now));
             ((), core.engine.force_open(self.inner().id, route, on, now))
         });
+    }
+
+    /// Refuses all attempts at one of the policy's targets, for all policies with this group of targets, until it is called with
+    /// `false`, which also resets the target's breaker. Running attempts finish, and calls go to the other targets.
+    ///
+    /// # Errors
+    /// The policy has no target of this name.
+    pub fn force_target(&self, target: &str, on: bool) -> Result<(), Clash> {
+        self.shared().with(|core, now| {
+            let group = match core.engine.setting(self.inner().id, "targets") {
+                Some(tidegate::Value::Text(name)) => name.to_owned(),
+                _ => String::new(),
+            };
+            match core.engine.force_target(&group, target, on, now) {
+                Ok(flags) => (Ok(()), flags),
+                Err(clash) => (Err(clash), Flags::default()),
+            }
+        })
     }
 
     /// Explains the policy: its components in their order, the longest wait and the highest cost of a call, and

@@ -39,6 +39,7 @@ use http::Method;
 use http::header::CONTENT_LENGTH;
 use pin_project_lite::pin_project;
 use reqwest::{Body, Request, RequestBuilder, Response, ResponseBuilderExt};
+use tidegate::answer::{Estimate, Usage};
 use tidegate::{Class, Criticality, Opinion, Outcome};
 
 use crate::Failure;
@@ -49,6 +50,7 @@ use crate::http::{GuardedBody, Says, has_body, last, outcome_of, reads};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
 use crate::streams::{Held, Holding, Watch, is_held};
+use crate::usage::{Meter, Tokens, Used, Weigh};
 use crate::weights::Weights;
 
 type Opine = dyn Fn(&Response) -> Option<Outcome> + Send + Sync;
@@ -62,12 +64,22 @@ pub struct Guard {
     says: Says,
     opine: Option<Arc<Opine>>,
     make: Option<Arc<Make>>,
+    weigh: Option<Arc<Weigh>>,
+    used: Option<Arc<Used>>,
 }
 
 impl Guard {
     /// A guard of this policy.
     pub fn new(policy: &Policy) -> Self {
-        Self { caller: policy.caller(), own_route: false, says: Says::new(), opine: None, make: None }
+        Self {
+            caller: policy.caller(),
+            own_route: false,
+            says: Says::new(),
+            opine: None,
+            make: None,
+            weigh: None,
+            used: None,
+        }
     }
 
     /// Sets the key that state is kept under. The default is the request's origin.
@@ -102,6 +114,41 @@ impl Guard {
         self.with(|caller| caller.weights(weights))
     }
 
+    /// Sets [`weigh`](Self::weigh) and [`usage`](Self::usage) for a limit that counts tokens: a request reserves what its body tells,
+    /// and settles what its answer says. They read `OpenAI`, Anthropic, Gemini, Bedrock, and services that speak like one of them.
+    ///
+    /// ```
+    /// use tidegate_tokio::reqwest::Guard;
+    /// use tidegate_tokio::settings::{Preset, RateLimit};
+    /// use tidegate_tokio::{Policy, Tokens};
+    /// let limits = ["rpm: permits=500 per=1m", "tpm: permits=200000 per=1m weight=tokens"];
+    /// let chats = Policy::builder("chats").preset(Preset::Llm).rate_limit(RateLimit::of_limits(limits)).build().unwrap();
+    /// let chats = Guard::new(&chats).tokens(Tokens::new().output(800));
+    /// ```
+    #[must_use]
+    pub fn tokens(self, tokens: Tokens) -> Self {
+        let totals = tokens.clone();
+        self.weigh(move |request| Some(tokens.weights(request))).usage(move |answer| totals.totals(answer))
+    }
+
+    /// Sets the function that makes the weights of a request from what its body says, where the guard has no
+    /// [`weights`](Self::weights) of its own. A request without a body uses nothing; of one whose body is a stream nothing is known,
+    /// and the limits' defaults hold, as after `None` and after a panic.
+    #[must_use]
+    pub fn weigh(mut self, weigh: impl Fn(Estimate) -> Option<Weights> + Send + Sync + 'static) -> Self {
+        self.weigh = Some(Arc::new(weigh));
+        self
+    }
+
+    /// Sets the function that makes the totals which an attempt settles from what its answer says that it has used, plain or
+    /// streamed. An answer that is not read to its end, says nothing, or has a content coding that the client does not decode counts
+    /// what it has reserved. A panic settles nothing.
+    #[must_use]
+    pub fn usage(mut self, used: impl Fn(Usage) -> Option<Weights> + Send + Sync + 'static) -> Self {
+        self.used = Some(Arc::new(used));
+        self
+    }
+
     /// Says whether a repeat is harmless, whatever the request's method.
     #[must_use]
     pub fn idempotent(mut self, idempotent: bool) -> Self {
@@ -110,7 +157,7 @@ impl Guard {
     }
 
     /// Says whether responses are streams, to which `first_byte_timeout` applies. The default is that those are that answer
-    /// requests with `Accept: text/event-stream`.
+    /// requests with `Accept: text/event-stream`, and POSTs whose body asks a language model for a stream.
     #[must_use]
     pub fn stream(mut self, stream: bool) -> Self {
         self.says.stream = Some(stream);
@@ -203,8 +250,9 @@ impl Guard {
             response.extensions_mut().insert(ended.report);
         }
         Ok(match tail {
-            Some(tail) => {
+            Some(mut tail) => {
                 let (mut parts, body) = parted(response);
+                tail.meter = Meter::of(self.used.as_ref(), &parts.headers);
                 let watch = Watch::of(tail.site(), &parts.headers, &mut parts.extensions);
                 let body = Timely { body: GuardedBody::watched(body, Some(tail), watch) };
                 http::Response::from_parts(parts, Body::wrap(body)).into()
@@ -219,6 +267,20 @@ impl Guard {
         let mut site = self.says.site(&self.caller.site, &method, request.headers_mut());
         if !self.own_route {
             site.aim(request.url().origin().ascii_serialization().into());
+        }
+        let weigh = self.weigh.as_ref().filter(|_| site.weights.is_none());
+        if (weigh.is_some() || self.says.may_ask(&site, &method))
+            && let Some(body) = request.body().map_or(Some(&b""[..]), Body::as_bytes)
+        {
+            let nothing = Estimate { input: 0, output: Some(0), stream: false };
+            let read = || Estimate::read(request.url().path().as_bytes(), body);
+            let estimate = if body.is_empty() { nothing } else { read() };
+            if self.says.may_ask(&site, &method) {
+                site.request.stream |= estimate.stream;
+            }
+            if let Some(weigh) = weigh {
+                site.weights = catch_unwind(AssertUnwindSafe(|| weigh(estimate))).ok().flatten();
+            }
         }
         Arc::new(site)
     }

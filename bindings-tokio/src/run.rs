@@ -42,7 +42,7 @@ pub(crate) use tail::Tail;
 pub use work::Attempt;
 #[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) use work::Optional;
-pub(crate) use work::Work;
+pub(crate) use work::{Work, target_of};
 
 /// A call's result and its report.
 #[derive(Clone, PartialEq, Debug)]
@@ -114,6 +114,7 @@ where
             State::Live { live } if matches!(live.turn, Turn::Begun { .. }) => {
                 // If `make` panics, the call is dropped as a live one.
                 let _inside = live.inside(&self.site);
+                let _aimed = live.aim(&self.site, 1);
                 live.attempts = 1;
                 live.place = Place::Taken { number: 1, future: make(request) };
                 None

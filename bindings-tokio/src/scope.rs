@@ -48,6 +48,8 @@ thread_local! {
     static LIMITS: Cell<Limits> = const { Cell::new(Limits { ends: None, criticality: None }) };
     /// Outer calls of other engines, outermost first. Few programs have a second engine.
     static FARTHER: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+    /// The attempts around, outermost first, that go to targets: their call, and their number.
+    static AIMED: RefCell<Vec<(Call, u8)>> = const { RefCell::new(Vec::new()) };
 }
 
 const NONE: Call = (0, CallId::from_word(0));
@@ -90,6 +92,48 @@ fn push(call: Call) {
 fn pop() {
     // The list may be gone already while its thread ends.
     let _ = FARTHER.try_with(|farther| farther.borrow_mut().pop());
+}
+
+/// Makes an attempt the innermost one with a target until this is dropped.
+pub(crate) struct Aimed(());
+
+impl Aimed {
+    #[cold]
+    pub fn new(engine: u64, call: CallId, attempt: u8) -> Self {
+        AIMED.with_borrow_mut(|aimed| aimed.push(((engine, call), attempt)));
+        Self(())
+    }
+}
+
+impl Drop for Aimed {
+    fn drop(&mut self) {
+        // The list may be gone already while its thread ends.
+        let _ = AIMED.try_with(|aimed| aimed.borrow_mut().pop());
+    }
+}
+
+/// The name of the target that the running attempt goes to; `None` outside of such an attempt. A function, or a service under the
+/// policy, maps the name, which is that of the document, to a URL, a model or a key: so no secret need be in the document. Of nested
+/// calls the innermost one with targets counts.
+///
+/// It follows the attempt's future. A spawned task has none unless it is wrapped in [`carry`].
+///
+/// ```
+/// use tidegate_tokio::tidegate::Document;
+/// use tidegate_tokio::{Engine, target};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let text = "targets.chat = {pick = 'ladder', members = ['large', 'small']}\npolicy.chat.targets = 'chat'";
+/// let policies = Engine::new(7).policies(Document::from_toml(text).unwrap()).unwrap();
+/// let chat = policies.get("chat").unwrap();
+/// let name = chat.run(|_| async { Ok::<_, std::io::Error>(target()) }).await;
+/// assert_eq!(name.unwrap().as_deref(), Some("large"));
+/// assert_eq!(target(), None);
+/// # }
+/// ```
+pub fn target() -> Option<String> {
+    let ((engine, call), attempt) = AIMED.with_borrow(|aimed| aimed.last().copied())?;
+    crate::run::target_of(engine, call, attempt)
 }
 
 /// Values that a call of this engine inherits.
@@ -164,7 +208,12 @@ impl Bounds {
     /// A task spawned inside does not inherit them; [`carry`] takes them along.
     pub fn around<F: Future>(self, future: F) -> Within<F> {
         let ends = self.deadline.map(|span| clock::after(Instant::now(), clock::span(span)));
-        Within { future, limits: Limits { ends, criticality: self.criticality }, calls: Vec::new() }
+        Within {
+            future,
+            limits: Limits { ends, criticality: self.criticality },
+            calls: Vec::new(),
+            aimed: None,
+        }
     }
 }
 
@@ -187,7 +236,7 @@ impl Bounds {
 pub fn carry<F: Future>(future: F) -> Within<F> {
     let mut calls = FARTHER.with_borrow(Clone::clone);
     calls.extend(Some(CALL.get()).filter(|call| call.0 != 0));
-    Within { future, limits: LIMITS.get(), calls }
+    Within { future, limits: LIMITS.get(), calls, aimed: AIMED.with_borrow(|aimed| aimed.last().copied()) }
 }
 
 /// Time left until the earliest deadline of the current scope; `None` if it has none.
@@ -205,6 +254,7 @@ pin_project! {
         limits: Limits,
         // Outermost first.
         calls: Vec<Call>,
+        aimed: Option<(Call, u8)>,
     }
 }
 
@@ -214,6 +264,7 @@ impl<F: Future> Future for Within<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let _entered = Entered::new(*this.limits, this.calls);
+        let _aimed = this.aimed.map(|((engine, call), attempt)| Aimed::new(engine, call, attempt));
         this.future.poll(cx)
     }
 }

@@ -95,7 +95,8 @@ rules! {
     async fn a_request_that_is_no_stream_is_delivered_at_its_head(world: World) {
         provider(&world, &json!({"fault": "stall", "at": 0}));
         let plain = guard(world.http("p").first_byte_timeout(ms(100)).deadline(ms(1_000)));
-        let response = world.send(&plain, chat(&world, false)).await.unwrap();
+        let whole = chat(&world, false).body(r#"{"model": "m", "messages": [{"role": "user", "content": "Hi."}]}"#);
+        let response = world.send(&plain, whole).await.unwrap();
         assert_eq!(stopped_in(&response.bytes().await.unwrap_err()).unwrap().code, Code::DeadlineExceeded);
         assert_eq!(world.requests(), 1, "spec 7.7.4");
         provider(&world, &json!({"fault": "stall", "at": 0, "first": 1}));

@@ -65,7 +65,7 @@ pub fn settle(engine: u32, call: f64, attempt: u32, total: f64, now: f64) -> u32
 #[wasm_bindgen]
 pub fn target_of(engine: u32, call: f64) {
     let call = CallId::from_word(call as u64);
-    let name = with(engine, |it| it.core.target_of(call).map(str::to_owned)).unwrap_or_default();
+    let name = with(engine, |it| it.core.target_of(call, None).map(str::to_owned)).unwrap_or_default();
     host(|host| host.output = name);
 }
 

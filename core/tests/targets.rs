@@ -46,7 +46,7 @@ impl Host {
 
     fn target(&self, call: CallId, step: Step) -> String {
         assert!(step.flags.target, "{step:?}");
-        self.engine.target_of(call).expect("it has a target").to_owned()
+        self.engine.target_of(call, None).expect("it has a target").to_owned()
     }
 
     fn on(&mut self, call: CallId, event: Event, micros: u64) -> Step {
@@ -265,6 +265,8 @@ fn a_hedge_goes_to_another_target_or_does_not_start_17_4_6() {
     let step = host.on(call, Event::Timer, SECOND);
     assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
     assert_eq!((first, host.target(call, step)), ("a".into(), "b".into()));
+    let of_attempts = [0, 1, 2, 3].map(|attempt| host.engine.target_of(call, Some(attempt)));
+    assert_eq!(of_attempts, [None, Some("a"), Some("b"), None]);
     let step = host.on(call, Event::Timer, 2 * SECOND);
     assert_eq!(step.action, Action::Wait { why: Wait::Running }, "there is no third");
     let step = host.finish(call, 2, of(Class::Ok), 2 * SECOND + 1);
@@ -375,10 +377,10 @@ fn a_retune_keeps_what_stays_and_drains_what_goes_17_1_8() {
         |host: &Host| host.engine.snapshot(at(30)).targets.into_iter().map(|it| it.name).collect::<Vec<_>>();
     assert_eq!(names(&host), ["new", "a"], "17.1.9");
     assert!(host.view("a", 30).breaker.unwrap().retry_in.is_some(), "its break goes on");
-    assert_eq!(host.engine.target_of(call), Some("b"), "the running attempt is not interrupted");
+    assert_eq!(host.engine.target_of(call, None), Some("b"), "the running attempt is not interrupted");
     let step = host.finish(call, 1, of(Class::Transient), 40);
     assert_eq!(host.target(call, step), "new");
-    assert_eq!(host.engine.target_of(call), Some("new"));
+    assert_eq!(host.engine.target_of(call, None), Some("new"));
     let policy = tidegate::Policy::from_pairs("p", &[("deadline", Number(1e6))]).unwrap();
     assert!(host.engine.retune(host.policy, policy, at(50)).is_err(), "17.1.10");
 }
@@ -412,7 +414,7 @@ fn a_journal_replays_groups_and_choices_17_1_1() {
     let mut again = Engine::new(42, Options::default());
     let answers = again.replay(inputs);
     assert_eq!(answers.last(), Some(&tidegate::Answer::Step(step)));
-    assert_eq!(again.target_of(call), Some("c"));
+    assert_eq!(again.target_of(call, None), Some("c"));
 }
 
 #[test]

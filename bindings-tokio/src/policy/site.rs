@@ -63,6 +63,12 @@ impl Inner {
         self.has(REPEATS)
     }
 
+    /// Whether its attempts go to targets.
+    #[inline]
+    pub fn has_targets(&self) -> bool {
+        self.has(TARGETS)
+    }
+
     /// Whether the policy reads why an answer failed.
     #[cfg(feature = "_bodies")]
     pub fn reads_errors(&self) -> bool {
@@ -136,6 +142,8 @@ const FIRST_BYTE: u8 = 1 << 4;
 const IDLE: u8 = 1 << 5;
 /// Only data of server-sent events count.
 const EVENTS: u8 = 1 << 6;
+/// Attempts go to targets.
+const TARGETS: u8 = 1 << 7;
 
 /// The facts about settings that the shell uses.
 #[derive(Clone, Copy)]
@@ -157,7 +165,8 @@ impl Known {
             | bit(READS_ERRORS, settings.reads_errors())
             | bit(FIRST_BYTE, settings.value("first_byte_timeout").is_some())
             | bit(IDLE, idle > 0)
-            | bit(EVENTS, settings.value("counts") == Some(Value::Text("sse_data")));
+            | bit(EVENTS, settings.value("counts") == Some(Value::Text("sse_data")))
+            | bit(TARGETS, settings.value("targets").is_some());
         Self { bits, idle }
     }
 }

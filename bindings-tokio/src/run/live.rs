@@ -19,6 +19,7 @@ use crate::clock;
 use crate::engine::{Reply, wakes};
 use crate::error::{Error, Stopped};
 use crate::policy::Site;
+use crate::scope::Aimed;
 
 /// A call under way and the parts from which its attempts are made.
 pub(super) struct Call<'a, P, F, Fut, J, T, E, A> {
@@ -70,6 +71,7 @@ where
                 *self.live.as_mut().project().turn = Turn::Runs;
                 let polled = {
                     let _inside = self.live.inside(self.site);
+                    let _aimed = self.live.aim(self.site, 1);
                     match self.live.as_mut().project().place.project() {
                         PlaceProjection::Taken { future, .. } => future.poll(cx),
                         PlaceProjection::Free => Poll::Pending,
@@ -138,6 +140,7 @@ where
         let remaining = self.remaining(reply.step.next);
         let polled = {
             let _inside = self.live.inside(self.site);
+            let _aimed = self.live.aim(self.site, 1);
             let mut live = self.live.as_mut().project();
             let call = (self.site.shared().number, *live.call);
             *live.attempts = 1;
@@ -202,17 +205,25 @@ where
         if idle {
             return None;
         }
-        let _inside = self.live.inside(self.site);
+        let site = self.site;
+        let _inside = self.live.inside(site);
+        let aim = {
+            let (targets, engine, call) = (site.policy.has_targets(), site.shared().number, self.live.call);
+            move |attempt| targets.then(|| Aimed::new(engine, call, attempt))
+        };
         let mut live = self.live.as_mut().project();
-        if let PlaceProjection::Taken { number, future } = live.place.as_mut().project()
-            && let Poll::Ready(result) = future.poll(cx)
-        {
+        if let PlaceProjection::Taken { number, future } = live.place.as_mut().project() {
             let number = *number;
-            live.place.set(Place::Free);
-            return Some((number, result));
+            let aimed = aim(number);
+            if let Poll::Ready(result) = future.poll(cx) {
+                drop(aimed);
+                live.place.set(Place::Free);
+                return Some((number, result));
+            }
         }
         let racers = &mut live.race.as_mut()?.racers;
         for place in 0..racers.len() {
+            let _aimed = aim(racers[place].number);
             if let Poll::Ready(result) = racers[place].future.as_mut().poll(cx) {
                 return Some((racers.swap_remove(place).number, result));
             }
@@ -353,6 +364,7 @@ where
     ) -> bool {
         let remaining = self.remaining(next);
         let _inside = self.live.inside(self.site);
+        let _aimed = self.live.aim(self.site, number);
         let mut live = self.live.as_mut().project();
         (*live.due, *live.attempts) = (due, number);
         let call = (self.site.shared().number, *live.call);
@@ -440,7 +452,14 @@ where
     #[inline]
     fn headed(&self, attempt: u8, value: T, due: Option<Instant>) -> A::Output {
         let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
-        let tail = Tail { site: self.site.clone(), call: Some(self.live.call), attempt, due };
+        let tail = Tail {
+            site: self.site.clone(),
+            call: Some(self.live.call),
+            attempt,
+            due,
+            #[cfg(feature = "_bodies")]
+            meter: None,
+        };
         A::headed(value, report, tail)
     }
 }

@@ -7,7 +7,7 @@ use tidegate::{AttemptSlot, CallId, Verdict};
 use tokio::time::{Instant, Sleep};
 
 use crate::policy::Site;
-use crate::scope::Inside;
+use crate::scope::{Aimed, Inside};
 
 pin_project! {
     /// The state of a call.
@@ -122,6 +122,12 @@ impl<Fut, T, E> Live<Fut, T, E> {
     #[inline]
     pub fn inside(&self, site: &Site) -> Inside {
         Inside::new(site.shared().number, self.call)
+    }
+
+    /// Makes this attempt, if it goes to a target, the one of which [`target`](crate::target) tells while it is polled.
+    #[inline]
+    pub fn aim(&self, site: &Site, attempt: u8) -> Option<Aimed> {
+        site.policy.has_targets().then(|| Aimed::new(site.shared().number, self.call, attempt))
     }
 
     /// Keeps an attempt's ending. In a race earlier endings are kept too; otherwise the new one replaces the one

@@ -18,6 +18,9 @@ pub(crate) struct Tail<P: Deref<Target = Site>> {
     pub(super) attempt: u8,
     /// The moment at which to ask the engine again.
     pub due: Option<Instant>,
+    /// Reads what the answer has used.
+    #[cfg(feature = "_bodies")]
+    pub meter: Option<Box<crate::usage::Meter>>,
 }
 
 #[cfg_attr(not(feature = "_bodies"), expect(dead_code, reason = "only adapters have bodies"))]
@@ -29,6 +32,12 @@ impl<P: Deref<Target = Site>> Tail<P> {
 
     /// Reports the end of the body to the engine.
     pub fn finish(&mut self, outcome: Outcome) {
+        #[cfg(feature = "_bodies")]
+        if let (Some(meter), Some(call), true) =
+            (self.meter.take(), self.call, outcome.kind == Class::Ok.into())
+        {
+            meter.settle(&self.site, call, self.attempt);
+        }
         self.advance(Event::Finished { attempt: self.attempt, outcome });
     }
 

@@ -22,6 +22,25 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// The name of the target that the attempt goes to, if its policy has targets. [`target`](crate::target) finds it from inside the
+    /// attempt.
+    ///
+    /// ```
+    /// use tidegate_tokio::Engine;
+    /// use tidegate_tokio::tidegate::Document;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let text = "targets.chat = {pick = 'ladder', members = ['large', 'small']}\npolicy.chat.targets = 'chat'";
+    /// let chat = Engine::new(7).load(&Document::from_toml(text).unwrap()).unwrap().remove(0);
+    /// let name = chat.run(|attempt| async move { Ok::<_, std::io::Error>(attempt.target()) });
+    /// assert_eq!(name.await.unwrap().as_deref(), Some("large"));
+    /// # }
+    /// ```
+    pub fn target(&self) -> Option<String> {
+        let (engine, call) = self.call;
+        target_of(engine, call, self.number)
+    }
+
     /// Reports the total that the attempt has used so far of a weight, any number of times: see
     /// [`Caller::weights`](crate::Caller::weights). What exceeds the reservation is charged at once, and a lower total than before is
     /// ignored. At the attempt's end the last total holds, and what was reserved and not used comes back. An attempt that reports
@@ -34,6 +53,11 @@ impl Attempt {
         let settle = |core: &mut Core, now| core.engine.settle_weight(call, self.number, weight, total, now);
         numbered(engine).is_some_and(|shared| shared.look(settle))
     }
+}
+
+/// The name of an attempt's target.
+pub(crate) fn target_of(engine: u64, call: CallId, attempt: u8) -> Option<String> {
+    numbered(engine)?.look(|core, _| core.engine.target_of(call, Some(attempt)).map(str::to_owned))
 }
 
 /// Makes a call's attempts.

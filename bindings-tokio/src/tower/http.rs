@@ -16,6 +16,7 @@ use http_body::Body;
 use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tidegate::Outcome;
+use tidegate::answer::Usage;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -27,6 +28,7 @@ use crate::http::{GuardedBody, Says, last};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Run, Tailed};
 use crate::streams::Watch;
+use crate::usage::{Meter, Used};
 use crate::weights::Weights;
 use attempt::{Answering, Answers, Numbered, Read};
 pub use judge::{ByCauses, Errors};
@@ -75,6 +77,7 @@ pub struct HttpLayer<R = Cloned, C = ByCauses> {
     opine: Option<Arc<Opine>>,
     requests: R,
     errors: C,
+    used: Option<Arc<Used>>,
     last: Arc<Mutex<Option<Last>>>,
 }
 
@@ -95,6 +98,7 @@ impl Caller {
             opine: None,
             requests: Cloned,
             errors: ByCauses,
+            used: None,
             last: Arc::default(),
         }
     }
@@ -104,15 +108,15 @@ impl<R, C> HttpLayer<R, C> {
     /// Changes how requests are repeated, and which facts they state on top of those that HTTP states.
     #[must_use]
     pub fn requests<Q>(self, requests: Q) -> HttpLayer<Q, C> {
-        let Self { caller, says, opine, errors, last, .. } = self;
-        HttpLayer { caller, says, opine, requests, errors, last }
+        let Self { caller, says, opine, errors, used, last, .. } = self;
+        HttpLayer { caller, says, opine, requests, errors, used, last }
     }
 
     /// Changes how errors are classified. If the function panics, the error is permanent.
     #[must_use]
     pub fn errors<D>(self, errors: D) -> HttpLayer<R, D> {
-        let Self { caller, says, opine, requests, last, .. } = self;
-        HttpLayer { caller, says, opine, requests, errors, last }
+        let Self { caller, says, opine, requests, used, last, .. } = self;
+        HttpLayer { caller, says, opine, requests, errors, used, last }
     }
 
     /// The same layer with boxed errors ([`Error::into_boxed`]), as tower's own layers have them.
@@ -150,6 +154,42 @@ impl<R, C> HttpLayer<R, C> {
     #[must_use]
     pub fn idempotency_key(mut self, idempotency_key: bool) -> Self {
         self.says.make_key = idempotency_key;
+        self
+    }
+
+    /// Sets the function that makes the totals which an attempt settles from what its answer says that it has used, plain or
+    /// streamed: [`Tokens::totals`](crate::Tokens::totals) of the limit's weight, or a function of one's own. An answer that is not
+    /// read to its end, says nothing, or has a content coding counts what it has reserved. A panic settles nothing. The requests
+    /// have their [`Weights`] as an extension, because their bodies cannot be read beforehand.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::{Request, Response};
+    /// use http_body_util::{BodyExt, Full};
+    /// use tidegate_tokio::settings::RateLimit;
+    /// use tidegate_tokio::{Engine, Policy, Tokens, Weights};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() {
+    /// let engine = Engine::new(7);
+    /// let limits = RateLimit::of_limits(["tpm: permits=200000 per=1m weight=tokens"]);
+    /// let chat = Policy::builder("chat").engine(&engine).rate_limit(limits).build().unwrap();
+    /// let client = service_fn(|_| async {
+    ///     let answer = r#"{"usage": {"prompt_tokens": 100, "completion_tokens": 20}}"#;
+    ///     Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::from(answer)))
+    /// });
+    /// let tokens = Tokens::new();
+    /// let client = chat.http_layer().usage(move |answer| tokens.totals(answer)).layer(client);
+    /// let request = Request::post("http://model.example/").extension(Weights::new([("tokens", 1_800)]));
+    /// let answer = client.oneshot(request.body(Full::<Bytes>::default()).unwrap()).await.unwrap();
+    /// answer.collect().await.unwrap();
+    /// assert_eq!(engine.snapshot().routes[0].limits[0].settled, 120);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn usage(mut self, used: impl Fn(Usage) -> Option<Weights> + Send + Sync + 'static) -> Self {
+        self.used = Some(Arc::new(used));
         self
     }
 
@@ -242,7 +282,7 @@ where
             self.inner = fresh;
             run.work_mut().first = Some(Box::new(request));
         }
-        HttpFuture { run }
+        HttpFuture { run, used: self.layer.used.clone() }
     }
 }
 
@@ -262,6 +302,7 @@ pin_project! {
     pub struct HttpFuture<S: Service<Request<B>>, B, R, C, A: Body> {
         #[pin]
         run: HttpRun<S, B, R, C, A>,
+        used: Option<Arc<Used>>,
     }
 }
 
@@ -276,7 +317,8 @@ where
     type Output = Result<Response<GuardedBody<Buffered<A>>>, Error<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let (ended, tail) = ready!(self.project().run.poll(cx));
+        let this = self.project();
+        let (ended, mut tail) = ready!(this.run.poll(cx));
         Poll::Ready(ended.result.map(|mut response| {
             if response.status().as_u16() >= 400 {
                 last(response.extensions_mut().remove::<Read>().is_some(), response.headers_mut());
@@ -285,6 +327,9 @@ where
                 response.extensions_mut().insert(ended.report);
             }
             let (mut parts, body) = response.into_parts();
+            if let Some(tail) = &mut tail {
+                tail.meter = Meter::of(this.used.as_ref(), &parts.headers);
+            }
             let watch =
                 tail.as_ref().and_then(|tail| Watch::of(tail.site(), &parts.headers, &mut parts.extensions));
             Response::from_parts(parts, GuardedBody::watched(body, tail, watch))

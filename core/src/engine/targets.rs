@@ -14,7 +14,7 @@ use super::record::RecordType;
 use super::route::Routes;
 use super::stage::Answer;
 use super::{Clash, Engine, Input};
-use crate::action::{Flags, Verdict};
+use crate::action::{AttemptSlot, CallId, Flags, Verdict};
 use crate::policy::{Pick, Policy};
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
@@ -374,8 +374,9 @@ impl Engine {
         Ok(self.flags())
     }
 
-    /// The name of the target that the newest attempt of a call goes to; `None` for a call without one. A host reads
-    /// it when the step's flag `target` is set.
+    /// The name of the target that an attempt of a call goes to; `None` for an attempt without one. `attempt` is the number of one
+    /// of the last eight attempts, for a host whose attempts run side by side; `None` means the newest, which a host reads when the
+    /// step's flag `target` is set.
     ///
     /// ```
     /// use tidegate::{Document, Engine, Options, Request, Time};
@@ -395,13 +396,19 @@ impl Engine {
     /// let route = engine.route(policy, "", now);
     /// let (call, step) = engine.begin(route, &Request::default(), now);
     /// assert!(step.flags.target);
-    /// assert_eq!(engine.target_of(call), Some("large"));
+    /// assert_eq!(engine.target_of(call, None), Some("large"));
+    /// assert_eq!((engine.target_of(call, Some(1)), engine.target_of(call, Some(2))), (Some("large"), None));
     /// # Ok::<(), Vec<tidegate::PolicyError>>(())
     /// ```
-    pub fn target_of(&self, call: crate::action::CallId) -> Option<&str> {
+    pub fn target_of(&self, call: CallId, attempt: Option<u8>) -> Option<&str> {
         let slot = self.desk.calls.find(call)?;
         let call = &self.desk.calls[slot];
-        let number = self.desk.calls.target_in(slot, call.attempt_slot())?;
+        let attempt_slot = match attempt {
+            Some(number) if call.started_as(number) == 0 => return None,
+            Some(number) => AttemptSlot::of(number),
+            None => call.attempt_slot(),
+        };
+        let number = self.desk.calls.target_in(slot, attempt_slot)?;
         let home = self.desk.targets_of(slot)?;
         let member = self.desk.routes[home].group.as_ref()?.member(number)?;
         Some(&member.name)
