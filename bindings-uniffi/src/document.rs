@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{Clash, Document as Core, Policy, Pool};
+use tidegate::{Clash, Document as Core, Policy, Pool, PoolKind};
 
 use crate::settings::pairs;
 use crate::{Engine, Invalid, Pair, State, time};
@@ -16,7 +16,7 @@ pub struct NamedPolicy {
     pub number: u32,
 }
 
-/// A pool of a document that an engine has taken in.
+/// A pool of a document that an engine has taken in; groups of targets are not among them.
 #[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
 pub struct NamedPool {
     /// Its name.
@@ -60,7 +60,6 @@ impl Document {
     #[uniffi::constructor]
     pub fn new(text: &str, json: bool) -> Result<Arc<Self>, Invalid> {
         let read = if json { Core::from_json(text) } else { Core::from_toml(text) };
-        let read = read.and_then(Core::without_targets);
         let core = read.map_err(|errors| Invalid::settings(&errors))?;
         Ok(Arc::new(Self(core)))
     }
@@ -76,12 +75,15 @@ impl Document {
             let key = |pair: Pair| Pair { key: format!("{table}.{name}.{}", pair.key), ..pair };
             pairs.into_iter().map(key).collect::<Vec<_>>()
         };
-        let pools = self.0.pools().flat_map(|pool| of("pool", pool.name(), pairs(pool.to_pairs())));
+        let pools = self.0.pools().flat_map(|pool| {
+            let table = if pool.kind() == PoolKind::Targets { "targets" } else { "pool" };
+            of(table, pool.name(), pairs(pool.to_pairs()))
+        });
         let policies = self.0.policies().flat_map(|it| of("policy", it.name(), pairs(it.to_pairs())));
         pools.chain(policies).collect()
     }
 
-    /// Takes all of it into an engine: pools, then policies, each with one owner more. Ask `take_woken` then.
+    /// Takes all of it into an engine: pools and groups of targets, then policies, each with one owner more. Ask `take_woken` then.
     ///
     /// # Errors
     /// The engine has one of these names with other settings. Those before it have been taken in.
@@ -125,7 +127,7 @@ impl Document {
         });
         Ok(Loaded {
             policies: policies.collect::<Result<_, _>>()?,
-            pools: self.0.pools().map(named).collect(),
+            pools: self.0.pools().filter(|pool| pool.kind() != PoolKind::Targets).map(named).collect(),
         })
     }
 }

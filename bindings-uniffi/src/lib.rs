@@ -20,6 +20,7 @@ pub mod parts;
 mod settings;
 mod streams;
 mod ticks;
+mod usage;
 mod view;
 mod weights;
 
@@ -39,6 +40,7 @@ pub use inspect::{CallExplanation, Replayed};
 pub use metrics::{MetricFamily, MetricSeries, Reading, metric_bounds, metric_families};
 pub use settings::{Invalid, Mistake, Pair, Value};
 pub use streams::EventReader;
+pub use usage::{AnswerUsage, RequestEstimate, TokenFactors, UsageReader};
 pub use view::{Event, Restored, Snapshot};
 pub use weights::Weight;
 
@@ -271,6 +273,11 @@ impl Engine {
         self.on_word(call, event, now)
     }
 
+    /// The name of the target that the newest attempt of a call goes to. Read it where a step has the flag for it.
+    pub fn target_of(&self, call: u64) -> Option<String> {
+        self.state.lock().core.target_of(CallId::from_word(call), None).map(str::to_owned)
+    }
+
     /// The calls that can go on now because of what happened since the last time.
     pub fn take_woken(&self) -> Vec<u64> {
         self.state.lock().woken.drain(..).map(CallId::to_word).collect()
@@ -282,6 +289,22 @@ impl Engine {
         let route = route.map(RouteId::from_word);
         let flags = state.core.force_open(PolicyId::from_word(policy), route, on, time(now));
         state.drain(flags);
+    }
+
+    /// Refuses all attempts at a target of a policy's group, until it is told otherwise; that resets the target's breaker, too. Ask
+    /// `take_woken` then.
+    ///
+    /// # Errors
+    /// The policy has no such target.
+    pub fn force_target(&self, policy: u32, target: &str, on: bool, now: u64) -> Result<(), Invalid> {
+        let mut state = self.state.lock();
+        let group = match state.core.setting(PolicyId::from_word(policy), "targets") {
+            Some(tidegate::Value::Text(name)) => name.to_owned(),
+            _ => String::new(),
+        };
+        let forced = state.core.force_target(&group, target, on, time(now));
+        state.drain(forced.map_err(|clash| Invalid::clash("target", &clash))?);
+        Ok(())
     }
 
     /// The outcome of an HTTP answer, at its place in the word of a Finished event.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use tidegate::{
     BreakerState, Counts, Engine as Core, Kind, Policy, PoolView, RateView, Record, RecordType, RouteView,
-    SharedView, Verdict,
+    SharedView, TargetView, Verdict,
 };
 
 /// What has happened under a policy.
@@ -179,6 +179,31 @@ pub struct PoolSnapshot {
     pub budget: Option<u64>,
 }
 
+/// A target of a group: what an attempt can go to.
+#[derive(Clone, Debug, uniffi::Record)]
+pub struct TargetSnapshot {
+    /// The name of its group.
+    pub group: String,
+    /// Its name.
+    pub name: String,
+    /// Is every attempt at it refused?
+    pub forced: bool,
+    /// Attempts that have gone to it so far.
+    pub attempts: u64,
+    /// Choices so far in which it did not admit the attempt.
+    pub skipped: u64,
+    /// Attempts that have not ended.
+    pub in_flight: u32,
+    /// Moving average of the time to an answer, in microseconds, once there is one.
+    pub estimate_us: Option<u64>,
+    /// Its bulkhead.
+    pub bulkhead: Option<BulkheadView>,
+    /// Its rate limit.
+    pub rate: Option<RateLimitView>,
+    /// Its circuit breaker.
+    pub breaker: Option<BreakerView>,
+}
+
 /// An engine at one moment.
 #[derive(Clone, Debug, uniffi::Record)]
 pub struct Snapshot {
@@ -194,6 +219,8 @@ pub struct Snapshot {
     pub route_overflows: u64,
     /// Routes evicted so far.
     pub route_evictions: u64,
+    /// Settlements so far that came after the end of their attempt.
+    pub late_settlements: u64,
     /// Paths that could not be named for holds so far.
     pub path_overflows: u64,
     /// By policy.
@@ -202,6 +229,8 @@ pub struct Snapshot {
     pub routes: Vec<RouteSnapshot>,
     /// By pool.
     pub pools: HashMap<String, PoolSnapshot>,
+    /// The targets of all groups: by the names of the groups, in the order of their members.
+    pub targets: Vec<TargetSnapshot>,
 }
 
 impl Snapshot {
@@ -213,10 +242,12 @@ impl Snapshot {
             waiting: view.waiting,
             route_overflows: view.route_overflows,
             route_evictions: view.route_evictions,
+            late_settlements: view.late_settlements,
             path_overflows: view.path_overflows,
             policies: view.policies.iter().map(|(name, of)| (name.clone(), counts(of))).collect(),
             routes: view.routes.into_iter().map(route).collect(),
             pools: view.pools.into_iter().map(pool).collect(),
+            targets: view.targets.into_iter().map(target).collect(),
         }
     }
 }
@@ -252,6 +283,20 @@ fn tokens(of: RateView, limits: Vec<tidegate::LimitView>) -> RateLimitView {
     RateLimitView { tokens: of.tokens, waiting: of.waiting, limits: limits.collect() }
 }
 
+fn breaker(of: tidegate::BreakerView) -> BreakerView {
+    BreakerView {
+        state: match of.state {
+            BreakerState::Closed => "closed",
+            BreakerState::Open => "open",
+            BreakerState::HalfOpen => "half_open",
+        }
+        .to_owned(),
+        failures: of.failures,
+        throughput: of.throughput,
+        retry_in_us: of.retry_in.map(tidegate::Duration::as_micros),
+    }
+}
+
 fn route(of: RouteView) -> RouteSnapshot {
     RouteSnapshot {
         policy: of.policy,
@@ -262,17 +307,7 @@ fn route(of: RouteView) -> RouteSnapshot {
         bulkhead: of.pool.map(permits),
         rate: of.rate.map(|rate| tokens(rate, of.limits)),
         send: of.send.map(|of| SendRateView { rate: of.rate, waiting: of.waiting }),
-        breaker: of.breaker.map(|of| BreakerView {
-            state: match of.state {
-                BreakerState::Closed => "closed",
-                BreakerState::Open => "open",
-                BreakerState::HalfOpen => "half_open",
-            }
-            .to_owned(),
-            failures: of.failures,
-            throughput: of.throughput,
-            retry_in_us: of.retry_in.map(tidegate::Duration::as_micros),
-        }),
+        breaker: of.breaker.map(breaker),
         throttle: of.throttle.map(|of| ThrottleView {
             requests: of.requests,
             accepts: of.accepts,
@@ -287,6 +322,21 @@ fn route(of: RouteView) -> RouteSnapshot {
             taken: of.taken,
             waiting: of.waiting,
         }),
+    }
+}
+
+fn target(of: TargetView) -> TargetSnapshot {
+    TargetSnapshot {
+        group: of.group,
+        name: of.name,
+        forced: of.forced,
+        attempts: of.attempts,
+        skipped: of.skipped,
+        in_flight: of.in_flight,
+        estimate_us: of.estimate.map(tidegate::Duration::as_micros),
+        bulkhead: of.pool.map(permits),
+        rate: of.rate.map(|rate| tokens(rate, Vec::new())),
+        breaker: of.breaker.map(breaker),
     }
 }
 

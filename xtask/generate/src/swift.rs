@@ -153,6 +153,7 @@ fn policy(text: &mut String, required: &[Required]) {
          ///   - on: Types of errors to repeat, beside those that may pass: `on: [ShopError.self]`.\n    \
          ///   - classify: Judges each attempt, before `on` and the rule for errors.\n    \
          ///   - onRetry: Called before each wait for a further attempt.\n    \
+         ///   - metering: How the weights of HTTP requests are known.\n    \
          /// - Throws: `PolicyError` with every mistake there is: the key, the value and the rule.\n",
     );
     text.push_str("    public convenience init(\n        _ name: String? = nil,\n");
@@ -160,14 +161,14 @@ fn policy(text: &mut String, required: &[Required]) {
         let _ = writeln!(text, "        {name}: {kind}? = nil,");
     }
     text.push_str(
-        "        on: [any Error.Type] = [],\n        classify: Classify? = nil,\n        onRetry: OnRetry? = nil,\n        \
+        "        on: [any Error.Type] = [],\n        classify: Classify? = nil,\n        onRetry: OnRetry? = nil,\n        metering: Metering? = nil,\n        \
          engine: Engine = .shared,\n        fileID: StaticString = #fileID,\n        line: UInt = #line\n    ) throws {\n",
     );
     text.push_str("        let settings = Settings(\n");
     let given: Vec<_> = all.iter().map(|(name, ..)| format!("            {name}: {name}")).collect();
     let _ = writeln!(text, "{}\n        )", given.join(",\n"));
     text.push_str(
-        "        try self.init(\n            name, settings, on: on, classify: classify, onRetry: onRetry, engine: engine,\n            \
+        "        try self.init(\n            name, settings, on: on, classify: classify, onRetry: onRetry, metering: metering, engine: engine,\n            \
          fileID: fileID, line: line\n        )\n    }\n}\n\n",
     );
 }

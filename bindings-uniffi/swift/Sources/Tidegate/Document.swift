@@ -23,9 +23,9 @@ public struct Policies: Sendable {
     /// - Throws: `PolicyError` with every mistake of every policy: the key, the value, the rule and the line.
     public init(
         toml text: String, on: [any Error.Type] = [], classify: Classify? = nil, onRetry: OnRetry? = nil,
-        engine: Engine = .shared
+        metering: Metering? = nil, engine: Engine = .shared
     ) throws {
-        try self.init(text, json: false, Policy.Judging(on, classify, onRetry), engine)
+        try self.init(text, json: false, Policy.Judging(on, classify, onRetry, metering), engine)
     }
 
     /// Reads a document in JSON.
@@ -33,9 +33,9 @@ public struct Policies: Sendable {
     /// - Throws: `PolicyError` as for TOML.
     public init(
         json text: String, on: [any Error.Type] = [], classify: Classify? = nil, onRetry: OnRetry? = nil,
-        engine: Engine = .shared
+        metering: Metering? = nil, engine: Engine = .shared
     ) throws {
-        try self.init(text, json: true, Policy.Judging(on, classify, onRetry), engine)
+        try self.init(text, json: true, Policy.Judging(on, classify, onRetry, metering), engine)
     }
 
     private init(_ text: String, json: Bool, _ judging: Policy.Judging, _ engine: Engine) throws {
@@ -123,7 +123,7 @@ public struct Policies: Sendable {
     }
 }
 
-/// Changes that `Policies.reload` has made. Names are as in the document: `policy.payments`, `pool.db`.
+/// Changes that `Policies.reload` has made. Names are as in the document: `policy.payments`, `pool.db`, `targets.chat`.
 public struct Reloaded: Sendable, Hashable {
     /// New value of `Policies.digest`.
     public let digest: String

@@ -1219,6 +1219,7 @@ extension Policy {
     ///   - on: Types of errors to repeat, beside those that may pass: `on: [ShopError.self]`.
     ///   - classify: Judges each attempt, before `on` and the rule for errors.
     ///   - onRetry: Called before each wait for a further attempt.
+    ///   - metering: How the weights of HTTP requests are known.
     /// - Throws: `PolicyError` with every mistake there is: the key, the value and the rule.
     public convenience init(
         _ name: String? = nil,
@@ -1243,6 +1244,7 @@ extension Policy {
         on: [any Error.Type] = [],
         classify: Classify? = nil,
         onRetry: OnRetry? = nil,
+        metering: Metering? = nil,
         engine: Engine = .shared,
         fileID: StaticString = #fileID,
         line: UInt = #line
@@ -1268,7 +1270,7 @@ extension Policy {
             hedge: hedge
         )
         try self.init(
-            name, settings, on: on, classify: classify, onRetry: onRetry, engine: engine,
+            name, settings, on: on, classify: classify, onRetry: onRetry, metering: metering, engine: engine,
             fileID: fileID, line: line
         )
     }

@@ -46,6 +46,8 @@ public struct Attempt: Sendable, Hashable {
     public let number: Int
     /// Time limit of the attempt; nil if there is none.
     public let remaining: Duration?
+    /// Name of the target that the attempt goes to, if its policy has targets; `target()` finds it from inside.
+    public let target: String?
     /// Call that the attempt belongs to.
     let origin: Origin
 
@@ -95,12 +97,15 @@ public final class Policy: Sendable {
     /// Types of errors to repeat.
     let on: [any Error.Type]
     let onRetry: OnRetry?
+    let metering: Metering?
     let shared: Shared
     /// Whether the engine keeps the policy's counts under its name when nobody holds it any more.
     private let keeps: Bool
     let complained = Locked(Set<Kind>())
     /// Whether an `onRetry` has thrown.
     let failed = Locked(false)
+    /// Whether a total that was not settled has been reported.
+    let complainedTotals = Locked(false)
     private let routes = Locked<[String: UInt64]>([:])
     private static let fresh = Locked(0)
 
@@ -114,14 +119,15 @@ public final class Policy: Sendable {
     ///   - on: Types of errors to repeat, beside those that may pass: `on: [ShopError.self]`.
     ///   - classify: Judges each attempt, before `on` and the rule for errors.
     ///   - onRetry: Called before each wait for a further attempt.
+    ///   - metering: How the weights of HTTP requests are known.
     /// - Throws: `PolicyError` with all mistakes, each with its key, value and rule.
     public convenience init(
         _ name: String?, _ settings: Settings, on: [any Error.Type] = [], classify: Classify? = nil, onRetry: OnRetry? = nil,
-        engine: Engine = .shared, fileID: StaticString = #fileID, line: UInt = #line
+        metering: Metering? = nil, engine: Engine = .shared, fileID: StaticString = #fileID, line: UInt = #line
     ) throws {
         var pairs = Pairs(preset: settings.preset != nil)
         settings.write(&pairs)
-        try self.init(name, pairs: pairs.list, camelCase: true, Judging(on, classify, onRetry), engine, Place(fileID, line))
+        try self.init(name, pairs: pairs.list, camelCase: true, Judging(on, classify, onRetry, metering), engine, Place(fileID, line))
     }
 
     convenience init(
@@ -139,7 +145,7 @@ public final class Policy: Sendable {
     /// Makes an owner of a policy that the engine has.
     init(_ name: String, _ shared: Shared, _ judging: Judging, _ engine: Engine, keeps: Bool = true) {
         (self.name, self.engine, self.shared, self.keeps) = (name, engine, shared, keeps)
-        (on, classify, onRetry) = (judging.on, judging.classify, judging.onRetry)
+        (on, classify, onRetry, metering) = (judging.on, judging.classify, judging.onRetry, judging.metering)
     }
 
     deinit {
@@ -151,9 +157,12 @@ public final class Policy: Sendable {
         var on: [any Error.Type] = []
         var classify: Classify?
         var onRetry: OnRetry?
+        var metering: Metering?
 
-        init(_ on: [any Error.Type] = [], _ classify: Classify? = nil, _ onRetry: OnRetry? = nil) {
-            (self.on, self.classify, self.onRetry) = (on, classify, onRetry)
+        init(
+            _ on: [any Error.Type] = [], _ classify: Classify? = nil, _ onRetry: OnRetry? = nil, _ metering: Metering? = nil
+        ) {
+            (self.on, self.classify, self.onRetry, self.metering) = (on, classify, onRetry, metering)
         }
     }
 
@@ -193,6 +202,8 @@ public final class Policy: Sendable {
         var streams = false
         /// Addition to the note of a failed call.
         var sdkNote: String?
+        /// Silence of a running attempt's body, by the attempt's number.
+        var silence: (@Sendable (Int) -> Silence?)?
     }
 
     /// Makes a call with its own flags.
@@ -293,6 +304,19 @@ public final class Policy: Sendable {
     public func forceOpen(_ on: Bool = true, route: String? = nil) {
         let which = route.map { engine.native.route(policy: number, key: $0, now: engine.now()) }
         engine.native.forceOpen(policy: number, route: which, on: on, now: engine.now())
+        engine.wake()
+        engine.publish()
+    }
+
+    /// Refuses all attempts at one of the policy's targets, for all policies with this group of targets, until it is called with `false`, which
+    /// also resets the target's breaker. Running attempts finish, and calls go to the other targets.
+    ///
+    /// - Parameter target: Name of the target, as in the document.
+    /// - Throws: `PolicyError` if the policy has no such target.
+    public func forceTarget(_ target: String, _ on: Bool = true) throws {
+        try checked(camelCase: false) {
+            try engine.native.forceTarget(policy: number, target: target, on: on, now: engine.now())
+        }
         engine.wake()
         engine.publish()
     }

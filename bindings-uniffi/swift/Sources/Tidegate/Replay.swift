@@ -37,9 +37,17 @@ struct Plan: Sendable {
     let flags: UInt64
     let call: CallOptions
 
-    init(_ request: URLRequest, _ options: RequestOptions, _ policy: Policy) {
+    /// What the request says that it is going to use; nil if that is not asked for, or its body cannot be read beforehand.
+    let estimate: Estimate?
+
+    /// `body`: the body if it is not the request's own; nil in it if it cannot be read beforehand.
+    init(_ request: URLRequest, _ options: RequestOptions, _ policy: Policy, body: Data?? = nil) {
         self.request = request
         self.options = options
+        let streamed = request.httpBodyStream != nil || options.bodyStream != nil
+        let known = body ?? (streamed ? nil : request.httpBody ?? Data())
+        let reads = policy.metering?.weigh != nil || policy.shared.streams.firstByte
+        estimate = reads ? Estimate.read(request, known) : nil
         let method = request.httpMethod ?? "GET"
         let given = request.value(forHTTPHeaderField: "Idempotency-Key") != nil
         var idempotent = options.call.idempotent ?? (given || policy.retries(method))
@@ -51,6 +59,7 @@ struct Plan: Sendable {
         flags = (replayable ? Wire.replayable : 0) | (idempotent ? Wire.idempotent : 0)
         var call = options.call
         call.route = call.route ?? Plan.origin(request.url)
+        if call.weights.isEmpty { call.weights = policy.weights(of: estimate) }
         self.call = call
     }
 

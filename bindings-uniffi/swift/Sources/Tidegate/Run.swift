@@ -45,14 +45,15 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private final class AttemptSlot: @unchecked Sendable {
         let number: Int
         let us: UInt64?
+        let target: String?
         var task: Task<Void, Never>?
         var stopped = false
         var settled = false
         var result: Result<T, any Error>?
         var judged: Judged?
 
-        init(_ number: Int, _ us: UInt64?) {
-            (self.number, self.us) = (number, us)
+        init(_ number: Int, _ us: UInt64?, _ target: String? = nil) {
+            (self.number, self.us, self.target) = (number, us, target)
         }
     }
 
@@ -165,7 +166,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             let stopped = lock.withLock { slot.stopped }
             var result: Result<T, any Error> = .failure(CancellationError())
             if !stopped {
-                do { result = .success(try await attempt(slot.number, slot.us)) } catch { result = .failure(error) }
+                do { result = .success(try await attempt(slot.number, slot.us, slot.target)) } catch { result = .failure(error) }
             }
             settle(slot, result)
         }
@@ -176,9 +177,10 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if stopped { task.cancel() }
     }
 
-    private func attempt(_ number: Int, _ us: UInt64?) async throws -> T {
-        let attempt = Attempt(number: number, remaining: us.map { .microseconds($0) }, origin: Origin(call: call, engine: engine))
-        return try await Scope.$current.withValue(Scope(engine: engine, call: call, around: around)) {
+    private func attempt(_ number: Int, _ us: UInt64?, _ target: String? = nil) async throws -> T {
+        let attempt = Attempt(
+            number: number, remaining: us.map { .microseconds($0) }, target: target, origin: Origin(call: call, engine: engine))
+        return try await Scope.$current.withValue(Scope(engine: engine, call: call, around: around, target: target)) {
             try await operation(attempt)
         }
     }
@@ -200,10 +202,20 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 // The last piece that counts is this old; nil puts the report off.
                 guard let age = silence.age() else { return self.aim(silence.mercy) }
                 self.carry(self.engine.advance(self.call, Wire.progress(self.attempts, age)), &effects)
+            } else if self.conclusion == nil, let (number, silence) = self.silent() {
+                guard let age = silence.age() else { return self.aim(silence.mercy) }
+                self.carry(self.engine.advance(self.call, Wire.progress(number, age)), &effects)
             } else if self.conclusion == nil || self.streaming {
                 self.carry(self.engine.advance(self.call, Wire.timer), &effects)
             }
         }
+    }
+
+    /// Newest running attempt whose body has begun to come, if its silence is reported.
+    private func silent() -> (Int, Silence)? {
+        guard let silence = values.silence else { return nil }
+        let running = slots.compactMap { $0 }.filter { !$0.settled && !$0.stopped }.sorted { $0.number > $1.number }
+        return running.lazy.compactMap { slot in silence(slot.number).map { (slot.number, $0) } }.first
     }
 
     /// Polls for what the call waits for.
@@ -292,7 +304,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 unpark()
                 aim(Wire.span(step))
                 attempts = Wire.number(step)
-                let slot = AttemptSlot(attempts, Wire.span(step))
+                let target = step & Wire.target == 0 ? nil : engine.native.targetOf(call: call)
+                let slot = AttemptSlot(attempts, Wire.span(step), target)
                 slots[(attempts - 1) & 7] = slot
                 out += 1
                 handOver(slot, &effects)

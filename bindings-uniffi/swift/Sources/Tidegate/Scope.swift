@@ -11,9 +11,14 @@ final class Scope: Sendable {
     let ends: Ends?
     let criticality: Criticality?
     let around: Scope?
+    /// Target of the attempt that runs here, if it has one.
+    private let own: String?
 
-    init(engine: Engine?, call: UInt64, ends: Ends? = nil, criticality: Criticality? = nil, around: Scope?) {
+    init(
+        engine: Engine?, call: UInt64, ends: Ends? = nil, criticality: Criticality? = nil, around: Scope?, target: String? = nil
+    ) {
         self.engine = engine
+        own = target
         id = call
         self.ends = ends
         self.criticality = criticality
@@ -32,6 +37,9 @@ final class Scope: Sendable {
             return others[ObjectIdentifier(engine)].map { Double($0) - now } ?? 1e15
         }
     }
+
+    /// Target of the innermost attempt that has one.
+    var target: String? { own ?? around?.target }
 
     /// The call that runs here, the nearest one.
     var call: (engine: Engine, id: UInt64)? { engine.map { ($0, id) } ?? around?.call }

@@ -30,14 +30,18 @@ struct StreamLimits: Sendable {
         events = word("counts") == "sse_data"
     }
 
+    /// Whether the policy has a timeout of a stream.
+    var some: Bool { firstByte || idle != nil || untilDelivery }
+
     /// Whether a delivered body is watched.
     var watches: Bool { idle != nil || firstByte && events }
 
     /// Whether the answer of a request is a stream, to which `firstByteTimeout` applies.
-    func streams(_ request: URLRequest, _ options: RequestOptions) -> Bool {
+    func streams(_ plan: Plan) -> Bool {
         guard firstByte else { return false }
-        let accepts = request.value(forHTTPHeaderField: "Accept")?.lowercased().contains("text/event-stream")
-        return options.stream ?? accepts ?? false
+        if let stream = plan.options.stream { return stream }
+        let accepts = plan.request.value(forHTTPHeaderField: "Accept")?.lowercased().contains("text/event-stream")
+        return accepts ?? false || plan.request.httpMethod?.uppercased() == "POST" && plan.estimate?.stream ?? false
     }
 
     /// Largest number of bytes that is read before the delivery.
@@ -45,13 +49,13 @@ struct StreamLimits: Sendable {
 }
 
 extension Policy {
-    /// Refuses the policy if it has a timeout of a stream, for a function that returns whole answers (semantics 7.7.23).
+    /// Refuses the policy if it has a timeout of a stream, for an upload (semantics 7.7.23).
     ///
     /// - Throws: `PolicyError` that names the keys.
     func refuseStreams() throws {
         let limits = shared.streams
-        guard limits.firstByte || limits.idle != nil || limits.untilDelivery else { return }
-        let rule = "data, answer and upload return whole answers: use bytes(for:policy:), or leave the key out"
+        guard limits.some else { return }
+        let rule = "an upload does not serve timeouts of streams: use data(for:policy:) or bytes(for:policy:), or leave the key out"
         let spans = [("firstByteTimeout", span("first_byte_timeout")), ("idleTimeout", span("idle_timeout"))]
         var mistakes = spans.compactMap { key, span in span.map { PolicyError.Mistake(key: key, value: "\($0)", rule: rule) } }
         if limits.untilDelivery { mistakes.append(PolicyError.Mistake(key: "deadlineUntil", value: ".delivery", rule: rule)) }
@@ -67,9 +71,13 @@ final class Pieces: Sendable {
 
     /// `response`: the head of the body. `URLSession` decodes the codings that it knows, and leaves the header.
     init(_ limits: StreamLimits, _ response: URLResponse) {
+        reader = limits.events && Self.isPlain(response) ? EventReader() : nil
+    }
+
+    /// Whether the body of a response can be read as it comes.
+    static func isPlain(_ response: URLResponse) -> Bool {
         let coding = (response as? HTTPURLResponse)?.value(forHTTPHeaderField: "Content-Encoding")?.lowercased()
-        let plain = ["", "identity", "gzip", "deflate", "br"].contains(coding ?? "")
-        reader = limits.events && plain ? EventReader() : nil
+        return ["", "identity", "gzip", "deflate", "br"].contains(coding ?? "")
     }
 
     /// Whether only data of events count.

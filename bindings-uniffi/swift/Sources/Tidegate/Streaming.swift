@@ -90,12 +90,16 @@ final class BodyReader: Body {
     private let watched: Silence?
     let silence: Silence?
     /// Number of pieces that were read before the delivery and have not been taken.
-    private let held: Locked<Int>
+    private let held = Locked(0)
+    private let meter: Meter?
 
-    /// `watched` notes the pieces, after the first `held` ones; `bounded`: it is reported to the call.
-    init(_ transfer: Transfer, watched: Silence? = nil, bounded: Bool = false, held: Int = 0) {
-        (self.transfer, self.watched, silence, self.held) = (transfer, watched, bounded ? watched : nil, Locked(held))
+    /// `watched` notes the pieces; `bounded`: it is reported to the call.
+    init(_ transfer: Transfer, watched: Silence? = nil, bounded: Bool = false, meter: Meter? = nil) {
+        (self.transfer, self.watched, silence, self.meter) = (transfer, watched, bounded ? watched : nil, meter)
     }
+
+    /// Notes that this number of pieces has been read before the delivery.
+    func held(_ count: Int) { held.withLock { $0 = count } }
 
     deinit { close() }
 
@@ -113,9 +117,11 @@ final class BodyReader: Body {
             guard let data = try await transfer.next() else {
                 watched.finish()
                 report(watched)
+                meter?.finish(whole: true)
                 ended(0)
                 return nil
             }
+            meter?.piece(data)
             watched.piece(data)
             report(watched)
             return data
@@ -128,9 +134,11 @@ final class BodyReader: Body {
 
     private func piece() async throws -> Data? {
         guard let data = try await transfer.next() else {
+            meter?.finish(whole: true)
             ended(0)
             return nil
         }
+        meter?.piece(data)
         return data
     }
 
@@ -147,6 +155,7 @@ final class BodyReader: Body {
 
     func close() {
         transfer.end(CancellationError())
+        meter?.finish(whole: false)
         ended(0)
     }
 
@@ -230,7 +239,7 @@ extension URLSession {
         let untilBody = policy.word("slot_until") != "headers"
         let transfers = Transfers()
         let limits = policy.shared.streams
-        let isStream = limits.streams(request, options)
+        let isStream = limits.streams(plan)
         let ends = untilBody && !limits.untilDelivery ? policy.ends(plan.call) : nil
         let ended = await policy.make(
             plan.call, flags: plan.flags | (untilBody ? Wire.slotUntilBody : 0) | (isStream ? Wire.stream : 0), path: path,
@@ -246,15 +255,21 @@ extension URLSession {
                 let time = policy.readsErrors ? Beginning.time(attempt, since: began) : Transfer.drainedWithin
                 try await transfer.drain(for: time)
             }
+            let meter = untilBody ? Meter(policy, attempt, response) : nil
             guard limits.watches || isStream else {
-                return StreamedAnswer(bytes: ResponseBytes(reader: BodyReader(transfer)), response: response)
+                return StreamedAnswer(bytes: ResponseBytes(reader: BodyReader(transfer, meter: meter)), response: response)
             }
             let pieces = Pieces(limits, response)
-            let status = (response as? HTTPURLResponse)?.statusCode ?? 200
-            let held = isStream && status < 400 && status != 101 ? try await transfer.hold(pieces) : 0
             let reader = BodyReader(
-                transfer, watched: Silence(policy.engine, pieces, limits.idle), bounded: limits.idle != nil, held: held)
-            return StreamedAnswer(bytes: ResponseBytes(reader: reader), response: response, failure: pieces.failure)
+                transfer, watched: Silence(policy.engine, pieces, limits.idle), bounded: limits.idle != nil, meter: meter)
+            var answer = StreamedAnswer(bytes: ResponseBytes(reader: reader), response: response)
+            let status = (response as? HTTPURLResponse)?.statusCode ?? 200
+            // An answer that `classify` takes for a failure is not held back either.
+            if isStream, status < 400, status != 101, policy.judged(.success(answer)).map(Wire.kind) ?? 0 == 0 {
+                reader.held(try await transfer.hold(pieces))
+                answer.failure = pieces.failure
+            }
+            return answer
         }
         let body = try? ended.result.get().body
         transfers.close(but: body?.transfer)
@@ -265,6 +280,42 @@ extension URLSession {
             let now = policy.engine.now()
             policy.engine.ticker.set(expiry, after: ends > now ? ends - now : 0)
         }
+        return ended
+    }
+
+    /// Reads the whole answer to a request as it comes, for a policy that bounds its silence. Before the delivery, which is its end, a silence ends
+    /// the attempt (semantics 7.7.10).
+    func collected(for request: URLRequest, policy: Policy, options: RequestOptions) async -> Ended<Answer> {
+        if let refused = refusal(policy) { return Ended(result: .failure(refused), report: .refused, isOurs: true) }
+        let plan = Plan(request, options, policy)
+        let path = policy.setting("retry.hold") == 1 ? plan.path : nil
+        let limits = policy.shared.streams
+        let (transfers, silences) = (Transfers(), Locked<[Int: Silence]>([:]))
+        var values = Policy.Values(known: { policy.classified($0) }, sdkNote: plan.sdkNote(policy))
+        if limits.idle != nil { values.silence = { number in silences.withLock { $0[number] } } }
+        let flags = plan.flags | (limits.idle == nil ? 0 : Wire.slotUntilBody)
+        let ended: Ended<Answer> = await policy.make(plan.call, flags: flags, path: path, values: values) { attempt in
+            let transfer = Transfer(self, plan.outgoing(attempt))
+            transfers.add(transfer)
+            let response = try await transfer.head()
+            let pieces = Pieces(limits, response)
+            let silence = Silence(policy.engine, pieces, limits.idle)
+            silence.begin()
+            silences.withLock { $0[attempt.number] = silence }
+            var data = Data()
+            while let piece = try await transfer.next() {
+                data += piece
+                silence.piece(piece)
+                silence.begin()
+            }
+            silence.finish()
+            if let meter = Meter(policy, attempt, response) {
+                meter.piece(data)
+                meter.finish(whole: true)
+            }
+            return Answer(data: data, response: response, failure: pieces.failure)
+        }
+        transfers.close(but: nil)
         return ended
     }
 }

@@ -8,6 +8,8 @@ internal import TidegateNative
 public struct Answer: Sendable, HTTPAnswer {
     public let data: Data
     public let response: URLResponse
+    /// Outcome of the failure that an event has reported; 0 without one.
+    var failure: UInt64 = 0
     var beginning: Data { data.prefix(Beginning.bytes) }
 }
 
@@ -16,6 +18,8 @@ protocol HTTPAnswer {
     var response: URLResponse { get }
     /// Beginning of the body, as far as it has been read.
     var beginning: Data { get }
+    /// Outcome of the failure that an event has reported before the delivery; 0 without one.
+    var failure: UInt64 { get }
 }
 
 /// Limits of reading a failed response's body before it is judged (semantics 15.8), which are core's.
@@ -36,7 +40,8 @@ extension URLSession {
     /// Returns the response to a request, under a policy.
     ///
     /// The caller gets the last response, whatever its status, or the last `URLError`. `answer(for:policy:)` also says why there was no
-    /// further attempt. The slot and the deadline last until the body has been read.
+    /// further attempt. The slot and the deadline last until the body has been read. Until then a silence of `idleTimeout` ends the attempt;
+    /// `firstByteTimeout` is for streams (`bytes(for:policy:)`).
     ///
     /// - Throws: The error of `URLSession`, as it is; else `Rejected`, `DeadlineExceeded`, `AttemptTimeout`, `CostAboveBurst`, `CallLost`.
     public func data(
@@ -70,7 +75,8 @@ extension URLSession {
     public func answer(
         for request: URLRequest, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<Answer> {
-        await answer(for: request, policy: policy, options: options) { session, request, done in
+        if policy.shared.streams.some { return await collected(for: request, policy: policy, options: options) }
+        return await answer(for: request, policy: policy, options: options) { session, request, done in
             session.dataTask(with: request, completionHandler: done)
         }
     }
@@ -79,7 +85,7 @@ extension URLSession {
     public func answer(
         for request: URLRequest, fromFile file: URL, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<Answer> {
-        await answer(for: request, policy: policy, options: options) { session, request, done in
+        await answer(for: request, body: .some(nil), policy: policy, options: options) { session, request, done in
             #if canImport(FoundationNetworking)
             // On Linux Foundation reads the file beside the transfer, and a read after the transfer's end ends the process.
             session.uploadTask(with: request, from: try Data(contentsOf: file), completionHandler: done)
@@ -93,7 +99,7 @@ extension URLSession {
     public func answer(
         for request: URLRequest, from body: Data, policy: Policy, options: RequestOptions = RequestOptions()
     ) async -> Ended<Answer> {
-        await answer(for: request, policy: policy, options: options) { session, request, done in
+        await answer(for: request, body: body, policy: policy, options: options) { session, request, done in
             session.uploadTask(with: request, from: body, completionHandler: done)
         }
     }
@@ -101,20 +107,25 @@ extension URLSession {
     private typealias Done = @Sendable (Data?, URLResponse?, (any Error)?) -> Void
 
     private func answer(
-        for request: URLRequest, policy: Policy, options: RequestOptions,
+        for request: URLRequest, body: Data?? = nil, policy: Policy, options: RequestOptions,
         make: @escaping @Sendable (URLSession, URLRequest, @escaping Done) throws -> URLSessionTask
     ) async -> Ended<Answer> {
         if let refused = refusal(policy) { return Ended(result: .failure(refused), report: .refused, isOurs: true) }
         do { try policy.refuseStreams() } catch {
             return Ended(result: .failure(error), report: .refused, isOurs: true)
         }
-        let plan = Plan(request, options, policy)
+        let plan = Plan(request, options, policy, body: body)
         let path = policy.setting("retry.hold") == 1 ? plan.path : nil
         return await policy.make(
             plan.call, flags: plan.flags, path: path,
             values: Policy.Values(known: { policy.classified($0) }, sdkNote: plan.sdkNote(policy))
         ) { attempt in
-            try await self.send(plan.outgoing(attempt), make)
+            let answer = try await self.send(plan.outgoing(attempt), make)
+            if let meter = Meter(policy, attempt, answer.response) {
+                meter.piece(answer.data)
+                meter.finish(whole: true)
+            }
+            return answer
         }
     }
 
@@ -169,7 +180,7 @@ extension Policy {
     /// Outcome of a response by its status and fields, at its bit position in a word; nil if the value is no such response.
     func classified(_ value: any Sendable) -> UInt64? {
         guard let answer = value as? any HTTPAnswer, let response = answer.response as? HTTPURLResponse else { return nil }
-        guard response.statusCode >= 400 else { return (answer as? StreamedAnswer)?.failure ?? 0 }
+        guard response.statusCode >= 400 else { return answer.failure }
         return classified(response.statusCode, response.allHeaderFields, readsErrors ? answer.beginning : nil)
     }
 

@@ -27,12 +27,13 @@ private struct Seen {
 
     private func http(
         _ name: String = "p", deadline: Duration? = .seconds(60), deadlineUntil: DeadlineUntil? = nil, firstByteTimeout: Duration? = nil,
-        idleTimeout: Duration? = nil, counts: Counts? = .sseData, breaker: Breaker? = nil
+        idleTimeout: Duration? = nil, counts: Counts? = .sseData, breaker: Breaker? = nil, classify: Classify? = nil
     ) throws -> Policy {
         try Policy(
             name, preset: .http, deadline: deadline, firstByteTimeout: firstByteTimeout, idleTimeout: idleTimeout,
             deadlineUntil: deadlineUntil, counts: counts,
-            retry: Retry(backoff: Backoff.constant(.milliseconds(1)).maximum(.milliseconds(5))), breaker: breaker, engine: engine)
+            retry: Retry(backoff: Backoff.constant(.milliseconds(1)).maximum(.milliseconds(5))), breaker: breaker, classify: classify,
+            engine: engine)
     }
 
     /// Faults of the provider: JSON. Its pings come every 20 ms.
@@ -41,13 +42,13 @@ private struct Seen {
     }
 
     private func ask(
-        _ policy: Policy, accept: String? = "text/event-stream", stream: Bool? = nil,
+        _ policy: Policy, accept: String? = "text/event-stream", stream: Bool? = nil, asks: Bool = true,
         delivered: () async throws -> Void = {}
     ) async -> Seen {
         var request = URLRequest(url: origin.url.appendingPathComponent("v1/chat/completions"), timeoutInterval: 60)
         request.httpMethod = "POST"
         if let accept { request.setValue(accept, forHTTPHeaderField: "Accept") }
-        request.httpBody = Data("{\"model\": \"m\", \"stream\": true, \"messages\": [{\"role\": \"user\", \"content\": \"Hi.\"}]}".utf8)
+        request.httpBody = Data("{\"model\": \"m\", \"stream\": \(asks), \"messages\": [{\"role\": \"user\", \"content\": \"Hi.\"}]}".utf8)
         let options = RequestOptions(CallOptions(idempotent: true), stream: stream)
         let ended = await session.streamed(for: request, policy: policy, options: options)
         var seen = Seen(attempts: ended.report.attempts)
@@ -107,12 +108,51 @@ private struct Seen {
     @Test func aRequestThatIsNoStreamIsDeliveredAtItsHead() async throws {
         try await provider("{\"fault\": \"stall\", \"at\": 0}")
         let plain = await ask(
-            try http("plain", deadline: .seconds(1), firstByteTimeout: .milliseconds(100)), accept: "application/json")
+            try http("plain", deadline: .seconds(1), firstByteTimeout: .milliseconds(100)), accept: "application/json", asks: false)
         #expect(plain.error is DeadlineExceeded, "7.7.4: \(plain)")
         #expect(try await requests == 1)
         try await provider("{\"fault\": \"stall\", \"at\": 0, \"first\": 1}")
         let streamed = await ask(try http("streamed", firstByteTimeout: .seconds(2)), accept: nil, stream: true)
         #expect(streamed.error == nil && streamed.attempts == 2, "7.7.4: \(streamed)")
+        try await provider("{\"fault\": \"stall\", \"at\": 0, \"first\": 1}")
+        let asks = await ask(try http("asks", firstByteTimeout: .seconds(2)), accept: nil)
+        #expect(asks.error == nil && asks.attempts == 2, "7.7.4, its body asks for a stream: \(asks)")
+    }
+
+    @Test func anAnswerThatClassifyTakesForAFailureIsNotHeldBack() async throws {
+        try await provider("{\"fault\": \"stall\", \"at\": 0, \"first\": 1}")
+        let seen = Locked(0)
+        let policy = try http(
+            firstByteTimeout: .seconds(30),
+            classify: { result in
+                guard case .success = result else { return nil }
+                let first = seen.withLock { count in
+                    defer { count += 1 }
+                    return count < 2
+                }
+                return first ? Outcome(.transient) : nil
+            })
+        let began = ContinuousClock.now
+        let answer = await ask(policy)
+        #expect(answer.error == nil && answer.attempts == 2, "7.7.5: \(answer)")
+        #expect(ContinuousClock.now - began < .seconds(20), "the first answer was not held for its first piece")
+    }
+
+    @Test func aWholeAnswerThatFallsSilentIsAnAttemptOutOfTime() async throws {
+        try await provider("{\"fault\": \"stall\", \"at\": 1, \"first\": 1}")
+        var request = URLRequest(url: origin.url.appendingPathComponent("v1/chat/completions"), timeoutInterval: 60)
+        request.httpMethod = "POST"
+        request.httpBody = Data("{\"model\": \"m\", \"stream\": true, \"messages\": []}".utf8)
+        let policy = try http(idleTimeout: .milliseconds(300))
+        let options = RequestOptions(CallOptions(idempotent: true))
+        let ended = await session.answer(for: request, policy: policy, options: options)
+        #expect(ended.report.attempts == 2, "7.7.10: \(ended.report)")
+        #expect(String(decoding: try ended.result.get().data, as: UTF8.self).hasSuffix("data: [DONE]\n\n"))
+        try await provider("{\"fault\": \"stall\", \"at\": 1}")
+        let late = await session.answer(for: request, policy: policy, options: options)
+        guard case .failure(let error) = late.result else { throw URLError(.unknown) }
+        #expect(error is AttemptTimeout, "7.7.10: \(error)")
+        #expect(engine.snapshot().live == 0)
     }
 
     @Test func anErrorEventIsAFailedAnswerBeforeTheDeliveryAndAFailedBodyAfterIt() async throws {
@@ -146,10 +186,10 @@ private struct Seen {
         #expect(seen.error == nil && seen.text.hasSuffix("[DONE]\n\n"), "7.7.17: \(seen)")
     }
 
-    @Test func functionsThatReturnWholeAnswersRefuseThePolicy() async throws {
+    @Test func uploadsRefuseThePolicy() async throws {
         let policy = try http(deadlineUntil: .delivery, firstByteTimeout: .seconds(30), idleTimeout: .seconds(5))
-        let rule = "data, answer and upload return whole answers: use bytes(for:policy:), or leave the key out"
-        let answer = await session.answer(for: URLRequest(url: origin.url), policy: policy)
+        let rule = "an upload does not serve timeouts of streams: use data(for:policy:) or bytes(for:policy:), or leave the key out"
+        let answer = await session.answer(for: URLRequest(url: origin.url), from: Data("x".utf8), policy: policy)
         guard case .failure(let failure) = answer.result, let error = failure as? PolicyError else {
             Issue.record("7.7.23: \(answer.result)")
             return

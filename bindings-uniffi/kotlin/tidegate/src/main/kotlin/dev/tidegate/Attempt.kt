@@ -14,6 +14,8 @@ public class Attempt internal constructor(
     internal val started: Long = 0,
     private val engine: Engine? = null,
     private val call: Long = 0,
+    /** Name of the target that the attempt goes to, if its policy has targets; [dev.tidegate.target] finds it from inside. */
+    public val target: String? = null,
 ) {
     /**
      * Time limit of the attempt, counted from its start: what is left of the attempt timeout and of the deadline. Null if there is neither.

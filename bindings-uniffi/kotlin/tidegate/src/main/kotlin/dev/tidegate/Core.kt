@@ -14,6 +14,8 @@ import kotlin.time.Duration.Companion.microseconds
 internal class Core(val engine: Engine, val name: String, val number: UInt, code: PolicyCode, val isNamed: Boolean = true) {
     val classify = code.classifier
     val onRetry = code.listener
+    val weigh = code.weigher
+    val used = code.used
     val on: List<Class<out Throwable>> = code.on.toList()
 
     private class Known(val tunings: Int) {
@@ -107,6 +109,9 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
     /** Whether limits of the policy count weights. */
     val countsWeights: Boolean
         get() = known().let { known -> known.countsWeights ?: engine.native.engine.countsWeights(number).also { known.countsWeights = it } }
+
+    /** Whether what answers have used is read from their bodies. */
+    val meters: Boolean get() = used != null && countsWeights
 
     /** Timeouts of streams that the policy has. */
     val streams: StreamLimits

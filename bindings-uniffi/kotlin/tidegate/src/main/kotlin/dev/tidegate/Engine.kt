@@ -323,6 +323,12 @@ constructor(
         changed()
     }
 
+    internal fun forceTarget(policy: UInt, target: String, on: Boolean) {
+        open()
+        checked({ it }) { native.engine.forceTarget(policy, target, on, now().toULong()) }
+        changed()
+    }
+
     internal fun force(policy: UInt, route: ULong?, on: Boolean) {
         open()
         native.engine.forceOpen(policy, route, on, now().toULong())

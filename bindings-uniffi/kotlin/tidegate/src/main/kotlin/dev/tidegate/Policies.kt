@@ -6,7 +6,7 @@ import dev.tidegate.internal.Library
 import dev.tidegate.internal.checked
 
 /**
- * Changes that [Policies.reload] has made. Names are as in the document: `policy.payments`, `pool.db`.
+ * Changes that [Policies.reload] has made. Names are as in the document: `policy.payments`, `pool.db`, `targets.chat`.
  *
  * @property digest New value of [Policies.digest].
  * @property added Names that only the newer document has.

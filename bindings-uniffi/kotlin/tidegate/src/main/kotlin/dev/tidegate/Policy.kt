@@ -37,6 +37,31 @@ public class PolicyOptions internal constructor(settings: Table) : PolicySetting
 
     /** Sets the function that is called before the wait for each retry. */
     public fun onRetry(listener: RetryListener): Unit = code.onRetry(listener)
+
+    /**
+     * Sets the function that makes the weights of HTTP requests from what their bodies say, where a request has none of its own. An exception
+     * from it is reported as one of a listener is, and the limits' defaults hold.
+     */
+    public fun weigh(weigh: Weigh): Unit = code.weigh(weigh)
+
+    /**
+     * Sets the function that makes the totals which an attempt settles from what its answer says, plain or streamed. An answer that is not
+     * read to its end, or says nothing, counts what it has reserved.
+     */
+    public fun usage(used: Used): Unit = code.usage(used)
+
+    /**
+     * Sets [weigh] and [usage] for a limit that counts tokens: a request reserves what its body tells, and settles what its answer says. They
+     * read OpenAI, Anthropic, Gemini, Bedrock, and services that speak like one of them.
+     *
+     * @param weight Weight that the tokens count for.
+     * @param output Tokens that an answer is taken to have if its request does not limit them.
+     * @param factors How much each kind of token counts.
+     * @throws IllegalArgumentException if an argument is out of its range.
+     */
+    @JvmOverloads
+    public fun tokens(weight: String = "tokens", output: Long = 1_000, factors: Factors = Factors()): Unit =
+        code.tokens(weight, output, factors)
 }
 
 /**
@@ -331,6 +356,16 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     @JvmOverloads
     public fun forceOpen(on: Boolean = true, route: String? = null): Unit =
         engine.force(core.number, route?.let { core.forget(it); core.route(it).toULong() }, on)
+
+    /**
+     * Refuses all attempts at one of the policy's targets, for all policies with this group of targets, until it is called with `false`, which
+     * also resets the target's breaker. Running attempts finish, and calls go to the other targets.
+     *
+     * @param target Name of the target, as in the document.
+     * @throws PolicyException if the policy has no such target.
+     */
+    @JvmOverloads
+    public fun forceTarget(target: String, on: Boolean = true): Unit = engine.forceTarget(core.number, target, on)
 
     /**
      * Describes the policy in words: its components in order, the longest wait and the highest cost of a call, and settings that may be

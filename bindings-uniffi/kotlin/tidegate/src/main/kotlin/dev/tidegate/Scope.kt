@@ -49,6 +49,8 @@ internal class Scope(
     private val around: Scope?,
     /** Number of the attempt, if this level is an attempt. */
     private val attempt: Int = 1,
+    /** Target of the attempt, if it has one. */
+    private val target: String? = null,
 ) : AbstractCoroutineContextElement(Scope), ThreadContextElement<Scope?> {
     override fun updateThreadContext(context: CoroutineContext): Scope? = swap(this)
 
@@ -67,6 +69,9 @@ internal class Scope(
     }
 
     fun criticality(): Criticality? = criticality ?: around?.criticality()
+
+    /** Target of the innermost attempt that has one. */
+    fun target(): String? = target ?: around?.target()
 
     /** Number of times that the running request was sent before. Repeats within repeats add up. */
     fun resends(): Long = attempt - 1 + (around?.resends() ?: 0)

@@ -115,7 +115,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
                 }
                 Wire.ATTEMPT -> {
                     unpark()
-                    step = settled(made(newAttempt(Wire.attempt(step), us)))
+                    step = settled(made(newAttempt(step)))
                     continue
                 }
             }
@@ -135,7 +135,7 @@ internal abstract class BlockingRun<T>(core: Core, route: String, private val ar
     }
 
     private fun made(attempt: Attempt): Attempt {
-        Scope.within(Scope(engine, call, null, null, around, attempt.number)) {
+        Scope.within(Scope(engine, call, null, null, around, attempt.number, attempt.target)) {
             try {
                 attempt.returned(true, start(attempt))
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {

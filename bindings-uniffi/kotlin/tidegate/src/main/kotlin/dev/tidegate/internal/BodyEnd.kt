@@ -16,6 +16,8 @@ internal class BodyEnd(
     private val isLate: () -> Boolean,
     private val core: Core,
     private val deadline: (Throwable?) -> IOException,
+    private val meter: Meter? = null,
+    private val firstRead: () -> Unit = {},
     private val end: (outcome: Long) -> Unit,
 ) {
     /** Outcome that was reported; negative before. */
@@ -26,6 +28,17 @@ internal class BodyEnd(
     /** Why the call has ended although its body has not. */
     @Volatile private var broken: IOException? = null
 
+    private var begun = false
+
+    /** Notes that a read begins. Throws the error for the reader if the call has ended without it. */
+    fun starts() {
+        if (!begun) {
+            begun = true
+            firstRead()
+        }
+        passedOn()
+    }
+
     /** Reads by [read], which returns a negative number at the end of the body. */
     inline fun reading(read: () -> Long): Long {
         val count = try {
@@ -33,7 +46,7 @@ internal class BodyEnd(
         } catch (error: IOException) {
             throw failed(error)
         }
-        if (count < 0) closed()
+        if (count < 0) whole()
         passedOn()
         return count
     }
@@ -76,8 +89,17 @@ internal class BodyEnd(
         return deadline(error)
     }
 
-    /** Ends the body because its reader has all of it, or has closed it. */
-    fun closed(): Unit = once(Wire.OK)
+    /** Ends the body because its reader has all of it. */
+    fun whole() {
+        meter?.end(whole = true)
+        once(Wire.OK)
+    }
+
+    /** Ends the body because its reader has closed it. */
+    fun closed() {
+        meter?.end(whole = false)
+        once(Wire.OK)
+    }
 
     /** Ends the body after [time] even if nothing reads it, so that a forgotten body keeps no slot. */
     fun at(time: Duration) {

@@ -18,9 +18,11 @@ internal class Request(
     makeKey: Boolean,
     replayable: Boolean,
     origin: String,
-    path: () -> String,
+    private val path: () -> String,
     sdkRetries: String?,
     accepts: Iterable<String> = emptyList(),
+    /** Bytes of the body: empty without one, null if they cannot be read beforehand. */
+    private val bytes: () -> ByteArray? = { null },
 ) {
     val route: String = options.route ?: origin
 
@@ -30,13 +32,16 @@ internal class Request(
     /** Whether the call lasts until the body has been read. */
     val untilBody: Boolean = core.word("slot_until") != "headers"
 
+    private val estimate by lazy(LazyThreadSafetyMode.NONE) { Estimates.of(path(), bytes()) }
+
     /** Whether the delivery of a good response waits for the first piece of its body that counts (semantics 7.7.2). */
-    val isStream: Boolean = core.streams.firstByte && (options.stream ?: StreamLimits.accepts(accepts))
+    val isStream: Boolean = core.streams.firstByte && (options.stream ?: (StreamLimits.accepts(accepts) || method == "POST" && estimate?.stream == true))
 
     /** Addition to the note of a failed call whose SDK retries as well (semantics 15.8.7), by its [SDK_RETRIES_HEADER]. */
     val sdkNote: String? =
         if ((sdkRetries?.trim()?.toIntOrNull() ?: 0) > 0 && core.readsErrors) "the SDK retries too: set its maxRetries to 0" else null
-    private val path = if (core.flag("retry.hold")) path() else null
+    private val heldPath = if (core.flag("retry.hold")) path() else null
+    private val weights = options.weights.ifEmpty { if (core.weigh == null) emptyMap() else Estimates.weights(core, estimate) }
     private val idempotent: Boolean
     private val replayable = options.replayable ?: (replayable || options.bodyFactory != null)
 
@@ -72,9 +77,9 @@ internal class Request(
     }
 
     fun inheriting(more: Long): Inheriting {
-        val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost, weights = options.weights)
+        val call = CallOptions(route, idempotent, replayable, options.criticality, options.deadline, options.cost, weights = weights)
         val flags = call.flags or more or (if (untilBody) Wire.SLOT_UNTIL_BODY else 0) or (if (isStream) Wire.STREAM else 0)
-        return Inheriting(core, route, flags, Wire.remaining(options.deadline), options.criticality != null, path, options.weights)
+        return Inheriting(core, route, flags, Wire.remaining(options.deadline), options.criticality != null, heldPath, weights)
     }
 
     companion object {

@@ -90,11 +90,15 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
     @Suppress("UNCHECKED_CAST") // a good result is what the function returned
     protected open fun deliver(value: Any?, report: () -> Report): T = value as T
 
-    protected fun newAttempt(number: Int, us: Long): Attempt {
+    /** Attempt that a step starts. */
+    protected fun newAttempt(step: Long): Attempt {
+        val number = Wire.attempt(step)
+        val us = Wire.span(step)
+        val target = if (step and Wire.TARGET == 0L) null else engine.native.engine.targetOf(call.toULong())
         attempts = number
         // A step of a stream may end earlier than its attempt, with a report of silence.
         val limit = if (core.streams.some) engine.timeLeft(call) else us
-        return Attempt(number, limit, engine.now(), engine, call).also { slots[(number - 1) and 7] = it }
+        return Attempt(number, limit, engine.now(), engine, call, target).also { slots[(number - 1) and 7] = it }
     }
 
     /** Registers for wakes. True if the call was not registered before; then it must poll once more. */

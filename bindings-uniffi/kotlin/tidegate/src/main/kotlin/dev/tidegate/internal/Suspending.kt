@@ -122,7 +122,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
                 }
                 Wire.ATTEMPT -> {
                     unpark()
-                    launch(scope, newAttempt(Wire.attempt(step), us))
+                    launch(scope, newAttempt(step))
                 }
                 else -> {
                     val why = Wire.why(step)
@@ -191,7 +191,7 @@ internal abstract class SuspendingRun<T>(core: Core, route: String, private val 
     }
 
     private fun launch(scope: CoroutineScope, attempt: Attempt) {
-        val inside = Scope(engine, call, null, null, around, attempt.number)
+        val inside = Scope(engine, call, null, null, around, attempt.number, attempt.target)
         attempt.job = scope.launch(inside, CoroutineStart.UNDISPATCHED) {
             try {
                 attempt.returned(true, start(attempt))

@@ -10,6 +10,9 @@ internal object Wire {
     const val DONE = 0
     const val ATTEMPT = 1
 
+    /** Flag of a step that starts an attempt: the attempt goes to a target. */
+    const val TARGET = 1L shl 21
+
     const val WAKES = 4L
     const val COMMANDS = 8L
 

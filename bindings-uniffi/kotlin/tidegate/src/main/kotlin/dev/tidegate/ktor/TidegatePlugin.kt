@@ -9,7 +9,9 @@ import dev.tidegate.Scope
 import dev.tidegate.TidegateDsl
 import dev.tidegate.Verdict
 import dev.tidegate.internal.Beginning
+import dev.tidegate.internal.Estimates
 import dev.tidegate.internal.Marks
+import dev.tidegate.internal.Meter
 import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.Silence
@@ -115,6 +117,7 @@ public val Tidegate: ClientPlugin<TidegateConfig> = createClientPlugin("Tidegate
             path = { request.url.build().encodedPathAndQuery },
             sdkRetries = request.headers[Request.SDK_RETRIES_HEADER],
             accepts = request.headers.getAll(HttpHeaders.Accept).orEmpty(),
+            bytes = { bytesOf(body) },
         )
         val around = currentCoroutineContext()[Scope]
         KtorRun(said, around, request, options.retryHeader ?: config.retryHeader) { proceed(it) }.send()
@@ -130,6 +133,14 @@ private fun isReplayable(body: Any): Boolean = when (body) {
     is OutgoingContent.ContentWrapper -> isReplayable(body.delegate())
     is OutgoingContent -> body.javaClass.name == "io.ktor.http.content.LocalFileContent" // in Ktor's server half
     else -> false
+}
+
+/** Bytes of a body: empty without one; null if it is not in memory, or large. */
+private fun bytesOf(body: Any): ByteArray? = when (body) {
+    is OutgoingContent.ByteArrayContent -> if ((body.contentLength ?: 0) > Estimates.MOST_BYTES) null else body.bytes()
+    is OutgoingContent.NoContent -> ByteArray(0)
+    is OutgoingContent.ContentWrapper -> bytesOf(body.delegate())
+    else -> null
 }
 
 /** Turns a factory's result into a body, with the headers of the body that it replaces. */
@@ -189,7 +200,7 @@ private class KtorRun(
         if (attempt.number > 1) said.body()?.let { made.setBody(content(it, request.body as? OutgoingContent)) }
         said.key?.let { made.headers[Request.KEY_HEADER] = it }
         if (attempt.number > 1 && retryHeader) made.headers[Request.RETRY_HEADER] = (attempt.number - 1).toString()
-        if (limits.watches || said.isStream) made.attributes.put(watchKey) { watched(it, attempt) } else made.attributes.remove(watchKey)
+        if (limits.watches || said.isStream || core.meters) made.attributes.put(watchKey) { watched(it, attempt) } else made.attributes.remove(watchKey)
         try {
             val call = begun(proceed(made), attempt)
             if (said.isStream) hold(call.response, attempt)
@@ -205,7 +216,8 @@ private class KtorRun(
     private fun watched(response: HttpResponse, attempt: Attempt): HttpResponse {
         if (response.status == HttpStatusCode.SwitchingProtocols) return response
         val pieces = Pieces(limits, said.isPlain(response.headers[HttpHeaders.ContentEncoding]))
-        val body = WatchedChannel(response.rawContent, pieces, Silence(engine, pieces, limits.idle))
+        val meter = Meter.of(core, attempt, said.isPlain(response.headers[HttpHeaders.ContentEncoding]))
+        val body = WatchedChannel(response.rawContent, pieces, Silence(engine, pieces, limits.idle), meter)
         attempt.stream = body
         return response.call.replaceResponse { body }.response
     }

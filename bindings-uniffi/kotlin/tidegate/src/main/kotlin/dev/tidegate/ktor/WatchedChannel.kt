@@ -1,5 +1,6 @@
 package dev.tidegate.ktor
 
+import dev.tidegate.internal.Meter
 import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Silence
 import dev.tidegate.internal.StreamLimits
@@ -16,9 +17,17 @@ import kotlin.time.Duration.Companion.milliseconds
 /** How long the end of a call waits for a reader that gets its error. */
 private val PATIENCE = 100.milliseconds
 
-/** Body of a stream. It notes for how long reads have waited, and which failures its events report (semantics 7.7). */
+/**
+ * Body that is watched on its way: for how long reads have waited, which failures its events report (semantics 7.7), and what it says that
+ * the answer has used (15.6).
+ */
 @OptIn(InternalAPI::class)
-internal class WatchedChannel(private val rest: ByteReadChannel, private val pieces: Pieces, val silence: Silence) : ByteReadChannel {
+internal class WatchedChannel(
+    private val rest: ByteReadChannel,
+    private val pieces: Pieces,
+    val silence: Silence,
+    private val meter: Meter?,
+) : ByteReadChannel {
     private val buffer = Buffer()
 
     @Volatile private var cancelled = false
@@ -35,7 +44,8 @@ internal class WatchedChannel(private val rest: ByteReadChannel, private val pie
      */
     suspend fun hold(): Long {
         while (buffer.size < StreamLimits.heldAtMost && rest.awaitContent()) {
-            if (pieces.counts(more().readByteArray()) || pieces.failure != Wire.OK) break
+            val before = more()
+            if (pieces.counts(since(before).readByteArray()) || pieces.failure != Wire.OK) break
         }
         return pieces.failure
     }
@@ -56,7 +66,13 @@ internal class WatchedChannel(private val rest: ByteReadChannel, private val pie
 
     override val closedCause: Throwable? get() = broken ?: rest.closedCause
 
-    override val isClosedForRead: Boolean get() = broken != null || (cancelled || buffer.exhausted()) && rest.isClosedForRead
+    override val isClosedForRead: Boolean
+        get() {
+            if (broken != null) return true
+            val isClosed = (cancelled || buffer.exhausted()) && rest.isClosedForRead
+            if (isClosed) read() // some readers do not ask for more then
+            return isClosed
+        }
 
     @InternalAPI
     override val readBuffer: Source get() = buffer
@@ -73,27 +89,37 @@ internal class WatchedChannel(private val rest: ByteReadChannel, private val pie
                 throw error
             }
             if (!some) {
+                read()
                 ended()
                 broken()
                 return false
             }
-            val piece = more()
-            silence.piece(piece.size.toInt()) { to, at -> piece.copyTo(to, at) }
+            val before = more()
+            silence.piece((buffer.size - before).toInt()) { to, at -> since(before).copyTo(to, at) }
             reported()
         }
         return true
     }
 
-    /** Takes what has come into the buffer, and returns a copy of it that shares its bytes. */
-    private fun more(): Buffer {
+    /** Takes what has come into the buffer, and returns the buffer's size before. */
+    private fun more(): Long {
         val before = buffer.size
         buffer.transferFrom(rest.readBuffer)
-        return Buffer().also { buffer.copyTo(it, before, buffer.size) }
+        meter?.piece((buffer.size - before).toInt()) { to, at -> since(before).copyTo(to, at) }
+        return before
     }
+
+    /** Copy of the buffer from an index on, which shares its bytes. */
+    private fun since(index: Long): Buffer = Buffer().also { buffer.copyTo(it, index, buffer.size) }
 
     private fun Buffer.copyTo(to: ByteArray, at: Int) {
         var place = at
         while (!exhausted()) place += readAtMostTo(to, place, to.size)
+    }
+
+    /** Settles what the answer has used, because all of it has been read. */
+    private fun read() {
+        if (rest.closedCause == null) meter?.end(whole = true)
     }
 
     private fun ended() {
@@ -108,6 +134,7 @@ internal class WatchedChannel(private val rest: ByteReadChannel, private val pie
 
     override fun cancel(cause: Throwable?) {
         cancelled = true
+        meter?.end(whole = false)
         rest.cancel(cause)
     }
 }

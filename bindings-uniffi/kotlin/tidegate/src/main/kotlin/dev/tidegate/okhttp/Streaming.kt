@@ -1,6 +1,7 @@
 package dev.tidegate.okhttp
 
 import dev.tidegate.internal.BodyEnd
+import dev.tidegate.internal.Meter
 import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Silence
 import dev.tidegate.internal.StreamLimits
@@ -40,10 +41,27 @@ internal fun BufferedSource.hold(pieces: Pieces, nanos: Long?): Held {
 /** The last bytes of a buffer, without copying them. */
 private fun Buffer.tail(count: Long): Buffer = Buffer().also { copyTo(it, size - count, count) }
 
-/** Delivered body of a stream. It notes for how long reads have waited, and reports its end to the call. [before] bytes came before the delivery. */
-internal class WatchedSource(body: Source, private val end: BodyEnd, private val silence: Silence, private var before: Long) : ForwardingSource(body) {
+/**
+ * Delivered body of a stream. It notes for how long reads have waited, and reports its end to the call. [before] bytes came before the
+ * delivery.
+ */
+internal class WatchedSource(
+    body: Source,
+    private val end: BodyEnd,
+    private val silence: Silence,
+    private val meter: Meter?,
+    private var before: Long,
+) : ForwardingSource(body) {
+    private val last = LastBytes()
+
     override fun read(sink: Buffer, byteCount: Long): Long {
-        if (before > 0) return end.reading { delegate.read(sink, byteCount) }.also { before -= maxOf(it, 0) }
+        end.starts()
+        val count = if (before > 0) end.reading { delegate.read(sink, byteCount) }.also { before -= maxOf(it, 0) } else watched(sink, byteCount)
+        if (count > 0) meter?.piece(count.toInt(), last.of(sink, count.toInt()))
+        return count
+    }
+
+    private fun watched(sink: Buffer, byteCount: Long): Long {
         silence.begin()
         val count = try {
             delegate.read(sink, byteCount)
@@ -52,9 +70,9 @@ internal class WatchedSource(body: Source, private val end: BodyEnd, private val
             reported()
             throw end.failed(error)
         }
-        if (count < 0) silence.finish() else silence.piece(count.toInt()) { to, at -> sink.tail(count).read(to, at, count.toInt()) }
+        if (count < 0) silence.finish() else silence.piece(count.toInt(), last.of(sink, count.toInt()))
         reported()
-        if (count < 0) end.closed()
+        if (count < 0) end.whole()
         end.passedOn()
         return count
     }

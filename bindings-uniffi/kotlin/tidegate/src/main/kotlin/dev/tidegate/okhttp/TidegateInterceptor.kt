@@ -12,8 +12,10 @@ import dev.tidegate.Verdict
 import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.BodyEnd
+import dev.tidegate.internal.Estimates
 import dev.tidegate.internal.Judged
 import dev.tidegate.internal.Marks
+import dev.tidegate.internal.Meter
 import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.Silence
@@ -76,10 +78,22 @@ public class TidegateInterceptor @JvmOverloads constructor(
             path = { request.url.run { encodedPath + (encodedQuery?.let { "?$it" } ?: "") } },
             sdkRetries = request.header(Request.SDK_RETRIES_HEADER),
             accepts = request.headers("Accept"),
+            bytes = { bytesOf(body) },
         )
         // A dispatcher's thread has no surrounding context, so the call carries that of the code that made it.
         val around = Scope.current() ?: newer { chain.call().tag(Scope::class) }
         return OkHttpRun(said, around, chain, options.retryHeader ?: retryHeader).send()
+    }
+}
+
+/** Bytes of a body: empty without one; null if it can be read only once, or is large, or does not say how long it is. */
+private fun bytesOf(body: RequestBody?): ByteArray? {
+    if (body == null) return ByteArray(0)
+    if (body.isOneShot() || body.isDuplex()) return null
+    return try {
+        if (body.contentLength() in 0..Estimates.MOST_BYTES) Buffer().also { body.writeTo(it) }.readByteArray() else null
+    } catch (_: IOException) {
+        null // the attempt shows it
     }
 }
 
@@ -163,13 +177,23 @@ private class OkHttpRun(
             val left = said.left(around)
             // A little later than the engine's own deadline, because the engine is asked then.
             if (left != null) watchdog.start(left.toLong(DurationUnit.NANOSECONDS) + 1_000_000)
-            return begin(id, step)
+            return returned(begin(id, step))
         } catch (interrupted: InterruptedException) {
             Thread.currentThread().interrupt()
             throw InterruptedIOException("interrupted").initCause(interrupted)
         } finally {
             if (!streaming) watchdog.stop()
         }
+    }
+
+    /**
+     * Hands the response to OkHttp, which asks then whether the call has been cancelled, and throws `IOException("Canceled")` if so. So the
+     * deadline cancels the call before this, or not until the response is read.
+     */
+    private fun returned(response: Response): Response {
+        if (watchdog.returns()) return response
+        response.close()
+        throw refusal(Verdict.DEADLINE, null, null)
     }
 
     override fun start(attempt: Attempt): Any? {
@@ -324,21 +348,22 @@ private class OkHttpRun(
     /** Copy of the response whose body must be read by the deadline. Calls [end] with the outcome. */
     private fun Response.guarded(attempt: Attempt? = null, end: (outcome: Long) -> Unit): Response {
         streaming = true
-        val bodyEnd = BodyEnd(watchdog::fired, core, { refusal(Verdict.DEADLINE, null, it) }) { outcome ->
+        val meter = attempt?.let { Meter.of(core, it, said.isPlain(header("Content-Encoding"))) }
+        val bodyEnd = BodyEnd(watchdog::fired, core, { refusal(Verdict.DEADLINE, null, it) }, meter, watchdog::reads) { outcome ->
             watchdog.stop()
             end(outcome)
         }
         watchdog.afterwards { bodyEnd.late(null) }
-        val guarded = if (attempt == null || !limits.watches) GuardedSource(body.source(), bodyEnd) else watched(attempt, bodyEnd)
+        val guarded = if (attempt == null || !limits.watches) GuardedSource(body.source(), bodyEnd, meter) else watched(attempt, bodyEnd, meter)
         return newBuilder().body(guarded.buffer().asResponseBody(body.contentType(), body.contentLength())).build()
     }
 
     /** Body of a stream, of which silence and events that report a failure end the call. */
-    private fun Response.watched(attempt: Attempt, end: BodyEnd): Source {
+    private fun Response.watched(attempt: Attempt, end: BodyEnd, meter: Meter?): Source {
         val held = attempt.stream as Held?
         val pieces = held?.pieces ?: Pieces(limits, said.isPlain(header("Content-Encoding")))
         val silence = Silence(engine, pieces, limits.idle)
-        val idle = limits.idle ?: return WatchedSource(body.source(), end, silence, held?.bytes ?: 0)
+        val idle = limits.idle ?: return WatchedSource(body.source(), end, silence, meter, held?.bytes ?: 0)
         end.during {
             watchSilence(this@OkHttpRun, attempt.number, silence, idle, firstReport) { step ->
                 if (!end.over(refusal(Verdict.of(Wire.verdict(step)), null, null))) return@watchSilence
@@ -348,7 +373,7 @@ private class OkHttpRun(
                 http.cancel()
             }
         }
-        return WatchedSource(body.source(), end, silence, held?.bytes ?: 0)
+        return WatchedSource(body.source(), end, silence, meter, held?.bytes ?: 0)
     }
 
     private fun Response.with(report: Report): Response =
@@ -413,6 +438,29 @@ private class Watchdog(private val call: Call) : AsyncTimeout() {
         entered = false
     }
 
+    private var returned = false
+    private var read = false
+
+    /** Notes that OkHttp gets the response. False if the deadline has passed, and has cancelled the call. */
+    @Synchronized
+    fun returns(): Boolean {
+        returned = true
+        return !fired
+    }
+
+    /** Notes that the response is read, so that OkHttp has handed it to its caller. */
+    @Synchronized
+    fun reads() {
+        read = true
+        if (fired) call.cancel()
+    }
+
+    @Synchronized
+    private fun fires(): Boolean {
+        fired = true
+        return !returned || read
+    }
+
     @Volatile private var last: (() -> Unit)? = null
 
     /** Sets the work to do at the timeout; runs it at once if the timeout has fired already. */
@@ -422,8 +470,7 @@ private class Watchdog(private val call: Call) : AsyncTimeout() {
     }
 
     override fun timedOut() {
-        fired = true
-        call.cancel()
+        if (fires()) call.cancel()
         last?.invoke()
     }
 }

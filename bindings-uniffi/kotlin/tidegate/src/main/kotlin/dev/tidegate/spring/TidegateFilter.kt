@@ -237,7 +237,7 @@ private class WebRun(
 
     /** Limits the reading of the body to [us] microseconds (no limit if negative). Calls [end] once, with the outcome. */
     private fun guarded(response: ClientResponse, us: Long, end: (outcome: Long) -> Unit): ClientResponse {
-        val bodyEnd = BodyEnd({ us >= 0 && engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end)
+        val bodyEnd = BodyEnd({ us >= 0 && engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end = end)
         if (us >= 0) bodyEnd.at(us.microseconds)
         return response.mutate().body { body ->
             val timed = if (us < 0) body else body.takeUntilOther(Mono.delay(us.microseconds.toJavaDuration()).flatMap { Mono.error<Any>(bodyEnd.late(null)) })

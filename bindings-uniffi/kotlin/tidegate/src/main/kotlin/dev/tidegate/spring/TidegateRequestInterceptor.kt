@@ -251,7 +251,7 @@ private class RestRun(
 
     /** Response whose body must be read by the deadline. Calls [end] with the outcome. */
     private fun guarded(response: ClientHttpResponse, end: (outcome: Long) -> Unit): ClientHttpResponse {
-        val bodyEnd = BodyEnd({ engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end)
+        val bodyEnd = BodyEnd({ engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end = end)
         if (until < Long.MAX_VALUE) bodyEnd.at((until - engine.now()).microseconds)
         return ReadResponse(response, GuardedStream(response.body, bodyEnd)) {
             if (engine.now() >= until) cut(response)

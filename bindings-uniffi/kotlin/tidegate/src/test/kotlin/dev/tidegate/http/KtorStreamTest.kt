@@ -41,7 +41,7 @@ class KtorStreamTest : StreamRules() {
         url(Origin.url + asked.path)
         if (asked.accept != null) header("Accept", asked.accept)
         header("Content-Type", "application/json")
-        setBody(QUESTION)
+        setBody(asked.question)
         tidegate { copy(idempotent = true, stream = asked.stream) }
     }
 

@@ -12,6 +12,7 @@ import dev.tidegate.okhttp.report
 import dev.tidegate.okhttp.tidegate
 import dev.tidegate.pageIsIn
 import dev.tidegate.policy
+import dev.tidegate.target
 import okhttp3.MediaType.Companion.toMediaType
 import okhttp3.OkHttpClient
 import okhttp3.Request
@@ -102,22 +103,55 @@ class LanguageModelsTest {
         assertEquals(1L, own.snapshot().policies.getValue("streamed").retries)
     }
 
+    private fun limit(policy: String) = own.snapshot().routes.single { it.policy == policy }.rate!!.limits.getValue("tpm")
+
     @Test
     fun `requests and tokens are counted`() {
         val metered = policy("metered") {
+            preset = Preset.LLM
             rateLimit {
                 limits = listOf("rpm: permits=500 per=1m", "tpm: permits=200000 per=1m weight=tokens")
                 wait = true
                 maxWait = 20.seconds
             }
+            tokens(output = 800) // what an answer is taken to have if its request sets no maximum
         }
-        val text = metered.at(CallOptions(weights = mapOf("tokens" to 1_800))).call { attempt ->
-            val text = http.newCall(chat("And low tide?")).execute().use { it.body.string() }
-            attempt.settle("tokens", tokensOf(text)) // the usage that the answer reports
-            text
+        val frugal = OkHttpClient.Builder().tidegate(metered).build()
+        val text = frugal.newCall(chat("And low tide?")).execute().use { it.body.string() }
+        frugal.connectionPool.evictAll()
+        // The first answer was a 503, of which nobody knows what it has used.
+        assertEquals(2 * 804L to 804 + tokensOf(text), limit("metered").let { it.reserved to it.settled })
+    }
+
+    @Test
+    fun `a function settles by hand`() {
+        val counting = policy("counting") { rateLimit { limits = listOf("tpm: permits=200000 per=1m weight=tokens") } }
+        counting.at(CallOptions(weights = mapOf("tokens" to 1_800))).call { attempt ->
+            attempt.settle("tokens", 1_200) // whenever a better total is known
         }
-        val tpm = own.snapshot().routes.single { it.policy == "metered" }.rate!!.limits.getValue("tpm")
-        assertEquals(1_800L to tokensOf(text), tpm.reserved to tpm.settled)
+        assertEquals(1_800L to 1_200L, limit("counting").let { it.reserved to it.settled })
+    }
+
+    @Test
+    fun `a failure goes to the next target`() {
+        val document = """
+            [targets.chat]
+            pick = "ladder" # or "balanced": by shares, load and latency
+            members = ["large", "small"]
+            default.breaker = { consecutive = 3, break_duration = "30s" }
+            default.rate_limit = { permits = 500, per = "1m" }
+            [policy.answers]
+            preset = "llm"
+            targets = "chat"
+        """
+        val urls = mapOf("large" to "$server/v1", "small" to "$server/v2")
+        val spread = OkHttpClient.Builder().tidegate(Policy.load(document).getValue("answers"))
+            .addInterceptor { chain -> chain.proceed(chain.request().newBuilder().url("${urls[target()]}/chat/completions").build()) }
+            .build()
+        val reply = spread.newCall(chat("Hi.")).execute().use { it.body.string() }
+        spread.connectionPool.evictAll()
+        assertTrue(tokensOf(reply) > 0, reply)
+        assertEquals(listOf("large" to 1L, "small" to 1L), Engine.default.snapshot().targets.map { it.name to it.attempts })
     }
 
     @Test
@@ -135,5 +169,5 @@ class LanguageModelsTest {
     }
 
     @Test
-    fun `the blocks of the page are these`() = pageIsIn("docs/kotlin/language-models.md", "http/LanguageModelsTest.kt", 5)
+    fun `the blocks of the page are these`() = pageIsIn("docs/kotlin/language-models.md", "http/LanguageModelsTest.kt", 7)
 }

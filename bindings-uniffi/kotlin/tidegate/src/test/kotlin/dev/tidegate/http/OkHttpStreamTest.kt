@@ -59,7 +59,7 @@ private fun read(body: ResponseBody, report: dev.tidegate.Report?, asked: Asked)
 class OkHttpStreamTest : StreamRules() {
     override fun ask(policy: Policy, asked: Asked): Seen {
         val client = OkHttpClient.Builder().readTimeout(60, TimeUnit.SECONDS).addInterceptor(policy.okHttpInterceptor()).build()
-        val request = Request.Builder().url(Origin.url + asked.path).post(QUESTION.toRequestBody(JSON)).tag(RequestOptions::class.java, options(asked))
+        val request = Request.Builder().url(Origin.url + asked.path).post(asked.question.toRequestBody(JSON)).tag(RequestOptions::class.java, options(asked))
         if (asked.accept != null) request.header("Accept", asked.accept)
         return try {
             val response = client.newCall(request.build()).execute()
@@ -94,7 +94,7 @@ class RetrofitStreamTest : StreamRules() {
         val client = OkHttpClient.Builder().readTimeout(60, TimeUnit.SECONDS).tidegate(policy).build()
         val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
         try {
-            val response = api.ask(Origin.url + asked.path, asked.accept, QUESTION.toRequestBody(JSON), options(asked))
+            val response = api.ask(Origin.url + asked.path, asked.accept, asked.question.toRequestBody(JSON), options(asked))
             val body = response.body() ?: response.errorBody()
             if (body == null) Seen("", null, response.raw().report)
             else withContext(Dispatchers.IO) { read(body, response.raw().report, asked) }

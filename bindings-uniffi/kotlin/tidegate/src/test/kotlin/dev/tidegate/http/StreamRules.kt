@@ -43,6 +43,7 @@ class Asked(
     /** The request's own word on whether its answer is a stream. */
     val stream: Boolean? = null,
     val path: String = "/v1/chat/completions",
+    val question: String = QUESTION,
     /** Called once the answer is delivered. */
     val delivered: () -> Unit = { },
     /** Called with what each read has got. */
@@ -50,6 +51,9 @@ class Asked(
 )
 
 internal const val QUESTION = """{"model": "m", "stream": true, "messages": [{"role": "user", "content": "Hi."}]}"""
+
+/** A question whose answer is no stream. */
+internal const val WHOLE = """{"model": "m", "messages": [{"role": "user", "content": "Hi."}]}"""
 
 /** Timeouts of streams (semantics 7.7) for every adapter that serves them, against a fake provider that stalls, drips, pings and fails. */
 @Timeout(120)
@@ -149,11 +153,14 @@ abstract class StreamRules {
     fun `a request that is no stream is delivered at its head (7_7_4)`() {
         provider("fault" to "stall", "at" to 0)
         val plain = http("plain") { firstByteTimeout = 100.milliseconds; deadline = 1.seconds }
-        assertTrue(ask(plain, Asked(accept = "application/json")).error is DeadlineExceeded)
+        assertTrue(ask(plain, Asked(accept = "application/json", question = WHOLE)).error is DeadlineExceeded)
         assertEquals(1, requests())
         provider("fault" to "stall", "at" to 0, "first" to 1)
         val streamed = ask(http("streamed") { firstByteTimeout = 2.seconds; counts = Counts.SSE_DATA }, Asked(accept = null, stream = true))
         assertEquals(null to 2, streamed.error to streamed.report?.attempts)
+        provider("fault" to "stall", "at" to 0, "first" to 1)
+        val asks = ask(http("asks") { firstByteTimeout = 2.seconds; counts = Counts.SSE_DATA }, Asked(accept = null))
+        assertEquals(null to 2, asks.error to asks.report?.attempts, "its body asks for a stream")
         provider("fault" to "stall", "at" to 0)
         val denied = http("denied") { firstByteTimeout = 100.milliseconds; deadline = 1.seconds }
         assertTrue(ask(denied, Asked(stream = false)).error is DeadlineExceeded)
