@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyTuple};
+use tidegate::answer::Quotas;
 use tidegate::{
     Action, CallId, Class, Domain, Engine as Core, Event, HttpFailure, Kind, Link, Options, Outcome, Policy,
     PolicyId, Request, RouteId, SnapshotPages, Step, TABLE, Time, Value, Verdict, WallTime, WeightError,
@@ -191,8 +192,12 @@ impl Engine {
     #[new]
     #[pyo3(signature = (seed, manual_clock = false, journal = false, max_routes = 10_000, history = 0))]
     fn new(seed: u64, manual_clock: bool, journal: bool, max_routes: u32, history: u32) -> Self {
-        let options =
-            Options::default().journal(journal).max_routes(max_routes).history(history).weights(true);
+        let options = Options::default()
+            .journal(journal)
+            .max_routes(max_routes)
+            .history(history)
+            .weights(true)
+            .quotas(true);
         let core = Core::new(seed, options);
         let state = State::new(core, manual_clock.then_some(0));
         Self { manual: manual_clock, state: Lock::new(state) }
@@ -365,6 +370,15 @@ impl Engine {
         state.core.settle_weight(CallId::from_word(call), attempt, name, total, now)
     }
 
+    /// Reports the headers of an answer, which may say what is left of a quota.
+    #[pyo3(signature = (call, headers: "list[tuple[bytes, bytes]]"))]
+    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
+    fn note_quotas(&self, py: Python<'_>, call: u64, headers: Vec<(Vec<u8>, Vec<u8>)>) {
+        let quotas = Quotas::read(&lent(&headers), WallTime::from_unix_micros(0));
+        let (mut state, now) = self.at_now(py);
+        state.core.note_quotas(CallId::from_word(call), quotas.left(), now);
+    }
+
     /// Tells a call what happened: its next step, paired with the calls that can go on now where the step says so.
     #[pyo3(signature = (call, event) -> "int | tuple[int, list[int]]")]
     fn on<'py>(&self, py: Python<'py>, call: u64, event: u64) -> PyResult<Bound<'py, PyAny>> {
@@ -437,7 +451,8 @@ impl Engine {
         let headers = lent(&headers);
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
-        wire::pack_outcome(self.state.lock(py).core.classify(PolicyId::from_word(policy), &failure, wall))
+        let policy = PolicyId::from_word(policy);
+        wire::pack_outcome(self.state.lock(py).core.classify_read(policy, &failure, b"", wall))
     }
 
     /// The outcome of an HTTP answer of whose body the beginning was read, at its place in the word of a Finished event.

@@ -375,6 +375,33 @@ impl From<SettleUnknown> for Setting {
     }
 }
 
+/// A value of `rate_limit.learn`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Learn {
+    /// `none`.
+    None,
+    /// `down`.
+    Down,
+}
+
+impl Learn {
+    /// Its word in a policy document.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Down => "down",
+        }
+    }
+}
+
+impl From<Learn> for Setting {
+    fn from(value: Learn) -> Self {
+        value.word().into()
+    }
+}
+
 /// A value of `bulkhead.signal`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -962,6 +989,15 @@ impl Cooldown {
         self.set("cooldown.max_waiters", value)
     }
 
+    /// `cooldown.quota_wait`: How long no attempt starts after one whose quota is spent or whose key is not accepted (kinds
+    /// `quota_spent` and unauthorized), unless the server names a time. Absent: such an attempt changes nothing; a target has 5
+    /// minutes.
+    ///
+    /// A span from 1us to 365 days; default: off.
+    pub fn quota_wait(self, value: Duration) -> Self {
+        self.set("cooldown.quota_wait", value)
+    }
+
     /// `cooldown.store`: Whose cooldown it is; fleet is not there yet.
     ///
     /// One of local, fleet; default: `local`.
@@ -1097,6 +1133,14 @@ impl RateLimit {
     /// One of reservation, zero; default: `reservation`.
     pub fn settle_unknown(self, value: SettleUnknown) -> Self {
         self.set("rate_limit.settle_unknown", value)
+    }
+
+    /// `rate_limit.learn`: limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and
+    /// never raises one, none ignores it.
+    ///
+    /// One of none, down; default: `none`.
+    pub fn learn(self, value: Learn) -> Self {
+        self.set("rate_limit.learn", value)
     }
 }
 

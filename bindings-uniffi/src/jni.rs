@@ -225,7 +225,8 @@ pub unsafe extern "system" fn Java_dev_tidegate_internal_Native_classify(
         }
         let failure = HttpFailure { status: status as u16, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us as u64);
-        let outcome = engine.state.lock().core.classify(PolicyId::from_word(policy as u32), &failure, wall);
+        let policy = PolicyId::from_word(policy as u32);
+        let outcome = engine.state.lock().core.classify_read(policy, &failure, b"", wall);
         wire::pack_outcome(outcome) as jlong
     })
     .unwrap_or_else(|bug| thrown(env, &bug, NO_WORD))

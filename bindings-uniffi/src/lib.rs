@@ -312,7 +312,8 @@ impl Engine {
         let headers: Vec<_> = headers.iter().map(|it| (it.name.as_bytes(), it.value.as_bytes())).collect();
         let failure = HttpFailure { status, headers: &headers };
         let wall = WallTime::from_unix_micros(wall_us);
-        wire::pack_outcome(self.state.lock().core.classify(PolicyId::from_word(policy), &failure, wall))
+        let policy = PolicyId::from_word(policy);
+        wire::pack_outcome(self.state.lock().core.classify_read(policy, &failure, b"", wall))
     }
 
     /// The outcome of an HTTP answer of whose body the beginning was read, at its place in the word of a Finished event.

@@ -218,9 +218,8 @@ pub fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
     }
     let failure = HttpFailure { status: status as u16, headers: &headers };
     let wall = WallTime::from_unix_micros(wall_us as u64);
-    with(engine, |it| {
-        wire::pack_outcome(it.core.classify(PolicyId::from_word(policy), &failure, wall)) as f64
-    })
+    let policy = PolicyId::from_word(policy);
+    with(engine, |it| wire::pack_outcome(it.core.classify_read(policy, &failure, b"", wall)) as f64)
 }
 
 /// Whether a request with the method in the input may be repeated without an idempotency key.

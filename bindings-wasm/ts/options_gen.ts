@@ -244,6 +244,12 @@ export interface Cooldown {
   maxWait?: number | undefined;
   /** wait: calls that may wait. 1 to 10000000; default: `200`. */
   maxWaiters?: number | undefined;
+  /**
+   * How long no attempt starts after one whose quota is spent or whose key is not accepted (kinds quota_spent
+   * and unauthorized), unless the server names a time. Absent: such an attempt changes nothing; a target has
+   * 5 minutes. Milliseconds, 0.001 to 365 days; default: off.
+   */
+  quotaWait?: number | undefined;
   /** Whose cooldown it is; fleet is not there yet. Local, fleet; default: `local`. */
   store?: "local" | "fleet" | undefined;
 }
@@ -300,6 +306,11 @@ export interface RateLimitKeys {
    * reserved, or nothing. Reservation, zero; default: `reservation`.
    */
   settleUnknown?: "reservation" | "zero" | undefined;
+  /**
+   * limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and
+   * never raises one, none ignores it. None, down; default: `none`.
+   */
+  learn?: "none" | "down" | undefined;
 }
 
 type RateLimitRule1 =

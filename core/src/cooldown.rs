@@ -196,13 +196,7 @@ impl Cooldown {
         if now < self.until {
             return Err(self.until.since(now));
         }
-        while let Some(lease) = self.leases.front()
-            && lease.is_none_or(|ends| ends <= now)
-        {
-            self.taken -= u32::from(lease.is_some());
-            self.leases.pop_front();
-            self.first = number_after(self.first, 1);
-        }
+        self.end_leases(now);
         if self.taken >= self.limit || self.leases.len() >= MOST_PLACES {
             let ends = self.leases.front().copied().flatten().unwrap_or(now);
             return Err(ends.since(now));
@@ -211,6 +205,33 @@ impl Cooldown {
         self.leases.push_back(Some(now.after(self.settings.lease)));
         self.taken += 1;
         Ok(Place(number))
+    }
+
+    /// Whether [`Cooldown::admit`] would admit an attempt now, and takes nothing.
+    ///
+    /// # Errors
+    /// Time until the end of the closing; `None` if all places are taken, because one may be free at any time.
+    pub fn asks(&mut self, now: Time) -> Result<(), Option<Duration>> {
+        if self.open {
+            return Ok(());
+        }
+        let now = self.clock.observe(now);
+        if now < self.until {
+            return Err(Some(self.until.since(now)));
+        }
+        self.end_leases(now);
+        if self.taken >= self.limit || self.leases.len() >= MOST_PLACES { Err(None) } else { Ok(()) }
+    }
+
+    /// Frees the places whose leases have ended.
+    fn end_leases(&mut self, now: Time) {
+        while let Some(lease) = self.leases.front()
+            && lease.is_none_or(|ends| ends <= now)
+        {
+            self.taken -= u32::from(lease.is_some());
+            self.leases.pop_front();
+            self.first = number_after(self.first, 1);
+        }
     }
 
     /// Whether this place is still the attempt's own: its lease may have ended, or the cooldown may have closed.
@@ -254,7 +275,7 @@ impl Cooldown {
         now: Time,
     ) -> bool {
         let now = self.clock.observe(now);
-        let before = self.closed_at.is_some_and(|at| started <= at);
+        let before = self.had_started(started);
         let asked = match retry_after {
             Some(span) => span,
             // Its closing was the answer to this one too.
@@ -265,14 +286,46 @@ impl Cooldown {
             }
             None => doubled(self.settings.base, self.row),
         };
-        let span = asked.min(self.settings.max);
+        let closed = self.shut(before, asked.min(self.settings.max), in_flight, bits, now);
+        if closed && !before {
+            self.row = self.row.saturating_add(1).min(MOST_DOUBLED);
+        }
+        closed
+    }
+
+    /// Counts an attempt that started at `started` and says that nothing is to be had for longer: its quota is spent, or
+    /// its key is none. It closes for `asked`, at most for the longer of `max` and `wait`; without a time for `wait`.
+    /// Returns as [`Cooldown::on_throttled`].
+    pub fn on_spent(
+        &mut self,
+        started: Time,
+        (asked, wait): (Option<Duration>, Duration),
+        in_flight: u32,
+        bits: u64,
+        now: Time,
+    ) -> bool {
+        let now = self.clock.observe(now);
+        let before = self.had_started(started);
+        if before && asked.is_none() {
+            return false;
+        }
+        let span = asked.unwrap_or(wait).min(self.settings.max.max(wait));
+        self.shut(before, span, in_flight, bits, now)
+    }
+
+    /// Whether an attempt that started then had started by the last closing.
+    fn had_started(&self, started: Time) -> bool {
+        self.closed_at.is_some_and(|at| started <= at)
+    }
+
+    /// Closes for a span, or puts off the end of the closing that an attempt started `before`.
+    fn shut(&mut self, before: bool, span: Duration, in_flight: u32, bits: u64, now: Time) -> bool {
         let jitter = Duration::from_micros(rng::uniform(bits, 0, span.as_micros() / 10));
         let end = now.after(span).after(jitter);
         if before && end <= self.until {
             return false;
         }
         if !before {
-            self.row = self.row.saturating_add(1).min(MOST_DOUBLED);
             self.closed_at = Some(now);
             self.in_flight = in_flight;
         }

@@ -37,6 +37,7 @@ mod force;
 mod hedge;
 mod hold;
 mod journal;
+mod learn;
 mod lease;
 mod ledger;
 mod limiter;
@@ -105,6 +106,7 @@ use crate::time::{Clock, Time, WallTime};
 /// Options of a new engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools)] // independent facts about a host
 pub struct Options {
     /// The most routes that keep state; 1 to 524,288.
     pub max_routes: u32,
@@ -118,10 +120,12 @@ pub struct Options {
     pub streams: bool,
     /// Whether the host passes the weights of calls; if not, rate limits with weights are refused.
     pub weights: bool,
+    /// Whether the host reports what answers say is left of quotas; if not, rate limits that learn from them are refused.
+    pub quotas: bool,
 }
 
 impl Default for Options {
-    /// 10,000 routes; no journal, with a limit of 100,000 inputs; no history; timeouts of streams; no weights.
+    /// 10,000 routes; no journal, with a limit of 100,000 inputs; no history; timeouts of streams; no weights and no quotas.
     fn default() -> Self {
         Self {
             max_routes: 10_000,
@@ -130,6 +134,7 @@ impl Default for Options {
             history: 0,
             streams: true,
             weights: false,
+            quotas: false,
         }
     }
 }
@@ -163,6 +168,12 @@ impl Options {
     #[must_use]
     pub const fn weights(self, weights: bool) -> Self {
         Self { weights, ..self }
+    }
+
+    /// Says that the host reports what answers say is left of quotas ([`Engine::note_quotas`]).
+    #[must_use]
+    pub const fn quotas(self, quotas: bool) -> Self {
+        Self { quotas, ..self }
     }
 
     /// Sets the bound on the inputs of a journal.
@@ -330,13 +341,9 @@ impl Engine {
         self.policy_of(policy).is_some_and(|policy| policy.falls_back(verdict, failure, judged))
     }
 
-    /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates.
-    pub fn classify(&self, policy: PolicyId, failure: &HttpFailure<'_>, wall: WallTime) -> Outcome {
-        self.classify_read(policy, failure, b"", wall)
-    }
-
-    /// The outcome of an HTTP answer of whose body a host has read the beginning (semantics 15.5). Where the policy
-    /// does not [read errors](Policy::reads_errors), the body changes nothing.
+    /// The outcome of an HTTP answer under a policy (semantics 1.4); `wall` is for HTTP dates. Where the policy
+    /// [reads errors](Policy::reads_errors), `body` is the beginning of the answer's, as far as the host has read it
+    /// (semantics 15.5); elsewhere it changes nothing.
     pub fn classify_read(
         &self,
         policy: PolicyId,

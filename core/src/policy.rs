@@ -127,6 +127,19 @@ impl Policy {
         self.written.pairs()
     }
 
+    /// Whether the policy's author gave this key: neither its preset nor its default did. A host ignores what it cannot
+    /// serve of a preset, and refuses what its user wrote.
+    ///
+    /// ```
+    /// use tidegate::{Policy, Value};
+    /// let pairs = [("preset", Value::Text("llm")), ("idle_timeout", Value::Number(60e6))];
+    /// let policy = Policy::from_pairs("chat", &pairs).unwrap();
+    /// assert!(policy.is_own("idle_timeout") && !policy.is_own("first_byte_timeout"));
+    /// ```
+    pub fn is_own(&self, path: &str) -> bool {
+        self.written.is_own(path)
+    }
+
     /// The value of a key in force: given by the policy or its preset, else the default. `None` if there is neither,
     /// if the key's component is not used, and if there is no such key. For a list, its first value.
     ///
@@ -251,6 +264,18 @@ impl Policy {
     /// ```
     pub fn reads_errors(&self) -> bool {
         self.retry.answers.as_ref().is_some_and(|answers| answers.kinds.is_some())
+    }
+
+    /// Whether an attempt of this kind says that its quota is spent, or that its key is not accepted.
+    pub(crate) fn is_spent(&self, kind: Kind) -> bool {
+        let kinds = self.retry.answers.as_ref().and_then(|answers| answers.kinds);
+        kinds.is_some_and(|[spent, unauthorized, ..]| kind == spent || kind == unauthorized)
+    }
+
+    /// Whether another target is tried after this kind of failure, although it is not retried.
+    pub(crate) fn fails_over(&self, kind: Kind) -> bool {
+        let listed = |kinds: &Rare<u32>| **kinds >> kind.number() & 1 == 1;
+        self.retry.max_attempts > 1 && self.retry.failover.as_ref().is_some_and(listed)
     }
 
     /// Whether the policy may run a call's effect twice: by a hedge, or by a retry after a failure that leaves open

@@ -443,7 +443,9 @@ fn mistakes_are_told() {
     );
     assert_eq!(
         errors(&[one, ("targets", Text("chat"))]),
-        ["cooldown = (given): stands beside targets: a throttled target is left to another one"]
+        [
+            "cooldown = (given): stands beside targets: give the members of the group a cooldown, and the policy none"
+        ]
     );
     assert_eq!(
         errors(&[one, ("cooldown.store", Text("fleet"))]),

@@ -44,7 +44,8 @@ fn the_presets_retry_the_statuses_of_their_documents() {
         let retried = |status: &u16| {
             let mut host = Host::new(&[("preset", Text(preset))]);
             let failure = HttpFailure { status: *status, headers: &[] };
-            let outcome = host.engine.classify(host.policy, &failure, WallTime::from_unix_micros(0));
+            let outcome =
+                host.engine.classify_read(host.policy, &failure, b"", WallTime::from_unix_micros(0));
             let call = host.start(Request::default(), 0);
             matches!(host.finish(call, 1, outcome, 0).action, Action::Wait { why: Wait::Backoff })
         };

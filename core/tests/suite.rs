@@ -37,6 +37,7 @@ mod hedges;
 mod host;
 mod hosts;
 mod journal;
+mod learn;
 mod limits;
 mod link;
 mod meter;

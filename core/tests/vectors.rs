@@ -221,7 +221,7 @@ fn classified_answers() {
                 .map(|pair| (text(&pair[0]).as_bytes(), text(&pair[1]).as_bytes()))
                 .collect();
             let failure = HttpFailure { status: number(&case["status"]) as u16, headers: &headers };
-            let outcome = engine.classify(policies[text(&case["policy"])], &failure, wall);
+            let outcome = engine.classify_read(policies[text(&case["policy"])], &failure, b"", wall);
             assert_eq!(wire::pack_outcome(outcome), number(&case["word"]), "{case}: {outcome:?}");
         }
     }

@@ -135,6 +135,7 @@ class Attempt:
     decided: bool = False  # have breaker, throttle and limit been told of it (`unit = "attempt"`)?
     target: Target | None = None
     target_ticket: breaker.Ticket | None = None
+    target_place: int = 0
     at_target: bool = False  # does it hold a permit there?
     reserved: Reservation | None = None  # until it has been settled
 
@@ -195,7 +196,7 @@ class Call:
     retries: list[Paid] = field(default_factory=list)  # that have started, and are no hedges
     over: int | None = None  # when its lease ends; None: never
     tried: list[Target] = field(default_factory=list)  # since all counted as untried
-    chosen: tuple[Target, breaker.Ticket | None] | None = None  # for the attempt that starts next
+    chosen: tuple[Target, breaker.Ticket | None, int] | None = None  # for the attempt that starts next
     amounts: dict[str, int] = field(default_factory=dict)  # of each weight
     reserved: Reservation | None = None  # for the attempt that starts next
 

@@ -8,7 +8,7 @@ Given = dict[str, Value]
 
 # What stands in a pool and not in the policies that name it (0.4).
 POOLED: dict[str, list[str]] = {
-    "rate_limit": ["permits", "per", "burst", "limits", "settle_unknown"],
+    "rate_limit": ["permits", "per", "burst", "limits", "settle_unknown", "learn"],
     "bulkhead": [
         *["kind", "max_concurrency", "max_queue", "min_concurrency", "signal", "latency_threshold"],
         "increase_step",
@@ -89,6 +89,7 @@ def needs(given: Given) -> list[str]:
         (rate and not has_rate, "rate_limit.permits"),
         (rate and not has_rate, "rate_limit.per"),
         ("rate_limit.settle_unknown" in given, "rate_limit.limits"),
+        ("rate_limit.learn" in given, "rate_limit.limits"),
         (has(given, "bulkhead") and "bulkhead.pool" not in given, "bulkhead.max_concurrency"),
         (given.get("bulkhead.kind") == "aimd" and signal != "loss", "bulkhead.latency_threshold"),
         (breaker, "breaker.break_duration"),
@@ -120,6 +121,20 @@ def sets(limits: list[Value], given: Given) -> list[str]:
     return wrong + ["rate_limit.unit"] * (weighted and given.get("rate_limit.unit") == "call")
 
 
+def gives_way(key: str, given: Given, limits: bool) -> bool:
+    """0.7.12: does a preset's key give way to what the policy itself gives?"""
+    targets = "targets" in given
+    if key == "retry.hold":
+        return targets or has(given, "cooldown")
+    if key.startswith("cooldown."):
+        return targets or number(given, "retry.hold", 0) == 1
+    if key == "idle_timeout":
+        return given.get("slot_until") == "headers"
+    if key == "retry.failover_on":
+        return not targets or number(given, "retry.read_errors", 1) != 1
+    return (key == "retry.send_rate" and targets) or (key == "rate_limit.learn" and not limits)
+
+
 def exclusions(given: Given) -> list[str]:
     """What cannot stand together (0.3, 0.4)."""
     wrong = ["throttle"] if has(given, "breaker") and has(given, "throttle") else []
@@ -128,6 +143,8 @@ def exclusions(given: Given) -> list[str]:
     for table, keys in POOLED.items():
         if f"{table}.pool" in given:
             wrong += [f"{table}.{key}" for key in keys if f"{table}.{key}" in given]
+    if "retry.failover_on" in given and "targets" not in given:  # 17.4.8
+        wrong.append("retry.failover_on")
     if "targets" in given:  # 17.1.6
         wrong += [table for table in ("breaker", "throttle", "cooldown") if has(given, table)]
         wrong += ["retry.hold"] if number(given, "retry.hold", 0) == 1 else []

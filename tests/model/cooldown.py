@@ -38,6 +38,10 @@ class Cooldown:
         """What is left of a closing."""
         return self.until - now if not self.open and now < self.until else None
 
+    def has_room(self, now: int) -> bool:
+        """Is a place free?"""
+        return sum(1 for end in self.leases.values() if now < end) < self.places
+
     def place(self, now: int) -> int | None:
         """A place for one more attempt, if there is any; 0 where none is needed."""
         if self.open:
@@ -60,15 +64,29 @@ class Cooldown:
             self.forgiven = True
             return
         span = min(self.keys.max, self.keys.base * 2**self.row if asked is None else asked)
+        if self.shut(before, span, in_flight, bits, now) and not before:
+            self.row = min(32, self.row + 1)
+
+    def spent(self, started: int, asked: int | None, in_flight: int, bits: int, now: int) -> None:
+        """16.2.6: a quota is spent, or a key is none."""
+        wait = self.keys.quota_wait
+        before = self.closed_at is not None and started <= self.closed_at
+        if wait is None or (before and asked is None):
+            return
+        span = min(max(self.keys.max, wait), wait if asked is None else asked)
+        self.shut(before, span, in_flight, bits, now)
+
+    def shut(self, before: bool, span: int, in_flight: int, bits: int, now: int) -> bool:
+        """16.2.3, 16.2.4. Did it close, or put off the end?"""
         end = now + span + rng.uniform(bits, 0, span // 10)
         if before and end <= self.until:
-            return
+            return False
         if not before:
-            self.row = min(32, self.row + 1)
             self.closed_at, self.in_flight = now, in_flight
         self.forgiven = False
         self.until = max(self.until, end)
         self.open, self.places, self.leases = False, 1, {}
+        return True
 
     def good(self, started: int, place: int, most: int) -> None:
         """16.2.2, 16.5."""
@@ -133,10 +151,28 @@ def attempt_over(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome,
 
 
 def close(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: int) -> None:
-    """16.2: an attempt was throttled."""
+    """16.2: an attempt was throttled, or its quota was spent."""
     cooldown = call.route.cooldown
-    if cooldown is None or outcome.kind != "throttled":
+    if cooldown is None:
         return
+    if outcome.kind == "throttled":
+        throttled(engine, call, attempt, outcome, now)
+    if is_spent(call, outcome):
+        bits = rng.bits(engine.seed, call.ordinal, rng.COOLDOWN, attempt.number)
+        in_flight = max(1, call.route.active - cooldown.waiting())
+        cooldown.spent(attempt.started, outcome.retry_after, in_flight, bits, now)
+        cooldown.let_in(engine, now, None)
+
+
+def is_spent(call: Call, outcome: Outcome) -> bool:
+    """16.2.6: by the kinds of 15.5.2."""
+    return call.route.policy.read_errors and outcome.name in ("quota_spent", "unauthorized")
+
+
+def throttled(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: int) -> None:
+    """16.2.1 to 16.2.5."""
+    cooldown = call.route.cooldown
+    assert cooldown is not None
     if not call.inner:  # else "a policy refused" it, and nothing was heard of the server
         bits = rng.bits(engine.seed, call.ordinal, rng.COOLDOWN, attempt.number)
         in_flight = max(1, call.route.active - cooldown.waiting())

@@ -28,6 +28,7 @@ def decide(
     if outcome.kind == "throttled":
         evidence.of_throttled(engine, call, attempt, now)
     cooldown.close(engine, call, attempt, outcome, now)
+    targets.close(engine, call, attempt, outcome, now)
     call.last = (attempt, outcome, took)
     call.throttled = call.throttled or outcome.kind == "throttled"
     if outcome.retry_after is not None:  # "the largest Retry-After is kept"
@@ -47,7 +48,9 @@ def decide(
         return over("attempts")
     if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
         return over("opinion")
-    if not outcome.among(policy.retry_on) and outcome.opinion != "retry":
+    # 17.4.8: "an attempt at another target … where one admits it"
+    over_there = retries and targets.fails_over(call, outcome) and bool(targets.untried(call, now))
+    if not outcome.among(policy.retry_on) and outcome.opinion != "retry" and not over_there:
         return over("not_retryable")
     if hedges_only:
         return next_at_once(engine, call, stop, now) or (None if call.live else over("attempts"))

@@ -52,6 +52,8 @@ def own(key: str) -> bool:
     table, _, name = key.partition(".")
     if table == "rate_limit":
         return name in check.POOLED["rate_limit"]
+    if table == "cooldown":
+        return name in ("base", "max", "quota_wait")
     return (table == "bulkhead" and name not in FOREIGN) or (table == "breaker" and name != "unit")
 
 
@@ -88,6 +90,13 @@ def read(name: str, pairs: list[Pair]) -> Keys | list[str]:
         both = [pair for pair in default if pair[0] not in replaced] + given
         share = next((int(float(value)) for key, value in reversed(both) if key == "share"), 1)
         parts = [("retry.max_attempts", 1), *[pair for pair in both if pair[0] != "share"]]
+        named = {key for key, _ in parts}
+        if any(key.startswith("cooldown.") for key in named):  # 17.5.1
+            usual: list[Pair] = [
+                ("cooldown.max", 60 * keys.SECOND),
+                ("cooldown.quota_wait", 300 * keys.SECOND),
+            ]
+            parts += [pair for pair in usual if pair[0] not in named]
         policy = build(f"{name}/{member}", parts)
         if not isinstance(policy, Policy):
             return policy

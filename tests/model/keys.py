@@ -21,7 +21,7 @@ RETRY_ON: dict[str, list[str]] = {
 COUNT_ON: dict[str, list[str]] = {**RETRY_ON, "permanent": ["permanent"], "ignored": ["ignored"]}
 LISTS = [
     *["retry.statuses", "retry.throttled_statuses", "retry.methods", "retry.retry_on"],
-    *["breaker.failure_on", "breaker.ignore_on", "kinds", "rate_limit.limits"],
+    *["retry.failover_on", "breaker.failure_on", "breaker.ignore_on", "kinds", "rate_limit.limits"],
 ]
 STATUSES = [408, 429, 502, 503, 504]
 KINDS = 23
@@ -43,6 +43,7 @@ SPANS: dict[str, tuple[int, bool]] = {
     "cooldown.base": (1, False),
     "cooldown.max": (1, False),
     "cooldown.max_wait": (0, False),
+    "cooldown.quota_wait": (1, False),
     "rate_limit.per": (1, False),
     "rate_limit.max_wait": (0, False),
     "bulkhead.acquire_timeout": (0, True),
@@ -121,6 +122,7 @@ CHOICES: dict[str, list[str]] = {
     "cooldown.store": ["local"],
     "rate_limit.unit": ["call", "attempt"],
     "rate_limit.settle_unknown": ["reservation", "zero"],
+    "rate_limit.learn": ["none", "down"],
     "bulkhead.kind": ["fixed", "aimd", "gradient2"],
     "bulkhead.signal": ["latency", "loss", "both"],
     "bulkhead.unit": ["call", "attempt"],
@@ -195,7 +197,7 @@ def allowed(key: str, value: Value, kinds: dict[str, str]) -> bool:
         return whole(value) and (value in (408, 409, 429) or 500 <= float(value) <= 599)
     if key == "retry.retry_on":  # 2.1: "A kind in `retry_on` that can never be retryable is an error"
         return value in RETRY_ON or kinds.get(str(value)) in RETRY_ON
-    if key in ("breaker.failure_on", "breaker.ignore_on"):
+    if key in ("retry.failover_on", "breaker.failure_on", "breaker.ignore_on"):
         return value in COUNT_ON or str(value) in kinds
     if key == "kinds":
         return declared(value) is not None

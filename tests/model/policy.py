@@ -35,6 +35,7 @@ class RateLimit:
     max_waiters: int = 1000
     limits: list[LimitKeys] = field(default_factory=list)
     unknown_is_zero: bool = False
+    learns: bool = False
 
 
 @dataclass
@@ -87,6 +88,7 @@ class CooldownKeys:
     max_wait: int | None
     max_waiters: int
     lease: int
+    quota_wait: int | None
 
 
 @dataclass
@@ -156,6 +158,7 @@ class Policy:
     throttled_statuses: tuple[int, ...] = (429,)
     read_errors: bool = False
     retry_on: Names = tuple(keys.RETRY_ON)[:5]
+    failover_on: Names = ()
     respect: bool = True
     mode: str = "floor"
     max_retry_after: int = 5 * SECOND
@@ -285,6 +288,7 @@ def read_rate(reader: Reader) -> RateLimit:
         reader.whole("rate_limit.max_waiters", 1000),
         limits,
         reader.word("rate_limit.settle_unknown", "reservation") == "zero",
+        reader.word("rate_limit.learn", "none") == "down",
     )
 
 
@@ -312,6 +316,7 @@ def read_cooldown(policy: Policy, reader: Reader) -> CooldownKeys:
         reader.maybe("cooldown.max_wait"),
         reader.whole("cooldown.max_waiters", 200),
         60 * SECOND if policy.attempt_timeout is None else policy.attempt_timeout + SECOND,
+        reader.maybe("cooldown.quota_wait"),
     )
 
 
@@ -418,6 +423,7 @@ def read_retry(policy: Policy, reader: Reader) -> None:
     policy.read_errors = reader.flag("retry.read_errors")
     if "retry.retry_on" in reader.lists:  # "`retry_on` … override by kind"
         policy.retry_on = reader.names("retry.retry_on", keys.RETRY_ON)
+    policy.failover_on = reader.names("retry.failover_on", keys.COUNT_ON)
     if "retry.methods" in reader.lists:
         policy.methods = tuple(str(value) for value in reader.lists["retry.methods"])
     if reader.has("retry"):  # "a policy without one makes one attempt"
@@ -468,7 +474,12 @@ def sort_out(pairs: list[Pair]) -> tuple[Reader, list[str]]:
     # a pool takes the place of what the preset has of it; only what is given beside it is wrong
     pools = [table for table in check.POOLED if f"{table}.pool" in given]
     pooled = {f"{table}.{key}" for table in pools for key in check.POOLED[table]}
-    preset = [pair for pair in PRESETS.get(str(given.get("preset")), []) if pair[0] not in pooled]
+    limits = "rate_limit.limits" in lists
+    preset = [
+        (key, value)
+        for key, value in PRESETS.get(str(given.get("preset")), [])
+        if key not in pooled and not check.gives_way(key, given, limits)
+    ]
     for key in keys.LISTS:
         found = [value for name, value in preset if name == key]
         if found and key not in lists:

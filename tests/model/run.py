@@ -68,6 +68,9 @@ class World:
             number, weight, total = entry["settle"]
             call, now = self.calls[entry["on"]], self.engine.clock(entry["at"])
             step = {"told": sets.told(call, number, weight, total, now)}
+        elif "head" in entry:
+            headers = [(name, value) for name, value in entry["head"]]
+            sets.heard(self.engine, self.calls[entry["on"]], headers, entry["at"])
         elif "begin" in entry:
             begin, name = entry["begin"], entry["call"]
             path = self.engine.target(begin.get("path"))
@@ -109,6 +112,8 @@ def told(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> str:
         what = f"link {entry['link']}"
     elif "release" in entry:
         what = f"release {entry['release']}"
+    elif "head" in entry:
+        what = f"{entry['on']}: an answer with {entry['head']}"
     elif "settle" in entry:
         return f"{entry['at']:>12} {entry['on']}: settle {entry['settle']}: {step}"
     else:

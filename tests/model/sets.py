@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+import answers
 import rate
 from budgets import NEVER, Debt
 from call import MAX_PARK, OVERDUE, Attempt, Call, Step, earliest, later, span
@@ -63,6 +65,9 @@ class Limits(Tokens):
             (limit, Level(limit.permits, limit.per, limit.burst, now)) for limit in keys.limits
         ]
         self.unknown_is_zero = keys.unknown_is_zero
+        self.learns = keys.learns
+        # 3.7.5: what answers may still take away, which comes back half as fast as tokens flow in.
+        self.spared = [Level(limit.permits, 2 * limit.per, limit.burst, now) for limit in keys.limits]
 
     def weights(self) -> set[str]:
         """The names that calls may give amounts for."""
@@ -190,6 +195,25 @@ class Limits(Tokens):
                 back = True
         return back
 
+    def learn(self, left: dict[str, int], now: int) -> None:
+        """3.7.1 to 3.7.5."""
+        for measure, rest in left.items():
+            those = [
+                (limit.per, at)
+                for at, (limit, _) in enumerate(self.limits)
+                if (limit.weight or "requests").replace("_", "-") == measure
+            ]
+            if not those:
+                continue
+            at = min(those)[1]
+            level, spared = self.limits[at][1], self.spared[at]
+            level.refill(now)
+            spared.refill(now)
+            taken = min(math.floor(level.tokens) - rest, math.floor(spared.tokens))
+            if taken > 0:
+                level.tokens -= taken
+                spared.tokens -= taken
+
     def in_debt(self, now: int) -> bool:
         """3.6.8."""
         for _, level in self.limits:
@@ -276,3 +300,12 @@ def told(call: Call, number: int, weight: str, total: int, now: int) -> bool:
         return False
     limits.tell(found.reserved, weight, total, now)
     return True
+
+
+def heard(engine: Engine, call: Call, headers: list[tuple[str, str]], moment: int) -> None:
+    """3.7.6: a host reports the head of an answer."""
+    limits = of(call)
+    found = answers.quotas(headers, 0)
+    left = {measure: quota["remaining"] for measure, quota in found.items() if "remaining" in quota}
+    if limits is not None and limits.learns and call.state != "gone" and left:
+        limits.learn(left, engine.clock(moment))

@@ -10,6 +10,7 @@ import evidence
 import rng
 from call import Attempt, Call
 from classify import RETRYABLE, Outcome
+from cooldown import Cooldown, is_spent
 from groups import Keys, Member
 from queues import Permits
 from rates import RateBucket, Tokens
@@ -29,6 +30,7 @@ class Target:
     breaker: breakers.Breaker | None
     rate: Tokens | None
     permits: Permits | None
+    cooldown: Cooldown | None = None
     in_flight: int = 0
     estimate: int = 0
 
@@ -45,6 +47,11 @@ class Target:
                 waits.append(max(refusal, 1))
         if self.permits is not None and self.permits.in_flight >= self.permits.limit():
             return None
+        if self.cooldown is not None and not self.cooldown.open:
+            left = self.cooldown.left(now)
+            if left is None and not self.cooldown.has_room(now):
+                return None
+            waits.append(left or 0)
         return max(waits)
 
 
@@ -110,6 +117,7 @@ def new_group(declared: Keys, now: int) -> Group:
                 new_breaker(policy) if policy.breaker is not None else None,
                 None if rate is None or bucket is None else Tokens(bucket, rate.burst),
                 Permits(policy.bulkhead, now) if policy.bulkhead is not None else None,
+                Cooldown(policy.cooldown) if policy.cooldown is not None else None,
             )
         )
     return Group(declared, targets)
@@ -142,15 +150,18 @@ def take(call: Call, target: Target, now: int) -> None:
         admitted = target.breaker.admit(now)
         assert not isinstance(admitted, int)
         ticket = admitted
+    place = 0
+    if target.cooldown is not None:
+        place = target.cooldown.place(now) or 0
     target.in_flight += 1
     call.tried.append(target)
-    call.chosen = (target, ticket)
+    call.chosen = (target, ticket, place)
 
 
 def give(call: Call, attempt: Attempt) -> None:
     """The attempt that starts gets what was taken for it."""
     if call.chosen is not None:
-        attempt.target, attempt.target_ticket = call.chosen
+        attempt.target, attempt.target_ticket, attempt.target_place = call.chosen
         attempt.at_target = True
         call.chosen = None
 
@@ -168,10 +179,40 @@ def tell(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: in
         target.breaker.record(attempt.target_ticket, evidence.counts_as(breaker_keys, plain), bits, now)
     if target.permits is not None and not (outcome.kind == "throttled" and call.inner):
         target.permits.learn(engine, outcome.kind, took, attempt.started, now)
-    if outcome.kind in ("ok", "permanent"):
+    if target.cooldown is not None and outcome.kind != "throttled":
+        if outcome.kind == "ok":
+            limit = target.cooldown.in_flight if target.permits is None else target.permits.limit()
+            target.cooldown.good(attempt.started, attempt.target_place, limit)
+        else:
+            target.cooldown.leases.pop(attempt.target_place, None)
+    over = fails_over(call, outcome)
+    if outcome.kind == "ok" or (outcome.kind == "permanent" and not over):
         observe(target, took)
-    elif outcome.kind in RETRYABLE and mean:
+    elif (outcome.kind in RETRYABLE or outcome.kind == "permanent") and mean:
         observe(target, 2 * mean)
+
+
+def fails_over(call: Call, outcome: Outcome) -> bool:
+    """17.4.8: kinds that are not retried."""
+    policy = call.route.policy
+    return outcome.among(policy.failover_on) and not outcome.among(policy.retry_on)
+
+
+def close(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: int) -> None:
+    """17.5.2, 17.5.3: an attempt was throttled, or its quota was spent."""
+    target = attempt.target
+    if target is None or target.cooldown is None:
+        return
+    bits = rng.bits(engine.seed, call.ordinal, rng.COOLDOWN, attempt.number)
+    in_flight = max(1, target.in_flight)
+    if outcome.kind == "throttled":
+        if not call.inner:
+            lenient = target.permits is not None and target.permits.follows_loss()
+            asked = outcome.retry_after
+            target.cooldown.throttled(attempt.started, asked, in_flight, bits, now, lenient)
+        target.cooldown.leases.pop(attempt.target_place, None)
+    if is_spent(call, outcome):
+        target.cooldown.spent(attempt.started, outcome.retry_after, in_flight, bits, now)
 
 
 def observe(target: Target, time: int) -> None:

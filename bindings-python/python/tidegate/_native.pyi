@@ -412,6 +412,10 @@ class Engine:
         """
         A caller got something in the place of an error of a call on this route, or did not.
         """
+    def note_quotas(self, /, call: SupportsIndex, headers: "list[tuple[bytes, bytes]]") -> None:
+        """
+        Reports the headers of an answer, which may say what is left of a quota.
+        """
     def now(self, /) -> int:
         """
         Microseconds on this engine's clock.

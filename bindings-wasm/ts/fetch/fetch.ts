@@ -194,7 +194,7 @@ class FetchAdapter implements Adapter<Response> {
       response = kept;
     if (this.#spent.has(response))
       throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
-    this.#streaming?.check(response);
+    this.#streaming?.check(this.#core, response, this.#plan.usage);
     if (this.#reads(response)) return this.#begun(response, lane);
     if (!this.#plan.asked.held || response.status >= 400 || !this.#opens(response)) return response;
     this.#spent.add(response);

@@ -21,11 +21,11 @@ export interface Streaming {
   /** Reads a response up to its first piece that counts. Returns the same response, unread. */
   hold(core: Core, response: Response, lane: Lane): Promise<Response>;
   /**
-   * Checks that the body of a response can be watched.
+   * Checks that the body of a response can be watched, if its usage is read or the policy itself, and not only its preset, bounds streams.
    *
    * @throws TidegateError If it is a stream of another kind.
    */
-  check(response: Response): void;
+  check(core: Core, response: Response, usage: unknown): void;
   /** Whether its body is a stream of Node that can be watched. */
   fits(response: Response): boolean;
   /** The outcome of the failure that a held response has reported; 0 without one. */
@@ -41,15 +41,18 @@ export function provideStreaming(by: Streaming): void {
   streaming = by;
 }
 
+/** Whether a policy bounds streams; with `own `, whether it does so itself, and not only its preset. */
+export const bounds = (core: Core, own = ""): boolean =>
+  core.setting(`${own}idle_timeout`) !== null || core.setting(`${own}first_byte_timeout`) !== null;
+
 /**
  * The code, for a policy that bounds streams, or where the pieces of bodies are read; undefined for others.
  *
- * @throws TidegateError If it is needed, and not there.
+ * @throws TidegateError If it is needed, and not there. What a preset alone gives is not needed.
  */
 export function streamingFor(core: Core, reads = false): Streaming | undefined {
-  if (!reads && core.setting("idle_timeout") === null && core.setting("first_byte_timeout") === null)
-    return undefined;
-  if (streaming === undefined)
+  if (!reads && !bounds(core)) return undefined;
+  if (streaming === undefined && (reads || bounds(core, "own ")))
     throw new TidegateError('firstByteTimeout and idleTimeout need `import "tidegate/streams"` in a page');
   return streaming;
 }

@@ -13,11 +13,11 @@ import type { Lane } from "../run/lane.js";
 import type { BodyEnds } from "../run/run.js";
 import { onAbort } from "../run/signals.js";
 import { estimateOf } from "../run/usage.js";
-import { closeBody, isWebStream, rebuilt } from "./body.js";
+import { closeBody, isWebStream, rebuilt, watch } from "./body.js";
 import type { FetchOptions } from "./fetch.js";
 import type { Known } from "./request.js";
 import { Pieces, Silence } from "./silence.js";
-import type { Flowing, Streaming } from "./streaming.js";
+import { bounds, type Flowing, type Streaming } from "./streaming.js";
 
 type Read = ReadableStreamReadResult<Uint8Array>;
 
@@ -279,6 +279,7 @@ function sourceOf({ body }: Response): Source {
 }
 
 async function hold(core: Core, response: Response, lane: Lane): Promise<Response> {
+  if (isForeign(response)) return response;
   const reader = sourceOf(response);
   const pieces = new Pieces(core, true);
   const first: Uint8Array[] = [];
@@ -309,6 +310,7 @@ async function hold(core: Core, response: Response, lane: Lane): Promise<Respons
 }
 
 function flow(core: Core, response: Response, ends: BodyEnds): [given: Response, flowing: Flowing] {
+  if (isForeign(response)) return watch(response, ends);
   const known = flows.get(response);
   if (known !== undefined) {
     known.attach(ends);
@@ -326,10 +328,15 @@ function flow(core: Core, response: Response, ends: BodyEnds): [given: Response,
   }
 }
 
-function check(response: Response): void {
+/** Whether the body of a response is of a kind that cannot be watched. */
+function isForeign(response: Response): boolean {
   const body: unknown = response.body;
-  if (body === null || body === undefined || isWebStream(body) || fits(response)) return;
-  closeBody(body);
+  return body !== null && body !== undefined && !isWebStream(body) && !fits(response);
+}
+
+function check(core: Core, response: Response, usage: unknown): void {
+  if (!isForeign(response) || (usage === undefined && !bounds(core, "own "))) return;
+  closeBody(response.body);
   throw new TidegateError(
     "firstByteTimeout, idleTimeout and usage need a fetch whose bodies are web streams, or node-fetch's: leave them out, or use the platform's fetch",
   );

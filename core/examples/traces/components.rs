@@ -59,6 +59,13 @@ pub fn targets(dice: &mut Dice) -> Json {
         if dice.chance(40) {
             put("bulkhead.max_concurrency", json!(dice.of(&[1, 1, 2, 5])));
         }
+        if dice.chance(50) {
+            put("cooldown.base", json!(dice.of(&[1, 1_000, 50_000, 100_000])));
+            if dice.chance(70) {
+                put("cooldown.max", json!(dice.of(&[100_000, 400_000, 3_000_000])));
+                put("cooldown.quota_wait", json!(dice.of(&[1, 200_000, 5_000_000])));
+            }
+        }
         if dice.chance(20) {
             put("bulkhead.kind", json!("gradient2"));
             put("bulkhead.max_concurrency", json!(dice.of(&[1, 2, 5])));
@@ -89,6 +96,10 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
     let deadline = dice.chance(50);
     if deadline {
         put("deadline", json!(dice.of(&[1, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
+    }
+    let reads = dice.chance(20);
+    if reads {
+        put("retry.read_errors", json!(1));
     }
     let cools = dice.chance(25);
     if cools {
@@ -152,7 +163,15 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
     }
     let targets = pooled("targets") && dice.chance(80);
     match dice.below(10) {
-        _ if targets => put("targets", json!("targets")),
+        _ if targets => {
+            put("targets", json!("targets"));
+            if dice.chance(60) {
+                put("retry.failover_on", json!(if reads { "quota_spent" } else { "permanent" }));
+            }
+            if dice.chance(20) {
+                put("retry.failover_on", json!("ignored"));
+            }
+        }
         0..4 => breaker(dice, &mut put),
         4..6 => throttle(dice, &mut put),
         _ => {}
@@ -192,6 +211,9 @@ fn holding(dice: &mut Dice, name: &str) -> Json {
 fn cooldown(dice: &mut Dice, deadline: bool, put: &mut impl FnMut(&str, Json)) {
     put("cooldown.base", json!(dice.of(&[1, 1_000, 50_000, 100_000])));
     put("cooldown.max", json!(dice.of(&[100_000, 400_000, 3_000_000])));
+    if dice.chance(50) {
+        put("cooldown.quota_wait", json!(dice.of(&[1, 200_000, 5_000_000])));
+    }
     if dice.chance(75) {
         put("cooldown.wait", json!(1));
         if !deadline || dice.chance(50) {
@@ -244,6 +266,9 @@ fn limits(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) -> bool {
     }
     if dice.chance(40) {
         put("rate_limit.settle_unknown", json!(dice.of(&["reservation", "zero"])));
+    }
+    if dice.chance(50) {
+        put("rate_limit.learn", json!("down"));
     }
     weighted
 }

@@ -247,6 +247,11 @@ impl Trace {
             let settle = json!([self.calls[place].attempt.max(1), weight, total]);
             return json!({ "at": self.now, "on": self.calls[place].name, "settle": settle });
         }
+        if self.sets && self.dice.chance(8) {
+            let names = ["x-ratelimit-remaining-requests", "anthropic-ratelimit-tokens-remaining"];
+            let head = json!([[self.dice.of(&names), self.dice.of(&AMOUNTS).to_string()]]);
+            return json!({ "at": self.now, "on": self.calls[place].name, "head": head });
+        }
         let event = self.event(self.calls[place].attempt);
         json!({ "at": self.now, "on": self.calls[place].name, "event": event })
     }
@@ -334,7 +339,7 @@ impl Trace {
         if let Some(name) = entry["call"].as_str() {
             self.calls.push(Known { name: name.to_owned(), live: true, attempt: 0, due: None });
         }
-        if entry["settle"].is_array() {
+        if entry["settle"].is_array() || entry["head"].is_array() {
             return; // it is no step of the call's
         }
         let Some(name) = entry["call"].as_str().or(entry["on"].as_str()) else { return };

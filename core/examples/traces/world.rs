@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
-use tidegate::{CallId, Engine, Link, Options, PathId, Policy, PolicyId, Pool, PoolKind, Time, Value, wire};
+use tidegate::answer::Quotas;
+use tidegate::{
+    CallId, Engine, Link, Options, PathId, Policy, PolicyId, Pool, PoolKind, Time, Value, WallTime, wire,
+};
 
 /// An engine, and the names that a vector has for its calls and routes.
 pub struct World {
@@ -14,8 +17,10 @@ pub struct World {
 
 impl World {
     pub fn new(seed: u64, max_routes: u32, pools: &[Json], policies: &[Json]) -> Option<Self> {
-        let mut engine =
-            Engine::new(seed, Options::default().max_routes(max_routes).journal(true).weights(true));
+        let mut engine = Engine::new(
+            seed,
+            Options::default().max_routes(max_routes).journal(true).weights(true).quotas(true),
+        );
         let mut known = BTreeMap::new();
         for pool in pools {
             let kind = PoolKind::of_name(pool["kind"].as_str()?)?;
@@ -66,6 +71,12 @@ impl World {
                 (settle[0].as_u64().expect("a number"), settle[2].as_u64().expect("a total"));
             let call = self.calls[entry["on"].as_str().expect("a name")];
             u64::from(self.engine.settle_weight(call, attempt as u8, &text(&settle[1]), total, now))
+        } else if let Json::Array(head) = &entry["head"] {
+            let headers: Vec<_> = head.iter().map(|it| (text(&it[0]), text(&it[1]))).collect();
+            let headers: Vec<_> = headers.iter().map(|it| (it.0.as_bytes(), it.1.as_bytes())).collect();
+            let left = Quotas::read(&headers, WallTime::from_unix_micros(0)).left();
+            self.engine.note_quotas(self.calls[entry["on"].as_str().expect("a name")], left, now);
+            2
         } else if let Some(link) = entry["link"].as_str() {
             let link = Link::ALL.into_iter().find(|it| it.name() == link).expect("a state of the link");
             self.engine.set_link(link, now);
@@ -85,7 +96,7 @@ impl World {
         let mut woken = Vec::new();
         self.engine.take_wakes(&mut woken);
         let name = |id: &CallId| self.calls.iter().rev().find(|call| call.1 == id).map(|call| call.0.clone());
-        if entry["force"].is_null() && entry["release"].is_null() && entry["link"].is_null() {
+        if ["force", "release", "link", "head"].iter().all(|key| entry[*key].is_null()) {
             entry["step"] = json!(word);
         }
         entry["wakes"] = json!(woken.iter().map(name).collect::<Vec<_>>());

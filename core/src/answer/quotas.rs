@@ -99,6 +99,11 @@ impl Quotas {
         self.0[measure as usize]
     }
 
+    /// What is left of each, in the order of [`Measure::ALL`]; `None` where the answer does not say.
+    pub fn left(&self) -> [Option<u64>; Measure::ALL.len()] {
+        self.0.map(|quota| quota.remaining)
+    }
+
     /// The wait that a throttled answer names with these quotas: the longest `reset` of a quota of which nothing is left
     /// (`remaining` is 0, or absent).
     pub fn wait(&self) -> Option<Duration> {

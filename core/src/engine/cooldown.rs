@@ -13,7 +13,7 @@ use super::place::{RouteAt, Slot};
 use super::queue::List;
 use super::route::Route;
 use super::stage::Answer;
-use crate::action::{Step, Verdict, Wait};
+use crate::action::{AttemptSlot, Step, Verdict, Wait};
 use crate::cooldown::{Cooldown, CooldownSettings, CooldownState, Place};
 use crate::outcome::Class;
 use crate::rng::{self, Purpose};
@@ -313,31 +313,50 @@ impl Desk {
         }
     }
 
-    /// Closes the route after a throttled attempt, which started `since` (semantics 16.2).
+    /// Closes the route, or the target, after an attempt that was throttled, or whose quota was `spent` (semantics 16.2,
+    /// 17.5). The attempt started `since`.
     #[cold]
     #[inline(never)]
     pub(super) fn cool_down(
         &mut self,
         slot: Slot,
         (since, attempt): (Time, u8),
-        retry_after: Option<Duration>,
+        (retry_after, spent): (Option<Duration>, bool),
         now: Time,
     ) {
-        let at = self.calls[slot].route;
-        if self.calls.marked(slot, mark::INNER) {
-            // An inner policy has refused: nothing has been heard of the downstream.
-            return self.free_cooldown_place(slot, now);
-        }
-        let place = self.calls.take_place(slot);
-        let bits = rng::bits(self.seed, self.calls[slot].ordinal(), Purpose::Cooldown, attempt);
-        let active = self.routes[at].active;
+        let route = self.calls[slot].route;
+        let attempt_slot = AttemptSlot::of(attempt);
+        let target = self.routes[route].targets_at.and_then(|home| {
+            let number = self.calls.target_in(slot, attempt_slot)?;
+            let member = self.routes[*home].group.as_ref()?.member(number)?;
+            Some((member.at, member.in_flight, member.policy()))
+        });
+        let (at, in_flight, policy) =
+            target.unwrap_or((route, self.routes[route].active, self.policies.of(&self.calls[slot])));
+        let wait = policy.cooldown.as_ref().and_then(|it| it.quota_wait);
+        let is_target = at != route;
         // The limit has been cut already: one throttle without a time may be all that it needed.
         let lenient = self.routes[self.routes[at].pool_at].follows_loss();
+        // An inner policy has refused: nothing has been heard of the downstream.
+        let heard = spent || !self.calls.marked(slot, mark::INNER);
+        let place = if is_target {
+            self.calls.place_at_target(slot, attempt_slot)
+        } else {
+            self.calls.take_place(slot)
+        };
+        let bits = rng::bits(self.seed, self.calls[slot].ordinal(), Purpose::Cooldown, attempt);
         let Some(cooling) = &mut self.routes[at].cooldown else { return };
         let from = cooling.part.state(now);
-        let in_flight = active.saturating_sub(cooling.waiting()).max(1);
-        cooling.part.set_lenient(lenient);
-        let closed = cooling.part.on_throttled(since, retry_after, in_flight, bits, now);
+        let in_flight = in_flight.saturating_sub(cooling.waiting()).max(1);
+        let closed = heard
+            && if spent {
+                wait.is_some_and(|wait| {
+                    cooling.part.on_spent(since, (retry_after, wait), in_flight, bits, now)
+                })
+            } else {
+                cooling.part.set_lenient(lenient);
+                cooling.part.on_throttled(since, retry_after, in_flight, bits, now)
+            };
         cooling.part.free(place);
         if closed {
             self.note(move |it| it.cooldown_changed(Some(slot), at, from, now));

@@ -21,8 +21,9 @@ use crate::rng;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// Whether this failure may be retried, by its class, the opinions on it, and the request.
-    fn may_retry(&self, slot: Slot, class: Class, outcome: Outcome) -> Result<(), Verdict> {
+    /// Whether this failure may be retried, by its class, the opinions on it, and the request; or by another target that
+    /// it `fails_over` to.
+    fn may_retry(&self, slot: Slot, class: Class, outcome: Outcome, fails_over: bool) -> Result<(), Verdict> {
         let (call, policy) = (&self.calls[slot], self.policies.of(&self.calls[slot]));
         let hedges = policy.hedge.is_some() && self.calls.is_hedgeable(slot);
         match (class, outcome.opinion) {
@@ -32,7 +33,7 @@ impl Desk {
                 return Err(Verdict::Attempts);
             }
             (_, Opinion::DoNot) => return Err(Verdict::Opinion),
-            (_, Opinion::None) if policy.retry.kinds >> outcome.kind.number() & 1 == 0 => {
+            (_, Opinion::None) if !fails_over && policy.retry.kinds >> outcome.kind.number() & 1 == 0 => {
                 return Err(Verdict::NotRetryable);
             }
             _ => {}
@@ -140,10 +141,18 @@ impl Engine {
             if call.has(flag::HOLDS) && self.desk.routes[home].follows_loss() {
                 self.feed_controller(slot, home, outcome.kind, running_attempt.since, now);
             }
-            self.desk.cool_down(slot, started, outcome.retry_after, now);
+            self.desk.cool_down(slot, started, (outcome.retry_after, false), now);
+        }
+        let policy = self.desk.policies.of(&self.desk.calls[slot]);
+        let (spent, listed) = (policy.is_spent(outcome.kind), policy.fails_over(outcome.kind));
+        if spent {
+            let started = (running_attempt.since, running_attempt.attempt);
+            self.desk.cool_down(slot, started, (outcome.retry_after, true), now);
         }
         self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
-        let ended = match self.desk.may_retry(slot, class, outcome) {
+        let fails_over =
+            listed && outcome.opinion == Opinion::None && self.desk.elsewhere(slot, now) == Elsewhere::Now;
+        let ended = match self.desk.may_retry(slot, class, outcome, fails_over) {
             Ok(()) if self.desk.calls[slot].running() != 0 => {
                 self.desk.calls.lost_attempt(slot, class, outcome.retry_after);
                 let alone = self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1;

@@ -36,6 +36,8 @@ pub(super) struct Desk {
     pub late_settlements: u64,
     /// Whether the host passes weights.
     pub weights: bool,
+    /// Whether it reports what answers say is left of quotas.
+    pub quotas: bool,
 }
 
 impl Desk {
@@ -56,6 +58,7 @@ impl Desk {
             refused_by: None,
             late_settlements: 0,
             weights: options.weights,
+            quotas: options.quotas,
         }
     }
 }

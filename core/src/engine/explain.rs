@@ -227,7 +227,9 @@ fn concerns(key: &Key, kind: Option<Value<'_>>, (policy, source): (&Policy, &Pol
         ("bulkhead", "queue_interval" | "codel") => {
             policy.bulkhead.as_ref().is_some_and(|it| it.codel.is_some() || it.pool.is_some())
         }
-        ("rate_limit", "settle_unknown") => source.rate_limit.as_ref().is_some_and(|it| it.limits.is_some()),
+        ("rate_limit", "settle_unknown" | "learn") => {
+            source.rate_limit.as_ref().is_some_and(|it| it.limits.is_some())
+        }
         ("rate_limit", "store" | "lease" | "on_loss") => {
             source.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some())
         }

@@ -7,6 +7,7 @@ mod text;
 
 use std::collections::VecDeque;
 
+use super::limits::Left;
 use super::weights::Weights;
 use super::{Clash, Engine, Options, RestoreError, Restored};
 use crate::action::{CallId, Event, Flags, Link, PathId, PolicyId, Request, RouteId, Step};
@@ -47,6 +48,8 @@ pub enum Input {
     Weights { weights: Weights },
     /// [`Engine::settle_weight`].
     Settle { call: CallId, attempt: u8, name: Box<str>, total: u64, now: Time },
+    /// [`Engine::note_quotas`].
+    Left { call: CallId, left: Left, now: Time },
     /// [`Engine::on`].
     On { call: CallId, event: Event, now: Time },
     /// [`Engine::retune`].

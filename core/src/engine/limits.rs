@@ -1,10 +1,11 @@
 //! The state of a set of limits (semantics 3.4 to 3.6): a bucket for each, and what its waiters will take.
 
 use super::sheets::{Amounts, WEIGHTS};
+use crate::answer::Measure;
 use crate::debt::Debt;
 use crate::full::Name;
 use crate::hash;
-use crate::limit::WeightedBucket;
+use crate::limit::{MOST, WeightedBucket, WeightedSettings};
 use crate::policy::{LimitSet, NamedLimit};
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time};
@@ -37,7 +38,16 @@ pub(in crate::engine) struct Limit {
     pub reserved: u64,
     pub settled: u64,
     pub forgiven: u64,
+    /// The quota of the service whose rest lowers it, if it learns from one.
+    measure: Option<Measure>,
+    /// What answers may still take away: a burst at once, and half of what flows in.
+    allowance: WeightedBucket,
+    /// Tokens that answers have taken away so far.
+    pub learned: u64,
 }
+
+/// What answers leave of each of a service's quotas, in the order of [`Measure`].
+pub(in crate::engine) type Left = [Option<u64>; Measure::ALL.len()];
 
 impl Limits {
     pub fn new(set: &LimitSet, now: Time) -> Self {
@@ -51,6 +61,9 @@ impl Limits {
             reserved: 0,
             settled: 0,
             forgiven: 0,
+            measure: set.learns.then(|| measure(it.weight.as_deref())).flatten(),
+            allowance: WeightedBucket::new(allowance(it.bucket), now),
+            learned: 0,
         };
         let list = set.limits.iter().map(limit).collect();
         Self { list, mark: mark(&weights), weights, unknown_is_zero: set.unknown_is_zero }
@@ -66,6 +79,9 @@ impl Limits {
             limit.bucket = was.bucket.clone();
             limit.bucket.retune(settings, now);
             (limit.reserved, limit.settled, limit.forgiven) = (was.reserved, was.settled, was.forgiven);
+            limit.learned = was.learned;
+            limit.allowance = was.allowance.clone();
+            limit.allowance.retune(allowance(settings), now);
         }
         *self = fresh;
     }
@@ -171,6 +187,27 @@ impl Limits {
         any
     }
 
+    /// Whether it learns from answers.
+    pub fn learns(&self) -> bool {
+        self.list.iter().any(|limit| limit.measure.is_some())
+    }
+
+    /// Lowers limits to what an answer says is left (semantics 3.7). Of several of one measure, the one with the shortest
+    /// period learns.
+    pub fn learn(&mut self, left: &Left, now: Time) {
+        for measure in Measure::ALL {
+            let Some(left) = left[measure as usize] else { continue };
+            let those = self.list.iter_mut().filter(|limit| limit.measure == Some(measure));
+            let Some(limit) = those.min_by_key(|limit| limit.bucket.settings().per) else { continue };
+            let above = limit.bucket.level(now).saturating_sub(left.min(MOST).cast_signed());
+            let most = limit.allowance.level(now);
+            let taken = above.min(most).max(0).cast_unsigned();
+            limit.bucket.take(taken, now);
+            limit.allowance.take(taken, now);
+            limit.learned = limit.learned.saturating_add(taken);
+        }
+    }
+
     /// Whole tokens of the emptiest limit; 0 in debt.
     pub fn least_level(&self, now: Time) -> u32 {
         let levels = self.list.iter().map(|limit| limit.bucket.level(now).max(0));
@@ -219,6 +256,20 @@ impl Limits {
         }
         Ok(it)
     }
+}
+
+/// The quota that a limit of this weight learns from: requests without a weight, else the one of the same name.
+fn measure(weight: Option<&str>) -> Option<Measure> {
+    let Some(weight) = weight else { return Some(Measure::Requests) };
+    Measure::ALL.into_iter().find(|measure| {
+        let words = measure.name().bytes().map(|byte| if byte == b'-' { b'_' } else { byte });
+        words.eq(weight.bytes())
+    })
+}
+
+/// The bucket of what answers may take away of a limit.
+fn allowance(of: WeightedSettings) -> WeightedSettings {
+    WeightedSettings { per: Duration::from_micros(of.per.as_micros().saturating_mul(2)), max_debt: 0, ..of }
 }
 
 /// The names of a set's weights, each once, in the order of its limits.

@@ -110,9 +110,16 @@ impl Engine {
         Ok(())
     }
 
-    /// The value in force of a policy's key, as [`Policy::value`]; from the pool, if the key belongs to the pool.
+    /// The value in force of a policy's key, as [`Policy::value`]; from the pool, if the key belongs to the pool. With
+    /// `own ` before the key (`own idle_timeout`) only what the policy itself gives counts, not its preset or the
+    /// default ([`Policy::is_own`]).
     pub fn setting(&self, policy: PolicyId, path: &str) -> Option<Value<'_>> {
         let policy = self.desk.policies.find(policy)?;
+        if Full::here().is_some()
+            && let Some(own) = path.strip_prefix("own ")
+        {
+            return policy.value(own).filter(|_| policy.is_own(own));
+        }
         let shared = POOLS.iter().copied().filter(|kind| kind.holds(path)).find_map(|kind| {
             match policy.value(kind.pool_key()) {
                 Some(Value::Text(name)) => Some((kind, name)),

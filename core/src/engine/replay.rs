@@ -32,6 +32,10 @@ impl Engine {
             Input::Settle { call, attempt, name, total, now } => {
                 Answer::Settled(self.settle_weight(call, attempt, &name, total, now))
             }
+            Input::Left { call, left, now } => {
+                self.note_quotas(call, left, now);
+                Answer::Noted
+            }
             Input::On { call, event, now } => Answer::Step(self.on(call, event, now)),
             Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
             Input::Release { policy, keep, now } => {

@@ -31,7 +31,8 @@ pub(super) enum Silence {
 
 /// Why an engine with this store, whose host serves streams or does not, cannot take a policy.
 pub(super) fn rule_against(streams: bool, fleet: Option<&Fleet>, policy: &Policy) -> Option<&'static str> {
-    if !streams && policy.stream.is_some() { Some(NOT_SERVED) } else { rule_of_fleet(fleet, policy) }
+    let refused = !streams && policy.stream.is_some() && policy.has_own_streams();
+    if refused { Some(NOT_SERVED) } else { rule_of_fleet(fleet, policy) }
 }
 
 /// Time for an attempt to the first byte: that of the policy, if the answer is a stream.

@@ -160,6 +160,12 @@ impl Routes {
         if target.pool.as_ref().is_some_and(|pool| pool.in_flight >= pool.limit) {
             return Err(None);
         }
+        if let Some(cooling) = &mut target.cooldown
+            && let Err(left) = cooling.part.asks(now)
+        {
+            let Some(left) = left else { return Err(None) };
+            wait = wait.max(Some(left));
+        }
         if wait.is_some() { Err(wait) } else { Ok(()) }
     }
 
@@ -290,7 +296,8 @@ impl Desk {
         }
         let before = target.breaker.as_ref().map(|breaker| breaker.state(now));
         let ticket = target.breaker.as_mut().and_then(|breaker| breaker.admit(now).ok());
-        self.calls.choose_target(slot, number, ticket);
+        let place = target.cooldown.as_mut().and_then(|cooling| cooling.part.admit(now).ok());
+        self.calls.choose_target(slot, number, (ticket, place.unwrap_or_default()));
         if let Some(from) = before {
             self.note(move |it| it.breaker_changed(Some(slot), at, from, now));
         }
@@ -345,7 +352,7 @@ impl Desk {
 }
 
 impl Engine {
-    /// Refuses every attempt at a target from now on; `on = false` ends that and resets its circuit breaker. Running
+    /// Refuses every attempt at a target from now on; `on = false` ends that and resets its circuit breaker and its cooldown. Running
     /// attempts finish. Calls go to the other targets of the group.
     ///
     /// # Errors
@@ -367,6 +374,9 @@ impl Engine {
         route.forced = on;
         if let Some(breaker) = route.breaker.as_mut().filter(|_| !on) {
             breaker.reset();
+        }
+        if let Some(cooling) = route.cooldown.as_mut().filter(|_| !on) {
+            cooling.part.reset();
         }
         let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
         self.desk.note(move |it| it.policy_changed(what, None, Some(at), now));

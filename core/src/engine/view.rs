@@ -121,6 +121,8 @@ pub struct TargetView {
     pub rate: Option<RateView>,
     /// Its circuit breaker.
     pub breaker: Option<BreakerView>,
+    /// Its cooldown.
+    pub cooldown: Option<CooldownView>,
 }
 
 /// One limit of a set at one moment.
@@ -140,6 +142,8 @@ pub struct LimitView {
     pub settled: u64,
     /// Tokens used beyond the largest debt so far, which nothing pays.
     pub forgiven: u64,
+    /// Tokens that answers have taken away so far, because less was left of the service's own quota.
+    pub learned: u64,
 }
 
 /// Source of a bulkhead's limit.
@@ -295,13 +299,7 @@ impl Policies {
                 .holds
                 .as_ref()
                 .map(|holds| HoldView { held: holds.waiting(), holds: holds.open_at(now) }),
-            cooldown: route.cooldown.as_ref().map(|cooling| CooldownView {
-                state: cooling.part.state(now),
-                retry_in: cooling.part.closed_for(now),
-                places: cooling.part.places().0,
-                taken: cooling.part.places().1,
-                waiting: cooling.waiting(),
-            }),
+            cooldown: cooldown(route, now),
         }
     }
 
@@ -351,6 +349,7 @@ impl Engine {
                 pool: permits(route),
                 rate: tokens(route, now),
                 breaker: breaker(route, now),
+                cooldown: cooldown(route, now),
             }
         });
         view.targets = targets.collect();
@@ -403,6 +402,13 @@ pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
     Some(RateView { tokens, waiting: queue.waiting.len(), fleet })
 }
 
+fn cooldown(route: &Route, now: Time) -> Option<CooldownView> {
+    let cooling = route.cooldown.as_ref()?;
+    let (places, taken) = cooling.part.places();
+    let (state, retry_in) = (cooling.part.state(now), cooling.part.closed_for(now));
+    Some(CooldownView { state, retry_in, places, taken, waiting: cooling.waiting() })
+}
+
 /// The limits of a route's set.
 fn limits(route: &Route, now: Time) -> Vec<LimitView> {
     let Some(Bucket::Set(set)) = route.rate.as_deref().map(|queue| &queue.bucket) else { return Vec::new() };
@@ -414,6 +420,7 @@ fn limits(route: &Route, now: Time) -> Vec<LimitView> {
         reserved: limit.reserved,
         settled: limit.settled,
         forgiven: limit.forgiven,
+        learned: limit.learned,
     };
     set.list.iter().map(view).collect()
 }

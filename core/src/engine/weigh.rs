@@ -240,6 +240,9 @@ impl Desk {
                 "rate_limit.limits has a weight, which this package does not pass yet; leave the weight out",
             );
         }
+        if set.is_some_and(|set| set.learns) && !self.quotas && to.is_own("rate_limit.learn") {
+            return Some("this package does not read rate_limit.learn from answers yet; leave it out");
+        }
         let was = from.and_then(|from| from.rate_limit.as_ref())?;
         let same = is_same_form(was.limits.as_deref(), to.rate_limit.as_ref()?.limits.as_deref());
         (!same).then_some(

@@ -10,7 +10,7 @@ impl Settings {
     pub(super) fn policy(&self, name: &str) -> Policy {
         Policy {
             name: name.into(),
-            written: Written::new(&self.values),
+            written: Written::new(self),
             deadline: self.span_or_none("deadline"),
             attempt_timeout: self.span_or_none("attempt_timeout"),
             slot_until_body: self.word("slot_until") == "body",

@@ -9,7 +9,7 @@ use super::keys::Domain;
 use super::whole::{self, unknown_key};
 use super::{Policy, presets};
 use crate::classify::Methods;
-use crate::full::Name;
+use crate::full::{Name, Rare};
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
@@ -103,12 +103,13 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
     }
     let mut settings = Settings { kinds: given.kinds.clone(), ..Settings::default() };
     if let Some(Stored::Word(preset)) = given.values.get("preset").and_then(|v| v.first()) {
-        for (key, value) in presets::pairs(preset) {
+        for (key, value) in presets::pairs(preset).iter().filter(|(key, _)| !whole::gives_way(key, &given)) {
             settings.add(key, *value).expect("presets are valid: a test builds each");
         }
     }
     // The keys of a named pool replace those of the preset.
     settings.values.retain(|key, _| given.pool_of(key).is_none());
+    settings.preset = whole::of_preset(&settings, &given);
     for (key, values) in given.values {
         settings.values.insert(key, values);
     }
@@ -127,6 +128,8 @@ pub(super) struct Settings {
     pub(super) values: Map<&'static str, Vec<Stored>>,
     /// The names that `kinds` declares, then those that `retry.read_errors` adds.
     pub(super) kinds: Vec<Name>,
+    /// The keys that come from the preset alone.
+    pub(super) preset: Option<Rare<Vec<&'static str>>>,
 }
 
 impl Settings {

@@ -46,7 +46,7 @@ use keys;
 /// What the files of components have in common.
 mod prelude {
     pub(super) use super::super::whole;
-    pub(super) use super::{Component, NOTHING, RETRY, backoff, budget, call, hedge, keys, retry};
+    pub(super) use super::{Component, NOTHING, RETRY, backoff, budget, call, hedge, keys, retry, targets};
     pub(super) use crate::full::Switch;
     pub(super) use crate::policy::check::{PolicyError, Settings, quoted};
     pub(super) use crate::policy::keys::{Domain, Key, MICRO, YEAR, count, domains, key, real, span};

@@ -159,6 +159,12 @@ pub(super) const LLM: Preset = (
     "llm",
     &[
         ("deadline", Number(600.0 * SECOND)),
+        ("first_byte_timeout", Number(180.0 * SECOND)),
+        ("idle_timeout", Number(120.0 * SECOND)),
+        ("deadline_until", Text("delivery")),
+        ("counts", Text("sse_data")),
+        ("cooldown.wait", Number(1.0)),
+        ("rate_limit.learn", Text("down")),
         ("retry.max_attempts", Number(4.0)),
         ("retry.methods", Text("GET")),
         ("retry.methods", Text("HEAD")),
@@ -177,6 +183,7 @@ pub(super) const LLM: Preset = (
         ("retry.throttled_statuses", Number(429.0)),
         ("retry.throttled_statuses", Number(529.0)),
         ("retry.read_errors", Number(1.0)),
+        ("retry.failover_on", Text("quota_spent")),
         ("retry.max_retry_after", Number(120.0 * SECOND)),
         ("retry.backoff.base", Number(0.5 * SECOND)),
         ("retry.backoff.max", Number(8.0 * SECOND)),
@@ -250,6 +257,38 @@ mod tests {
         assert_eq!(retry.backoff.delay(9, Duration::ZERO, u64::MAX), Duration::from_secs(8));
         assert_eq!(policy.deadline, Duration::from_secs(600));
         assert_eq!(policy.value("retry.budget.start"), Some(Number(10.0)));
+        let stream = policy.stream.as_deref().unwrap();
+        assert_eq!((stream.first_byte, stream.idle), (Duration::from_secs(180), Duration::from_secs(120)));
+        assert!(stream.until_delivery && stream.events);
+        let cooldown = policy.cooldown.as_deref().unwrap();
+        assert!(cooldown.wait && cooldown.settings.max == Duration::from_secs(120));
+    }
+
+    /// Semantics 0.7.12 and 0.7.13.
+    #[test]
+    fn keys_of_a_preset_give_way_and_are_not_the_policys_own() {
+        let of = |preset, pairs: &[_]| {
+            let all = [&[("preset", Text(preset))], pairs].concat();
+            Policy::from_pairs("p", &all).unwrap()
+        };
+        let targets = ("targets", Text("models"));
+        let llm = of("llm", &[targets]);
+        assert_eq!((llm.value("cooldown.wait"), llm.value("rate_limit.learn")), (None, None));
+        assert_eq!(llm.value("retry.failover_on"), Some(Text("quota_spent")));
+        assert_eq!(of("llm", &[]).value("retry.failover_on"), None);
+        assert_eq!(
+            of("llm", &[targets, ("retry.read_errors", Number(0.0))]).value("retry.failover_on"),
+            None
+        );
+        assert!(of("llm", &[("retry.hold", Number(1.0))]).cooldown.is_none());
+        assert_eq!(of("llm", &[("slot_until", Text("headers"))]).value("idle_timeout"), None);
+        assert!(of("graph", &[targets]).retry.hold.is_none());
+        assert!(of("graph", &[("cooldown.base", Number(1e6))]).retry.hold.is_none());
+        assert!(!of("aws_adaptive", &[targets]).retry.send_rate.is_on());
+        let own = of("llm", &[("idle_timeout", Number(60e6)), ("counts", Text("bytes"))]);
+        assert!(own.is_own("idle_timeout") && own.is_own("counts") && !own.is_own("first_byte_timeout"));
+        assert!(own.has_own_streams() && !of("llm", &[]).has_own_streams());
+        assert!(!own.is_own("attempt_timeout"), "nobody gives it");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use super::check::{Pair, PolicyError, Settings};
 use super::components::{Component, backoff, breaker, budget, bulkhead, call, rate_limit, retry};
 use super::pool::PoolKind;
 use super::presets::{HTTP, HTTPWARE, OCC, Preset, TRANSIENT};
-use crate::full::Name;
+use crate::full::{Name, Rare};
 use crate::outcome::Class;
 use crate::retry::BudgetSettings;
 
@@ -70,6 +70,16 @@ pub(super) fn check_pooled(_: &Settings, _: &mut Vec<PolicyError>) {}
 
 /// Nothing is the fleet's.
 pub(super) fn check_fleet(_: &Settings, _: &mut Vec<PolicyError>) {}
+
+/// None of its presets has a key that gives way.
+pub(super) fn gives_way(_: &str, _: &Settings) -> bool {
+    false
+}
+
+/// It refuses no key that a preset may have.
+pub(super) fn of_preset(_: &Settings, _: &Settings) -> Option<Rare<Vec<&'static str>>> {
+    None
+}
 
 /// No pair declares a kind.
 pub(super) fn declared(_: &[Pair<'_>]) -> Vec<Name> {

@@ -57,6 +57,10 @@ pub(super) const SHARE: &str = "share";
 /// Makes a policy of a target's components count as one that has something, also where a target has none.
 const ALONE: (&str, Value<'static>) = ("retry.max_attempts", Value::Number(1.0));
 
+/// What the cooldown of a target has that does not give it: a policy takes the first from its retries, and has no other.
+const COOLDOWN: [(&str, Value<'static>); 2] =
+    [("cooldown.max", Value::Number(60e6)), ("cooldown.quota_wait", Value::Number(300e6))];
+
 /// Keys of these components that no target has: it counts attempts, never queues, and belongs to its process.
 const FOREIGN: [&str; 17] = [
     "bulkhead.max_queue",
@@ -82,7 +86,8 @@ const FOREIGN: [&str; 17] = [
 fn owns(key: &str) -> bool {
     let rate = ["rate_limit.permits", "rate_limit.per", "rate_limit.burst"].contains(&key);
     let other = key.starts_with("bulkhead.") || key.starts_with("breaker.");
-    rate || other && !FOREIGN.contains(&key)
+    let cooldown = ["cooldown.base", COOLDOWN[0].0, COOLDOWN[1].0].contains(&key);
+    rate || cooldown || other && !FOREIGN.contains(&key)
 }
 
 /// A pair of a group, in the order in which it was written: what is before the first `member` is the default of all.
@@ -104,8 +109,11 @@ fn target_of(
     let inherited = defaults.iter().filter(|given| !replaced(given.pair.key));
     let all: Vec<_> = inherited.chain(own).collect();
     let pairs = all.iter().map(|given| given.pair.again());
-    let alone = Pair { key: ALONE.0, value: Ok(ALONE.1), written: None, line: None };
-    check::build_written(&full, [alone].into_iter().chain(pairs)).map_err(|errors| {
+    let cools = all.iter().any(|given| given.pair.key.starts_with("cooldown."));
+    let absent = |key: &str| cools && all.iter().all(|given| given.pair.key != key);
+    let more = [ALONE].into_iter().chain(COOLDOWN.into_iter().filter(|(key, _)| absent(key)));
+    let more = more.map(|(key, value)| Pair { key, value: Ok(value), written: None, line: None });
+    check::build_written(&full, more.chain(pairs)).map_err(|errors| {
         let named = |error: PolicyError| {
             let given = all.iter().find(|given| given.pair.key == error.key);
             let key = given.map_or_else(
@@ -186,10 +194,10 @@ impl Group {
                 },
                 key if !owns(key) => {
                     let rule = if TABLE.iter().any(|known| known.path == key) {
-                        "a target has rate_limit (permits, per, burst), bulkhead without a queue, and breaker; \
-                         all else belongs to the policies that name the group"
+                        "a target has rate_limit (permits, per, burst), bulkhead without a queue, breaker, and cooldown (base, max, \
+                         quota_wait); all else belongs to the policies that name the group"
                     } else {
-                        "no such key; a target has share, rate_limit, bulkhead and breaker"
+                        "no such key; a target has share, rate_limit, bulkhead, breaker and cooldown"
                     };
                     fail(&given, shown, rule.into());
                 }

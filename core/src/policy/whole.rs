@@ -12,7 +12,7 @@ use super::presets::{
 };
 pub(super) use super::suggest::unknown_key;
 use crate::classify::KINDS;
-use crate::full::{Full, Name};
+use crate::full::{Full, Name, Rare};
 use crate::outcome::Class;
 use crate::retry::BudgetSettings;
 
@@ -92,6 +92,27 @@ pub(super) fn check_pooled(settings: &Settings, errors: &mut Vec<PolicyError>) {
 /// Checks the fleet's components, and keys that need one.
 pub(super) fn check_fleet(settings: &Settings, errors: &mut Vec<PolicyError>) {
     settings.check_fleet(errors);
+}
+
+/// Whether a preset's key gives way to what a policy itself gives: a key beside which it would be a mistake, or without
+/// which it means nothing.
+pub(super) fn gives_way(key: &str, given: &Settings) -> bool {
+    let targets = given.given(targets::TARGETS);
+    match key {
+        retry::HOLD => targets || given.uses("cooldown."),
+        retry::SEND_RATE => targets,
+        // The kinds that it names are those of a policy that reads errors.
+        retry::FAILOVER_ON => !targets || given.given(retry::READ_ERRORS) && !given.flag(retry::READ_ERRORS),
+        limits::LEARN => !given.given(limits::LIMITS),
+        stream::IDLE_TIMEOUT => given.word(call::SLOT_UNTIL) == "headers",
+        _ => key.starts_with("cooldown.") && (targets || given.flag(retry::HOLD)),
+    }
+}
+
+/// The keys that a policy has from its preset alone.
+pub(super) fn of_preset(all: &Settings, given: &Settings) -> Option<Rare<Vec<&'static str>>> {
+    let full = Full::here().filter(|_| given.given("preset"))?;
+    Some(Rare::new(all.values.keys().copied().filter(|key| !given.given(key)).collect(), full))
 }
 
 /// The kinds that pairs declare, and those of a policy that reads why an answer failed, unless it declares them itself.

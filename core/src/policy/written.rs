@@ -1,16 +1,19 @@
 //! The given pairs of a policy, kept so that it can be printed.
 
-use std::collections::BTreeMap as Map;
-
-use super::check::Value;
+use super::check::{Settings, Value};
 use super::components::TABLE;
 use super::domain::Stored;
 use super::keys::Key;
+use crate::full::Rare;
 use crate::time::Duration;
 
 /// The given pairs of a policy. Spelling is no part of a policy's identity, so all of these compare equal.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Written(Vec<(&'static str, Vec<Stored>)>);
+pub(crate) struct Written {
+    pairs: Vec<(&'static str, Vec<Stored>)>,
+    /// The keys that come from the preset alone.
+    preset: Option<Rare<Vec<&'static str>>>,
+}
 
 impl PartialEq for Written {
     fn eq(&self, _: &Self) -> bool {
@@ -20,14 +23,21 @@ impl PartialEq for Written {
 
 impl Written {
     /// Stores the given pairs, including a preset's: the policy in full.
-    pub(super) fn new(settings: &Map<&'static str, Vec<Stored>>) -> Self {
-        let pairs = settings.iter().filter(|(key, _)| **key != "preset");
-        Self(pairs.map(|(key, values)| (*key, values.clone())).collect())
+    pub(super) fn new(settings: &Settings) -> Self {
+        let pairs = settings.values.iter().filter(|(key, _)| **key != "preset");
+        let pairs = pairs.map(|(key, values)| (*key, values.clone())).collect();
+        Self { pairs, preset: settings.preset.clone() }
+    }
+
+    /// Whether the policy's author gave this key.
+    pub fn is_own(&self, path: &str) -> bool {
+        let of_preset = self.preset.as_ref().is_some_and(|keys| keys.contains(&path));
+        !of_preset && self.pairs.iter().any(|(key, _)| *key == path)
     }
 
     /// The pairs, in the order of the table; lists repeat their key.
     pub fn pairs(&self) -> Vec<(&'static str, Value<'_>)> {
-        let given = |key: &Key| self.0.iter().find(|(path, _)| *path == key.path);
+        let given = |key: &Key| self.pairs.iter().find(|(path, _)| *path == key.path);
         let pairs = TABLE
             .iter()
             .filter_map(given)
@@ -37,12 +47,12 @@ impl Written {
 
     /// The value in force of a key: the given one, else its default, which may be another key's value.
     pub fn value(&self, path: &str) -> Option<Value<'_>> {
-        if let Some((_, values)) = self.0.iter().find(|(key, _)| *key == path) {
+        if let Some((_, values)) = self.pairs.iter().find(|(key, _)| *key == path) {
             return values.first().map(Stored::plain);
         }
         let key = TABLE.iter().find(|key| key.path == path)?;
         let component = path.split_once('.').map(|(component, _)| component);
-        if component.is_some_and(|component| !self.0.iter().any(|(key, _)| key.starts_with(component))) {
+        if component.is_some_and(|component| !self.pairs.iter().any(|(key, _)| key.starts_with(component))) {
             return None;
         }
         if TABLE.iter().any(|other| other.path == key.default) {

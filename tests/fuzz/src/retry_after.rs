@@ -76,7 +76,7 @@ fn headers_say_a_span_or_nothing(headers: &[(&[u8], &[u8])], status: u16, wall: 
     let mut engine = Engine::new(1, Options::default());
     let policy = Policy::from_pairs("p", &[("preset", Value::Text("http"))]).expect("a preset");
     let policy = engine.policy(policy).expect("the first policy");
-    let outcome = engine.classify(policy, &HttpFailure { status, headers }, wall);
+    let outcome = engine.classify_read(policy, &HttpFailure { status, headers }, b"", wall);
     assert_eq!(outcome.kind.class(), Some(class_of_status(status)));
     assert!(class_of_status(status) != Class::Ok || outcome.retry_after.is_none());
 }

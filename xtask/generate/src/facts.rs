@@ -14,12 +14,15 @@ pub fn name_of(path: &str) -> &str {
 
 /// The keys of a table, without those of nested tables.
 pub fn keys_of(table: &str) -> impl Iterator<Item = &'static Key> {
-    TABLE.iter().filter(move |key| table_of(key.path) == table && key.path != TARGETS)
+    TABLE.iter().filter(move |key| table_of(key.path) == table && !OF_DOCUMENTS.contains(&key.path))
 }
 
-/// The key that names a group of targets. Groups are declared in documents, and so are the policies that name them: typed
-/// options have no such key.
+/// The key that names a group of targets.
 pub const TARGETS: &str = "targets";
+
+/// Keys that mean something only beside a group. Groups are declared in documents, and so are the policies that name them:
+/// typed options have no such key.
+pub const OF_DOCUMENTS: [&str; 2] = [TARGETS, "retry.failover_on"];
 
 /// The nested tables of a table, with their descriptions.
 pub fn tables_of(table: &str) -> impl Iterator<Item = &'static (&'static str, &'static str)> {
@@ -61,6 +64,10 @@ pub fn presets() -> &'static [&'static str] {
 
 /// Whether a preset sets this key, or a key of this table.
 pub fn preset_sets(path: &str) -> bool {
+    // What few presets set of these does not say that a policy with a preset has the component.
+    if ["cooldown", "rate_limit"].contains(&path) {
+        return false;
+    }
     let below = |key: &str| key == path || key.strip_prefix(path).is_some_and(|rest| rest.starts_with('.'));
     presets().iter().any(|preset| Policy::preset(preset).iter().any(|(key, _)| below(key)))
 }

@@ -65,8 +65,10 @@ targets = \"chat\"
 | `rate_limit` of a member | `permits`, `per`, `burst` | off | Attempts per span. |
 | `bulkhead` of a member | its keys but those of a queue, `unit` and `pool` | off | Attempts at once. |
 | `breaker` of a member | its keys but `unit` | off | When to leave it to the others. |
+| `cooldown` of a member | `base`, `max` (60 s), `quota_wait` (5 minutes) | off | How long to leave it to the others after it was throttled, or after its quota was spent or its key not accepted; then few attempts at first. |
 
-A policy with `targets` has no `breaker`, `throttle`, `retry.hold` and `retry.send_rate` of its own.
+A policy with `targets` has no `breaker`, `throttle`, `cooldown`, `retry.hold` and `retry.send_rate` of its own. It may have `retry.failover_on`: classes and kinds of failure that are not
+retried, after which an attempt at another target starts at once where one admits it.
 ";
 
 pub fn text() -> String {
@@ -115,6 +117,11 @@ fn warning(preset: &str) -> String {
         "aws_standard" | "aws_adaptive" => (59, 312),
         "aws_2026" => (48, 312),
         "graph" => (16, 156),
+        "llm" => {
+            return "\nBeside `rate_limit.limits` it has `rate_limit.learn = \"down\"`, and beside `targets` `retry.failover_on = [\"quota_spent\"]` \
+                    and no cooldown.\n"
+                .to_owned();
+        }
         _ => return String::new(),
     };
     format!(

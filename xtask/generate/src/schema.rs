@@ -5,8 +5,8 @@ use serde_json::{Map, Value as Json, json};
 use tidegate::{Domain, Key, Pool, PoolKind, TABLE, Value};
 
 use crate::facts::{
-    PoolFacts, Reason, Required, TARGETS, bases, default_key, doc_of, keys_of, name_of, pools, preset_sets,
-    required, sample, table_of, tables_of, values, words_for_kinds,
+    OF_DOCUMENTS, PoolFacts, Reason, Required, bases, default_key, doc_of, keys_of, name_of, pools,
+    preset_sets, required, sample, table_of, tables_of, values, words_for_kinds,
 };
 
 const KIND: &str = "^[a-z][a-z0-9_]{0,49}$";
@@ -20,8 +20,14 @@ pub fn schema() -> Json {
     let required = required();
     let mut policy = table("", "A named set of components. It has at least one.", &required);
     policy["minProperties"] = json!(1);
-    let group = TABLE.iter().find(|key| key.path == TARGETS).expect("the key of a group");
-    policy["properties"][TARGETS] = value(group);
+    for path in OF_DOCUMENTS {
+        let key = TABLE.iter().find(|key| key.path == path).expect("a key of documents");
+        let table = match table_of(path) {
+            "" => &mut policy,
+            table => &mut policy["properties"][table],
+        };
+        table["properties"][name_of(path)] = value(key);
+    }
     let rules = required.iter().filter_map(conditional);
     policy["allOf"] = rules.chain(pools().iter().map(elsewhere)).collect();
     policy["not"] = json!({ "required": ["breaker", "throttle"] });
@@ -61,7 +67,7 @@ pub fn schema() -> Json {
 /// The schema of a target: the keys that a group takes for one.
 fn target() -> Json {
     let mut properties = Map::new();
-    for path in ["rate_limit", "bulkhead", "breaker"] {
+    for path in ["rate_limit", "bulkhead", "breaker", "cooldown"] {
         let mut own = table(path, doc_of(path), &[]);
         let keys = own["properties"].as_object_mut().expect("a table");
         keys.retain(|name, _| {

@@ -30,13 +30,15 @@ MARGIN: Final = 0.001
 
 
 def refuse_streams(policy: Policy, keys: tuple[str, ...], what: str) -> None:
-    """Refuses a policy with one of these keys, which `what` does not serve (semantics 7.7.23).
+    """Refuses a policy that gives one of these keys, which `what` does not serve (semantics 7.7.23).
+
+    What its preset gives is ignored.
 
     Raises:
         Unsupported: If the policy has one of them.
     """
     for key in keys:
-        value = policy._setting(key)
+        value = policy._setting(f"own {key}")
         if value is not None and value != "body":
             shown = f"{value / 1e6:g}s" if isinstance(value, (int, float)) else repr(value)
             rule = f"{what} does not serve timeouts of streams: use an HTTP client, or leave the key out"

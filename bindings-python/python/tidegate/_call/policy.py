@@ -219,17 +219,18 @@ class Policy(Caller):
             fallback=self._fallback_by,
         )
 
-    def _learn(self) -> tuple[bool, dict[str, int], int, bool, bool]:
+    def _learn(self) -> tuple[bool, dict[str, int], int, bool, bool, bool]:
         """Caches settings that shells need for every call, until the next `retune`.
 
         They are: whether the policy has a hold, its kinds of failure, the engine's retune count at this time,
-        whether it hedges, and whether it reads why an answer failed.
+        whether it hedges, whether it reads why an answer failed, and whether its limits learn from answers.
         """
         own = enumerate(self.engine.native.kinds(self._number), len(KINDS))
         kinds = {**KINDS, **{kind: number for number, (kind, _) in own}}
         hedges = self._setting("hedge.max_attempts") is not None
         reads = self.engine.native.reads_errors(self._number)
-        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges, reads)
+        learns = self._setting("rate_limit.learn") == "down"
+        self._seen = (self._setting("retry.hold") == 1, kinds, self.engine.tunings, hedges, reads, learns)
         return self._seen
 
     @property
@@ -241,6 +242,11 @@ class Policy(Caller):
     def _reads_errors(self) -> bool:
         seen = self._seen
         return (seen if seen[2] == self.engine.tunings else self._learn())[4]
+
+    @property
+    def _learns(self) -> bool:
+        seen = self._seen
+        return (seen if seen[2] == self.engine.tunings else self._learn())[5]
 
     def _races(self, flags: int) -> bool:
         """Returns whether attempts of a call with these flags may run concurrently."""

@@ -311,6 +311,8 @@ class RateLimit(Options):
             document has a table for each; off by default.
         settle_unknown: limits: what an attempt counts that may have been served and of which no amount was
             settled: what it had reserved, or nothing. `"reservation"` (default), `"zero"`.
+        learn: limits: what an answer's headers say is left of the service's own quota: down lowers a limit to
+            it and never raises one, none ignores it. `"none"` (default), `"down"`.
     """
 
     permits: int = UNSET
@@ -326,6 +328,7 @@ class RateLimit(Options):
     on_loss: Literal["local", "open", "closed"] = UNSET
     limits: Collection[str] = UNSET
     settle_unknown: Literal["reservation", "zero"] = UNSET
+    learn: Literal["none", "down"] = UNSET
 
 
 class Cooldown(Options):
@@ -340,6 +343,9 @@ class Cooldown(Options):
         max_wait: wait: the longest wait; without it there must be a deadline. Seconds or `timedelta`, 0 to
             365 days; off by default.
         max_waiters: wait: calls that may wait. 1 to 10,000,000; 200 by default.
+        quota_wait: How long no attempt starts after one whose quota is spent or whose key is not accepted
+            (kinds quota_spent and unauthorized), unless the server names a time. Absent: such an attempt
+            changes nothing; a target has 5 minutes. Seconds or `timedelta`, 1 µs to 365 days; off by default.
         store: Whose cooldown it is; fleet is not there yet. `"local"` (default), `"fleet"`.
     """
 
@@ -348,6 +354,7 @@ class Cooldown(Options):
     wait: bool = UNSET
     max_wait: float | timedelta = UNSET
     max_waiters: int = UNSET
+    quota_wait: float | timedelta = UNSET
     store: Literal["local", "fleet"] = UNSET
 
 

@@ -187,6 +187,7 @@ class Plans:
             or policy._classify_by is not None
             or policy._holds
             or policy._reads_errors
+            or policy._learns
         ):
             return None
         if front.limits_of(policy) is not None or front.weigh is not None or front.usage is not None:

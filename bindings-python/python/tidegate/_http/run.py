@@ -136,7 +136,7 @@ class HttpRun(Run):
         return None
 
     def answer(self, value: Any) -> tuple[int, Callable[[], list[tuple[bytes, bytes]]]]:
-        """Returns the status of a response, and a function for its headers, called only for failures."""
+        """Returns the status of a response, and a function for its headers, called where they are read."""
         raise NotImplementedError
 
     def streams(self, value: Any) -> bool:
@@ -254,6 +254,8 @@ class HttpRun(Run):
     def _judge_answer(self, value: Any) -> int:
         """Returns the outcome of a response, by its status and headers."""
         status, headers = self.answer(value)
+        if self.policy._learns:
+            self.engine.native.note_quotas(self.call, headers())
         if status < 400:
             return 0
         wall = int(self.engine.wall() * 1e6)

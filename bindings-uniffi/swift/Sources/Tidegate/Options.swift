@@ -376,6 +376,10 @@ public struct Cooldown: Sendable, Hashable {
     public var maxWait: Duration?
     /// wait: calls that may wait. 1 to 10000000; default: `200`.
     public var maxWaiters: Int?
+    /// How long no attempt starts after one whose quota is spent or whose key is not accepted (kinds
+    /// quota_spent and unauthorized), unless the server names a time. Absent: such an attempt changes
+    /// nothing; a target has 5 minutes. 1 µs to 365 days; default: off.
+    public var quotaWait: Duration?
     /// Whose cooldown it is; fleet is not there yet. `.local`, `.fleet`; default: `.local`.
     public var store: Store?
 
@@ -386,6 +390,7 @@ public struct Cooldown: Sendable, Hashable {
         wait: Bool? = nil,
         maxWait: Duration? = nil,
         maxWaiters: Int? = nil,
+        quotaWait: Duration? = nil,
         store: Store? = nil
     ) {
         self.base = base
@@ -393,6 +398,7 @@ public struct Cooldown: Sendable, Hashable {
         self.wait = wait
         self.maxWait = maxWait
         self.maxWaiters = maxWaiters
+        self.quotaWait = quotaWait
         self.store = store
     }
 
@@ -403,6 +409,7 @@ public struct Cooldown: Sendable, Hashable {
         pairs.add("cooldown.wait", wait)
         pairs.add("cooldown.max_wait", maxWait)
         pairs.add("cooldown.max_waiters", maxWaiters)
+        pairs.add("cooldown.quota_wait", quotaWait)
         pairs.add("cooldown.store", store)
         pairs.present(since: before, "cooldown.max_waiters", .number(value: 200), inPresets: false)
     }
@@ -436,6 +443,13 @@ public struct RateLimit: Sendable, Hashable {
     public enum SettleUnknown: String, Sendable, Hashable, CaseIterable {
         case reservation
         case zero
+    }
+
+    /// limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and
+    /// never raises one, none ignores it.
+    public enum Learn: String, Sendable, Hashable, CaseIterable {
+        case off = "none"
+        case down
     }
 
     /// Calls that may start per span. 1 to 1000000000; default: required unless there is `pool`.
@@ -473,6 +487,9 @@ public struct RateLimit: Sendable, Hashable {
     /// limits: what an attempt counts that may have been served and of which no amount was settled: what it
     /// had reserved, or nothing. `.reservation`, `.zero`; default: `.reservation`.
     public var settleUnknown: SettleUnknown?
+    /// limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and
+    /// never raises one, none ignores it. `.off`, `.down`; default: `.off`.
+    public var learn: Learn?
 
     /// What is left out is left to core.
     public init(
@@ -488,7 +505,8 @@ public struct RateLimit: Sendable, Hashable {
         lease: Int? = nil,
         onLoss: OnLoss? = nil,
         limits: [String]? = nil,
-        settleUnknown: SettleUnknown? = nil
+        settleUnknown: SettleUnknown? = nil,
+        learn: Learn? = nil
     ) {
         self.permits = permits
         self.per = per
@@ -503,6 +521,7 @@ public struct RateLimit: Sendable, Hashable {
         self.onLoss = onLoss
         self.limits = limits
         self.settleUnknown = settleUnknown
+        self.learn = learn
     }
 
     func write(_ pairs: inout Pairs) {
@@ -520,6 +539,7 @@ public struct RateLimit: Sendable, Hashable {
         pairs.add("rate_limit.on_loss", onLoss)
         pairs.add("rate_limit.limits", limits)
         pairs.add("rate_limit.settle_unknown", settleUnknown)
+        pairs.add("rate_limit.learn", learn)
         pairs.present(since: before, "rate_limit.unit", .word(value: "call"), inPresets: false)
     }
 }
@@ -1288,6 +1308,7 @@ let camelCased: [String: String] = [
     "deadline_until": "deadlineUntil",
     "delay_max": "delayMax",
     "delay_min": "delayMin",
+    "failover_on": "failoverOn",
     "failure_on": "failureOn",
     "failure_ratio": "failureRatio",
     "first_byte_timeout": "firstByteTimeout",
@@ -1320,6 +1341,7 @@ let camelCased: [String: String] = [
     "queue_adaptive_lifo": "queueAdaptiveLifo",
     "queue_interval": "queueInterval",
     "queue_target": "queueTarget",
+    "quota_wait": "quotaWait",
     "rate_limit": "rateLimit",
     "read_errors": "readErrors",
     "respect_retry_after": "respectRetryAfter",

@@ -49,17 +49,19 @@ struct StreamLimits: Sendable {
 }
 
 extension Policy {
-    /// Refuses the policy if it has a timeout of a stream, for an upload (semantics 7.7.23).
+    /// Refuses the policy if it gives a timeout of a stream, for an upload; a preset's is ignored (semantics 7.7.23).
     ///
     /// - Throws: `PolicyError` that names the keys.
     func refuseStreams() throws {
         let limits = shared.streams
         guard limits.some else { return }
         let rule = "an upload does not serve timeouts of streams: use data(for:policy:) or bytes(for:policy:), or leave the key out"
-        let spans = [("firstByteTimeout", span("first_byte_timeout")), ("idleTimeout", span("idle_timeout"))]
+        let spans = [("firstByteTimeout", span("own first_byte_timeout")), ("idleTimeout", span("own idle_timeout"))]
         var mistakes = spans.compactMap { key, span in span.map { PolicyError.Mistake(key: key, value: "\($0)", rule: rule) } }
-        if limits.untilDelivery { mistakes.append(PolicyError.Mistake(key: "deadlineUntil", value: ".delivery", rule: rule)) }
-        throw PolicyError(mistakes)
+        if word("own deadline_until") == "delivery" {
+            mistakes.append(PolicyError.Mistake(key: "deadlineUntil", value: ".delivery", rule: rule))
+        }
+        if !mistakes.isEmpty { throw PolicyError(mistakes) }
     }
 }
 

@@ -8,6 +8,7 @@
 //! begin NOW ROUTE FLAGS REMAINING PARENT TARGET     flags as in `wire`; - is none
 //! weights MARK AMOUNT AMOUNT AMOUNT AMOUNT       of the call that the next line begins
 //! settle NOW CALL ATTEMPT WEIGHT TOTAL
+//! left NOW CALL REQUESTS TOKENS INPUT OUTPUT    of the service's quotas; - is unknown
 //! on NOW CALL timer | poll | cancel | headers ATTEMPT | finished ATTEMPT KIND OPINION RETRY_AFTER |
 //!                                       progress ATTEMPT AGE
 //! retune NOW POLICY NAME PAIRS
@@ -144,6 +145,10 @@ impl fmt::Display for Input {
                 let (now, call) = (now.as_micros(), call.to_word());
                 write!(f, "settle {now} {call} {attempt} {} {total}", Quoted(name))
             }
+            Self::Left { call, left, now } => {
+                write!(f, "left {} {}", now.as_micros(), call.to_word())?;
+                left.iter().try_for_each(|left| write!(f, " {}", Or(*left)))
+            }
             Self::On { call, event, now } => {
                 write!(f, "on {} {} ", now.as_micros(), call.to_word())?;
                 match event {
@@ -219,6 +224,18 @@ impl<'a> Line<'a> {
         let end = line.find(' ').unwrap_or(line.len());
         self.0 = &line[end..];
         &line[..end]
+    }
+
+    /// Four of a kind.
+    fn four<T: Copy + Default>(
+        &mut self,
+        mut one: impl FnMut(&mut Self) -> Result<T, InputError>,
+    ) -> Result<[T; 4], InputError> {
+        let mut all = [T::default(); 4];
+        for it in &mut all {
+            *it = one(self)?;
+        }
+        Ok(all)
     }
 
     /// An integer up to `most`.
@@ -447,10 +464,7 @@ impl FromStr for Input {
             }
             "weights" => {
                 let mark = line.number("mark", u64::MAX)?;
-                let mut amounts = [0; 4];
-                for amount in &mut amounts {
-                    *amount = line.number("amount", ID)?;
-                }
+                let amounts = line.four(|line| line.number("amount", ID))?;
                 Self::Weights { weights: Weights { amounts, mark } }
             }
             "settle" => {
@@ -458,6 +472,10 @@ impl FromStr for Input {
                 let attempt = line.number("attempt", 255)? as u8;
                 let name = line.text("weight")?.into();
                 Self::Settle { call, attempt, name, total: line.number("total", u64::MAX)?, now }
+            }
+            "left" => {
+                let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));
+                Self::Left { call, left: line.four(|line| line.optional("left", u64::MAX))?, now }
             }
             "on" => {
                 let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));

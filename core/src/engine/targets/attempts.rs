@@ -4,6 +4,7 @@ use super::Set;
 use crate::action::AttemptSlot;
 use crate::breaker::CircuitBreaker;
 use crate::breaker::Ticket;
+use crate::cooldown::{CooldownState, Place};
 use crate::engine::arena::Arena;
 use crate::engine::call_extra::{RunningAttempt, mark};
 use crate::engine::desk::Desk;
@@ -22,11 +23,13 @@ pub(in crate::engine) struct AttemptTargets {
     /// By attempt slot: the target's number, and the number of its breaker's ticket.
     target: [u8; 8],
     ticket: [u16; 8],
+    /// By attempt slot: the place in its target's cooldown.
+    place: [u16; 8],
     /// The attempt slots whose ticket is a probe's, and those that hold a permit of their target.
     probes: u8,
     out: u8,
-    /// The target, ticket and probe of the attempt that starts next.
-    chosen: (u8, u16, bool),
+    /// The target, ticket, probe and place of the attempt that starts next.
+    chosen: (u8, u16, bool, u16),
 }
 
 const _: () = assert!(
@@ -35,17 +38,17 @@ const _: () = assert!(
 );
 
 impl AttemptTargets {
-    fn choose(&mut self, target: u8, ticket: Option<Ticket>) {
+    fn choose(&mut self, target: u8, (ticket, place): (Option<Ticket>, Place)) {
         let ticket = ticket.unwrap_or(Ticket { number: 0, probe: false });
-        self.chosen = (target, ticket.number, ticket.probe);
+        self.chosen = (target, ticket.number, ticket.probe, place.number());
         self.tried |= 1 << target;
     }
 
     /// Gives the chosen target to the attempt that starts.
     pub fn start(&mut self, attempt_slot: AttemptSlot) {
         let (place, bit) = (usize::from(attempt_slot.number()), attempt_slot.bit());
-        let (target, ticket, probe) = self.chosen;
-        (self.target[place], self.ticket[place]) = (target, ticket);
+        let (target, ticket, probe, cooling) = self.chosen;
+        (self.target[place], self.ticket[place], self.place[place]) = (target, ticket, cooling);
         self.probes = self.probes & !bit | if probe { bit } else { 0 };
         self.out |= bit;
     }
@@ -64,13 +67,13 @@ impl AttemptTargets {
 
 impl Arena {
     /// Notes the target of a call's next attempt.
-    pub(super) fn choose_target(&mut self, slot: Slot, target: u8, ticket: Option<Ticket>) {
+    pub(super) fn choose_target(&mut self, slot: Slot, target: u8, taken: (Option<Ticket>, Place)) {
         let Some(full) = Full::here() else { return };
         let blocks = &mut self.more_of(slot, full).targets;
         if blocks.place(slot).is_none() {
             blocks.insert(slot, AttemptTargets::default());
         }
-        blocks.known_mut(slot).choose(target, ticket);
+        blocks.known_mut(slot).choose(target, taken);
     }
 
     /// Attempts of a call that hold a permit of this target, for consistency checks.
@@ -89,6 +92,12 @@ impl Arena {
         if let Some(block) = self.targets_mut(slot) {
             block.tried = 0;
         }
+    }
+
+    /// The place of an attempt in its target's cooldown.
+    pub(in crate::engine) fn place_at_target(&self, slot: Slot, attempt_slot: AttemptSlot) -> Place {
+        self.targets(slot)
+            .map_or(Place::NONE, |block| Place::of(block.place[usize::from(attempt_slot.number())]))
     }
 
     /// The target of the attempt in an attempt slot.
@@ -118,6 +127,8 @@ impl Desk {
         let Some(block) = self.calls.targets(slot) else { return };
         let number = block.target[place];
         let ticket = Ticket { number: block.ticket[place], probe: block.probes & bit != 0 };
+        let cooled = Place::of(block.place[place]);
+        let fails_over = self.policies.of(call).fails_over(kind);
         let Some(mut group) = self.routes[home].group.take() else { return };
         let mean = group.member(number).map_or(0, |member| group.estimate(member));
         if let Some(member) = group.member_mut(number) {
@@ -141,9 +152,22 @@ impl Desk {
                 pool.set_limit(pool.limiter.limit());
                 limit = Some(from);
             }
+            let mut cooling = None;
+            if let Some(it) = target.cooldown.as_mut().filter(|_| class != Class::Throttled) {
+                let from = it.part.state(now);
+                if class == Class::Ok {
+                    let limit = target.pool.as_ref().map(|pool| pool.limit).filter(|it| *it != u32::MAX);
+                    let most = limit.unwrap_or(it.part.in_flight());
+                    it.part.on_good(running_attempt.since, cooled, most, now);
+                } else {
+                    it.part.free(cooled);
+                }
+                cooling = Some(from).filter(|from| *from != CooldownState::Open);
+            }
             let took = now.since(running_attempt.since).as_micros().min((1 << 53) - 1);
             match class {
-                Class::Ok | Class::Permanent => member.observe(took),
+                Class::Ok => member.observe(took),
+                Class::Permanent if !fails_over => member.observe(took),
                 Class::Cancelled | Class::Ignored => {}
                 // Without any estimate there is nothing that a fast error could be measured by.
                 _ if mean == 0 => {}
@@ -151,6 +175,9 @@ impl Desk {
             }
             if let Some(from) = changed {
                 self.note(move |it| it.breaker_changed(Some(slot), at, from, now));
+            }
+            if let Some(from) = cooling {
+                self.note(move |it| it.cooldown_changed(Some(slot), at, from, now));
             }
             if let Some(from) = limit {
                 self.note(move |it| it.limit_changed(Some(slot), at.own(), from, now));

@@ -1,10 +1,12 @@
 //! Groups as they are declared, and new settings for a group in use (semantics 17.1).
 
 use super::{Group, Member};
+use crate::engine::cooldown::Cooling;
 use crate::engine::place::{PoolAt, RouteAt};
 use crate::engine::queue::Pool;
 use crate::engine::rate_queue::{Bucket, RateQueue};
 use crate::engine::route::Routes;
+use crate::full::Part;
 use crate::policy;
 use crate::time::Time;
 
@@ -77,6 +79,12 @@ impl Routes {
     fn retune_target(&mut self, member: &Member, to: &policy::Member, now: Time) {
         let target = &mut self[member.at];
         target.retune_stages(&to.policy, now);
+        match (&mut target.cooldown, &to.policy.cooldown) {
+            (Some(cooling), Some(to)) => cooling.part.retune(to.settings, now),
+            (cooldown, to) => {
+                *cooldown = to.as_ref().map(|it| Part::new(Cooling::new(it.settings), it.full()));
+            }
+        }
         match (&mut target.rate, &to.policy.rate_limit) {
             (Some(queue), Some(limit)) => {
                 let _ = queue.bucket.retune(limit, now); // it neither joins nor leaves a fleet

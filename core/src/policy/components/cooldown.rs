@@ -16,6 +16,8 @@ keys! {
         "wait: the longest wait; without it there must be a deadline.";
     MAX_WAITERS = "cooldown.max_waiters", count(1, 10_000_000), "200",
         "wait: calls that may wait.";
+    QUOTA_WAIT = "cooldown.quota_wait", span(MICRO), "",
+        "How long no attempt starts after one whose quota is spent or whose key is not accepted (kinds quota_spent and unauthorized), unless the server names a time. Absent: such an attempt changes nothing; a target has 5 minutes.";
     STORE = "cooldown.store", domains::STORE, "local",
         "Whose cooldown it is; fleet is not there yet.";
 }
@@ -58,6 +60,8 @@ pub(in crate::policy) const COMPONENT: Component = Component {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct CooldownPart {
     pub(crate) settings: CooldownSettings,
+    /// How long a spent quota closes it without a time of the server's, if it does.
+    pub(crate) quota_wait: Option<Duration>,
     /// Whether calls wait while it is closed.
     pub(crate) wait: bool,
     pub(crate) max_wait: Duration,
@@ -85,6 +89,7 @@ impl Settings {
                 lease: if timeout == Duration::MAX { LEASE } else { timeout.plus(LATE) },
                 lenient: false,
             },
+            quota_wait: self.given(QUOTA_WAIT).then(|| self.span(QUOTA_WAIT)),
             wait: self.flag(WAIT),
             max_wait: if self.given(MAX_WAIT) { self.span(MAX_WAIT) } else { Duration::MAX },
             max_waiters: self.whole(MAX_WAITERS),

@@ -18,13 +18,15 @@ keys! {
         "Several limits by name, at most 4, that a call takes all at once or none: instead of permits, per and burst. A limit with a weight counts the amount that each call names, such as tokens.";
     SETTLE_UNKNOWN = "rate_limit.settle_unknown", Domain::Choice(&["reservation", "zero"]), "reservation",
         "limits: what an attempt counts that may have been served and of which no amount was settled: what it had reserved, or nothing.";
+    LEARN = "rate_limit.learn", Domain::Choice(&["none", "down"]), "none",
+        "limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and never raises one, none ignores it.";
 }
 
 /// What sets of limits add to a rate limit.
 pub(in crate::policy) const COMPONENT: Component = Component {
     table: "rate_limit",
     keys: KEYS,
-    beside: &[(SETTLE_UNKNOWN, LIMITS)],
+    beside: &[(SETTLE_UNKNOWN, LIMITS), (LEARN, LIMITS)],
     check: |settings, errors| {
         if !settings.given(LIMITS) {
             return;
@@ -114,6 +116,8 @@ pub(crate) struct LimitSet {
     pub(crate) limits: Vec<NamedLimit>,
     /// Whether an attempt without a settlement counts nothing, instead of what it had reserved.
     pub(crate) unknown_is_zero: bool,
+    /// Whether what answers say is left of the service's quotas lowers the limits.
+    pub(crate) learns: bool,
 }
 
 impl LimitSet {
@@ -133,7 +137,8 @@ impl Settings {
     pub(super) fn limit_set(&self) -> Option<Rare<LimitSet>> {
         let full = Full::here().filter(|_| self.given(LIMITS))?;
         let unknown_is_zero = self.word(SETTLE_UNKNOWN) == "zero";
-        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero }, full))
+        let learns = self.word(LEARN) == "down";
+        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero, learns }, full))
     }
 }
 

@@ -4,7 +4,7 @@ use super::prelude::*;
 use crate::classify::{self, Answers, KINDS, Methods};
 use crate::full::{Full, Name, Rare};
 use crate::outcome::{Class, Kind};
-use crate::policy::domain::CLASS_NAMES;
+use crate::policy::domain::{ALL_CLASS_NAMES, CLASS_NAMES};
 use crate::retry::{Backoff, BudgetSettings, RetryAfterMode};
 
 keys! {
@@ -35,6 +35,8 @@ keys! {
         "HTTP statuses by which the server asks for less load.";
     READ_ERRORS = "retry.read_errors", Domain::Flag, "false",
         "Read why an answer failed, from its quota headers and up to 64 kB of its body, and wait for that at most 1 s; adds the kinds quota_spent, unauthorized, too_long and content_refused.";
+    FAILOVER_ON = "retry.failover_on", Domain::KindWords(ALL_CLASS_NAMES), "",
+        "targets: classes and kinds of failure that are not retried, after which an attempt at another target starts at once where one admits it.";
     HOLD = "retry.hold", Domain::Flag, "false",
         "While a throttled call waits, new calls to the same path, and to paths that begin alike, wait too.";
     MAX_HELD = "retry.max_held", count(1, 1_000_000), "200",
@@ -67,6 +69,10 @@ pub(in crate::policy) const MORE: Component = Component {
             let rule = "gRPC allows at most 5 attempts";
             errors.push(PolicyError::new(MAX_ATTEMPTS, text::whole(attempts.into()), rule));
         }
+        if settings.given(FAILOVER_ON) && !settings.given(targets::TARGETS) {
+            let rule = text::of(&["means something only beside ", targets::TARGETS]);
+            errors.push(PolicyError::new(FAILOVER_ON, "(given)", rule));
+        }
     },
     ..NOTHING
 };
@@ -93,6 +99,8 @@ pub(crate) struct Retry {
     pub(crate) hold: Option<Rare<u32>>,
     /// Does a throttle cut the rate of attempts?
     pub(crate) send_rate: Switch,
+    /// The kinds that are not retried, a bit each, after which another target is tried.
+    pub(crate) failover: Option<Rare<u32>>,
     /// How answers are read where statuses mean more than by default, or are not all that is read.
     pub(crate) answers: Option<Rare<Answers>>,
 }
@@ -122,6 +130,9 @@ impl Settings {
             budget_pool: self.pool(budget::POOL),
             hold: Full::here().filter(|_| self.flag(HOLD)).map(|full| Rare::new(self.whole(MAX_HELD), full)),
             send_rate: Switch::of(|| self.word(SEND_RATE) == "cubic"),
+            failover: Full::here()
+                .filter(|_| self.given(FAILOVER_ON))
+                .map(|full| Rare::new(self.mask(FAILOVER_ON, true) & !self.mask(RETRY_ON, true), full)),
             answers: Full::here().and_then(|full| Some(Rare::new(self.answers()?, full))),
         }
     }

@@ -1,6 +1,7 @@
 //! Timeouts of a stream: their keys, and their settings in a policy.
 
 use super::prelude::*;
+use crate::policy::Policy;
 
 keys! {
     /// The keys of streams.
@@ -29,6 +30,13 @@ pub(crate) struct Stream {
     pub(crate) until_delivery: bool,
     /// Whether only data of server-sent events count.
     pub(crate) events: bool,
+}
+
+impl Policy {
+    /// Whether the policy's author gave a key of a stream.
+    pub(crate) fn has_own_streams(&self) -> bool {
+        KEYS.iter().any(|key| self.is_own(key.path))
+    }
 }
 
 impl Settings {

@@ -29,7 +29,7 @@ pub(in crate::policy) const COMPONENT: Component = Component {
             }
         }
         if settings.uses("cooldown.") {
-            let rule = "stands beside targets: a throttled target is left to another one";
+            let rule = "stands beside targets: give the members of the group a cooldown, and the policy none";
             fail("cooldown", "(given)".into(), rule);
         }
         if settings.flag(retry::HOLD) {

@@ -152,6 +152,15 @@ public enum class RateLimitSettleUnknown {
 }
 
 /**
+ * limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and
+ * never raises one, none ignores it.
+ */
+public enum class RateLimitLearn {
+    NONE,
+    DOWN,
+}
+
+/**
  * What sets the limit of concurrent calls: fixed is maxConcurrency, aimd follows a latency threshold,
  * gradient2 the change of latency.
  */
@@ -607,6 +616,19 @@ public class Cooldown internal constructor(settings: Table) : Options(settings) 
         get() = settings.count("cooldown.max_waiters")
         set(value) = settings.put("cooldown.max_waiters", value)
 
+    /**
+     * How long no attempt starts after one whose quota is spent or whose key is not accepted (kinds
+     * quota_spent and unauthorized), unless the server names a time. Absent: such an attempt changes nothing;
+     * a target has 5 minutes. 1 µs to 365 days; default: off.
+     */
+    public var quotaWait: Duration?
+        get() = settings.span("cooldown.quota_wait")
+        set(value) = settings.put("cooldown.quota_wait", value)
+
+    /** [quotaWait] for Java. */
+    public fun setQuotaWait(value: java.time.Duration?): Unit =
+        settings.put("cooldown.quota_wait", value?.toKotlinDuration())
+
     /** Whose cooldown it is; fleet is not there yet. Local, fleet; default: `local`. */
     public var store: CooldownStore?
         get() = settings.choice<CooldownStore>("cooldown.store")
@@ -710,6 +732,14 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
     public var settleUnknown: RateLimitSettleUnknown?
         get() = settings.choice<RateLimitSettleUnknown>("rate_limit.settle_unknown")
         set(value) = settings.put("rate_limit.settle_unknown", value)
+
+    /**
+     * limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and
+     * never raises one, none ignores it. None, down; default: `none`.
+     */
+    public var learn: RateLimitLearn?
+        get() = settings.choice<RateLimitLearn>("rate_limit.learn")
+        set(value) = settings.put("rate_limit.learn", value)
 }
 
 /** How many calls may be in flight at once, per route. */

@@ -43,13 +43,15 @@ internal class StreamLimits(core: Core) {
         /** Whether a request with these values of `Accept` asks for a stream. */
         fun accepts(values: Iterable<String>): Boolean = values.any { it.contains(EVENTS, ignoreCase = true) }
 
-        /** Refuses a policy with a timeout that an adapter does not serve (semantics 7.7.23). */
+        /** Refuses a policy that gives a timeout that an adapter does not serve; a preset's is ignored (semantics 7.7.23). */
         fun refuse(core: Core, adapter: String) {
             val limits = core.streams
             if (!limits.some && !limits.untilDelivery) return
+            val untilDelivery = core.word("own $UNTIL") == DELIVERY
             val rule = "$adapter does not serve timeouts of streams yet: use OkHttp or Ktor, or leave the key out"
-            val spans = listOf(FIRST_BYTE, IDLE).mapNotNull { key -> core.span(key)?.let { Mistake(camel(key), "$it", rule) } }
-            throw PolicyException(spans + if (limits.untilDelivery) listOf(Mistake(camel(UNTIL), "DELIVERY", rule)) else emptyList())
+            val spans = listOf(FIRST_BYTE, IDLE).mapNotNull { key -> core.span("own $key")?.let { Mistake(camel(key), "$it", rule) } }
+            val mistakes = spans + if (untilDelivery) listOf(Mistake(camel(UNTIL), "DELIVERY", rule)) else emptyList()
+            if (mistakes.isNotEmpty()) throw PolicyException(mistakes)
         }
     }
 }
