@@ -151,7 +151,7 @@ impl Policy {
     ///
     /// ```
     /// use tidegate_tokio::settings::Preset;
-    /// use tidegate_tokio::{Class, Outcome, Policy, core::Duration};
+    /// use tidegate_tokio::{Class, Outcome, Policy, tidegate::Duration};
     /// let policy = Policy::builder("shop").preset(Preset::Http).build().unwrap();
     /// let headers = [(&b"retry-after"[..], &b"2"[..])];
     /// let busy = Outcome::of(Class::Throttled).retry_after(Duration::from_secs(2));

@@ -180,7 +180,7 @@ mod tests {
         !word.starts_with("core/")
             && !word.starts_with("docs/")
             && !word.starts_with("tests/")
-            && !word.ends_with(".rs")
+            && Path::new(word).extension().is_none_or(|extension| extension != "rs")
             || word == "error.rs"
     }
 }
