@@ -95,9 +95,13 @@ pub(crate) struct Meter {
 impl Meter {
     /// The meter of an answer; `None` for one in an encoding, which nothing here decodes.
     pub fn of(used: Option<&Arc<Used>>, headers: &HeaderMap) -> Option<Box<Self>> {
+        let used = used?;
         let plain =
             headers.get(CONTENT_ENCODING).is_none_or(|it| it.as_bytes().eq_ignore_ascii_case(b"identity"));
-        let used = Arc::clone(used.filter(|_| plain)?);
+        if !plain {
+            return None;
+        }
+        let used = Arc::clone(used);
         Some(Box::new(Self { used, reader: UsageReader::new(), last: ([0; END], 0), whole: false }))
     }
 

@@ -319,21 +319,23 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let (ended, mut tail) = ready!(this.run.poll(cx));
-        Poll::Ready(ended.result.map(|mut response| {
-            if response.status().as_u16() >= 400 {
-                last(response.extensions_mut().remove::<Read>().is_some(), response.headers_mut());
-            }
-            if ended.report.attempts > 1 || ended.report.note().is_some() {
-                response.extensions_mut().insert(ended.report);
-            }
-            let (mut parts, body) = response.into_parts();
-            if let Some(tail) = &mut tail {
-                tail.meter = Meter::of(this.used.as_ref(), &parts.headers);
-            }
-            let watch =
-                tail.as_ref().and_then(|tail| Watch::of(tail.site(), &parts.headers, &mut parts.extensions));
-            Response::from_parts(parts, GuardedBody::watched(body, tail, watch))
-        }))
+        let mut response = match ended.result {
+            Ok(response) => response,
+            Err(error) => return Poll::Ready(Err(error)),
+        };
+        if response.status().as_u16() >= 400 {
+            last(response.extensions_mut().remove::<Read>().is_some(), response.headers_mut());
+        }
+        if ended.report.attempts > 1 || ended.report.note().is_some() {
+            response.extensions_mut().insert(ended.report);
+        }
+        let (mut parts, body) = response.into_parts();
+        let mut watch = None;
+        if let Some(tail) = &mut tail {
+            tail.meter = Meter::of(this.used.as_ref(), &parts.headers);
+            watch = Watch::of(tail.site(), &parts.headers, &mut parts.extensions);
+        }
+        Poll::Ready(Ok(Response::from_parts(parts, GuardedBody::watched(body, tail, watch))))
     }
 }
 
