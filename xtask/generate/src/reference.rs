@@ -43,8 +43,7 @@ Its own keys stand in the pool and nowhere else; what a preset has of them does 
 const TARGETS: &str = "
 ## Groups of targets
 
-Models, providers, regions or keys that attempts can go to. A document declares the group, and policies name it; Python and JavaScript serve it so
-far, other languages refuse such a document:
+Models, providers, regions or keys that attempts can go to. A document declares the group, and policies name it:
 
 ```toml
 [targets.chat]
