@@ -31,7 +31,7 @@ POOLS = {
 """What a case takes for granted: the pools that its policy names."""
 
 FAMILIES = "wire rng backoff budget breaker throttle retry_after classify errors policy engine".split()
-FAMILIES += ["classify_read", "policy_targets"]
+FAMILIES += ["classify_read", "policy_core"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

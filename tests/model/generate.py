@@ -457,8 +457,8 @@ def files() -> dict[str, str]:
         ("classify/statuses.json", listed_cases()),
         ("classify_read/answers.json", read_cases()),
         ("errors/chains.json", error_vectors.cases()),
-        ("policy/pairs.json", policy_vectors.cases(targets=False)),
-        ("policy_targets/pairs.json", policy_vectors.cases(targets=True)),
+        ("policy/pairs.json", policy_vectors.cases(core=False)),
+        ("policy_core/pairs.json", policy_vectors.cases(core=True)),
         ("answer/services.json", answer_vectors.cases()),
         ("answer/usage.json", usages.cases()),
     ):

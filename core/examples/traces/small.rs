@@ -16,8 +16,9 @@ pub struct Form {
 }
 
 /// Keys that are the full engine's alone.
-const REST: [&str; 26] = [
+const REST: [&str; 27] = [
     "kinds",
+    "retry.read_errors",
     "retry.hold",
     "retry.max_held",
     "retry.send_rate",
