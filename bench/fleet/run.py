@@ -33,7 +33,7 @@ Row = list[str]
 
 
 def settings() -> argparse.Namespace:
-    """What the program is told."""
+    """The arguments of the program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--redis-server", default="redis-server")
     parser.add_argument(
@@ -62,11 +62,11 @@ class Bench:
         self.kept: list[dict[str, object]] = []
         for worker in args.worker:
             command = shlex.split(worker)
-            told = json.loads(
+            listed = json.loads(
                 subprocess.run([*command, "--list"], stdout=subprocess.PIPE, check=True, timeout=60).stdout
             )
-            self.versions |= told["versions"]
-            self.commands |= {name: [*command, "--contender", name] for name in told["contenders"]}
+            self.versions |= listed["versions"]
+            self.commands |= {name: [*command, "--contender", name] for name in listed["contenders"]}
         if args.only:
             wanted = {name for name in self.commands for word in args.only if word in name}
             self.commands = {name: command for name, command in self.commands.items() if name in wanted}
@@ -201,8 +201,8 @@ def check(bench: Bench) -> int:
     for name in names:
         for processes in (1, 2):
             result = bench.run(name, Load(420, 1.0, 0.1, pause=PAUSE), processes)
-            told = broken(result, "strict" in name) if result else ["failed"]
-            wrong += [f"{name}, {processes} processes: {what}" for what in told]
+            broken_rules = broken(result, "strict" in name) if result else ["failed"]
+            wrong += [f"{name}, {processes} processes: {what}" for what in broken_rules]
     for line in wrong or [f"{len(names)} contenders, one process and two: as promised"]:
         print(line)
     return len(wrong) + (not names)

@@ -18,7 +18,7 @@ from typing import Any
 from contenders import Args, Make, Watched, contenders, installed
 
 BIN = 0.1
-"""Seconds: what was admitted is told in such slices."""
+"""Seconds: admitted calls are counted in slices of this length."""
 LONG = 0.001
 """Seconds between two looks at the clock, about: one a call would be a fifth of the shortest calls."""
 WARM = 0.2
@@ -106,7 +106,7 @@ async def asample(decide: Callable[[], Any], seconds: float) -> list[int]:
     return taken
 
 
-def told(tally: Tally, cpu: float, wall: float, taken: list[int]) -> str:
+def summary(tally: Tally, cpu: float, wall: float, taken: list[int]) -> str:
     """The last line."""
     taken.sort()
     quantile = {"p50_ns": 0.5, "p99_ns": 0.99}
@@ -151,7 +151,7 @@ def threaded(make: Make, args: Args) -> None:
     cpu, wall = time.process_time() - cpu, time.perf_counter() - tally.start
     speak("counted")
     sys.stdin.readline()
-    speak(told(tally, cpu, wall, sample(decide, args.sample)))
+    speak(summary(tally, cpu, wall, sample(decide, args.sample)))
 
 
 async def awaited(make: Make, args: Args) -> None:
@@ -166,7 +166,7 @@ async def awaited(make: Make, args: Args) -> None:
     cpu, wall = time.process_time() - cpu, time.perf_counter() - tally.start
     speak("counted")
     await asyncio.to_thread(sys.stdin.readline)
-    speak(told(tally, cpu, wall, await asample(decide, args.sample)))
+    speak(summary(tally, cpu, wall, await asample(decide, args.sample)))
 
 
 def main() -> None:

@@ -28,15 +28,15 @@ from rows import (
 
 def found() -> str:
     """Adds the rows of every peer that is here; the versions, and which were not run."""
-    told = []
+    lines = []
     for peer in (tenacity, stamina, backoff, pyresilience, hyx, httpware):
         name = peer.__name__
         try:
             peer()
-            told.append(f"{name} {version(name)}")
+            lines.append(f"{name} {version(name)}")
         except Exception as error:
-            told.append(f"{name} NOT RUN ({type(error).__name__}: {error})")
-    return "; ".join(told)
+            lines.append(f"{name} NOT RUN ({type(error).__name__}: {error})")
+    return "; ".join(lines)
 
 
 def tenacity() -> None:

@@ -104,7 +104,7 @@ unsafe extern "C" fn clear_slot(me: *mut ffi::PyObject) -> c_int {
 }
 
 unsafe extern "C" fn dealloc_slot(me: *mut ffi::PyObject) {
-    // SAFETY: as of a slot. Weak references are told while the object is whole.
+    // SAFETY: as of a slot. Weak references are cleared while the object is whole.
     unsafe {
         let kind = ffi::Py_TYPE(me);
         ffi::PyObject_GC_UnTrack(me.cast());

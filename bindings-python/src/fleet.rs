@@ -16,7 +16,7 @@ pub struct Fleet {
 }
 
 /// A command as the Python half carries it: id, words, the place of the word that routes it, microseconds.
-type Told<'py> = (u64, Vec<Bound<'py, PyBytes>>, u8, u64);
+type Command<'py> = (u64, Vec<Bound<'py, PyBytes>>, u8, u64);
 
 #[pymethods]
 impl Fleet {
@@ -39,13 +39,13 @@ impl Fleet {
     /// The commands that steps have made since the last time, oldest first: id, words, the place of the word that a
     /// cluster routes by, and the microseconds that the answer may take.
     #[pyo3(signature = () -> "list[tuple[int, list[bytes], int, int]]")]
-    fn take<'py>(&self, py: Python<'py>) -> Vec<Told<'py>> {
+    fn take<'py>(&self, py: Python<'py>) -> Vec<Command<'py>> {
         let commands = std::mem::take(&mut self.engine.get().state.lock(py).commands);
         let words = |words: Vec<Vec<u8>>| words.iter().map(|word| PyBytes::new(py, word)).collect();
-        let told = commands.into_iter().map(|command| {
+        let carried = commands.into_iter().map(|command| {
             (command.id.to_word(), words(command.words), command.key, command.within.as_micros())
         });
-        told.collect()
+        carried.collect()
     }
 
     /// What came of a command: the store's answer or, `failed`, the text of its error; None where there was no answer. The

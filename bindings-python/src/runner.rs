@@ -36,7 +36,7 @@ pub struct Settings {
     route: AtomicU64,
     request: Request,
     traits: Arc<Traits>,
-    /// Is there nothing that every attempt has to be shown or told?
+    /// Is there nothing that every attempt has to be shown or hear of?
     plain: bool,
     /// Does the type of an exception say what it was? Then a failed attempt is judged natively too.
     judged: bool,
@@ -192,7 +192,7 @@ impl Settings {
         woken: Vec<u64>,
     ) -> PyResult<()> {
         let arguments = (call.to_word(), function, value, woken);
-        self.owner.bind(py).call_method1(intern!(py, "told"), arguments).map(drop)
+        self.owner.bind(py).call_method1(intern!(py, "delivered"), arguments).map(drop)
     }
 
     /// Wakes the owners of these calls.
@@ -206,8 +206,8 @@ impl Settings {
 fn inherited<'py>(caller: &Bound<'py, PyAny>, scope: &Bound<'py, PyAny>) -> PyResult<Request> {
     let words = caller.call_method1(intern!(caller.py(), "_inherit"), (scope,))?;
     let (limit, parent, criticality): (u64, u64, u64) = words.extract()?;
-    let told = wire::unpack_request(criticality & 3, limit, parent, 0);
-    told.ok_or_else(|| PyValueError::new_err("no request has these words"))
+    let request = wire::unpack_request(criticality & 3, limit, parent, 0);
+    request.ok_or_else(|| PyValueError::new_err("no request has these words"))
 }
 
 impl Runner {
@@ -234,7 +234,7 @@ impl Runner {
 
     /// How its calls begin.
     #[pyo3(signature = (native, owner: "object", policy, key, flags, limit, plain, judged, bare, token, weights: "dict[str, int] | None" = None))]
-    #[allow(clippy::too_many_arguments)] // told once, when a caller is made
+    #[allow(clippy::too_many_arguments)] // passed once, when a caller is made
     fn _settle(
         &self,
         native: Py<Engine>,

@@ -124,7 +124,7 @@ struct Frame {
     /// What was around it.
     around: Option<Py<PyAny>>,
     /// Itself as the shells know it, once somebody has asked.
-    told: Option<Py<PyAny>>,
+    handle: Option<Py<PyAny>>,
 }
 
 thread_local! {
@@ -154,20 +154,20 @@ fn frame_scope<'py>(py: Python<'py>, said: &Bound<'py, PyAny>) -> PyResult<Optio
     let top = FRAMES.with_borrow(|frames| {
         let frame = frames.last().filter(|frame| frame.said.is(said))?;
         let cloned = |scope: &Option<Py<PyAny>>| scope.as_ref().map(|scope| scope.bind(py).clone());
-        Some((frame.call, frame.owner.bind(py).clone(), cloned(&frame.around), cloned(&frame.told)))
+        Some((frame.call, frame.owner.bind(py).clone(), cloned(&frame.around), cloned(&frame.handle)))
     });
     let (call, owner, outer) = match top {
         None => return Ok(None),
-        Some((_, _, _, Some(told))) => return Ok(Some(told)),
+        Some((_, _, _, Some(handle))) => return Ok(Some(handle)),
         Some((call, owner, outer, None)) => (call, owner, outer),
     };
     // `FRAMES` must not be borrowed here: making a tuple can run a finalizer, which can make calls.
     let made = (owner, call, py.None(), ffi::or_none(py, outer)).into_pyobject(py)?.into_any();
-    let told = made.clone().unbind();
+    let handle = made.clone().unbind();
     let unused = FRAMES.with_borrow_mut(|frames| {
-        match frames.iter_mut().rfind(|frame| frame.call == call && frame.told.is_none()) {
-            Some(frame) => frame.told.replace(told),
-            None => Some(told),
+        match frames.iter_mut().rfind(|frame| frame.call == call && frame.handle.is_none()) {
+            Some(frame) => frame.handle.replace(handle),
+            None => Some(handle),
         }
     });
     drop(unused.map(|scope| scope.into_bound(py)));
@@ -181,7 +181,7 @@ pub fn enter(call: u64, owner: &Bound<'_, PyAny>, around: &Around<'_>) {
         owner: owner.clone().unbind(),
         said: around.said.clone().unbind(),
         around: around.scope.clone().map(Bound::unbind),
-        told: None,
+        handle: None,
     };
     FRAMES.with_borrow_mut(|frames| frames.push(frame));
 }
@@ -192,8 +192,8 @@ pub fn leave(py: Python<'_>, call: u64, owner: &Bound<'_, PyAny>) {
         let at = frames.iter().rposition(|frame| frame.call == call && frame.owner.is(owner))?;
         Some(frames.remove(at))
     });
-    if let Some(Frame { owner, said, around, told, .. }) = frame {
-        for reference in [Some(owner), Some(said), around, told].into_iter().flatten() {
+    if let Some(Frame { owner, said, around, handle, .. }) = frame {
+        for reference in [Some(owner), Some(said), around, handle].into_iter().flatten() {
             drop(reference.into_bound(py));
         }
     }

@@ -113,13 +113,14 @@ impl State {
 
     #[inline(never)]
     fn woken_or_told(&mut self, flags: Flags) -> Option<Vec<u64>> {
-        let told = self.core.has_records() && self.listeners.take_from(&mut self.core);
+        let recorded = self.core.has_records() && self.listeners.take_from(&mut self.core);
         if flags.wakes {
             self.core.take_wakes(&mut self.woken);
         }
         if flags.commands {
             self.core.take_commands(&mut self.commands);
         }
-        (told || flags.wakes || flags.commands).then(|| self.woken.drain(..).map(CallId::to_word).collect())
+        (recorded || flags.wakes || flags.commands)
+            .then(|| self.woken.drain(..).map(CallId::to_word).collect())
     }
 }

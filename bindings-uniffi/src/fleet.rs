@@ -66,13 +66,13 @@ impl Engine {
     pub fn take_commands(&self) -> Vec<StoreCommand> {
         let mut commands = Vec::new();
         self.state.lock().core.take_commands(&mut commands);
-        let told = commands.into_iter().map(|command| StoreCommand {
+        let carried = commands.into_iter().map(|command| StoreCommand {
             id: command.id.to_word(),
             words: command.words,
             key: command.key,
             within_us: command.within.as_micros(),
         });
-        told.collect()
+        carried.collect()
     }
 
     /// Takes what came of a command. Ask `take_woken` then, and `take_commands` if it says so.

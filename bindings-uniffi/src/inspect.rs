@@ -27,7 +27,7 @@ pub struct CallExplanation {
     pub until_us: Option<u64>,
     /// Its deadline.
     pub deadline_us: Option<u64>,
-    /// How it ended, or what its owner will be told: a verdict. Absent while that is open.
+    /// How it ended, or the verdict that its owner will get. Absent while that is open.
     pub reason: Option<String>,
     /// The numbers of its route: of a call that has ended, just before the step that ended it.
     pub numbers: Vec<String>,
@@ -113,14 +113,14 @@ mod tests {
         let refused = engine.begin(route, flags, 0, 0, 0, 9).unwrap();
         let lines = engine.journal();
         assert_eq!(engine.journal(), lines, "it stays where it is");
-        let told = engine.explain_call(refused.call).unwrap();
-        assert_eq!((told.reason.as_deref(), told.began_us), (Some("queue_full"), 9));
+        let explained = engine.explain_call(refused.call).unwrap();
+        assert_eq!((explained.reason.as_deref(), explained.began_us), (Some("queue_full"), 9));
         assert!(engine.explain_call(held.call).unwrap().reason.is_none() && engine.explain_call(0).is_none());
 
         let again = Engine::new(7, 10, true, 0);
         let replayed = again.replay(lines.clone()).unwrap();
         assert_eq!((replayed.answers.len(), replayed.now_us), (lines.len(), 9));
-        assert_eq!(again.explain_call(refused.call).unwrap().text, told.text);
+        assert_eq!(again.explain_call(refused.call).unwrap().text, explained.text);
         let error = again.replay(vec![lines[0].clone(), "nonsense".into()]).unwrap_err().to_string();
         assert!(error.starts_with("journal, line 2: ") && error.ends_with(": nonsense"), "{error}");
     }

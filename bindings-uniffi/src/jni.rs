@@ -266,9 +266,9 @@ mod tests {
         let mut env: JNIEnv = table.as_ptr();
         let answer = caught(|| panic!("a\0bug")).unwrap_or_else(|bug| thrown(&raw mut env, &bug, NO_WORD));
         assert_eq!(answer, NO_WORD);
-        let told = THROWN.take();
-        assert_eq!(told[0], "java/lang/IllegalStateException");
-        assert_eq!(told[1], "tidegate: internal error, please report it: a bug");
+        let seen = THROWN.take();
+        assert_eq!(seen[0], "java/lang/IllegalStateException");
+        assert_eq!(seen[1], "tidegate: internal error, please report it: a bug");
         assert_eq!(thrown(&raw mut env, "again", 0), 0);
     }
 }

@@ -74,12 +74,12 @@ pub fn keys() -> Vec<Key> {
         Domain::Kinds => "kinds",
         Domain::Name => "name",
     };
-    let told = TABLE.iter().map(|key| Key {
+    let keys = TABLE.iter().map(|key| Key {
         path: key.path.to_owned(),
         domain: domain(key.domain).to_owned(),
         default: key.default.to_owned(),
     });
-    told.collect()
+    keys.collect()
 }
 
 /// The types of records, for `subscribe`: a closed list.
@@ -153,7 +153,7 @@ struct State {
 const NOW: u64 = u64::MAX;
 
 impl State {
-    /// The time that the host has told, or has left to us.
+    /// The time that the host gives, or our own reading if it gives none.
     #[inline]
     fn time(&mut self, now: u64) -> Time {
         match &mut self.ticks {
@@ -283,7 +283,7 @@ impl Engine {
         self.state.lock().woken.drain(..).map(CallId::to_word).collect()
     }
 
-    /// Refuses all calls of a policy, or of one of its routes, until it is told otherwise. Ask `take_woken` then.
+    /// Refuses all calls of a policy, or of one of its routes, until another call changes that. Ask `take_woken` then.
     pub fn force_open(&self, policy: u32, route: Option<u64>, on: bool, now: u64) {
         let mut state = self.state.lock();
         let route = route.map(RouteId::from_word);
@@ -291,7 +291,7 @@ impl Engine {
         state.drain(flags);
     }
 
-    /// Refuses all attempts at a target of a policy's group, until it is told otherwise; that resets the target's breaker, too. Ask
+    /// Refuses all attempts at a target of a policy's group, until another call changes that; that resets the target's breaker, too. Ask
     /// `take_woken` then.
     ///
     /// # Errors
@@ -377,8 +377,8 @@ impl Engine {
 
     /// What a policy does, in words; empty for one that there is none of.
     pub fn explain(&self, policy: u32) -> String {
-        let told = self.state.lock().core.explain_policy(PolicyId::from_word(policy));
-        told.map_or_else(String::new, |told| told.to_string())
+        let explanation = self.state.lock().core.explain_policy(PolicyId::from_word(policy));
+        explanation.map_or_else(String::new, |it| it.to_string())
     }
 
     /// What the engine has learned, as JSON for `restore`.
@@ -504,10 +504,10 @@ mod tests {
     fn mistakes_name_the_key_the_value_and_the_rule() {
         let engine = Engine::new(7, 10, false, 0);
         let pairs = vec![Pair { key: "retry.max_attempts".into(), value: Value::Number { value: 0.0 } }];
-        let told = engine.policy("p", pairs).unwrap_err().to_string();
-        assert_eq!(told, "retry.max_attempts = 0: must be a whole number from 1 to 255");
-        let told = document::Document::new("policy.p.deadline = 1", false).unwrap_err().to_string();
-        assert!(told.starts_with("policy.p.deadline = 1: ") && told.ends_with("(line 1)"), "{told}");
+        let error = engine.policy("p", pairs).unwrap_err().to_string();
+        assert_eq!(error, "retry.max_attempts = 0: must be a whole number from 1 to 255");
+        let error = document::Document::new("policy.p.deadline = 1", false).unwrap_err().to_string();
+        assert!(error.starts_with("policy.p.deadline = 1: ") && error.ends_with("(line 1)"), "{error}");
     }
 
     /// Semantics 15.5.1 to 15.5.3.

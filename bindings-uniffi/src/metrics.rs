@@ -54,13 +54,13 @@ pub struct MetricSeries {
 /// The families of metrics: a closed list.
 #[uniffi::export]
 pub fn metric_families() -> Vec<MetricFamily> {
-    let told = Family::ALL.iter().map(|family| MetricFamily {
+    let families = Family::ALL.iter().map(|family| MetricFamily {
         name: family.name().to_owned(),
         instrument: family.instrument().name().to_owned(),
         labels: family.labels().iter().map(|&label| label.to_owned()).collect(),
         meaning: family.meaning().to_owned(),
     });
-    told.collect()
+    families.collect()
 }
 
 /// The upper bounds of histograms, in seconds.
@@ -170,7 +170,7 @@ impl Engine {
             measured.as_mut().is_some_and(|it| it.meter.read_page(core, &mut pages, time(now)))
         };
         while page() {} // the lock is free between two pages
-        let told = pages.finish().into_iter().map(|series| MetricSeries {
+        let series = pages.finish().into_iter().map(|series| MetricSeries {
             family: series.family as u8,
             policy: series.policy,
             route: series.route,
@@ -180,7 +180,7 @@ impl Engine {
                 CoreReading::Histogram { counts, sum } => Reading::Histogram { counts, sum },
             },
         });
-        told.collect()
+        series.collect()
     }
 
     /// What a route is called in labels: its key, or `other`.

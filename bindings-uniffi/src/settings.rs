@@ -77,8 +77,8 @@ impl std::fmt::Display for Invalid {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Settings { mistakes } => {
-                let told = mistakes.iter().map(|it| format!("{} = {}: {}", it.key, it.value, it.rule));
-                f.write_str(&told.collect::<Vec<_>>().join("; "))
+                let lines = mistakes.iter().map(|it| format!("{} = {}: {}", it.key, it.value, it.rule));
+                f.write_str(&lines.collect::<Vec<_>>().join("; "))
             }
             Self::State { reason } | Self::Argument { reason } => f.write_str(reason),
         }

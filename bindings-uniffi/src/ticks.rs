@@ -170,11 +170,11 @@ mod tests {
         let mut worst = 0;
         while began.elapsed() < Duration::from_millis(100) {
             let before = began.elapsed().as_micros() as u64;
-            let told = clock.now();
+            let reading = clock.now();
             let after = began.elapsed().as_micros() as u64;
             worst = worst
-                .max((7_000 + before).saturating_sub(told + 2))
-                .max(told.saturating_sub(7_000 + after + 2));
+                .max((7_000 + before).saturating_sub(reading + 2))
+                .max(reading.saturating_sub(7_000 + after + 2));
         }
         assert!(worst < 1_000, "{worst} µs away");
         assert!(clock.trusted > 0, "it was never believed");

@@ -211,7 +211,7 @@ pub struct Snapshot {
     pub live: u32,
     /// Calls that have ended, while attempts of them are still out.
     pub lingering: u32,
-    /// Calls given up on whose host has not been told.
+    /// Abandoned calls whose host has not been answered yet.
     pub lost: u32,
     /// Calls that wait.
     pub waiting: u32,

@@ -19,8 +19,8 @@ fn moment(at: Time) -> f64 {
 /// Writes the explanation of a policy to the output, as JSON.
 #[wasm_bindgen]
 pub fn explain(engine: u32, policy: u32) {
-    let told = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
-    host(|host| host.output = told.map_or_else(|| "null".to_owned(), |of| of_policy(&of)));
+    let explanation = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
+    host(|host| host.output = explanation.map_or_else(|| "null".to_owned(), |of| of_policy(&of)));
 }
 
 fn of_policy(of: &PolicyExplanation) -> String {
@@ -67,8 +67,8 @@ fn of_policy(of: &PolicyExplanation) -> String {
 /// Writes the explanation of a call to the output, as JSON; `null` if the engine does not know the call.
 #[wasm_bindgen]
 pub fn explain_call(engine: u32, call: f64) {
-    let told = with(engine, |it| it.core.explain_call(CallId::from_word(call as u64)));
-    host(|host| host.output = told.map_or_else(|| "null".to_owned(), |of| of_call(&of)));
+    let explanation = with(engine, |it| it.core.explain_call(CallId::from_word(call as u64)));
+    host(|host| host.output = explanation.map_or_else(|| "null".to_owned(), |of| of_call(&of)));
 }
 
 fn of_call(of: &CallExplanation) -> String {
@@ -157,7 +157,7 @@ fn said(answer: &Answer) -> String {
         Answer::Retuned(retuned) => retuned.as_ref().map_or_else(clash, flags),
         Answer::Flags(of) => flags(of),
         Answer::Noted => "noted".to_owned(),
-        Answer::Settled(told) => format!("settled {}", u8::from(*told)),
+        Answer::Settled(accepted) => format!("settled {}", u8::from(*accepted)),
         Answer::Restored(Ok(restored)) => format!("restored {}", restored.routes),
         Answer::Restored(Err(error)) => format!("not restored: {error}"),
         Answer::Wakes(calls) => {

@@ -86,11 +86,11 @@ def perform(args: argparse.Namespace) -> tuple[list[Line], tuple[float, float]]:
     port = free_port()
     gone = (args.seconds * 0.4, args.seconds * 0.6)
     start = time.time() + READY
-    told = {"redis": f"127.0.0.1:{port}", "start": int(start * 1000), "breaker": int(not args.steady)}
-    told |= {name: getattr(args, name) for name in ("seconds", "load", "rate", "burst", "lease")}
+    options = {"redis": f"127.0.0.1:{port}", "start": int(start * 1000), "breaker": int(not args.steady)}
+    options |= {name: getattr(args, name) for name in ("seconds", "load", "rate", "burst", "lease")}
     if args.store_timeout is not None:
-        told["store-timeout"] = args.store_timeout
-    given = [word for name, value in told.items() for word in (f"--{name}", str(value))]
+        options["store-timeout"] = args.store_timeout
+    given = [word for name, value in options.items() for word in (f"--{name}", str(value))]
     running: list[subprocess.Popen[str]] = []
     try:
         with redis(args.redis_server, port):

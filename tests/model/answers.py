@@ -202,7 +202,7 @@ def failure(status: int, headers: list[tuple[str, str]], body: str) -> tuple[str
     number = None
     daily = per_day = False
     info: list[int] = []
-    told: list[int] = []
+    spans: list[int] = []
     words = [value for name, value in headers if name.lower() == "x-amzn-errortype"]
     try:
         document = json.loads(body)
@@ -219,7 +219,7 @@ def failure(status: int, headers: list[tuple[str, str]], body: str) -> tuple[str
             }
             per_day |= bool(PER_DAY.search(value))
             for span, seconds in TOLD.findall(value):
-                told.append((go_duration(span) if span else seconds_of(seconds)) or 0)
+                spans.append((go_duration(span) if span else seconds_of(seconds)) or 0)
         elif key in ("quotaId", "quotaMetric") and isinstance(value, str):
             daily |= bool(PER_DAY.search(value))
         elif key == "retryDelay" and isinstance(value, str):
@@ -230,9 +230,9 @@ def failure(status: int, headers: list[tuple[str, str]], body: str) -> tuple[str
         plain = word.strip().split(":")[0].split("#")[-1].lower()
         said |= {meaning for meaning, known in WORDS.items() if plain in known.split()}
     meaning = min(said, key=MEANINGS.index) if said else None
-    if daily or (per_day and not told):
+    if daily or (per_day and not spans):
         meaning = "quota_spent"
     if meaning in (None, "permanent"):
         meaning = of_status(status) or number or meaning
-    waits = info or told
+    waits = info or spans
     return None if meaning is None else (meaning, max(waits) if waits else None)

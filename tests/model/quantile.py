@@ -1,4 +1,4 @@
-"""Estimators of quantiles (spec 9). They remember all they were told, and count again at each question."""
+"""Estimators of quantiles (spec 9). They keep every sample, and compute from all of them at each question."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def p2_markers(p: float, samples: list[float]) -> Markers:
     q = sorted(samples[:5])
     n = [1, 2, 3, 4, 5]
     increments = [0.0, p / 2.0, p, (1.0 + p) / 2.0, 1.0]
-    for told, x in enumerate(samples[5:], start=6):
+    for seen, x in enumerate(samples[5:], start=6):
         # The cell that x falls into; the outer markers are the least and the greatest value.
         q[0], q[4] = min(q[0], x), max(q[4], x)
         cell = max(i for i in range(4) if q[i] <= x)
         n = [n[i] + 1 if i > cell else n[i] for i in range(5)]
         # Where the middle ones should stand; from the count and not by adding up, which would drift.
         for i in (1, 2, 3):
-            d = (1.0 + (told - 1) * increments[i]) - n[i]
+            d = (1.0 + (seen - 1) * increments[i]) - n[i]
             up = d >= 1.0 and n[i + 1] - n[i] > 1
             down = d <= -1.0 and n[i - 1] - n[i] < -1
             if up or down:

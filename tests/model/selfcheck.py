@@ -158,13 +158,13 @@ class Host:
         step, wakes = self.world.act(entry)
         name = entry.get("call") or entry.get("on")
         if step is not None and name is not None:
-            self.told(str(name), entry, step, wakes)
+            self.check_words(str(name), entry, step, wakes)
         self.rules()
         return step
 
     # ---- what has to hold ----
 
-    def told(self, name: str, entry: Entry, step: Step, wakes: list[str]) -> None:
+    def check_words(self, name: str, entry: Entry, step: Step, wakes: list[str]) -> None:
         """About one step."""
         call, running = self.world.calls[name], self.running.setdefault(name, set())
         wire.step_word({**step, "next_us": step.get("next_us")})
@@ -377,12 +377,12 @@ def every_key_is_modelled_or_refused() -> None:
     for key in keys.FLEET:
         for value in ("fleet", "local", 7.0):
             given = {"name": "p", "pairs": [["rate_limit.permits", 5], ["rate_limit.per", 1e6], [key, value]]}
-            told = refusal({"seed": 1, "policies": [given]})
-            assert told.startswith(f"policy p: {key} = {value!r}: the model has no fleet"), told
+            message = refusal({"seed": 1, "policies": [given]})
+            assert message.startswith(f"policy p: {key} = {value!r}: the model has no fleet"), message
     for kind, key in (("bulkhead", "latency_store"), ("bulkhead", "store"), ("rate_limit", "store")):
         pool = {"name": "x", "kind": kind, "pairs": [[key, "fleet"]]}
-        told = refusal({"seed": 1, "pools": [pool], "policies": []})
-        assert told.startswith(f"pool x: {kind}.{key} = 'fleet': the model has no fleet"), told
+        message = refusal({"seed": 1, "pools": [pool], "policies": []})
+        assert message.startswith(f"pool x: {kind}.{key} = 'fleet': the model has no fleet"), message
 
 
 def paths(schema: dict[str, Any], table: dict[str, Any], before: str = "") -> Iterator[str]:

@@ -238,10 +238,10 @@ fn sources(root: &Path) -> Result<String> {
 
 /// Whether packages could not be downloaded. A dependency that does not exist has another message.
 fn unreachable(text: &str) -> bool {
-    let told =
+    let kinds =
         ["Could not transfer artifact", "Unknown host", "in offline mode", "Connection refused", "timed out"];
     let kind = ["DependencyResolutionException", "PluginResolutionException", "UnresolvableModelException"];
-    text.lines().any(|line| line.starts_with("[ERROR]") && told.iter().any(|words| line.contains(words)))
+    text.lines().any(|line| line.starts_with("[ERROR]") && kinds.iter().any(|words| line.contains(words)))
         && kind.iter().any(|words| text.contains(words))
 }
 

@@ -205,9 +205,9 @@ fn exported(folder: &str, command: &str) -> String {
 /// Runs the example against its own origin; it ends with an error if a result differs from what it states.
 fn example(shop: &Shop, root: &Root) -> Result {
     let run = "swift run --disable-index-store --scratch-path /scratch/example flaky";
-    let told = inside(shop, root, "examples/swift/flaky", run)?.stream()?.ok()?;
+    let ran = inside(shop, root, "examples/swift/flaky", run)?.stream()?.ok()?;
     let expected = "three attempts, one answer";
-    let right = told.text.contains(expected);
+    let right = ran.text.contains(expected);
     right.then_some(()).ok_or_else(|| Error(format!("the example did not print `{expected}`")))
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// The cargo profile of the package: optimised for size.
 const PROFILE: &str = "wheel";
-/// Options of `maturin build` for a wheel as it is published. maturin overrules the profile's `strip`, so it must be told.
+/// Options of `maturin build` for a wheel as it is published. maturin overrules the profile's `strip`, so it needs the option.
 pub const BUILD: [&str; 5] = ["--profile", PROFILE, "--compression-level", "9", "--strip"];
 
 /// Builds the wheel and returns its path. Older wheels are removed first, so that none can be confused with it.

@@ -38,9 +38,9 @@ def tags(wheel: zipfile.ZipFile, name: str, expected: str) -> None:
     python, abi, platforms = expected.split("-")
     check(name.endswith(f"-{expected}.whl"), f"its tags must be {expected}")
     meta = read(wheel, r"tidegate-[^/]+\.dist-info/WHEEL").decode()
-    told = set(re.findall(r"^Tag: (.+)$", meta, re.MULTILINE))
+    tags = set(re.findall(r"^Tag: (.+)$", meta, re.MULTILINE))
     wanted = {f"{python}-{abi}-{platform}" for platform in platforms.split(".")}
-    check(told == wanted, f"WHEEL names the tags {sorted(told)}; they must be {sorted(wanted)}")
+    check(tags == wanted, f"WHEEL names the tags {sorted(tags)}; they must be {sorted(wanted)}")
     check("Root-Is-Purelib: false" in meta, "WHEEL must say that it holds a library")
 
 
@@ -67,12 +67,12 @@ def files(wheel: zipfile.ZipFile, source: Path) -> str:
 def record(wheel: zipfile.ZipFile) -> None:
     """Every file has the digest that RECORD says it has."""
     rows = csv.reader(io.StringIO(read(wheel, r"tidegate-[^/]+\.dist-info/RECORD").decode()))
-    told = {name: digest for name, digest, _ in rows if digest}
+    recorded = {name: digest for name, digest, _ in rows if digest}
     for name in wheel.namelist():
         if name.endswith(("/", "/RECORD")):
             continue
         digest = base64.urlsafe_b64encode(hashlib.sha256(wheel.read(name)).digest()).rstrip(b"=")
-        check(told.get(name) == f"sha256={digest.decode()}", f"RECORD and {name} must agree")
+        check(recorded.get(name) == f"sha256={digest.decode()}", f"RECORD and {name} must agree")
 
 
 def metadata(wheel: zipfile.ZipFile) -> None:
@@ -104,8 +104,8 @@ def audited(wheel: Path, platform: str, abi: str) -> str:
     # Elsewhere there are no versions to look at; for musl auditwheel would look for its libraries on this machine.
     if platform.startswith("manylinux"):
         words = " ".join(run("auditwheel", "show", str(wheel)).split())
-        told = re.search(r'following platform tag: "([a-z0-9_]+)"', words)
-        best = told[1] if told else f"nothing ({words})"
+        found = re.search(r'following platform tag: "([a-z0-9_]+)"', words)
+        best = found[1] if found else f"nothing ({words})"
         check(best in platform.split("."), f"auditwheel finds it fit for {best}; it must be {platform}")
         said.append(f"auditwheel: {best}")
     if abi == "abi3":

@@ -38,7 +38,7 @@ export interface Reloaded {
 }
 
 /** Keys as in the document, not converted to camel case. */
-const AS_WRITTEN = { ...OPTIONS, told: (text: string) => text };
+const AS_WRITTEN = { ...OPTIONS, inAuthorsWords: (text: string) => text };
 
 const handles =
   typeof FinalizationRegistry === "undefined"

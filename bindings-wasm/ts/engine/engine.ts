@@ -305,7 +305,7 @@ export class Engine {
     const known = tester?.before(this, name);
     stage(name, pairs);
     let number = this.native.policy(this.handle);
-    const told = number < 0 ? pieces() : [];
+    const texts = number < 0 ? pieces() : [];
     if (number < 0) number = this.wanted.again(name, pairs, place);
     if (number >= 0) {
       this.#inputs?.policy(name, pairs);
@@ -314,8 +314,8 @@ export class Engine {
     tester?.after(this, number < 0 ? (known ?? -1) : number);
     if (number >= 0) return number;
     // The full module may know settings that the small one does not, and has better texts for mistakes.
-    if (!this.full && told.some((text) => text.includes("tidegate/full"))) throw LACKING;
-    throw new PolicyError(mistakesOf(told, form, pairs));
+    if (!this.full && texts.some((text) => text.includes("tidegate/full"))) throw LACKING;
+    throw new PolicyError(mistakesOf(texts, form, pairs));
   }
 
   /** @internal Records that a fallback ran, and whether it succeeded. */
@@ -502,9 +502,9 @@ export class Engine {
     const found = typeof of === "number" ? { engine: this, call: of } : endOf(of);
     if (found === undefined || found.engine !== this) return undefined;
     native.explain_call(this.handle, found.call);
-    const told = JSON.parse(said()) as (Omit<CallExplanation, "story"> & { story: Written[] }) | null;
-    if (told === null) return undefined;
-    return spoken({ ...told, story: told.story.map((written) => this.#event(written)) });
+    const explanation = JSON.parse(said()) as (Omit<CallExplanation, "story"> & { story: Written[] }) | null;
+    if (explanation === null) return undefined;
+    return spoken({ ...explanation, story: explanation.story.map((written) => this.#event(written)) });
   }
 
   /**

@@ -24,7 +24,7 @@ export interface Form {
   /** Core's name of a key. */
   key(name: string): string;
   /** A key of core's, or a text of core's that names keys, in the author's notation. */
-  told(text: string, isKey: boolean): string;
+  inAuthorsWords(text: string, isKey: boolean): string;
   /** A span in microseconds. An invalid span is passed on as it is, and core reports the mistake. */
   span(value: number | string): number | string;
   /** What a text is in core's table of keys. */
@@ -34,7 +34,7 @@ export interface Form {
 /** The notation of JavaScript: `maxAttempts`, and spans in milliseconds. */
 export const OPTIONS: Form = {
   key: snake,
-  told(text, isKey) {
+  inAuthorsWords(text, isKey) {
     return text.replace(/\b[a-z]+(?:_[a-z]+)+\b/g, (name) =>
       isKey || this.about(name) !== NOTHING
         ? name.replace(/_./g, (letter) => letter.slice(1).toUpperCase())
@@ -48,13 +48,17 @@ export const OPTIONS: Form = {
 /** Mistakes from core's texts (key, value, rule, key, …), in the names and units that the author of these pairs has used. */
 export function mistakesOf(texts: readonly string[], form: Form, pairs: readonly Pair[] = []): Mistake[] {
   const list: Mistake[] = [];
-  const told = texts.map(spelled);
-  for (let at = 0; at + 2 < told.length; at += 3) {
-    const [key, value, rule] = told.slice(at) as [string, string, string];
+  const plain = texts.map(spelled);
+  for (let at = 0; at + 2 < plain.length; at += 3) {
+    const [key, value, rule] = plain.slice(at) as [string, string, string];
     const given = form.about(key) === SPAN ? pairs.find(([name]) => name === key)?.[1] : undefined;
     const written = typeof given === "number" ? `${Number.isFinite(given) ? given / 1000 : given} ms` : value;
     const hint = typeof given === "string" ? "; in code a span is a number of milliseconds" : "";
-    list.push({ key: form.told(key, true), value: written, rule: form.told(rule, false) + hint });
+    list.push({
+      key: form.inAuthorsWords(key, true),
+      value: written,
+      rule: form.inAuthorsWords(rule, false) + hint,
+    });
   }
   return list;
 }
@@ -72,11 +76,11 @@ export function needsFull(settings: object): boolean {
   if (FULL_TABLES.some((name) => (settings as Record<string, unknown>)[name] !== undefined)) return true;
   try {
     // A pool is an instance of a class. Only the full module has pools.
-    const told = (_: string, value: unknown) =>
+    const namePools = (_: string, value: unknown) =>
       typeof value === "object" && value !== null && !Array.isArray(value) && !isPlain(value)
         ? "pool"
         : value;
-    return FULL_WORDS.test(JSON.stringify(settings, told));
+    return FULL_WORDS.test(JSON.stringify(settings, namePools));
   } catch {
     return false; // the engine reports the mistake
   }
@@ -130,7 +134,8 @@ function flattened(path: string, settings: object, preset: boolean, form: Form):
       isTable(value) && !(path.endsWith(".pool") && typeof value["name"] === "string") ? value : undefined;
     if (presence !== undefined) {
       if (value === null || value === "none") table = { kind: "none" };
-      if (table === undefined) wrong(form.told(path, true), shown(value), "must be an object of its options");
+      if (table === undefined)
+        wrong(form.inAuthorsWords(path, true), shown(value), "must be an object of its options");
     }
     const before = pairs.length;
     if (table === undefined) {

@@ -19,8 +19,8 @@ export function replayed(text: string, make: (options: EngineOptions, seed: Halv
   engine.answers = JSON.parse(said()) as string[];
   for (let number = 0; ; number += 1) {
     native.explain(engine.handle, number);
-    const told = JSON.parse(said()) as PolicyExplanation | null;
-    if (told === null) return engine;
-    engine.wanted.own(number, told.policy, []);
+    const explanation = JSON.parse(said()) as PolicyExplanation | null;
+    if (explanation === null) return engine;
+    engine.wanted.own(number, explanation.policy, []);
   }
 }

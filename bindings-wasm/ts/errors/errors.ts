@@ -3,7 +3,7 @@
 import { type CallExplanation, explain } from "../telemetry/explain.js";
 
 /** Details that every error of this library can carry. */
-export interface Told {
+export interface Details {
   /** The verdict of the engine, finer than `code`. */
   reason?: string | undefined;
   /** Milliseconds after which another try makes sense. */
@@ -51,12 +51,12 @@ export class TidegateError extends Error {
   /** The route's key. */
   readonly route: string | undefined;
 
-  constructor(message: string, { cause, ...told }: Told = {}) {
+  constructor(message: string, { cause, ...details }: Details = {}) {
     super(message, cause === undefined ? undefined : { cause });
     const [name, httpStatus = 503, code = snake(name).slice(1)] = new.target[KIND];
-    const { retryIn } = told;
+    const { retryIn } = details;
     const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
-    Object.assign(this, { name, code, httpStatus, retryAt }, told);
+    Object.assign(this, { name, code, httpStatus, retryAt }, details);
   }
 
   /**
@@ -264,10 +264,10 @@ export function checkWhole(
   value: unknown,
   least: number,
   most: number,
-  told = String(most),
+  highest = String(most),
 ): void {
   if (!(Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most)) {
-    outOfRange(key, value, `a whole number from ${least} to ${told}`);
+    outOfRange(key, value, `a whole number from ${least} to ${highest}`);
   }
 }
 

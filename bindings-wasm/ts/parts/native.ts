@@ -124,8 +124,8 @@ async function fetched(later: () => Promise<Code>): Promise<void> {
     const code = await later();
     start(isModule(code) ? code : await WebAssembly.compile(code));
   } catch (cause) {
-    const told = `the parts' module parts.wasm cannot be loaded: ${(cause as Error).message}`;
-    throw new ModuleUnavailable(told, { cause });
+    const text = `the parts' module parts.wasm cannot be loaded: ${(cause as Error).message}`;
+    throw new ModuleUnavailable(text, { cause });
   }
 }
 

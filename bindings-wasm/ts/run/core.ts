@@ -100,8 +100,8 @@ export class Core implements Refused {
     const { engine, number } = this;
     if (!engine.full) return [];
     engine.native.kinds(engine.handle, number);
-    const told = pieces();
-    return told.flatMap((name, at) => (at % 2 === 0 ? [[name, told[at + 1] as string]] : []));
+    const texts = pieces();
+    return texts.flatMap((name, at) => (at % 2 === 0 ? [[name, texts[at + 1] as string]] : []));
   }
 
   /** The names that `classify` may return; the index of a name is its number. */

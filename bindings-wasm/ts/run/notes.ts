@@ -3,7 +3,10 @@
 import type { Verdict } from "../engine/wire.js";
 import * as errors from "../errors/errors.js";
 
-type Kind = new (message: string, told: errors.Told & { limits?: errors.Limits }) => errors.TidegateError;
+type Kind = new (
+  message: string,
+  details: errors.Details & { limits?: errors.Limits },
+) => errors.TidegateError;
 
 /** The error of each verdict that refuses a call. */
 const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
@@ -86,14 +89,14 @@ export function refusal(
   cause: unknown,
 ): errors.TidegateError {
   const [kind, text] = REFUSALS[verdict] ?? LOST;
-  const told = { reason: verdict, retryIn, policy: policy.name, route, cause };
+  const details = { reason: verdict, retryIn, policy: policy.name, route, cause };
   const where = `policy ${JSON.stringify(policy.name)}, route ${quoted(route)}`;
-  if (kind !== errors.BulkheadFull) return new kind(`${text} (${where})`, told);
+  if (kind !== errors.BulkheadFull) return new kind(`${text} (${where})`, details);
   const limits = policy.limits();
   const queue = limits.maxQueue ?? "none";
   const patience = limits.acquireTimeout === null ? "none" : seconds(limits.acquireTimeout);
   const numbers = `maxConcurrency ${limits.maxConcurrency}, maxQueue ${queue}, acquireTimeout ${patience}`;
-  return new kind(`${text} (${where}, ${numbers})`, { ...told, limits });
+  return new kind(`${text} (${where}, ${numbers})`, { ...details, limits });
 }
 
 /** What became of a call, stored for its response or its error. */
@@ -111,8 +114,9 @@ export interface Report {
 const reports = new WeakMap<object, Report>();
 
 /** Stores what became of a call for its response or error, without changing that object. */
-export function report(value: unknown, told: Report): void {
-  if ((typeof value === "object" && value !== null) || typeof value === "function") reports.set(value, told);
+export function report(value: unknown, report: Report): void {
+  if ((typeof value === "object" && value !== null) || typeof value === "function")
+    reports.set(value, report);
 }
 
 /**

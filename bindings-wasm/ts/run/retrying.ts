@@ -30,10 +30,10 @@ export interface Retrying {
 export type OnRetry = (retrying: Retrying) => unknown;
 
 /** Calls it. A callback that throws or rejects is reported to the console once, and changes nothing. */
-export function notify(onRetry: OnRetry, told: Retrying): void {
+export function notify(onRetry: OnRetry, event: Retrying): void {
   const failed = (error: unknown) => warn(onRetry, "onRetry", error);
   try {
-    Promise.resolve(onRetry(told)).catch(failed);
+    Promise.resolve(onRetry(event)).catch(failed);
   } catch (error) {
     failed(error);
   }

@@ -1,6 +1,6 @@
 //! The fields of a stream of server-sent events, as their bytes come (semantics 15.4.1). Source: WHATWG HTML, 9.2.6.
 
-/// Longest word that is told apart.
+/// Longest word that is recognised.
 const LONGEST_WORD: usize = 64;
 
 /// Where in the stream the next byte is.

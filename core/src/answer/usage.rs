@@ -240,7 +240,7 @@ enum Place {
 struct Counts {
     /// The prompt with what was cached: `OpenAI`'s chats, Gemini.
     prompt: Option<u64>,
-    /// The prompt, without what was cached where that is told apart: `OpenAI`'s responses, Anthropic, Bedrock.
+    /// The prompt, without what was cached, where the answer counts that by itself: `OpenAI`'s responses, Anthropic, Bedrock.
     input: Option<u64>,
     cache_read: Option<u64>,
     cache_write: Option<u64>,

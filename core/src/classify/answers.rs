@@ -45,7 +45,7 @@ impl Answers {
         wall: WallTime,
     ) -> Outcome {
         let by_status = self.class_of(failure.status, listed);
-        let (kind, class, told) = self.read(failure, body, by_status);
+        let (kind, class, wait) = self.read(failure, body, by_status);
         let throttled = class == Class::Throttled;
         let hints = Hints::read(failure.headers, false, wall);
         let quotas = || {
@@ -53,7 +53,7 @@ impl Answers {
             let more = || Quotas::read(failure.headers, wall).wait();
             hints.or_else(|| self.kinds.and_then(|_| more()))
         };
-        let waits = hints.retry_after.or(told);
+        let waits = hints.retry_after.or(wait);
         let opinion = match hints.opinion {
             // The list is of statuses: it does not apply where the words of the answer have given another class.
             Opinion::None if class.retryable() && class == by_status && !listed => Opinion::DoNot,

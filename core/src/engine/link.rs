@@ -43,7 +43,7 @@ impl Engine {
         self.desk.link = link;
     }
 
-    /// The last state that [`Engine::set_link`] was told.
+    /// The last state that the host gave to [`Engine::set_link`].
     pub fn link(&self) -> Link {
         self.desk.link
     }

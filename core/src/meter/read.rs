@@ -197,8 +197,8 @@ fn counted(policy: &Policy, tally: &Tally) -> Vec<Series> {
 
 fn level(levels: &mut Levels, family: Family, policy: &str, route: &str, value: f64) {
     let highest = matches!(family, Family::BreakerStateNow | Family::RejectProbability | Family::HedgeDelay);
-    let told = levels.entry((family, policy.to_owned(), route.to_owned())).or_default();
-    *told = if highest { told.max(value) } else { *told + value };
+    let level = levels.entry((family, policy.to_owned(), route.to_owned())).or_default();
+    *level = if highest { level.max(value) } else { *level + value };
 }
 
 fn of_pool(pool: &PoolView, add: &mut impl FnMut(Family, f64)) {

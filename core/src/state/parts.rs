@@ -164,11 +164,11 @@ proptest! {
         };
         let play = |breaker: &mut CircuitBreaker, (_, bits, ok): Op, now| {
             let admitted = breaker.admit(now);
-            let told = admitted.map(|ticket| {
+            let answers = admitted.map(|ticket| {
                 let evidence = if ok { Evidence::Success } else { Evidence::Failure };
                 breaker.record(ticket, evidence, bits << 44, now)
             });
-            format!("{told:?} {:?} {} {}", breaker.state(now), breaker.failures(now), breaker.throughput(now))
+            format!("{answers:?} {:?} {} {}", breaker.state(now), breaker.failures(now), breaker.throughput(now))
         };
         let new = |_| CircuitBreaker::new(settings);
         goes_on((&before, &after), new, play, CircuitBreaker::save, |from| CircuitBreaker::load(from, settings))?;

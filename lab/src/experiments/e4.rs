@@ -15,7 +15,7 @@ enum What {
     /// A client's write arrives, based on this version of the row.
     Write(u64),
     /// The client learns whether it won.
-    Told(bool),
+    Answered(bool),
     /// The client's timer fires.
     Timer,
 }
@@ -66,10 +66,10 @@ fn contend(clients: u32, (kind, jitter, base): (&str, &str, f64), seed: u64) -> 
                 writes += 1;
                 let won = seen == version;
                 version += u64::from(won);
-                push(now + trip(&mut dice), attempt, What::Told(won));
+                push(now + trip(&mut dice), attempt, What::Answered(won));
                 continue;
             }
-            What::Told(won) => {
+            What::Answered(won) => {
                 let class = if won { Class::Ok } else { Class::Conflict };
                 Event::Finished { attempt, outcome: Outcome::of(class) }
             }

@@ -143,12 +143,12 @@ pub fn required() -> Vec<Required> {
             let instead = rule.rsplit_once(", or ").and_then(|(_, path)| key(path));
             let unless = exception.and_then(|(path, word)| choice_of(path, word));
             let Some(path) = key(&error.key).filter(|_| error.value == "(absent)") else { continue };
-            let told = match by {
+            let says_so = match by {
                 None => rule.contains("where there is a "),
                 Some(Reason::Choice(key, choice)) => rule.ends_with(&format!("where {key} is {choice}")),
                 Some(Reason::Beside(key)) => rule.ends_with(&format!("where there is {key}")),
             };
-            if told && found.iter().all(|other| (other.path, other.by) != (path, by)) {
+            if says_so && found.iter().all(|other| (other.path, other.by) != (path, by)) {
                 found.push(Required { path, by, instead, unless });
             }
         }

@@ -120,7 +120,7 @@ fn choice(text: &mut String, about: &str, name: &str, of: &[&str]) {
 
 fn members(text: &mut String, path: &str, required: &[Required]) {
     for key in keys_of(path) {
-        doc(text, "    ", &format!("{} {}", words(key.doc), told(key, required)));
+        doc(text, "    ", &format!("{} {}", words(key.doc), limits_and_default(key, required)));
         let (kind, access) = kind(key);
         let _ = writeln!(text, "    public var {}: {kind}?", camel(name_of(key.path)));
         let _ = writeln!(text, "        get() = settings.{access}(\"{}\")", key.path);
@@ -156,7 +156,7 @@ fn for_java(text: &mut String, key: &Key, or: &str) {
 }
 
 /// Range, unit and default in Kotlin's terms.
-fn told(key: &Key, required: &[Required]) -> String {
+fn limits_and_default(key: &Key, required: &[Required]) -> String {
     let or_none = |none: bool| if none { ", or null" } else { "" };
     let range = match key.domain {
         Domain::Span { min, max, none } => {

@@ -329,9 +329,9 @@ mod tests {
     #[test]
     fn spans_have_the_units_of_the_language() {
         let quarter = Duration::from_micros(250_000);
-        let told = [Python, JavaScript, Kotlin, Swift, Rust].map(|language| language.span(quarter));
+        let spans = [Python, JavaScript, Kotlin, Swift, Rust].map(|language| language.span(quarter));
         assert_eq!(
-            told,
+            spans,
             ["0.25", "250", "250.milliseconds", ".milliseconds(250)", "Duration::from_millis(250)"]
         );
         assert_eq!(Python.span(Duration::from_micros(1)), "1e-6");

@@ -93,7 +93,7 @@ fn class(text: &mut String, path: &str, doc: &str, required: &[Required]) {
     let _ = write!(text, "\n\nclass {name}(Options):\n");
     let _ = write!(text, "    \"\"\"{doc}\n\n    Args:\n");
     for key in keys_of(path) {
-        let words = format!("{}: {} {}", name_of(key.path), key.doc, told(key, required));
+        let words = format!("{}: {} {}", name_of(key.path), key.doc, limits_and_default(key, required));
         wrap(text, &words, "        ", "            ");
     }
     for (below, doc) in tables_of(path) {
@@ -129,7 +129,7 @@ fn may_be_none(table: &str) -> bool {
 }
 
 /// Range, unit and default in Python's terms.
-fn told(key: &Key, required: &[Required]) -> String {
+fn limits_and_default(key: &Key, required: &[Required]) -> String {
     let range = range(key);
     match key.domain {
         // The default is marked among the choices.

@@ -87,7 +87,7 @@ fn choice(text: &mut String, indent: &str, name: &str, about: &str, words: &[&st
 /// The properties of a table: name, type and documentation.
 fn properties(path: &str, required: &[Required]) -> Vec<(String, String, String)> {
     let keys = keys_of(path).map(|key| {
-        let words = format!("{} {}", words(key.doc), told(key, required));
+        let words = format!("{} {}", words(key.doc), limits_and_default(key, required));
         (camel(name_of(key.path)), kind(key), words)
     });
     let tables = tables_of(path)
@@ -218,7 +218,7 @@ pub fn kind(key: &Key) -> String {
 }
 
 /// Range, unit and default in Swift's terms.
-fn told(key: &Key, required: &[Required]) -> String {
+fn limits_and_default(key: &Key, required: &[Required]) -> String {
     let or_none = |none: bool| if none { ", or `.unbounded`" } else { "" };
     let range = match key.domain {
         Domain::Span { min, max, none } => {

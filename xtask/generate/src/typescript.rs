@@ -200,7 +200,7 @@ fn interface_name(path: &str) -> String {
 
 fn fields(text: &mut String, path: &str, required: &[Required]) {
     for key in keys_of(path) {
-        doc(text, &format!("{} {}", words(key.doc), told(key, required)));
+        doc(text, &format!("{} {}", words(key.doc), limits_and_default(key, required)));
         let _ = writeln!(text, "  {}?: {} | undefined;", camel(name_of(key.path)), typed(key));
     }
     for (below, about) in tables_of(path) {
@@ -217,7 +217,7 @@ fn fields(text: &mut String, path: &str, required: &[Required]) {
 }
 
 /// Range, unit and default in JavaScript's terms.
-fn told(key: &Key, required: &[Required]) -> String {
+fn limits_and_default(key: &Key, required: &[Required]) -> String {
     let or_none = |none: bool| if none { ", or null" } else { "" };
     let range = match key.domain {
         Domain::Span { min, max, none } => {

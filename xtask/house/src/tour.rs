@@ -130,7 +130,7 @@ mod tests {
         assert!(extra.is_empty(), "docs/architecture.md lists {extra:?}, which no stage of this kind needs");
     }
 
-    /// The three answers cite files that exist and names that core has: a function where the file is told with it.
+    /// The three answers cite files that exist and names that core has: a function where the text names its file with it.
     #[test]
     fn the_three_answers_cite_what_is_there() {
         let page = page();
@@ -159,10 +159,10 @@ mod tests {
                         page.contains(&format!("`{it}` (`{word}`)"))
                             || page.contains(&format!("`{it}` in `{word}`"))
                     }) {
-                        let told = format!("fn {}", function.rsplit("::").next().unwrap_or(function));
+                        let declared = format!("fn {}", function.rsplit("::").next().unwrap_or(function));
                         let there =
-                            texts.iter().any(|(path, text)| path.ends_with(word) && text.contains(&told));
-                        assert!(there, "{question}: {word} has no {told}");
+                            texts.iter().any(|(path, text)| path.ends_with(word) && text.contains(&declared));
+                        assert!(there, "{question}: {word} has no {declared}");
                     }
                 } else if !is_path && word.chars().all(|c| c.is_alphanumeric() || "_:!".contains(c)) {
                     let name = word.trim_end_matches('!').rsplit("::").next().unwrap_or(word);

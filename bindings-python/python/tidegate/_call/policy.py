@@ -472,9 +472,9 @@ class Policy(Caller):
         """
         from tidegate._engine.explain import PolicyExplanation
 
-        told = self.engine.inspector.explain_policy(self._number)
-        assert told is not None  # noqa: S101 - the engine has registered the policy
-        return PolicyExplanation._of(told)
+        explanation = self.engine.inspector.explain_policy(self._number)
+        assert explanation is not None  # noqa: S101 - the engine has registered the policy
+        return PolicyExplanation._of(explanation)
 
     def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
         """Calls a function with every record about this policy; see `Engine.on_event` for details.

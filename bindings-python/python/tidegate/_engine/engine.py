@@ -147,7 +147,7 @@ class Engine:
         finally:
             ends.pop(call, None)
 
-    def told(self, call: int, fn: object, value: object, woken: list[int]) -> None:
+    def delivered(self, call: int, fn: object, value: object, woken: list[int]) -> None:
         """Delivers the records of a call's last step to hooks, with its attempt; wakes calls in `woken`."""
         ends = self.hooks.ends
         ends[call] = (fn, value)
@@ -275,8 +275,8 @@ class Engine:
         if not is_number and not can_be_marked(of):
             raise TypeError(f"explain({of!r}): must be an exception, an HTTP response, or a call's number")
         call = of if is_number else self.call_of(of)
-        told = None if call is None else self.inspector.explain_call(call)
-        return None if told is None else CallExplanation._of(told)
+        explanation = None if call is None else self.inspector.explain_call(call)
+        return None if explanation is None else CallExplanation._of(explanation)
 
     def mark(self, error: object, call: int) -> None:
         """Marks an exception or a response with the call that it ended, by numbers only, which pickle."""

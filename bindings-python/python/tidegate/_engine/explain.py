@@ -68,10 +68,14 @@ class PolicyExplanation:
         return self.text
 
     @classmethod
-    def _of(cls, told: dict[str, Any]) -> PolicyExplanation:
-        components = tuple(Component(*parts) for parts in told["components"])
-        more = {"components": components, "load": Load(*told["load"]), "warnings": tuple(told["warnings"])}
-        return cls(**{**told, **more})
+    def _of(cls, values: dict[str, Any]) -> PolicyExplanation:
+        components = tuple(Component(*parts) for parts in values["components"])
+        more = {
+            "components": components,
+            "load": Load(*values["load"]),
+            "warnings": tuple(values["warnings"]),
+        }
+        return cls(**{**values, **more})
 
 
 @dataclass(frozen=True)
@@ -113,9 +117,9 @@ class CallExplanation:
         return self.text
 
     @classmethod
-    def _of(cls, told: dict[str, Any]) -> CallExplanation:
-        story = tuple(Record._make((*fields, None, None, None)) for fields in told["story"])
-        return cls(**{**told, "numbers": tuple(told["numbers"]), "story": story})
+    def _of(cls, values: dict[str, Any]) -> CallExplanation:
+        story = tuple(Record._make((*fields, None, None, None)) for fields in values["story"])
+        return cls(**{**values, "numbers": tuple(values["numbers"]), "story": story})
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class RetryHook(Hook):
         error = value if isinstance(value, BaseException) else None
         result = None if error is not None else value
         made = record.attempt - 1
-        told = Retrying(
+        event = Retrying(
             error,
             result,
             made,
@@ -125,7 +125,7 @@ class RetryHook(Hook):
             call,
         )
         try:
-            return self._callback(told)  # type: ignore[arg-type]
+            return self._callback(event)  # type: ignore[arg-type]
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
@@ -186,9 +186,9 @@ class Hooks:
         self._listen()
 
     def _listen(self) -> None:
-        told = {name for hook in self._all for name in hook.types}
+        types = {name for hook in self._all for name in hook.types}
         others = {name for hook in self._all if not hook.calls(self._log) for name in hook.types}
-        self._inspector.listen(sorted(told), sorted((told & QUIET) - others))
+        self._inspector.listen(sorted(types), sorted((types & QUIET) - others))
 
     def deliver(self) -> None:
         """Delivers the records of this thread's last step. Records caused inside a hook are dropped."""

@@ -46,7 +46,7 @@ def report(response: Any) -> Report:
     """
     for of in (response, getattr(response, "raw", None)):
         extensions = getattr(of, "extensions", None)
-        told = extensions.get("tidegate") if isinstance(extensions, dict) else getattr(of, "tidegate", None)
-        if isinstance(told, dict):
-            return cast("Report", told)
+        report = extensions.get("tidegate") if isinstance(extensions, dict) else getattr(of, "tidegate", None)
+        if isinstance(report, dict):
+            return cast("Report", report)
     raise TypeError(f"report({response!r}): must be a response that an adapter of Tidegate delivered")

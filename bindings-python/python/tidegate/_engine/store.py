@@ -226,7 +226,7 @@ class Worker:
             except BaseException:  # a hook's SystemExit, for example: all engines share the thread
                 import logging
 
-                logging.getLogger("tidegate").exception("the store's answer could not be told")
+                logging.getLogger("tidegate").exception("the store's answer could not be delivered")
             del job  # drops the last reference to an engine that is no longer in use
 
     def end(self) -> None:

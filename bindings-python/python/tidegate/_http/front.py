@@ -83,17 +83,17 @@ class Front:
         Raises:
             ValueError: If the request names a policy that the adapter does not know.
         """
-        told = options.get("policy")
-        if told is None:
+        asked = options.get("policy")
+        if asked is None:
             return self.policy
-        if isinstance(told, Policy):
-            return told
-        if told in self.policies:
-            return self.policies[told]
-        if told == self.policy.name:
+        if isinstance(asked, Policy):
+            return asked
+        if asked in self.policies:
+            return self.policies[asked]
+        if asked == self.policy.name:
             return self.policy
         known = ", ".join([*self.policies, self.policy.name])
-        raise ValueError(f"tidegate: policy = {told!r}: the adapter's policies are {known}")
+        raise ValueError(f"tidegate: policy = {asked!r}: the adapter's policies are {known}")
 
     def begin(self, run: HttpRun, options: Mapping[str, Any]) -> int:
         """Begins the call of a request and returns the call's first step."""
@@ -113,8 +113,8 @@ class Front:
             flags |= REPLAYABLE
         if run.file is not None or not run.can_race:
             flags |= SOLO  # a file has a single position, so two attempts cannot read it at once
-        told = options.get("idempotent")
-        if self.retries(policy, run.method()) or run.keyed() if told is None else told:
+        given = options.get("idempotent")
+        if self.retries(policy, run.method()) or run.keyed() if given is None else given:
             flags |= IDEMPOTENT
         own, slot = self.facts(policy)
         run.limits = limits = self.limits_of(policy)
@@ -198,9 +198,9 @@ class Front:
             self._methods[policy, method] = known
         return known[1]
 
-    def route_of(self, policy: Policy, told: str | None, run: HttpRun) -> tuple[int, str]:
+    def route_of(self, policy: Policy, given: str | None, run: HttpRun) -> tuple[int, str]:
         """Returns the number of a request's route, and the route's key."""
-        name: Any = run.origin() if told is None else told
+        name: Any = run.origin() if given is None else given
         route = self._routes.get((policy, name))
         if route is None:
             if len(self._routes) >= _MOST_ROUTES:

@@ -60,5 +60,5 @@ class Meter:
         """Returns the usage; None if the body was not read to its end, or tells none."""
         if self._reader is None or not (self.whole or _END in self._tail):
             return None
-        told, cached, output = self._reader.tokens()
-        return None if told is None and output is None else Usage(told or 0, cached or 0, output or 0)
+        prompt, cached, output = self._reader.tokens()
+        return None if prompt is None and output is None else Usage(prompt or 0, cached or 0, output or 0)

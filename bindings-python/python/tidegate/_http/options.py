@@ -178,14 +178,14 @@ def opinion(predicate: Callable[[Any], bool | None], subject: Any, outcome: int)
     """Returns the outcome with the opinion of the request's predicate; one that raises changes nothing."""
     try:
         answer = predicate(subject)
-        told = None if answer is None else bool(answer)
+        opinion = None if answer is None else bool(answer)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         outcomes.warn_once(predicate, error, "predicate")
         return outcome
-    if told is None:
+    if opinion is None:
         return outcome
-    if told:
+    if opinion:
         return with_opinion(outcome or outcomes.TRANSIENT, "retry")
     return outcome if outcome == 0 else with_opinion(outcome, "do_not")

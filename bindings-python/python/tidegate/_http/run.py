@@ -236,14 +236,14 @@ class HttpRun(Run):
             outcome = 0 if ok else outcomes.of_type(type(value))
             outcome = outcomes.TRANSIENT if outcome == outcomes.ASK else outcome
         if outcome != outcomes.STOPPED:
-            told = outcome
+            before = outcome
             if self.classify is not None:
                 outcome = outcomes.by(self.classify, value, outcome, self.policy)
-                self.said = "classify" if outcome != told else None
-            told = outcome
+                self.said = "classify" if outcome != before else None
+            before = outcome
             if self.predicate is not None:
                 outcome = opinion(self.predicate, value, outcome)
-                self.said = "the predicate" if outcome != told else self.said
+                self.said = "the predicate" if outcome != before else self.said
         if outcome == 0 and ok and self.until_body and self.streams(value):
             return HEAD
         if outcome > 0 and self.file is not None and not self.rewind():

@@ -96,7 +96,7 @@ class Circuit:
         self._seen = CircuitState.CLOSED
         self._episode = 0
         self._suppressed = 0
-        self._told: int | None = None
+        self._logged: int | None = None
 
     @property
     def state(self) -> CircuitState:
@@ -175,7 +175,7 @@ class Circuit:
             if state is before:
                 return
             if before is CircuitState.CLOSED:
-                self._episode, self._suppressed, self._told = 0, 0, None
+                self._episode, self._suppressed, self._logged = 0, 0, None
             rejected = self._episode
         if state is CircuitState.OPEN:
             self._emit("circuit.opened", "circuit opened", request, why)
@@ -189,13 +189,13 @@ class Circuit:
         now = self._engine.native.now()
         with self._lock:
             self._episode += 1
-            told = self._told is None or now - self._told >= _EVERY
+            due = self._logged is None or now - self._logged >= _EVERY
             suppressed = self._suppressed
-            if told:
-                self._told, self._suppressed = now, 0
+            if due:
+                self._logged, self._suppressed = now, 0
             else:
                 self._suppressed += 1
-        if told:
+        if due:
             about = {"retry_after": retry_after, "suppressed": suppressed}
             self._emit("circuit.rejected", "circuit not closed: request rejected", request, about)
         return joined(CircuitOpenError(retry_after=retry_after))
