@@ -998,7 +998,8 @@ impl Cooldown {
         self.set("cooldown.quota_wait", value)
     }
 
-    /// `cooldown.store`: Whose cooldown it is; fleet is not there yet.
+    /// `cooldown.store`: fleet: a closing in one process closes all, through the store that the engine is attached to; each
+    /// process reopens with one attempt.
     ///
     /// One of local, fleet; default: `local`.
     pub fn store(self, value: StateOf) -> Self {

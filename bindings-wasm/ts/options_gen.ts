@@ -250,7 +250,10 @@ export interface Cooldown {
    * 5 minutes. Milliseconds, 0.001 to 365 days; default: off.
    */
   quotaWait?: number | undefined;
-  /** Whose cooldown it is; fleet is not there yet. Local, fleet; default: `local`. */
+  /**
+   * fleet: a closing in one process closes all, through the store that the engine is attached to; each
+   * process reopens with one attempt. Local, fleet; default: `local`.
+   */
   store?: "local" | "fleet" | undefined;
 }
 

@@ -19,6 +19,7 @@ mod earned;
 mod explain;
 mod fleet;
 mod fleet_breaker;
+mod fleet_cooldown;
 mod fleet_fairness;
 mod fleet_health;
 mod fleet_late;

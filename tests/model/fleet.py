@@ -373,4 +373,29 @@ def digest(store: Store, names: list[str], args: list[str]) -> str:
     raise AssertionError("a rank below the count has a bucket")
 
 
-SCRIPTS = {"rate": rate, "breaker": breaker, "slots": slots, "digest": digest}
+def cooldown(store: Store, names: list[str], args: list[str]) -> str:
+    """Until when no attempt starts: the latest end that a process has reported."""
+    asked = [number(word) for word in args[0].split(" ")] if args else []
+    if len(asked) != 2 or None in asked:
+        raise Refused("ERR")
+    span, row = (int(word or 0) for word in asked)
+    key = store.find(names[0], "string")
+    words = [number(word) for word in str(key.held["text"]).split(" ")] if key else []
+    epoch, until, length, known = (
+        [int(word or 0) for word in words] if len(words) == 4 and None not in words else [0] * 4
+    )
+    end = max(min(until, store.now + length), store.now)
+    if end == store.now:
+        known = 0
+    reported = store.now + span
+    if reported > end:
+        # No epoch comes again, because it is the clock's unless two closings share a millisecond.
+        epoch, end, length, known = max(epoch + 1, store.ms), reported, span, max(row, known)
+    elif until <= store.now or end == until:
+        return f"{end - store.now} {epoch} {known}"
+    store.keys[names[0]] = Key("string", {"text": f"{epoch} {end} {length} {known}"})
+    store.keep(names[0], end - store.now)
+    return f"{end - store.now} {epoch} {known}"
+
+
+SCRIPTS = {"rate": rate, "breaker": breaker, "slots": slots, "digest": digest, "cooldown": cooldown}

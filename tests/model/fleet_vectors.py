@@ -13,8 +13,15 @@ NAMES = {
     "breaker": ("br", "br:v"),
     "slots": ("bh", "bh:f", "bh:w"),
     "digest": ("dd:0", "dd:1"),
+    "cooldown": ("cd",),
 }
-TAGS = {"rate": "{r|api|eu}", "breaker": "{r|api|eu}", "slots": "{p|db}", "digest": "{p|db}"}
+TAGS = {
+    "rate": "{r|api|eu}",
+    "breaker": "{r|api|eu}",
+    "slots": "{p|db}",
+    "digest": "{p|db}",
+    "cooldown": "{r|api|eu}",
+}
 # A moment as servers have it, and not a whole millisecond.
 START = 1_800_000_000_000_123
 HOUR = 3_600 * SECOND

@@ -119,7 +119,7 @@ CHOICES: dict[str, list[str]] = {
     "retry.backoff.jitter": ["full_floor", "none", "full", "equal", "decorrelated", "bounded"],
     "retry.budget.kind": ["earned", "window", "ratio", "share", "tokens", "quota", "none"],
     "retry.budget.rounding": ["floor", "ceil"],
-    "cooldown.store": ["local"],
+    "cooldown.store": ["local", "fleet"],
     "rate_limit.unit": ["call", "attempt"],
     "rate_limit.settle_unknown": ["reservation", "zero"],
     "rate_limit.learn": ["none", "down"],

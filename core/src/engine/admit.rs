@@ -167,7 +167,7 @@ impl Engine {
             }
         }
         if meets(Stage::Hold, stage::HOLD) {
-            pass!(self.desk.ask_cooldown(slot, now));
+            pass!(self.fleet_desk().ask_cooldown(slot, now));
             if self.desk.policies.of(&self.desk.calls[slot]).retry.hold.is_some() {
                 pass!(self.desk.ask_hold(slot, now));
             }
@@ -237,7 +237,7 @@ impl Engine {
             return self.refuse(slot, Verdict::DeadlineQueued, None, now);
         }
         let (still, next) = match state {
-            _ if held && self.desk.calls.cools(slot) => match self.desk.still_cooling(slot, now) {
+            _ if held && self.desk.calls.cools(slot) => match self.fleet_desk().still_cooling(slot, now) {
                 Answer::Pass => (None, self.desk.left_cooldown(slot)),
                 Answer::Wait(step) => return step,
                 Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),

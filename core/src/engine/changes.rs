@@ -201,7 +201,7 @@ impl FleetDesk<'_> {
             holds => *holds = fresh.holds,
         }
         match (&mut it.cooldown, &policy.cooldown) {
-            (Some(cooling), Some(to)) => cooling.part.retune(to.settings, at),
+            (Some(cooling), Some(to)) => cooling.retune(to, at),
             (Some(cooling), None) if it.active > 0 => cooling.part.reset(),
             (cooldown, _) => *cooldown = fresh.cooldown,
         }

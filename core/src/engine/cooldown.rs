@@ -9,13 +9,15 @@ use super::call::{MAX_PARK, wait};
 use super::call_extra::{RunningAttempt, mark};
 use super::chores::Chore;
 use super::desk::Desk;
+use super::fleet::closing::Closing;
 use super::place::{RouteAt, Slot};
 use super::queue::List;
 use super::route::Route;
 use super::stage::Answer;
 use crate::action::{AttemptSlot, Step, Verdict, Wait};
-use crate::cooldown::{Cooldown, CooldownSettings, CooldownState, Place};
+use crate::cooldown::{Cooldown, CooldownState, Place};
 use crate::outcome::Class;
+use crate::policy::CooldownPart;
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
 
@@ -29,15 +31,23 @@ pub(super) struct Cooling {
     /// Calls that have made an attempt, or that had come to their first one; they go before the others.
     returning: List,
     arriving: List,
+    /// What it knows of the fleet's, if it is the fleet's.
+    pub fleet: Option<Closing>,
 }
 
 impl Cooling {
-    pub fn new(settings: CooldownSettings) -> Self {
-        Self::of(Cooldown::new(settings))
+    pub fn new(settings: &CooldownPart) -> Self {
+        Self::of(Cooldown::new(settings.settings), settings)
     }
 
-    pub fn of(part: Cooldown) -> Self {
-        Self { part, returning: List::default(), arriving: List::default() }
+    pub fn of(part: Cooldown, settings: &CooldownPart) -> Self {
+        Self { part, returning: List::default(), arriving: List::default(), fleet: Closing::of(settings) }
+    }
+
+    /// Applies new settings.
+    pub fn retune(&mut self, to: &CooldownPart, now: Time) {
+        self.part.retune(to.settings, now);
+        self.fleet = self.fleet.filter(|_| to.fleet).or_else(|| Closing::of(to));
     }
 
     /// Number of calls that wait.
@@ -63,6 +73,7 @@ impl Cooling {
     pub fn forget_calls(&mut self) {
         (self.returning, self.arriving) = (List::default(), List::default());
         self.part.forget_places();
+        self.fleet.iter_mut().for_each(Closing::forget);
     }
 }
 
@@ -314,7 +325,7 @@ impl Desk {
     }
 
     /// Closes the route, or the target, after an attempt that was throttled, or whose quota was `spent` (semantics 16.2,
-    /// 17.5). The attempt started `since`.
+    /// 17.5). The attempt started `since`. Returns whether the route has closed, or its closing ends later now.
     #[cold]
     #[inline(never)]
     pub(super) fn cool_down(
@@ -323,7 +334,7 @@ impl Desk {
         (since, attempt): (Time, u8),
         (retry_after, spent): (Option<Duration>, bool),
         now: Time,
-    ) {
+    ) -> bool {
         let route = self.calls[slot].route;
         let attempt_slot = AttemptSlot::of(attempt);
         let target = self.routes[route].targets_at.and_then(|home| {
@@ -345,7 +356,7 @@ impl Desk {
             self.calls.take_place(slot)
         };
         let bits = rng::bits(self.seed, self.calls[slot].ordinal(), Purpose::Cooldown, attempt);
-        let Some(cooling) = &mut self.routes[at].cooldown else { return };
+        let Some(cooling) = &mut self.routes[at].cooldown else { return false };
         let from = cooling.part.state(now);
         let in_flight = in_flight.saturating_sub(cooling.waiting()).max(1);
         let closed = heard
@@ -362,6 +373,7 @@ impl Desk {
             self.note(move |it| it.cooldown_changed(Some(slot), at, from, now));
         }
         self.let_in(at, now); // a server may name a time of zero
+        closed && !is_target
     }
 
     /// Marks an enclosing call whose inner call has been refused: a throttled end of its attempt is that refusal.

@@ -141,13 +141,13 @@ impl Engine {
             if call.has(flag::HOLDS) && self.desk.routes[home].follows_loss() {
                 self.feed_controller(slot, home, outcome.kind, running_attempt.since, now);
             }
-            self.desk.cool_down(slot, started, (outcome.retry_after, false), now);
+            self.fleet_desk().cool_down(slot, started, (outcome.retry_after, false), now);
         }
         let policy = self.desk.policies.of(&self.desk.calls[slot]);
         let (spent, listed) = (policy.is_spent(outcome.kind), policy.fails_over(outcome.kind));
         if spent {
             let started = (running_attempt.since, running_attempt.attempt);
-            self.desk.cool_down(slot, started, (outcome.retry_after, true), now);
+            self.fleet_desk().cool_down(slot, started, (outcome.retry_after, true), now);
         }
         self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
         let fails_over =

@@ -4,11 +4,13 @@
 //! call waits for it. At most one command a second, carried by whatever event is due, tests it again (`health.rs`).
 //!
 //! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker,
-//! `slots.rs` the bulkhead, `digest.rs` the latencies. `plain.rs` does as much of this as a store without scripts
+//! `cooldown.rs` the cooldown, `slots.rs` the bulkhead, `digest.rs` the latencies. `plain.rs` does as much of this as a store without scripts
 //! allows.
 
 pub(super) mod breaker;
+pub(super) mod closing;
 mod command;
+mod cooldown;
 pub(super) mod digest;
 mod health;
 mod plain;
@@ -107,6 +109,7 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
     let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
     let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
     let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency.is_on());
+    let cooldown = policy.cooldown.as_ref().is_some_and(|it| it.fleet);
     let quorum = policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
     let Some(fleet) = fleet else {
         return [
@@ -114,6 +117,7 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
             (breaker, "breaker.store = fleet needs a store: attach one to the engine first"),
             (slots, "bulkhead.store = fleet needs a store: attach one to the engine first"),
             (latency, "bulkhead.latency_store = fleet needs a store: attach one to the engine first"),
+            (cooldown, "cooldown.store = fleet needs a store: attach one to the engine first"),
         ]
         .into_iter()
         .find_map(|(there, rule)| there.then_some(rule));
@@ -130,6 +134,10 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
         (
             latency && fleet.kind == StoreKind::Plain,
             "bulkhead.latency_store = fleet needs a store that runs scripts, which this one does not",
+        ),
+        (
+            cooldown && fleet.kind == StoreKind::Plain,
+            "cooldown.store = fleet needs a store that runs scripts, which this one does not",
         ),
     ]
     .into_iter()
@@ -170,6 +178,7 @@ impl Routes {
         let is_fleets = match part {
             Part::Rate => it.rate.as_deref().is_some_and(|rate| matches!(rate.bucket, Bucket::Fleet(_))),
             Part::Breaker => it.guard.is_some(),
+            Part::Cooldown => it.cooldown.as_ref().is_some_and(|cooling| cooling.fleet.is_some()),
             Part::Slots => it.slots.is_some(),
             Part::Digest => it.digest.is_some(),
             Part::Upkeep => false, // changes nothing here

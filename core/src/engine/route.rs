@@ -455,7 +455,7 @@ impl Route {
                 .filter(|_| policy.retry.hold.is_some())
                 .map(|full| Part::new(Holds::default(), full)),
             group: None,
-            cooldown: policy.cooldown.as_ref().map(|it| Part::new(Cooling::new(it.settings), it.full())),
+            cooldown: policy.cooldown.as_ref().map(|it| Part::new(Cooling::new(it), it.full())),
             active: 0,
             guests: 0,
             before: RouteAt::NONE,

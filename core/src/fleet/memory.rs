@@ -6,7 +6,7 @@
 mod keys;
 mod twin;
 
-use super::scripts::{BREAKER, DIGEST, RATE, SCRIPTS, SLOTS, Script};
+use super::scripts::{BREAKER, COOLDOWN, DIGEST, RATE, SCRIPTS, SLOTS, Script};
 use keys::{Answer, Keys, Value, error};
 use std::collections::BTreeSet;
 use twin::{Args, integer};
@@ -123,6 +123,7 @@ impl MemoryStore {
             (name, [slots, fence, wants]) if name == SLOTS.name => {
                 twin::slots(keys, [slots, fence, wants], &args, now)
             }
+            (name, [closing]) if name == COOLDOWN.name => twin::cooldown(keys, closing, &args, now),
             _ => return Err(error("a script without a twin")),
         };
         answer.map(String::into_bytes)

@@ -46,9 +46,11 @@ pub const SLOTS: Script =
 /// Latencies. Arguments: pid, length of a slice, quantile in millionths, then pairs of a bucket and a count. Reply: count,
 /// bucket.
 pub const DIGEST: Script = script!("digest", "c89f724274009877ab40f782358ce35ebacb860b", &[":dd:0", ":dd:1"]);
+/// A cooldown. Arguments: `span row` in one text; a span of 0 only reads. Reply: remaining, epoch, row.
+pub const COOLDOWN: Script = script!("cooldown", "a9d3a7df0a22961e1a91f5af9ae4f0e4899d8b90", &[":cd"]);
 
 /// All scripts.
-pub const SCRIPTS: [Script; 4] = [RATE, BREAKER, SLOTS, DIGEST];
+pub const SCRIPTS: [Script; 5] = [RATE, BREAKER, SLOTS, DIGEST, COOLDOWN];
 
 /// If `at` is the first byte of a line that is kept, returns where its text begins, without the indent. A line is a
 /// comment if it begins with two dashes; no other line of our scripts does.
@@ -163,6 +165,7 @@ mod tests {
             include_str!("breaker.lua"),
             include_str!("slots.lua"),
             include_str!("digest.lua"),
+            include_str!("cooldown.lua"),
         ]) {
             let kept: String = file
                 .split_inclusive('\n')

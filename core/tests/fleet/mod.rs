@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate::fleet::{CommandId, KeptReply, MemoryStore, StoreCommand, StoreKind};
 use tidegate::{
-    Action, CallId, Class, Engine, Event, Options, Outcome, Policy, Record, Request, RouteId, Step, Time,
-    Value, Verdict, Wait,
+    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, Record, Request, RouteId, Step,
+    Time, Value, Verdict, Wait,
 };
 
 pub const SECOND: u64 = 1_000_000;
@@ -106,6 +106,8 @@ pub struct Process {
     pub service: Option<(u64, u64)>,
     /// How its attempts end.
     pub class: Class,
+    /// The Retry-After of their answers.
+    pub retry_after: Option<Duration>,
     pub begun: u64,
     /// When attempts started, and what they cost.
     pub started: Vec<(u64, u64)>,
@@ -182,6 +184,7 @@ impl Sim {
                 running: BTreeSet::new(),
                 service: None,
                 class: Class::Ok,
+                retry_after: None,
                 begun: 0,
                 started: Vec::new(),
                 ended: BTreeMap::new(),
@@ -283,6 +286,8 @@ impl Sim {
             }
             What::Finish(process, call, attempt) => {
                 let outcome = Outcome::of(self.processes[process].class);
+                let retry_after = self.processes[process].retry_after;
+                let outcome = retry_after.map_or(outcome, |span| outcome.retry_after(span));
                 let step = self.processes[process].engine.on(call, Event::Finished { attempt, outcome }, now);
                 self.carry_out(process, call, step);
                 process

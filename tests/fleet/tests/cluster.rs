@@ -11,6 +11,7 @@ fn arguments(script: Script) -> Vec<&'static str> {
         "rate" => vec!["10 1000000 20 5 1 0", PID],
         "breaker" => vec!["1", PID, "0", "1000000", "2", "500000"],
         "slots" => vec!["0", PID, "9", "30000000", "2", "0"],
+        "cooldown" => vec!["5000000 1"],
         _ => vec![PID, "10000000", "900000", "-7", "3", "12", "1"],
     }
 }
@@ -68,13 +69,13 @@ fn every_decision_is_in_one_slot_and_a_node_that_lost_the_scripts_is_sent_them_a
             fails(run(&mut nodes[(home + 1) % 3], &by_source), "MOVED");
         }
         // Two entities are in two slots: the server itself would refuse a script that uses both.
-        let two = [keys(script, 0)[0].clone(), keys(script, 1)[1].clone()];
+        let two = [keys(script, 0)[0].clone(), keys(script, 1).last().unwrap().clone()];
         fails(
             run(&mut nodes[cluster.node_of(two[0].as_bytes())], &command("EVAL", script, &two)),
             "CROSSSLOT",
         );
     }
-    assert!(used.iter().all(|scripts| *scripts == 0b1111), "every node has had work");
+    assert!(used.iter().all(|scripts| *scripts == 0b1_1111), "every node has had work");
 
     nodes[1].ok("SCRIPT FLUSH");
     let (mut lost, mut kept) = (0, 0);
@@ -126,6 +127,8 @@ fn keys_end_by_themselves() {
         // The bucket is full again after 10 ms, and the key expires a second later. The processes' keys last ten
         // seconds.
         (SCRIPTS[0], ["100 1000000 5 1 1 0", PID].as_slice()),
+        // A closing of 1 ms.
+        (SCRIPTS[4], &["1000 1"]),
         // A lease of 1 ms.
         (SCRIPTS[2], &["0", PID, "9", "1000", "12", "0"]),
         // Two slices of 1 ms.

@@ -256,6 +256,16 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
             args.extend([draw.below(3).to_string(), pid]);
             args.extend(numbers.map(|it| it.to_string()));
         }
+        "cooldown" => {
+            let span = draw.one(&[0, 0, 100_000, 2_000_000]);
+            let mut numbers =
+                [if span > 0 { draw.below(span) } else { 0 }, draw.below(33)].map(|it| it.to_string());
+            if draw.below(100) == 0 {
+                let at = draw.below(2) as usize;
+                numbers[at] = draw.one(&NO_NUMBERS).to_string();
+            }
+            args.push(numbers.join(" "));
+        }
         "slots" => {
             let op = draw.one(&[0, 0, 1, 2, 3]);
             args.extend([op.to_string(), pid, draw.below(12).to_string()]);

@@ -57,6 +57,16 @@ fn policy(input: &mut Input<'_>, kind: StoreKind) -> Policy {
             ("breaker.unit", Text(input.of(&["call", "attempt"]))),
         ]);
     }
+    if kind == StoreKind::Lua && input.chance(96) {
+        pairs.extend([
+            ("cooldown.base", Number(1e6)),
+            ("cooldown.max", Number(2e6)),
+            ("cooldown.store", Text("fleet")),
+        ]);
+        if input.chance(128) {
+            pairs.extend([("cooldown.wait", Number(1.0)), ("cooldown.max_wait", Number(3e6))]);
+        }
+    }
     if input.chance(160) {
         pairs.extend([
             ("bulkhead.max_concurrency", Number(3.0)),

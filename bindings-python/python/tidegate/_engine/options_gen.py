@@ -346,7 +346,8 @@ class Cooldown(Options):
         quota_wait: How long no attempt starts after one whose quota is spent or whose key is not accepted
             (kinds quota_spent and unauthorized), unless the server names a time. Absent: such an attempt
             changes nothing; a target has 5 minutes. Seconds or `timedelta`, 1 µs to 365 days; off by default.
-        store: Whose cooldown it is; fleet is not there yet. `"local"` (default), `"fleet"`.
+        store: fleet: a closing in one process closes all, through the store that the engine is attached to;
+            each process reopens with one attempt. `"local"` (default), `"fleet"`.
     """
 
     base: float | timedelta = UNSET

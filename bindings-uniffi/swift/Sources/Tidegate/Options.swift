@@ -358,7 +358,8 @@ public struct Budget: Sendable, Hashable {
 
 /// How long no attempt starts after one that was throttled, per route, and how few at first afterwards.
 public struct Cooldown: Sendable, Hashable {
-    /// Whose cooldown it is; fleet is not there yet.
+    /// fleet: a closing in one process closes all, through the store that the engine is attached to; each
+    /// process reopens with one attempt.
     public enum Store: String, Sendable, Hashable, CaseIterable {
         case local
         case fleet
@@ -380,7 +381,8 @@ public struct Cooldown: Sendable, Hashable {
     /// quota_spent and unauthorized), unless the server names a time. Absent: such an attempt changes
     /// nothing; a target has 5 minutes. 1 µs to 365 days; default: off.
     public var quotaWait: Duration?
-    /// Whose cooldown it is; fleet is not there yet. `.local`, `.fleet`; default: `.local`.
+    /// fleet: a closing in one process closes all, through the store that the engine is attached to; each
+    /// process reopens with one attempt. `.local`, `.fleet`; default: `.local`.
     public var store: Store?
 
     /// What is left out is left to core.

@@ -33,6 +33,10 @@ pub(super) enum Subject {
     Breaker {
         op: breaker::Op,
     },
+    /// A cooldown's closing, of which so much is left; zero only reads.
+    Cooldown {
+        span: Duration,
+    },
     /// `count` slots of a bulkhead.
     Slots {
         op: slots::Op,
@@ -57,6 +61,7 @@ pub(super) enum Subject {
 pub(in crate::engine) enum Part {
     Rate,
     Breaker,
+    Cooldown,
     Slots,
     /// Maintenance; no call waits for it.
     Upkeep,
@@ -73,7 +78,7 @@ impl Subject {
                 return link.read(bytes, integer).filter(counted);
             }
             Self::Mark { link, .. } => return link.read(bytes, integer),
-            Self::Rate { .. } => (3, 3),
+            Self::Rate { .. } | Self::Cooldown { .. } => (3, 3),
             Self::Breaker { .. } => (4, 4),
             Self::Slots { op: slots::Op::Acquire, .. } => (5, 5),
             Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
@@ -95,6 +100,7 @@ impl Subject {
             }
             Self::Rate { .. } | Self::Window { .. } => Part::Rate,
             Self::Breaker { .. } | Self::Mark { .. } => Part::Breaker,
+            Self::Cooldown { .. } => Part::Cooldown,
             Self::Slots { .. } => Part::Slots,
             Self::Digest => Part::Digest,
         }

@@ -49,6 +49,9 @@ impl FleetDesk<'_> {
                 self.on_rate_reply(home.own(), (want, need, call), answer, now);
             }
             Subject::Breaker { op } => self.on_breaker_reply(home, (command, op, pending.sent), answer, now),
+            Subject::Cooldown { span } => {
+                self.on_cooldown_reply(home, (command, span, pending.sent), answer, now);
+            }
             Subject::Digest => self.desk.routes.on_digest_reply(home.own(), pending.sent, answer, now),
             Subject::Slots { op, count } => {
                 self.on_slots_reply(home.own(), (op, count), pending, answer, now);

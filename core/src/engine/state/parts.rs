@@ -188,7 +188,7 @@ impl Parts {
             "cooldown" => match &policy.cooldown {
                 Some(it) => {
                     let part = Cooldown::load(from, it.settings)?;
-                    self.cooldown = Some(Part::new(Cooling::of(part), full));
+                    self.cooldown = Some(Part::new(Cooling::of(part, it), full));
                 }
                 None => from.dropped(()),
             },

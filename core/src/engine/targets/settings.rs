@@ -80,9 +80,9 @@ impl Routes {
         let target = &mut self[member.at];
         target.retune_stages(&to.policy, now);
         match (&mut target.cooldown, &to.policy.cooldown) {
-            (Some(cooling), Some(to)) => cooling.part.retune(to.settings, now),
+            (Some(cooling), Some(to)) => cooling.retune(to, now),
             (cooldown, to) => {
-                *cooldown = to.as_ref().map(|it| Part::new(Cooling::new(it.settings), it.full()));
+                *cooldown = to.as_ref().map(|it| Part::new(Cooling::new(it), it.full()));
             }
         }
         match (&mut target.rate, &to.policy.rate_limit) {

@@ -367,6 +367,30 @@ pub(super) fn digest(keys: &mut Keys, slices: [&[u8]; 2], args: &Args<'_>, now: 
     Ok(format!("{total:.0} {}", found.max(lowest)))
 }
 
+/// `cooldown.lua`.
+pub(super) fn cooldown(keys: &mut Keys, closing: &[u8], args: &Args<'_>, now: u64) -> Answer<String> {
+    let asked = args.text(1).ok().and_then(numbers);
+    let [span, row] = asked.ok_or_else(|| error("argument 1 is not two numbers"))?;
+    let held = keys.text(closing)?.and_then(|text| numbers(text));
+    let [mut epoch, until, mut length, mut known] = held.unwrap_or_default();
+    let (mut left, mut writes) = (until.saturating_sub(now), false);
+    if left > length {
+        (left, writes) = (length, true);
+    }
+    if left == 0 {
+        known = 0;
+    }
+    if span > left {
+        epoch = (epoch + 1).max(now / 1_000);
+        (left, length, known, writes) = (span, span, row.max(known), true);
+    }
+    if writes {
+        let text = format!("{epoch} {} {length} {known}", now + left);
+        keys.put(closing, Value::Text(text.into_bytes()), Some(left.div_ceil(1_000) + 1_000));
+    }
+    Ok(format!("{left} {epoch} {known}"))
+}
+
 /// Notes that a process was seen now. Drops processes last seen `span` ago or longer, and entries of a clock that has
 /// run back.
 fn seen(keys: &mut Keys, key: &[u8], pid: &[u8], now: u64, span: u64) -> Answer<()> {

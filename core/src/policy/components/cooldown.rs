@@ -19,7 +19,7 @@ keys! {
     QUOTA_WAIT = "cooldown.quota_wait", span(MICRO), "",
         "How long no attempt starts after one whose quota is spent or whose key is not accepted (kinds quota_spent and unauthorized), unless the server names a time. Absent: such an attempt changes nothing; a target has 5 minutes.";
     STORE = "cooldown.store", domains::STORE, "local",
-        "Whose cooldown it is; fleet is not there yet.";
+        "fleet: a closing in one process closes all, through the store that the engine is attached to; each process reopens with one attempt.";
 }
 
 /// What a cooldown adds to policies.
@@ -46,13 +46,8 @@ pub(in crate::policy) const COMPONENT: Component = Component {
         if settings.given(BASE) && settings.span(BASE) > settings.span(max) {
             fail(BASE, format!("must be at most {max} ({})", settings.shown_value(max)));
         }
-        if settings.in_fleet(STORE) {
-            fail(
-                STORE,
-                "a fleet cannot share a cooldown yet; leave the key out: each process has its own".into(),
-            );
-        }
     },
+    stores: &[STORE],
     ..NOTHING
 };
 
@@ -66,6 +61,16 @@ pub(crate) struct CooldownPart {
     pub(crate) wait: bool,
     pub(crate) max_wait: Duration,
     pub(crate) max_waiters: u32,
+    /// Whether it is the fleet's.
+    pub(crate) fleet: bool,
+}
+
+impl CooldownPart {
+    /// The longest closing, with its jitter.
+    pub(crate) fn longest(&self) -> Duration {
+        let longest = self.settings.max.max(self.quota_wait.unwrap_or(Duration::ZERO));
+        longest.plus(Duration::from_micros(longest.as_micros() / 10))
+    }
 }
 
 /// A place is free to others this long after the attempt's timeout, so that a timeout that is reported late counts.
@@ -93,6 +98,7 @@ impl Settings {
             wait: self.flag(WAIT),
             max_wait: if self.given(MAX_WAIT) { self.span(MAX_WAIT) } else { Duration::MAX },
             max_waiters: self.whole(MAX_WAITERS),
+            fleet: self.in_fleet(STORE),
         }
     }
 }

@@ -12,6 +12,7 @@ impl FleetDesk<'_> {
             match pending.subject {
                 Subject::Rate { .. } => self.desk.routes.rate_sent(home.own()),
                 Subject::Breaker { .. } => self.desk.routes.breaker_sent(home),
+                Subject::Cooldown { .. } => self.desk.routes.cooldown_out(home, true),
                 Subject::Slots { op, .. } => self.desk.routes.slots_sent(home.own(), op),
                 Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
                 Subject::Digest => self.desk.routes.digest_out(home.own(), true),

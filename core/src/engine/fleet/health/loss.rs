@@ -16,7 +16,7 @@ impl Routes {
         self.iter().filter(|(_, route)| route.slots.is_some()).map(|(slot, _)| slot.own()).collect()
     }
 
-    /// Components with calls that wait for the store: rates first, then slots. Breakers and latencies never wait.
+    /// Components with calls that wait for the store: rates first, then slots. Calls never wait for the others.
     fn fleet_parts(&self) -> Vec<(PoolAt, Part)> {
         let rates = self.fleet_rates().into_iter().map(|home| (home, Part::Rate));
         rates.chain(self.fleet_slots().into_iter().map(|home| (home, Part::Slots))).collect()
@@ -30,6 +30,7 @@ impl Routes {
             | Subject::Mark { link: plain::Link::Repair, .. } => {}
             Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
             Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
+            Subject::Cooldown { .. } => self.cooldown_out(home, false),
             Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
             Subject::Digest => self.digest_out(home.own(), false),
         }
@@ -167,7 +168,7 @@ impl FleetDesk<'_> {
         match part {
             Part::Rate => self.rate_without_store(home, now),
             Part::Slots => self.slots_without_store(home, now),
-            Part::Breaker | Part::Digest | Part::Upkeep => {}
+            Part::Breaker | Part::Cooldown | Part::Digest | Part::Upkeep => {}
         }
     }
 
@@ -175,7 +176,7 @@ impl FleetDesk<'_> {
         match part {
             Part::Rate => self.rate_with_store(home, now),
             Part::Slots => self.slots_with_store(home, now),
-            Part::Breaker | Part::Digest | Part::Upkeep => {}
+            Part::Breaker | Part::Cooldown | Part::Digest | Part::Upkeep => {}
         }
     }
 

@@ -111,7 +111,10 @@ public enum class BudgetRounding {
     CEIL,
 }
 
-/** Whose cooldown it is; fleet is not there yet. */
+/**
+ * fleet: a closing in one process closes all, through the store that the engine is attached to; each process
+ * reopens with one attempt.
+ */
 public enum class CooldownStore {
     LOCAL,
     FLEET,
@@ -629,7 +632,10 @@ public class Cooldown internal constructor(settings: Table) : Options(settings) 
     public fun setQuotaWait(value: java.time.Duration?): Unit =
         settings.put("cooldown.quota_wait", value?.toKotlinDuration())
 
-    /** Whose cooldown it is; fleet is not there yet. Local, fleet; default: `local`. */
+    /**
+     * fleet: a closing in one process closes all, through the store that the engine is attached to; each
+     * process reopens with one attempt. Local, fleet; default: `local`.
+     */
     public var store: CooldownStore?
         get() = settings.choice<CooldownStore>("cooldown.store")
         set(value) = settings.put("cooldown.store", value)

@@ -1,0 +1,38 @@
+//! What a route's cooldown knows of the fleet's. `cooldown.rs` has the commands and the answers.
+
+use crate::fleet::CommandId;
+use crate::policy::CooldownPart;
+use crate::time::Time;
+
+/// What a route's cooldown knows of the fleet's.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) struct Closing {
+    /// The fleet's last closing that this process knows of; 0 means none.
+    pub(super) epoch: u64,
+    /// The latest end that the store has answered about.
+    pub(super) told: Time,
+    /// When the state was last read.
+    pub(super) asked_at: Option<Time>,
+    /// Number of commands without an answer.
+    pub(super) out: u32,
+    /// The newest answered command; answers to older ones are ignored.
+    pub(super) heard: CommandId,
+}
+
+impl Closing {
+    /// Creates the state for a cooldown of the fleet; `None` for any other.
+    pub fn of(cooldown: &CooldownPart) -> Option<Self> {
+        cooldown.fleet.then_some(Self {
+            epoch: 0,
+            told: Time::default(),
+            asked_at: None,
+            out: 0,
+            heard: CommandId::from_word(0),
+        })
+    }
+
+    /// After a fork: the commands belong to the parent.
+    pub fn forget(&mut self) {
+        self.out = 0;
+    }
+}
