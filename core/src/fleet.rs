@@ -15,7 +15,7 @@ mod scripts;
 
 pub use memory::MemoryStore;
 pub use reason::{Loss, reason};
-pub use scripts::{BREAKER, COOLDOWN, DIGEST, MOST_ITEMS, PROLOGUE, RATE, SCRIPTS, SLOTS, Script};
+pub use scripts::{BREAKER, COOLDOWN, DIGEST, LIMITS, MOST_ITEMS, PROLOGUE, RATE, SCRIPTS, SLOTS, Script};
 
 use crate::time::Duration;
 

@@ -42,7 +42,21 @@ fn mistakes_in_a_set_name_the_limit_and_the_rule() {
         mistakes(&[RPM, ("rate_limit.permits", Number(5.0)), ("rate_limit.store", Text("fleet"))]),
         [
             "rate_limit.permits = 5: belongs to one limit: put it into each of rate_limit.limits, or leave these out",
-            "rate_limit.store = fleet: the fleet cannot share rate_limit.limits yet; leave it out, and give each process its part",
+        ]
+    );
+    assert_eq!(
+        mistakes(&[RPM, ("rate_limit.lease", Number(5.0)), ("rate_limit.store", Text("fleet"))]),
+        [
+            "rate_limit.lease = 5: belongs to a single rate: a process leases of each of rate_limit.limits what 50 ms bring",
+        ]
+    );
+    assert_eq!(
+        mistakes(&[
+            ("rate_limit.limits", Text("t: permits=2251799813685249 per=1m weight=t")),
+            ("rate_limit.store", Text("fleet"))
+        ]),
+        [
+            "rate_limit.limits = t: 2251799813685249 must be at most 2251799813685248 where rate_limit.store is fleet",
         ]
     );
     assert_eq!(mistakes(&[RPM, RPM]), ["rate_limit.limits = rpm: is given more than once"]);

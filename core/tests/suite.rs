@@ -23,6 +23,7 @@ mod fleet_cooldown;
 mod fleet_fairness;
 mod fleet_health;
 mod fleet_late;
+mod fleet_limits;
 mod fleet_moves;
 mod fleet_plain;
 mod fleet_policy;

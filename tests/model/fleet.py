@@ -398,4 +398,110 @@ def cooldown(store: Store, names: list[str], args: list[str]) -> str:
     return f"{end - store.now} {epoch} {known}"
 
 
-SCRIPTS = {"rate": rate, "breaker": breaker, "slots": slots, "digest": digest, "cooldown": cooldown}
+@dataclass
+class Limit:
+    """One limit of a command, and its tokens: below 0 in debt."""
+
+    name: str
+    permits: int
+    per: int
+    burst: int
+    debt: int
+    want: int
+    need: int
+    back: int
+    used: int
+    tokens: Fraction = field(default=Fraction(0), init=False)
+    filled: int = field(default=0, init=False)
+
+    def text(self) -> str:
+        """As it is stored: whole tokens, and the rest in parts of one."""
+        whole = math.floor(self.tokens)
+        return f"{whole} {self.filled} {int((self.tokens - whole) * self.per)} {self.per}"
+
+    def span(self, tokens: Fraction) -> int:
+        """How long these take to flow in."""
+        return math.ceil(tokens * self.per / self.permits)
+
+    def recall(self, text: int | str | None, now: int) -> bool:
+        """Sets the tokens to what is stored, as of now. Returns whether that has to be written."""
+        words = [number(word) for word in str(text).removeprefix("-").split(" ")]
+        self.tokens, self.filled = Fraction(self.burst), now
+        if len(words) != 4 or None in words or int(words[2] or 0) >= int(words[3] or 0):
+            return False
+        whole, filled, parts, unit = (int(word or 0) for word in words)
+        changed = unit != self.per or filled > now + SECOND
+        sign = -1 if str(text).startswith("-") else 1
+        # As many of the smallest parts as the settings of now have.
+        self.tokens = sign * whole + Fraction(math.floor(Fraction(parts, unit) * self.per), self.per)
+        self.filled = now if filled > now + SECOND else max(filled, now)
+        self.tokens += Fraction(max(now - filled, 0) * self.permits, self.per)
+        return changed
+
+
+def limit_of(text: str) -> Limit:
+    """An argument that is a limit."""
+    words = text.split(" ")
+    numbers = [number(word) for word in words[1:]]
+    named = words[0].isascii() and words[0].replace("_", "a").isalnum()
+    if not named or len(numbers) != 8 or None in numbers:
+        raise Refused("ERR")
+    permits, per, *rest = (int(word or 0) for word in numbers)
+    if per > 2**45:
+        raise Refused("ERR")
+    return Limit(words[0], max(permits, 1), max(per, 1), *rest)
+
+
+def limits(store: Store, names: list[str], args: list[str]) -> str:
+    """Tokens of all limits or of none. What a process has used beyond its tokens counts once."""
+    now = store.now
+    head = args[0].split(" ") if args else []
+    charge = number(head[2]) if len(head) == 3 else None
+    if charge is None or not (head[0].isascii() and head[0].isalnum()) or head[1] not in {"0", "1"}:
+        raise Refused("ERR")
+    asked = [limit_of(text) for text in args[1:]]
+    if not 1 <= len(asked) <= 4:
+        raise Refused("ERR")
+    kept = store.find(names[0], "hash")
+    held = dict(kept.held) if kept else {}
+    processes = len(store.members(names[1]))
+    counted = store.find(names[2], "string") if charge else None
+    counts = charge > (number(counted.held["text"]) or 0 if counted else 0)
+    writes, wait, late, forgiven = counts or head[1] == "1", 0, 0, []
+    for place, it in enumerate(asked):
+        writes |= it.recall(held.get(it.name), now) or it.back > 0
+        it.tokens = max(min(it.tokens + it.back, Fraction(it.burst)), Fraction(-it.debt))
+        below = it.tokens - it.used if counts else it.tokens
+        # A part of a token that is forgiven counts as a whole one.
+        forgiven.append(math.ceil(max(-it.debt - below, Fraction(0))))
+        it.tokens = max(below, Fraction(-it.debt))
+        if it.need > max(math.floor(it.tokens), 0):
+            missing = min(it.need, it.burst) - it.tokens
+            left = max(it.span(missing) + it.filled - now, 1)
+            wait, late = (left, place + 1) if left > wait else (wait, late)
+    granted = [0 if wait else max(min(it.want, math.floor(it.tokens)), 0) for it in asked]
+    if head[1] == "1":
+        store.make(names[1], "zset").held[head[0]] = now
+        store.drop(names[1], now - 5 * SECOND, now + SECOND)
+        store.keep(names[1], 0, 10_000)
+        processes = len(store.members(names[1]))
+    if writes or any(granted):
+        for it, tokens in zip(asked, granted, strict=True):
+            it.tokens -= tokens
+            store.make(names[0], "hash").held[it.name] = it.text()
+        store.keep(names[0], max(it.span(it.burst - it.tokens) + it.filled - now for it in asked))
+    if counts:
+        store.keys[names[2]] = Key("string", {"text": str(charge)})
+        store.keep(names[2], 0, 600_000)
+    pairs = " ".join(f"{tokens} {lost}" for tokens, lost in zip(granted, forgiven, strict=True))
+    return f"{wait} {late} {processes} {pairs}"
+
+
+SCRIPTS = {
+    "rate": rate,
+    "breaker": breaker,
+    "slots": slots,
+    "digest": digest,
+    "cooldown": cooldown,
+    "limits": limits,
+}

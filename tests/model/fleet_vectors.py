@@ -14,6 +14,7 @@ NAMES = {
     "slots": ("bh", "bh:f", "bh:w"),
     "digest": ("dd:0", "dd:1"),
     "cooldown": ("cd",),
+    "limits": ("ws", "ws:p", "ws:c:00aa"),
 }
 TAGS = {
     "rate": "{r|api|eu}",
@@ -21,6 +22,7 @@ TAGS = {
     "slots": "{p|db}",
     "digest": "{p|db}",
     "cooldown": "{r|api|eu}",
+    "limits": "{p|keys}",
 }
 # A moment as servers have it, and not a whole millisecond.
 START = 1_800_000_000_000_123

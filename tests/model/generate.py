@@ -13,6 +13,7 @@ import budgets
 import classify
 import error_vectors
 import fleet_closings
+import fleet_limits
 import fleet_vectors
 import limit_vectors
 import policy_vectors
@@ -466,7 +467,9 @@ def files() -> dict[str, str]:
         found[path] = dump(head(path.split("/")[0]) | case, 2) + "\n"
     for kind, cases in budget_files().items():
         found[f"budget/{kind}.json"] = dump(head("budget") | {"kind": kind, "cases": cases}, 4) + "\n"
-    for path, case in (limit_vectors.files() | fleet_vectors.files() | fleet_closings.files()).items():
+    for path, case in (
+        limit_vectors.files() | fleet_vectors.files() | fleet_closings.files() | fleet_limits.files()
+    ).items():
         found[path] = dump(head(path.split("/")[0]) | case, 4) + "\n"
     for name, case in quantile_vectors.files().items():
         found[f"quantile/{name}.json"] = dump(head("quantile") | case, 3) + "\n"

@@ -251,7 +251,7 @@ impl Engine {
                 }
             }
             State::Paced if !sending && self.desk.routes.in_set(self.desk.calls[slot].route) => {
-                match self.desk.still_in_set(slot, now) {
+                match self.fleet_desk().still_in_limits(slot, now) {
                     Answer::Pass => (None, Stage::Bulkhead),
                     Answer::Wait(step) => return step,
                     Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),

@@ -3,7 +3,7 @@
 //! A call that can do without the store never waits for it. The first loss marks the store as lost; from then on no
 //! call waits for it. At most one command a second, carried by whatever event is due, tests it again (`health.rs`).
 //!
-//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `breaker.rs` the circuit breaker,
+//! `command.rs` writes commands and reads replies, `rate.rs` is the rate limit, `set.rs` a set of limits, `breaker.rs` the circuit breaker,
 //! `cooldown.rs` the cooldown, `slots.rs` the bulkhead, `digest.rs` the latencies. `plain.rs` does as much of this as a store without scripts
 //! allows.
 
@@ -17,6 +17,7 @@ mod plain;
 pub(super) mod rate;
 mod reap;
 mod reply;
+pub(super) mod set;
 pub(super) mod slots;
 #[cfg(test)]
 mod tests;
@@ -106,6 +107,8 @@ fn process(entropy: u64) -> [u8; 16] {
 /// The rule that a policy breaks because it needs more than the store offers.
 pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'static str> {
     let rate = policy.rate_limit.as_ref().is_some_and(|it| it.fleet.is_some());
+    let set =
+        policy.rate_limit.as_ref().and_then(|it| it.limits.as_ref()).is_some_and(|it| it.fleet.is_some());
     let breaker = policy.breaker.as_ref().is_some_and(|it| it.fleet.is_some());
     let slots = policy.bulkhead.as_ref().is_some_and(|it| it.fleet.is_some());
     let latency = policy.bulkhead.as_ref().is_some_and(|it| it.fleet_latency.is_on());
@@ -113,7 +116,7 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
     let quorum = policy.breaker.as_ref().and_then(|it| it.fleet.as_ref()).is_some_and(|it| it.quorum > 1);
     let Some(fleet) = fleet else {
         return [
-            (rate, "rate_limit.store = fleet needs a store: attach one to the engine first"),
+            (rate || set, "rate_limit.store = fleet needs a store: attach one to the engine first"),
             (breaker, "breaker.store = fleet needs a store: attach one to the engine first"),
             (slots, "bulkhead.store = fleet needs a store: attach one to the engine first"),
             (latency, "bulkhead.latency_store = fleet needs a store: attach one to the engine first"),
@@ -134,6 +137,10 @@ pub(super) fn rule_against(fleet: Option<&Fleet>, policy: &Policy) -> Option<&'s
         (
             latency && fleet.kind == StoreKind::Plain,
             "bulkhead.latency_store = fleet needs a store that runs scripts, which this one does not",
+        ),
+        (
+            set && fleet.kind == StoreKind::Plain,
+            "rate_limit.store = fleet beside rate_limit.limits needs a store that runs scripts, which this one does not",
         ),
         (
             cooldown && fleet.kind == StoreKind::Plain,
@@ -176,7 +183,11 @@ impl Routes {
         let at = self.find_lasting(home)?;
         let it = &self[at];
         let is_fleets = match part {
-            Part::Rate => it.rate.as_deref().is_some_and(|rate| matches!(rate.bucket, Bucket::Fleet(_))),
+            Part::Rate => it.rate.as_deref().is_some_and(|rate| match &rate.bucket {
+                Bucket::Fleet(_) => true,
+                Bucket::Set(limits) => limits.shared.is_some(),
+                Bucket::Tokens(_) | Bucket::Cubic(_) => false,
+            }),
             Part::Breaker => it.guard.is_some(),
             Part::Cooldown => it.cooldown.as_ref().is_some_and(|cooling| cooling.fleet.is_some()),
             Part::Slots => it.slots.is_some(),
@@ -230,6 +241,11 @@ impl FleetStore {
             fleet.pending.clear();
             fleet.first_due = Time::NEVER;
         }
+    }
+
+    /// The number that the next command will have; no command of this engine has had it.
+    fn next_number(&self) -> u64 {
+        self.fleet.as_ref().map_or(1, |fleet| fleet.last + 1)
     }
 
     /// Whether the store runs no scripts.

@@ -1,5 +1,6 @@
 //! The state of a set of limits (semantics 3.4 to 3.6): a bucket for each, and what its waiters will take.
 
+use super::fleet::set::SetShare;
 use super::sheets::{Amounts, WEIGHTS};
 use crate::answer::Measure;
 use crate::debt::Debt;
@@ -22,6 +23,8 @@ pub(in crate::engine) struct Limits {
     /// Hash of these names: weights that were given for others mean nothing here.
     pub mark: u64,
     pub unknown_is_zero: bool,
+    /// The process's part of them, if they are the fleet's. The buckets above say only what is declared then.
+    pub shared: Option<Box<SetShare>>,
 }
 
 /// One limit of a set.
@@ -52,6 +55,8 @@ pub(in crate::engine) type Left = [Option<u64>; Measure::ALL.len()];
 impl Limits {
     pub fn new(set: &LimitSet, now: Time) -> Self {
         let weights = weights(set);
+        // The store counts what all processes use, so there is nothing to learn.
+        let learns = set.learns && set.fleet.is_none();
         let limit = |it: &NamedLimit| Limit {
             name: it.name.clone(),
             bucket: WeightedBucket::new(it.bucket, now),
@@ -61,12 +66,13 @@ impl Limits {
             reserved: 0,
             settled: 0,
             forgiven: 0,
-            measure: set.learns.then(|| measure(it.weight.as_deref())).flatten(),
+            measure: learns.then(|| measure(it.weight.as_deref())).flatten(),
             allowance: WeightedBucket::new(allowance(it.bucket), now),
             learned: 0,
         };
         let list = set.limits.iter().map(limit).collect();
-        Self { list, mark: mark(&weights), weights, unknown_is_zero: set.unknown_is_zero }
+        let shared = set.fleet.map(|on_loss| Box::new(SetShare::new(set, on_loss, now)));
+        Self { list, mark: mark(&weights), weights, unknown_is_zero: set.unknown_is_zero, shared }
     }
 
     /// Applies new settings with the same weights. A limit that both sets have keeps its tokens, its debt and its
@@ -83,7 +89,26 @@ impl Limits {
             limit.allowance = was.allowance.clone();
             limit.allowance.retune(allowance(settings), now);
         }
+        self.carry_share(&mut fresh, now);
         *self = fresh;
+    }
+
+    /// Hands the process's part of the fleet's limits on to the limits under other settings. A limit that leaves the fleet
+    /// begins with that part.
+    fn carry_share(&self, to: &mut Self, now: Time) {
+        let Some(was) = self.shared.as_deref() else { return };
+        let places: Vec<Option<usize>> =
+            to.list.iter().map(|limit| self.list.iter().position(|was| was.name == limit.name)).collect();
+        if let Some(share) = to.shared.as_deref_mut() {
+            return share.carry(was, &places, now);
+        }
+        for (limit, place) in to.list.iter_mut().zip(places) {
+            if let Some(local) = place.and_then(|place| was.local(place)) {
+                let settings = limit.bucket.settings();
+                limit.bucket = local.clone();
+                limit.bucket.retune(settings, now);
+            }
+        }
     }
 
     /// What a call takes, by its weights; without a weight its cost.
@@ -117,6 +142,10 @@ impl Limits {
     /// Time until a call can have its tokens, and the limit that frees last: beside the waiters' tokens, if it queues
     /// `behind` them.
     pub fn turn(&mut self, costs: &Costs, behind: bool, now: Time) -> (Duration, usize) {
+        let queued = self.queued();
+        if let Some(share) = &mut self.shared {
+            return share.turn(costs, if behind { &queued } else { &[0; WEIGHTS] }, now);
+        }
         let mut last = (Duration::ZERO, 0);
         for (at, (limit, cost)) in self.list.iter_mut().zip(costs).enumerate() {
             let ahead = if behind { limit.queued } else { 0 };
@@ -130,14 +159,27 @@ impl Limits {
 
     /// Takes the tokens of a call from all limits, if all have them.
     pub fn take(&mut self, costs: &Costs, now: Time) -> bool {
-        if self.turn(costs, false, now).0 > Duration::ZERO {
-            return false;
+        if let Some(share) = &mut self.shared {
+            if !share.take(costs, now) {
+                return false;
+            }
+        } else {
+            if self.turn(costs, false, now).0 > Duration::ZERO {
+                return false;
+            }
+            for (limit, cost) in self.list.iter_mut().zip(costs) {
+                limit.bucket.take(*cost, now);
+            }
         }
+        self.count_reserved(costs);
+        true
+    }
+
+    /// Counts what a call has reserved.
+    pub fn count_reserved(&mut self, costs: &Costs) {
         for (limit, cost) in self.list.iter_mut().zip(costs) {
-            limit.bucket.take(*cost, now);
             limit.reserved = limit.reserved.saturating_add(*cost);
         }
-        true
     }
 
     pub fn enlist(&mut self, costs: &Costs) {
@@ -162,12 +204,18 @@ impl Limits {
         for limit in &mut self.list {
             limit.queued = 0;
         }
+        if let Some(share) = &mut self.shared {
+            share.forget();
+        }
     }
 
     /// Charges what an attempt has used beyond its reservation.
     pub fn charge(&mut self, weight: usize, tokens: u64, now: Time) {
-        for limit in self.list.iter_mut().filter(|limit| limit.weight == Some(weight)) {
-            let forgiven = limit.bucket.charge(tokens, now);
+        for (at, limit) in self.list.iter_mut().enumerate().filter(|(_, it)| it.weight == Some(weight)) {
+            let forgiven = match &mut self.shared {
+                Some(share) => share.charge(at, tokens, now),
+                None => limit.bucket.charge(tokens, now),
+            };
             limit.forgiven = limit.forgiven.saturating_add(forgiven);
         }
     }
@@ -175,12 +223,15 @@ impl Limits {
     /// Settles a reservation: what is not used comes back. Returns true if any did.
     pub fn settle(&mut self, reserved: &Amounts, used: &Amounts, now: Time) -> bool {
         let mut any = false;
-        for limit in &mut self.list {
+        for (at, limit) in self.list.iter_mut().enumerate() {
             let Some(weight) = limit.weight else { continue };
             limit.settled = limit.settled.saturating_add(used[weight]);
             let over = reserved[weight].saturating_sub(used[weight]);
             if over > 0 {
-                limit.bucket.give_back(over, now);
+                match &mut self.shared {
+                    Some(share) => share.give_back(at, over, now),
+                    None => limit.bucket.give_back(over, now),
+                }
                 any = true;
             }
         }
@@ -210,18 +261,33 @@ impl Limits {
 
     /// Whole tokens of the emptiest limit; 0 in debt.
     pub fn least_level(&self, now: Time) -> u32 {
-        let levels = self.list.iter().map(|limit| limit.bucket.level(now).max(0));
+        let levels = (0..self.list.len()).map(|at| self.level(at, now).max(0));
         levels.min().map_or(0, |least| u32::try_from(least).unwrap_or(u32::MAX))
     }
 
+    /// Whole tokens of a limit, negative in debt. Of a limit of the fleet those that the process has leased.
+    pub fn level(&self, at: usize, now: Time) -> i64 {
+        match &self.shared {
+            Some(share) => share.level(at, now),
+            None => self.list[at].bucket.level(now),
+        }
+    }
+
     pub fn is_in_debt(&self, now: Time) -> bool {
+        if let Some(share) = &self.shared {
+            return share.is_in_debt(now);
+        }
         self.list.iter().any(|limit| limit.bucket.is_in_debt(now))
     }
 
     /// When all limits will be full, with the waiters' tokens or without.
     pub fn debt(&mut self, waiters: bool, now: Time) -> Debt {
         let mut longest = Duration::ZERO;
-        for limit in &mut self.list {
+        let all = self.queued();
+        if let Some(share) = &mut self.shared {
+            longest = share.full_in(if waiters { &all } else { &[0; WEIGHTS] }, now);
+        }
+        for limit in self.list.iter_mut().filter(|_| self.shared.is_none()) {
             let queued = if waiters { limit.queued } else { 0 };
             let all = queued + u128::from(limit.bucket.settings().burst);
             longest = longest.max(limit.bucket.wait_for(all, now));
@@ -230,6 +296,9 @@ impl Limits {
     }
 
     pub fn owe(&mut self, debt: Debt, now: Time) {
+        if let Some(share) = &mut self.shared {
+            return share.owe(debt.until, now);
+        }
         for limit in &mut self.list {
             limit.bucket.owe(debt.until, now);
         }

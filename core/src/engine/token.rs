@@ -93,7 +93,7 @@ impl FleetDesk<'_> {
         }
         if let Bucket::Set(_) = queue.bucket {
             let home = self.desk.routes[route].rate_at;
-            return self.desk.ask_set(slot, home, now);
+            return self.ask_limits(slot, home, now);
         }
         if queue.waiting.len() > 0 {
             self.desk.hand_out_tokens(route, sending, now);

@@ -132,7 +132,8 @@ pub struct LimitView {
     pub name: String,
     /// The weight that it counts, if it does not count calls.
     pub weight: Option<String>,
-    /// Whole tokens in it; negative while it is in debt.
+    /// Whole tokens in it; negative while it is in debt. Of a limit of the fleet, the leased ones less those that the
+    /// store has not counted.
     pub tokens: i64,
     /// The most tokens that it holds.
     pub burst: u64,
@@ -396,7 +397,10 @@ pub(super) fn tokens(route: &Route, now: Time) -> Option<RateView> {
     let (tokens, fleet) = match &queue.bucket {
         Bucket::Tokens(bucket) => (bucket.clone().level(now), None),
         Bucket::Fleet(share) => (share.tokens(now), Some(share.view())),
-        Bucket::Set(limits) => (limits.least_level(now), None),
+        Bucket::Set(limits) => {
+            let fleet = limits.shared.as_ref().map(|share| FleetRateView { processes: share.processes() });
+            (limits.least_level(now), fleet)
+        }
         Bucket::Cubic(_) => return None,
     };
     Some(RateView { tokens, waiting: queue.waiting.len(), fleet })
@@ -412,17 +416,17 @@ fn cooldown(route: &Route, now: Time) -> Option<CooldownView> {
 /// The limits of a route's set.
 fn limits(route: &Route, now: Time) -> Vec<LimitView> {
     let Some(Bucket::Set(set)) = route.rate.as_deref().map(|queue| &queue.bucket) else { return Vec::new() };
-    let view = |limit: &Limit| LimitView {
+    let view = |(at, limit): (usize, &Limit)| LimitView {
         name: String::from(&*limit.name),
         weight: limit.weight.map(|weight| String::from(&*set.weights[weight])),
-        tokens: limit.bucket.level(now),
+        tokens: set.level(at, now),
         burst: limit.bucket.settings().burst,
         reserved: limit.reserved,
         settled: limit.settled,
         forgiven: limit.forgiven,
         learned: limit.learned,
     };
-    set.list.iter().map(view).collect()
+    set.list.iter().enumerate().map(view).collect()
 }
 
 fn sends(queue: &RateQueue) -> Option<SendView> {

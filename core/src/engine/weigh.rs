@@ -5,6 +5,7 @@ use super::arena::flag;
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
 use super::desk::Desk;
+use super::fleet::set::SetShare;
 use super::limits::is_same_form;
 use super::place::{PoolAt, Slot};
 use super::pools::Pools;
@@ -180,6 +181,9 @@ impl Desk {
             if !self.routes.limits_mut(home).is_some_and(|limits| limits.take(&costs, now)) {
                 break;
             }
+            if self.routes.limits(home).and_then(|it| it.shared.as_deref()).is_some_and(SetShare::is_alone) {
+                self.policies.count_fallback(self.calls[slot].policy);
+            }
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.reserve(slot);
@@ -238,6 +242,11 @@ impl Desk {
         if set.is_some_and(|set| set.is_weighted()) && !self.weights {
             return Some(
                 "rate_limit.limits has a weight, which this package does not pass yet; leave the weight out",
+            );
+        }
+        if set.is_some_and(|set| set.learns && set.fleet.is_some()) && to.is_own("rate_limit.learn") {
+            return Some(
+                "rate_limit.learn = down means nothing where rate_limit.store is fleet, because the store counts for all processes; leave it out",
             );
         }
         if set.is_some_and(|set| set.learns) && !self.quotas && to.is_own("rate_limit.learn") {

@@ -5,8 +5,9 @@
 
 mod keys;
 mod twin;
+mod twin_limits;
 
-use super::scripts::{BREAKER, COOLDOWN, DIGEST, RATE, SCRIPTS, SLOTS, Script};
+use super::scripts::{BREAKER, COOLDOWN, DIGEST, LIMITS, RATE, SCRIPTS, SLOTS, Script};
 use keys::{Answer, Keys, Value, error};
 use std::collections::BTreeSet;
 use twin::{Args, integer};
@@ -120,6 +121,9 @@ impl MemoryStore {
             (name, [bucket, seen]) if name == RATE.name => twin::rate(keys, [bucket, seen], &args, now),
             (name, [at, ballot]) if name == BREAKER.name => twin::breaker(keys, [at, ballot], &args, now),
             (name, [even, odd]) if name == DIGEST.name => twin::digest(keys, [even, odd], &args, now),
+            (name, [set, seen, charges]) if name == LIMITS.name => {
+                twin_limits::limits(keys, [set, seen, charges], &args, now)
+            }
             (name, [slots, fence, wants]) if name == SLOTS.name => {
                 twin::slots(keys, [slots, fence, wants], &args, now)
             }

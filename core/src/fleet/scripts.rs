@@ -49,8 +49,14 @@ pub const DIGEST: Script = script!("digest", "c89f724274009877ab40f782358ce35eba
 /// A cooldown. Arguments: `span row` in one text; a span of 0 only reads. Reply: remaining, epoch, row.
 pub const COOLDOWN: Script = script!("cooldown", "a9d3a7df0a22961e1a91f5af9ae4f0e4899d8b90", &[":cd"]);
 
+/// A set of limits. Arguments: `pid seen charge` in one text, then one text for each limit: `name permits per burst debt
+/// want need back used`. Reply: wait, the place of the limit that frees last, processes, and for each limit granted and
+/// forgiven. The last key is the process's own: its name follows.
+pub const LIMITS: Script =
+    script!("limits", "2853a1b069a349e79859ba0a6ce5d4395cbfe969", &[":ws", ":ws:p", ":ws:c:"]);
+
 /// All scripts.
-pub const SCRIPTS: [Script; 5] = [RATE, BREAKER, SLOTS, DIGEST, COOLDOWN];
+pub const SCRIPTS: [Script; 6] = [RATE, BREAKER, SLOTS, DIGEST, COOLDOWN, LIMITS];
 
 /// If `at` is the first byte of a line that is kept, returns where its text begins, without the indent. A line is a
 /// comment if it begins with two dashes; no other line of our scripts does.
@@ -166,6 +172,7 @@ mod tests {
             include_str!("slots.lua"),
             include_str!("digest.lua"),
             include_str!("cooldown.lua"),
+            include_str!("limits.lua"),
         ]) {
             let kept: String = file
                 .split_inclusive('\n')

@@ -97,6 +97,19 @@ struct Waiting {
     cost: u64,
 }
 
+/// What an attempt of a weighted call reserves and uses of `tokens`.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    pub call: CallId,
+    pub from: u64,
+    /// `u64::MAX` while it runs.
+    pub to: u64,
+    pub reserved: u64,
+    pub used: u64,
+    /// Whether the process had lost the store when it started.
+    pub alone: bool,
+}
+
 pub struct Process {
     pub engine: Engine,
     pub route: RouteId,
@@ -111,6 +124,7 @@ pub struct Process {
     pub begun: u64,
     /// When attempts started, and what they cost.
     pub started: Vec<(u64, u64)>,
+    pub usages: Vec<Usage>,
     pub ended: BTreeMap<Verdict, u64>,
     /// The longest that a call has waited.
     pub longest: u64,
@@ -141,6 +155,8 @@ pub struct Sim {
     pub service: (u64, u64),
     /// The most attempts that ran at once, in all processes.
     pub peak: usize,
+    /// How much a weighted call uses, in thousandths of what it has reserved. Its cost is its weight, `tokens`.
+    pub uses: Option<(u64, u64)>,
     /// How far the clocks of the processes swing ahead of true time.
     pub swing: u64,
 }
@@ -187,6 +203,7 @@ impl Sim {
                 retry_after: None,
                 begun: 0,
                 started: Vec::new(),
+                usages: Vec::new(),
                 ended: BTreeMap::new(),
                 longest: 0,
                 granted: 0,
@@ -212,6 +229,7 @@ impl Sim {
             check: true,
             service: (500, 3_000),
             peak: 0,
+            uses: None,
             swing: 0,
         }
     }
@@ -285,6 +303,7 @@ impl Sim {
                 process
             }
             What::Finish(process, call, attempt) => {
+                self.settle(process, call, attempt, now);
                 let outcome = Outcome::of(self.processes[process].class);
                 let retry_after = self.processes[process].retry_after;
                 let outcome = retry_after.map_or(outcome, |span| outcome.retry_after(span));
@@ -343,11 +362,36 @@ impl Sim {
         let now = self.reading();
         let it = &mut self.processes[process];
         it.begun += 1;
-        let request = Request { cost: cost as u16, may_park: self.parks, ..Request::default() };
-        let (call, step) = it.engine.begin(it.route, &request, now);
+        let weighted = self.uses.is_some();
+        let request = Request {
+            cost: if weighted { 1 } else { cost as u16 },
+            may_park: self.parks,
+            ..Request::default()
+        };
+        let (call, step) = if weighted {
+            let weights = it.engine.weights(it.route, [("tokens", cost)]).unwrap();
+            it.engine.begin_weighted(it.route, &request, weights, now)
+        } else {
+            it.engine.begin(it.route, &request, now)
+        };
         it.waiting.insert(call, Waiting { stamp: 0, since: self.now, cost });
         self.carry_out(process, call, step);
         call
+    }
+
+    /// Settles what a weighted attempt has used, in one step or in two.
+    fn settle(&mut self, process: usize, call: CallId, attempt: u8, now: Time) {
+        let Some((least, most)) = self.uses else { return };
+        let part = least + self.dice.up_to(most - least);
+        let half = self.dice.hits(300);
+        let it = &mut self.processes[process];
+        let Some(usage) = it.usages.iter_mut().rev().find(|usage| usage.call == call) else { return };
+        (usage.used, usage.to) = (usage.reserved * part / 1_000, self.now);
+        let used = usage.used;
+        if half {
+            it.engine.settle_weight(call, attempt, "tokens", used / 2, now);
+        }
+        assert!(it.engine.settle_weight(call, attempt, "tokens", used, now));
     }
 
     fn carry_out(&mut self, process: usize, call: CallId, step: Step) {
@@ -371,6 +415,11 @@ impl Sim {
                 let waiting = it.waiting.remove(&call).expect("an attempt is started once");
                 it.longest = it.longest.max(self.now - waiting.since);
                 it.started.push((self.now, waiting.cost));
+                if self.uses.is_some() {
+                    let (from, reserved) = (self.now, waiting.cost);
+                    let alone = !it.engine.snapshot(Time::from_micros(from)).store.unwrap().up;
+                    it.usages.push(Usage { call, from, to: u64::MAX, reserved, used: reserved, alone });
+                }
                 it.running.insert(call);
                 // A call that holds something of the fleet's comes to have it renewed.
                 if let Some(next) = step.next {

@@ -11,12 +11,13 @@ use tidegate_fleet_tests::{Connection, Server, documented};
 const CLOCK: &str = "local now = tonumber(table.remove(ARGV))\n";
 
 /// The rows of the table, by script.
-const ROWS: [(&str, &str); 5] = [
+const ROWS: [(&str, &str); 6] = [
     ("rate", "rate"),
     ("breaker", "breaker"),
     ("slots", "bulkhead"),
     ("digest", "latencies"),
     ("cooldown", "cooldown"),
+    ("limits", "sets of limits"),
 ];
 
 /// Makes a user that may call only these commands, and authenticates this connection as that user.

@@ -12,6 +12,9 @@ fn arguments(script: Script) -> Vec<&'static str> {
         "breaker" => vec!["1", PID, "0", "1000000", "2", "500000"],
         "slots" => vec!["0", PID, "9", "30000000", "2", "0"],
         "cooldown" => vec!["5000000 1"],
+        "limits" => {
+            vec!["00000000000000aa 1 0", "rpm 10 1000000 20 0 5 1 0 0", "tpm 10 1000000 90 9 9 9 0 1"]
+        }
         _ => vec![PID, "10000000", "900000", "-7", "3", "12", "1"],
     }
 }
@@ -75,7 +78,7 @@ fn every_decision_is_in_one_slot_and_a_node_that_lost_the_scripts_is_sent_them_a
             "CROSSSLOT",
         );
     }
-    assert!(used.iter().all(|scripts| *scripts == 0b1_1111), "every node has had work");
+    assert!(used.iter().all(|scripts| *scripts == 0b11_1111), "every node has had work");
 
     nodes[1].ok("SCRIPT FLUSH");
     let (mut lost, mut kept) = (0, 0);
@@ -129,6 +132,8 @@ fn keys_end_by_themselves() {
         (SCRIPTS[0], ["100 1000000 5 1 1 0", PID].as_slice()),
         // A closing of 1 ms.
         (SCRIPTS[4], &["1000 1"]),
+        // Full again after 10 ms; the number of the charge stays for ten minutes, so there is none.
+        (SCRIPTS[5], &["00aa 1 0", "tpm 100 1000000 50 9 1 1 0 0"]),
         // A lease of 1 ms.
         (SCRIPTS[2], &["0", PID, "9", "1000", "12", "0"]),
         // Two slices of 1 ms.
@@ -144,7 +149,7 @@ fn keys_end_by_themselves() {
     loop {
         let left = connection.ok("KEYS *");
         let tidegate_fleet_tests::Word::List(left) = left else { panic!("a list") };
-        if left.iter().all(|key| key.text().ends_with(":rl:p")) {
+        if left.iter().all(|key| key.text().ends_with(":p")) {
             break;
         }
         assert!(std::time::Instant::now() < until, "still there: {left:?}");

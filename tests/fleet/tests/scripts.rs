@@ -256,6 +256,33 @@ fn arguments(script: Script, draw: &mut Draw, epoch: u64, fences: &[u64]) -> Vec
             args.extend([draw.below(3).to_string(), pid]);
             args.extend(numbers.map(|it| it.to_string()));
         }
+        "limits" => {
+            let charge = draw.below(3) * draw.below(60);
+            args.push(format!("{pid} {} {charge}", draw.below(4) / 3));
+            for (name, permits, per, burst, debt) in
+                [("rpm", 100, 1_000_000_u64, 20, 0), ("tpm", 5_000, 1_000_000, 4_000, 1_000)]
+            {
+                let (mut permits, mut per, mut burst) = (permits, per, burst);
+                if draw.below(15) == 0 {
+                    (permits, per, burst) = draw.one(&[
+                        (7_u64, 1_000_003, burst),
+                        ((1 << 51) - 1, 31_536_000_000_000, 1 << 51),
+                        (1, 31_536_000_000_000, 3),
+                        (31_536_000_000_001, 31_536_000_000_000, 1 << 50),
+                    ]);
+                }
+                let want = draw.below(2 * burst.min(2_000));
+                let need = draw.below(want.min(burst) + 1);
+                let (back, used) = (draw.below(12) / 10 * draw.below(burst), draw.below(burst.min(900)));
+                let mut numbers =
+                    [permits, per, burst, debt, want, need, back, used].map(|it| it.to_string());
+                if draw.below(100) == 0 {
+                    let at = draw.below(8) as usize;
+                    numbers[at] = draw.one(&NO_NUMBERS).to_string();
+                }
+                args.push(format!("{name} {}", numbers.join(" ")));
+            }
+        }
         "cooldown" => {
             let span = draw.one(&[0, 0, 100_000, 2_000_000]);
             let mut numbers =
@@ -313,9 +340,11 @@ fn mischief(draw: &mut Draw, keys: &[Vec<u8>]) -> Vec<Vec<u8>> {
             "7 x",
             "1800000000250000 1 2 1800000000000000",
             "5000000 1800000000000000 1000000 3",
+            "-70 1800000000000000 5 1000000",
+            "-70 1800000000000000 5 5",
         ]),
     );
-    let field = draw.one(&["a", "b", "e", "u", "d", "s", "n", "3", "-3", "junk"]);
+    let field = draw.one(&["a", "b", "e", "u", "d", "s", "n", "3", "-3", "junk", "tpm", "rpm"]);
     match draw.below(10) {
         0 => vec![b"FLUSHALL".to_vec()],
         1 => vec![b"SET".to_vec(), key, value.into()],

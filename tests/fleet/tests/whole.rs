@@ -1,6 +1,6 @@
 //! A decision is atomic: whatever the server refuses within a script, no part of the script takes effect.
 
-use tidegate::fleet::{BREAKER, COOLDOWN, DIGEST, RATE, SLOTS, Script};
+use tidegate::fleet::{BREAKER, COOLDOWN, DIGEST, LIMITS, RATE, SLOTS, Script};
 use tidegate_fleet_tests::{Connection, Server, Word, words};
 
 /// Runs a script on its first and second key. Each word of `args` is an argument; if it contains bars, each part
@@ -51,6 +51,11 @@ fn questions() -> Vec<(Script, Vec<&'static str>, &'static str)> {
         (SLOTS, vec!["0 a 3 30000000 2 0", "0 c 3 30000000 2 0"], "0 b 9 90000000 5 0"),
         (DIGEST, vec!["a 60000000 500000 5 1 7 2"], "b 60000000 500000 5 3 6 1 7 1 8 1"),
         (COOLDOWN, vec!["5000000 1|"], "9000000 2|"),
+        (
+            LIMITS,
+            vec!["aa 1 1|rpm 10 1000000 9 0 1 1 0 0|tpm 10 1000000 900 100 9 9 0 5"],
+            "bb 1 2|rpm 10 1000000 9 0 1 1 1 0|tpm 10 1000000 900 100 9 9 0 50",
+        ),
     ]
 }
 

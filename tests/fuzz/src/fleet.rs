@@ -35,11 +35,20 @@ fn policy(input: &mut Input<'_>, kind: StoreKind) -> Policy {
         vec![("deadline", Number(20e6)), ("store_timeout", Number(50e3))];
     let losses = ["local", "open", "closed"];
     if !input.chance(64) {
+        if kind == StoreKind::Lua && input.chance(80) {
+            pairs.extend([
+                ("rate_limit.limits", Text("calls: permits=20 per=1s")),
+                ("rate_limit.limits", Text("more: permits=90 per=1s burst=30")),
+            ]);
+        } else {
+            pairs.extend([
+                ("rate_limit.permits", Number(20.0)),
+                ("rate_limit.per", Number(1e6)),
+                ("rate_limit.lease", Number(f64::from(input.of(&[1u8, 2, 5, 20])))),
+            ]);
+        }
         pairs.extend([
-            ("rate_limit.permits", Number(20.0)),
-            ("rate_limit.per", Number(1e6)),
             ("rate_limit.store", Text("fleet")),
-            ("rate_limit.lease", Number(f64::from(input.of(&[1u8, 2, 5, 20])))),
             ("rate_limit.on_loss", Text(input.of(&losses))),
             ("rate_limit.unit", Text(input.of(&["call", "attempt"]))),
         ]);
@@ -289,7 +298,8 @@ pub fn fleet(data: &[u8]) {
                 }
                 2 => {
                     let (to, now) = (self::policy(&mut input, kind), host.time());
-                    let _ = host.engine.retune(host.policy, to, now).expect("it has the name");
+                    // A single rate does not become a set, nor a set a single rate.
+                    let _ = host.engine.retune(host.policy, to, now);
                     host.drain();
                 }
                 3 => {

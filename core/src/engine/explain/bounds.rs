@@ -2,6 +2,7 @@
 
 use super::Load;
 use crate::engine::cooldown::Cooling;
+use crate::engine::fleet::set::{LEASE_BYTES, SetShare};
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
@@ -147,6 +148,7 @@ pub(super) fn memory(policy: &Policy) -> usize {
     let set = policy.rate_limit.as_ref().filter(|it| own(it.pool.as_ref())).and_then(|it| it.limits.as_ref());
     if let Some(set) = set {
         add(true, size_of::<Limits>() + set.limits.len() * size_of::<Limit>());
+        add(set.fleet.is_some(), size_of::<SetShare>() + set.limits.len() * LEASE_BYTES);
     }
     add(policy.retry.send_rate.is_on(), size_of::<RateQueue>());
     add(policy.throttle.is_some(), size_of::<AdaptiveThrottle>());

@@ -8,6 +8,7 @@ use crate::engine::stage::missing;
 use core::ops::Range;
 use std::fmt::Write as _;
 
+use super::set::Question;
 use super::{Fleet, breaker, plain, slots};
 use crate::action::{CallId, RouteId};
 use crate::fleet::{CommandId, SLOTS, Script, StoreCommand};
@@ -29,6 +30,8 @@ pub(super) enum Subject {
         need: u32,
         call: Option<CallId>,
     },
+    /// Tokens of a set of limits.
+    Set(Question),
     /// A breaker's state.
     Breaker {
         op: breaker::Op,
@@ -79,6 +82,10 @@ impl Subject {
             }
             Self::Mark { link, .. } => return link.read(bytes, integer),
             Self::Rate { .. } | Self::Cooldown { .. } => (3, 3),
+            Self::Set(asked) => {
+                let count = 3 + 2 * usize::from(asked.count);
+                (count, count)
+            }
             Self::Breaker { .. } => (4, 4),
             Self::Slots { op: slots::Op::Acquire, .. } => (5, 5),
             Self::Slots { op: slots::Op::Renew, count } => (2, 2 + count as usize),
@@ -98,7 +105,7 @@ impl Subject {
             Self::Window { link: plain::Link::Repair, .. } | Self::Mark { link: plain::Link::Repair, .. } => {
                 Part::Upkeep
             }
-            Self::Rate { .. } | Self::Window { .. } => Part::Rate,
+            Self::Rate { .. } | Self::Set(_) | Self::Window { .. } => Part::Rate,
             Self::Breaker { .. } | Self::Mark { .. } => Part::Breaker,
             Self::Cooldown { .. } => Part::Cooldown,
             Self::Slots { .. } => Part::Slots,
@@ -237,7 +244,9 @@ impl FleetStore {
         let mut tail = Vec::with_capacity(1 + script.keys.len() + args.len());
         tail.push(script.keys.len().to_string().into_bytes());
         for part in script.keys {
-            tail.push(format!("{}:{{{entity}}}{part}", fleet.namespace).into_bytes());
+            // A key that ends so is the process's own.
+            let own = if part.ends_with(':') { &fleet.process[..] } else { &[] };
+            tail.push([format!("{}:{{{entity}}}{part}", fleet.namespace).as_bytes(), own].concat());
         }
         tail.extend(args);
         let pending = Pending {

@@ -24,7 +24,7 @@ use crate::time::{Duration, Time};
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How often a process announces itself to the store, which forgets it after five such intervals.
-const SEEN: Duration = Duration::from_secs(1);
+pub(super) const SEEN: Duration = Duration::from_secs(1);
 
 /// The largest fleet. A larger number is an error of the store, and would leave a process no share of its own.
 pub(super) const MOST_PROCESSES: u64 = 10_000;

@@ -48,6 +48,7 @@ impl FleetDesk<'_> {
             Subject::Rate { want, need, call } => {
                 self.on_rate_reply(home.own(), (want, need, call), answer, now);
             }
+            Subject::Set(asked) => self.on_set_reply(home.own(), asked, answer, now),
             Subject::Breaker { op } => self.on_breaker_reply(home, (command, op, pending.sent), answer, now),
             Subject::Cooldown { span } => {
                 self.on_cooldown_reply(home, (command, span, pending.sent), answer, now);

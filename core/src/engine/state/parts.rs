@@ -70,8 +70,8 @@ pub(in crate::engine) fn save(route: &Route, whole: bool, to: &mut Saver) {
             Some(Bucket::Tokens(bucket)) => to.part(name, |to| bucket.save(to)),
             Some(Bucket::Cubic(rate)) => to.part(name, |to| rate.save(to)),
             // Leases belong to the process, and the store keeps what the fleet has spent.
-            Some(Bucket::Set(limits)) => to.part("limits", |to| limits.save(to)),
-            Some(Bucket::Fleet(_)) | None => {}
+            Some(Bucket::Set(limits)) if limits.shared.is_none() => to.part("limits", |to| limits.save(to)),
+            Some(Bucket::Fleet(_) | Bucket::Set(_)) | None => {}
         }
     }
     // A pool without a limit remains from a bulkhead that was removed.
@@ -272,7 +272,7 @@ impl Route {
         let is_local = self.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Tokens(_)));
         self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), queue);
         if let (Some(limits), Some(queue)) = (limits, &mut self.rate)
-            && matches!(queue.bucket, Bucket::Set(_))
+            && matches!(&queue.bucket, Bucket::Set(there) if there.shared.is_none())
         {
             queue.bucket = Bucket::Set(limits);
         }

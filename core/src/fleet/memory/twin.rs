@@ -6,7 +6,7 @@ use crate::fleet::scripts::MOST_ITEMS;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-const SECOND: u64 = 1_000_000;
+pub(super) const SECOND: u64 = 1_000_000;
 
 /// A script's arguments after its keys.
 pub(super) struct Args<'a>(pub(super) &'a [Vec<u8>]);
@@ -18,7 +18,7 @@ impl Args<'_> {
     }
 
     /// The text at `place`.
-    fn text(&self, place: usize) -> Answer<&[u8]> {
+    pub(super) fn text(&self, place: usize) -> Answer<&[u8]> {
         self.0.get(place - 1).map(Vec::as_slice).ok_or_else(|| error("an argument is missing"))
     }
 }
@@ -393,7 +393,7 @@ pub(super) fn cooldown(keys: &mut Keys, closing: &[u8], args: &Args<'_>, now: u6
 
 /// Notes that a process was seen now. Drops processes last seen `span` ago or longer, and entries of a clock that has
 /// run back.
-fn seen(keys: &mut Keys, key: &[u8], pid: &[u8], now: u64, span: u64) -> Answer<()> {
+pub(super) fn seen(keys: &mut Keys, key: &[u8], pid: &[u8], now: u64, span: u64) -> Answer<()> {
     keys.make_sorted(key)?.insert(pid.to_vec(), now.cast_signed());
     keys.drop_members(key, |score| score <= before(now, span) || score > (now + SECOND).cast_signed())?;
     Ok(())
@@ -409,7 +409,7 @@ fn reap(keys: &mut Keys, slots: &[u8], now: u64, until: i64) -> Answer<u64> {
 }
 
 /// Parses `N` numbers separated by single blanks.
-fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
+pub(super) fn numbers<const N: usize>(text: &[u8]) -> Option<[u64; N]> {
     let numbers: Option<Vec<u64>> = text.split(|byte| *byte == b' ').map(whole).collect();
     numbers.and_then(|it| it.try_into().ok())
 }

@@ -3,9 +3,10 @@
 //! A pair writes a limit as one text, `tpm: permits=200000 per=1m weight=tokens`; a document has a table of its own.
 
 use super::prelude::*;
-use super::rate_limit::{BURST, PER, PERMITS, STORE, UNIT};
+use super::rate_limit::{BURST, LEASE, ON_LOSS, PER, PERMITS, STORE, UNIT};
 use crate::full::{Full, Name, Rare};
 use crate::limit::{MOST, WeightedSettings};
+use crate::policy::OnLoss;
 use crate::policy::domain::is_short_name;
 use crate::policy::span;
 
@@ -40,15 +41,30 @@ pub(in crate::policy) const COMPONENT: Component = Component {
                 fail(key, settings.shown_value(key), rule);
             }
         }
-        if settings.in_fleet(STORE) {
+        if settings.given(LEASE) {
             let rule = text::of(&[
-                "the fleet cannot share ",
+                "belongs to a single rate: a process leases of each of ",
                 LIMITS,
-                " yet; leave it out, and give each process its part",
+                " what 50 ms bring",
             ]);
-            fail(STORE, "fleet".into(), rule);
+            fail(LEASE, settings.shown_value(LEASE), rule);
         }
         let limits = settings.limits();
+        for limit in limits.iter().filter(|_| settings.in_fleet(STORE)) {
+            let WeightedSettings { permits, burst, max_debt, .. } = limit.bucket;
+            let largest = permits.max(burst).max(max_debt);
+            if largest > MOST_SHARED {
+                let rule = text::of(&[
+                    &text::whole(largest),
+                    " must be at most ",
+                    &text::whole(MOST_SHARED),
+                    " where ",
+                    STORE,
+                    " is fleet",
+                ]);
+                fail(LIMITS, (*limit.name).into(), rule);
+            }
+        }
         if limits.len() > MOST_LIMITS {
             let count = text::of(&["(", &text::whole(limits.len() as u64), " limits)"]);
             fail(
@@ -76,6 +92,9 @@ pub(in crate::policy) const COMPONENT: Component = Component {
     },
     ..NOTHING
 };
+
+/// The largest number of a limit that a store counts: sums of two of them are exact in its scripts.
+const MOST_SHARED: u64 = 1 << 51;
 
 /// One limit of a set.
 #[derive(Clone, PartialEq, Debug)]
@@ -118,6 +137,8 @@ pub(crate) struct LimitSet {
     pub(crate) unknown_is_zero: bool,
     /// Whether what answers say is left of the service's quotas lowers the limits.
     pub(crate) learns: bool,
+    /// What holds while the store is gone, if the limits are the fleet's.
+    pub(crate) fleet: Option<OnLoss>,
 }
 
 impl LimitSet {
@@ -138,7 +159,8 @@ impl Settings {
         let full = Full::here().filter(|_| self.given(LIMITS))?;
         let unknown_is_zero = self.word(SETTLE_UNKNOWN) == "zero";
         let learns = self.word(LEARN) == "down";
-        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero, learns }, full))
+        let fleet = self.in_fleet(STORE).then(|| self.on_loss(ON_LOSS));
+        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero, learns, fleet }, full))
     }
 }
 

@@ -122,10 +122,11 @@ impl Settings {
         };
         let limits = self.limit_set();
         let weighted = limits.as_ref().is_some_and(|set| set.is_weighted());
+        let is_set = limits.is_some();
         RateLimit {
             bucket,
             limits,
-            fleet: Full::here().filter(|_| self.in_fleet(STORE)).map(|full| {
+            fleet: Full::here().filter(|_| self.in_fleet(STORE) && !is_set).map(|full| {
                 let lease = if self.given(LEASE) { self.whole(LEASE) } else { lease_of(bucket) };
                 Rare::new(FleetRate { lease, on_loss: self.on_loss(ON_LOSS) }, full)
             }),

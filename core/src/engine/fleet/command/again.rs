@@ -10,7 +10,7 @@ impl FleetDesk<'_> {
     pub(in crate::engine::fleet) fn send_source(&mut self, pending: Pending, now: Time) {
         if let Some(home) = self.desk.routes.still_fleets(&pending) {
             match pending.subject {
-                Subject::Rate { .. } => self.desk.routes.rate_sent(home.own()),
+                Subject::Rate { .. } | Subject::Set(_) => self.desk.routes.rate_sent(home.own()),
                 Subject::Breaker { .. } => self.desk.routes.breaker_sent(home),
                 Subject::Cooldown { .. } => self.desk.routes.cooldown_out(home, true),
                 Subject::Slots { op, .. } => self.desk.routes.slots_sent(home.own(), op),

@@ -28,7 +28,7 @@ impl Routes {
         match pending.subject {
             Subject::Window { link: plain::Link::Repair, .. }
             | Subject::Mark { link: plain::Link::Repair, .. } => {}
-            Subject::Rate { .. } | Subject::Window { .. } => self.rate_settled(home.own()),
+            Subject::Rate { .. } | Subject::Set(_) | Subject::Window { .. } => self.rate_settled(home.own()),
             Subject::Breaker { .. } | Subject::Mark { .. } => self.breaker_settled(home),
             Subject::Cooldown { .. } => self.cooldown_out(home, false),
             Subject::Slots { op, .. } => self.slots_settled(home.own(), op),
@@ -166,6 +166,7 @@ impl FleetDesk<'_> {
 
     fn part_lost(&mut self, home: PoolAt, part: Part, now: Time) {
         match part {
+            Part::Rate if self.desk.routes.shares_set(home) => self.limits_without_store(home, now),
             Part::Rate => self.rate_without_store(home, now),
             Part::Slots => self.slots_without_store(home, now),
             Part::Breaker | Part::Cooldown | Part::Digest | Part::Upkeep => {}
@@ -174,6 +175,7 @@ impl FleetDesk<'_> {
 
     fn part_back(&mut self, home: PoolAt, part: Part, now: Time) {
         match part {
+            Part::Rate if self.desk.routes.shares_set(home) => self.limits_with_store(home, now),
             Part::Rate => self.rate_with_store(home, now),
             Part::Slots => self.slots_with_store(home, now),
             Part::Breaker | Part::Cooldown | Part::Digest | Part::Upkeep => {}

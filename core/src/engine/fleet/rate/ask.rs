@@ -57,6 +57,9 @@ impl Routes {
     /// Begins recovery when the store is back and its answer not yet read: from here on the process's own share is
     /// the bound.
     pub(in crate::engine::fleet) fn begin_rate_recovery(&mut self, home: PoolAt, now: Time) {
+        if let Some(share) = self.set_share_mut(home) {
+            return share.begin_recovery(now);
+        }
         match self.share_mut(home) {
             Some(share) => share.begin_recovery(now),
             None => missing("the fleet's share of a rate"),

@@ -18,23 +18,32 @@ impl Routes {
         let id = self.lasting_id(home.route());
         let out = store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
         // Each retune runs this; a rate of the process notes no commands.
-        if let Some(share) = self.share_mut(home) {
-            share.asked = out;
+        if let Some(asked) = self.asked_mut(home) {
+            *asked = out;
+        }
+    }
+
+    /// Number of unanswered commands about a rate or a set of the fleet.
+    fn asked_mut(&mut self, home: PoolAt) -> Option<&mut u32> {
+        match &mut self[home].rate.as_deref_mut()?.bucket {
+            Bucket::Fleet(share) => Some(&mut share.asked),
+            Bucket::Set(limits) => Some(limits.shared.as_deref_mut()?.asked_mut()),
+            Bucket::Tokens(_) | Bucket::Cubic(_) => None,
         }
     }
 
     /// Counts a command that is sent again, with its script.
     pub(in crate::engine::fleet) fn rate_sent(&mut self, home: PoolAt) {
-        match self.share_mut(home) {
-            Some(share) => share.asked += 1,
+        match self.asked_mut(home) {
+            Some(asked) => *asked += 1,
             None => missing("the fleet's share of a rate"),
         }
     }
 
     /// Counts a command as no longer out: it has been answered, or its answer is overdue.
     pub(in crate::engine::fleet) fn rate_settled(&mut self, home: PoolAt) {
-        match self.share_mut(home) {
-            Some(share) => share.asked = share.asked.saturating_sub(1),
+        match self.asked_mut(home) {
+            Some(asked) => *asked = asked.saturating_sub(1),
             None => missing("the fleet's share of a rate"),
         }
     }
@@ -85,11 +94,19 @@ impl FleetDesk<'_> {
 impl Fleet {
     /// Checks the books of a rate of the fleet.
     pub fn check_share(&self, routes: &Routes, home: PoolAt) -> Result<(), String> {
-        let Some(Bucket::Fleet(share)) = routes[home].rate.as_deref().map(|queue| &queue.bucket) else {
-            return Ok(());
-        };
         let id = routes.lasting_id(home.route());
         let out = self.out(id, Part::Rate);
+        let share = match routes[home].rate.as_deref().map(|queue| &queue.bucket) {
+            Some(Bucket::Fleet(share)) => share,
+            Some(Bucket::Set(limits)) => {
+                let asked = limits.shared.as_ref().map_or(0, |share| share.asked());
+                let fits = asked as usize <= out;
+                return fits
+                    .then_some(())
+                    .ok_or_else(|| format!("route {home}: {asked} commands noted, {out} out"));
+            }
+            _ => return Ok(()),
+        };
         // A command sent before a retune rebuilt the share is still out, and not counted here.
         if out < share.asked as usize {
             return Err(format!("route {home}: {} commands noted, {out} out", share.asked));

@@ -52,7 +52,11 @@ impl Routes {
     /// Routes and pools whose rate is the fleet's.
     pub(in crate::engine::fleet) fn fleet_rates(&self) -> Vec<PoolAt> {
         let fleet = self.iter().filter(|(_, route)| {
-            route.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Fleet(_)))
+            route.rate.as_ref().is_some_and(|queue| match &queue.bucket {
+                Bucket::Fleet(_) => true,
+                Bucket::Set(limits) => limits.shared.is_some(),
+                Bucket::Tokens(_) | Bucket::Cubic(_) => false,
+            })
         });
         fleet.map(|(slot, _)| slot.own()).collect()
     }

@@ -1,0 +1,205 @@
+//! The queue of a set of the fleet, and the effect of `on_loss` on it.
+
+use crate::action::{Step, Verdict, Wait};
+use crate::engine::arena::flag;
+use crate::engine::call::{MAX_PARK, wait};
+use crate::engine::chores::Chore;
+use crate::engine::fleet::FleetDesk;
+use crate::engine::fleet::command::Part;
+use crate::engine::place::{PoolAt, Slot};
+use crate::engine::sheets::WEIGHTS;
+use crate::engine::stage::{Answer, missing};
+use crate::policy::OnLoss;
+use crate::time::{Duration, Time};
+
+impl FleetDesk<'_> {
+    /// Puts a call into the queue of its set; it gives up after `patience`.
+    pub(super) fn queue_for_set(
+        &mut self,
+        slot: Slot,
+        home: PoolAt,
+        (patience, cost): (Duration, u64),
+        now: Time,
+    ) {
+        let costs = self.desk.costs(slot, home);
+        self.desk.calls.note_charged(slot);
+        let call = &mut self.desk.calls[slot];
+        call.queue_for_rate(now.after(patience).min(call.deadline), false);
+        match self.desk.routes[home].rate.as_deref_mut() {
+            Some(queue) => queue.enlist(&mut self.desk.calls, slot, cost),
+            None => missing("the rate of a waiter"),
+        }
+        if let Some(limits) = self.desk.routes.limits_mut(home) {
+            limits.enlist(&costs);
+        }
+    }
+
+    /// When a waiter checks again. The timer of the head also covers the queue's next moment.
+    pub(super) fn wait_for_limits(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
+        let call = &self.desk.calls[slot];
+        let mut until = call.moment.min(call.deadline).min(now.after(MAX_PARK));
+        let id = self.desk.routes.lasting_id(home.route());
+        let due = self.store.fleet.as_ref().and_then(|fleet| fleet.due(id, Part::Rate));
+        let is_head = self.desk.routes.rate_queue(home).1 == Some(slot);
+        let costs = self.desk.costs(slot, home);
+        let Some(share) = self.desk.routes.set_share_mut(home) else {
+            missing("the fleet's share of a set");
+            return wait(Wait::Rate, until, now);
+        };
+        let why = if share.up && share.asked > 0 { Wait::Store } else { Wait::Rate };
+        if is_head {
+            let next = if why == Wait::Store {
+                due
+            } else if share.up {
+                let own = now.after(share.own_turn(&costs, &[0; WEIGHTS], now).0);
+                let own = (own > now).then_some(own);
+                own.max(share.empty.map(|it| it.until).filter(|until| *until > now))
+            } else {
+                Some(now.after(share.turn(&costs, &[0; WEIGHTS], now).0))
+            };
+            until = next.map_or(until, |next| until.min(next.max(now)));
+        }
+        wait(why, until, now)
+    }
+
+    /// Applies `on_loss` to a call that cannot have the store's answer.
+    pub(super) fn set_without_store(&mut self, slot: Slot, home: PoolAt, queued: bool, now: Time) -> Answer {
+        let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
+        let (costs, call) = (self.desk.costs(slot, home), &self.desk.calls[slot]);
+        let (parks, deadline, cost) = (call.has(flag::MAY_PARK), call.deadline, u64::from(call.cost()));
+        let limit = self.desk.policies.of(call).rate_limit.as_ref();
+        let (waits, max_wait, most) =
+            limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
+        let waiting = self.desk.routes.rate_queue(home).0;
+        self.desk.policies.count_fallback(self.desk.calls[slot].policy);
+        let Some(limits) = self.desk.routes.limits_mut(home) else {
+            return Answer::broken(Verdict::RateLimited);
+        };
+        let ahead = if queued { limits.queued() } else { [0; WEIGHTS] };
+        let Some(share) = limits.shared.as_deref_mut() else { return Answer::broken(Verdict::RateLimited) };
+        if share.on_loss == OnLoss::Closed {
+            return Answer::Refuse(Verdict::StoreUnavailable, back);
+        }
+        if (!queued || share.on_loss == OnLoss::Open) && share.take_alone(&costs, now) {
+            limits.count_reserved(&costs);
+            self.desk.calls.reserve(slot);
+            return Answer::Pass;
+        }
+        if let Some(at) = share.never_fits(&costs) {
+            // The process's share never holds that many tokens; only the store can give them.
+            self.desk.refused_by = Some((home, at as u8));
+            return Answer::Refuse(Verdict::RateLimited, back);
+        }
+        let (turn, last) = share.alone_turn(&costs, &ahead, now);
+        let (down, in_vain) = (!share.up, turn > max_wait || now.after(turn) >= deadline);
+        self.desk.refused_by = Some((home, last as u8));
+        if !waits || !parks || !down || waiting >= most || in_vain {
+            return Answer::Refuse(Verdict::RateLimited, Some(turn));
+        }
+        self.queue_for_set(slot, home, (max_wait, cost), now);
+        self.desk.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
+        Answer::Wait(self.wait_for_limits(slot, home, now))
+    }
+
+    /// Applies `on_loss` to the waiters when the store is lost.
+    pub(in crate::engine::fleet) fn limits_without_store(&mut self, home: PoolAt, now: Time) {
+        self.note_set_up(home);
+        if self.desk.routes.rate_queue(home).0 == 0 {
+            return;
+        }
+        self.desk.hand_out_set(home, false, now);
+        if self.desk.chores.has(Chore::Tokens(home.route(), false)) {
+            return; // later steps continue this
+        }
+        let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
+        self.refuse_waiters(home, now, |share, costs, ahead, now| {
+            if share.on_loss == OnLoss::Closed {
+                return (Verdict::StoreUnavailable, back, true);
+            }
+            let never = share.never_fits(costs).is_some();
+            let (turn, _) = share.alone_turn(costs, ahead, now);
+            (Verdict::RateLimited, if never { back } else { Some(turn) }, never)
+        });
+        self.desk.hand_out_set(home, false, now);
+        self.desk.wake_head(home);
+    }
+
+    /// Asks the store, now that it is back, on behalf of calls that have waited for the process's share.
+    pub(in crate::engine::fleet) fn limits_with_store(&mut self, home: PoolAt, now: Time) {
+        self.note_set_up(home);
+        if self.desk.routes.rate_queue(home).0 > 0 {
+            self.ask_store_for_set(home, now);
+            self.desk.wake_head(home);
+        }
+    }
+
+    /// Refuses calls when the store has no tokens: those that do not wait, and those whose wait would be in vain.
+    pub(super) fn set_refused(&mut self, home: PoolAt, now: Time) {
+        self.refuse_waiters(home, now, |share, costs, ahead, now| {
+            let (turn, _) = share.turn(costs, ahead, now);
+            // Calls that lack less of the limit that frees last are asked about next.
+            let spared = !share.is_empty_for(&share.lacks(costs), now);
+            (Verdict::RateLimited, if spared { None } else { Some(turn) }, false)
+        });
+    }
+
+    /// Refuses waiters in their order. `asks` answers for each, by its costs and the tokens ahead of it, with which verdict,
+    /// when another try makes sense (`None`: not refused here, unless it must be), and whether it must be refused.
+    fn refuse_waiters(
+        &mut self,
+        home: PoolAt,
+        now: Time,
+        asks: impl Fn(
+            &mut super::SetShare,
+            &crate::engine::limits::Costs,
+            &[u128; WEIGHTS],
+            Time,
+        ) -> (Verdict, Option<Duration>, bool),
+    ) {
+        let (mut ahead, mut next) = ([0_u128; WEIGHTS], self.desk.routes.rate_queue(home).1);
+        while let Some(slot) = next {
+            let call = &self.desk.calls[slot];
+            let after = call.links().1;
+            next = (after != Slot::NONE).then_some(after);
+            let (give_up, policy) = (call.moment.min(call.deadline), call.policy);
+            let waits = self.desk.policies.of(call).rate_limit.as_ref().is_some_and(|limit| limit.wait);
+            let costs = self.desk.costs(slot, home);
+            let Some(share) = self.desk.routes.set_share_mut(home) else {
+                return missing("the fleet's share of a set");
+            };
+            let (verdict, turn, must) = asks(share, &costs, &ahead, now);
+            let in_vain = turn.is_some_and(|turn| !waits || now.after(turn) >= give_up);
+            if must || in_vain {
+                if self.desk.routes.set_share_mut(home).is_some_and(|share| share.is_alone()) {
+                    self.desk.policies.count_fallback(policy);
+                }
+                self.desk.turn_away_from(slot, verdict, turn, now);
+            } else {
+                for (ahead, cost) in ahead.iter_mut().zip(costs) {
+                    *ahead += u128::from(cost);
+                }
+            }
+        }
+    }
+}
+
+impl super::SetShare {
+    /// The limit of which the process's share never holds so many tokens.
+    fn never_fits(&self, costs: &crate::engine::limits::Costs) -> Option<usize> {
+        self.list.iter().zip(costs).position(|(lease, cost)| *cost > lease.local.settings().burst)
+    }
+
+    /// Time until the process's share has the tokens of a call beside those of `ahead`, and the limit that frees last.
+    fn alone_turn(
+        &mut self,
+        costs: &crate::engine::limits::Costs,
+        ahead: &[u128; WEIGHTS],
+        now: Time,
+    ) -> (Duration, usize) {
+        let mut last = (Duration::ZERO, 0);
+        for (at, lease) in self.list.iter_mut().enumerate() {
+            last = super::later(last, (lease.local.wait_for(ahead[at] + u128::from(costs[at]), now), at));
+        }
+        last
+    }
+}

@@ -1,0 +1,73 @@
+//! What a command of each script costs the server, by its own CPU time: `docs/fleet.md` has the figures.
+
+use tidegate::fleet::{COOLDOWN, LIMITS, RATE, Script};
+use tidegate_fleet_tests::{Connection, Server};
+
+const ROUNDS: usize = 5;
+const COMMANDS: usize = 20_000;
+
+/// Seconds of CPU that the server has used.
+fn used(connection: &mut Connection) -> f64 {
+    let info = connection.ok("INFO cpu").text();
+    let field = |name: &str| -> f64 {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.parse().unwrap()
+    };
+    field("used_cpu_user:") + field("used_cpu_sys:")
+}
+
+fn command(script: Script, args: &[&str]) -> Vec<Vec<u8>> {
+    let keys = script.keys.iter().map(|end| format!("t:{{r|api|eu}}{end}"));
+    let head = ["EVALSHA", script.sha, &script.keys.len().to_string()].map(str::to_string);
+    let words = head.into_iter().chain(keys).chain(args.iter().map(ToString::to_string));
+    words.map(String::into_bytes).collect()
+}
+
+/// Prints µs of CPU per command, the median of rounds that alternate between the commands.
+#[test]
+#[ignore = "a measurement: run it alone, with --release and --nocapture"]
+fn what_a_command_costs_the_server() {
+    let server = Server::start(&[]);
+    let mut connection = server.connect();
+    for script in [RATE, LIMITS, COOLDOWN] {
+        let load = [b"SCRIPT".to_vec(), b"LOAD".to_vec(), script.source.as_bytes().to_vec()];
+        connection.run(&load).unwrap();
+    }
+    let (rpm, tpm) =
+        ("rpm 1000000 1000000 1000000 0 1 1 0 0", "tpm 900000000 1000000 900000000 9000 1800 1800 0 0");
+    let charged = "tpm 900000000 1000000 900000000 9000 1800 1800 0 7";
+    let commands = [
+        ("a single rate, granted", command(RATE, &["1000000 1000000 1000000 1 1 0"])),
+        ("a set of one limit, granted", command(LIMITS, &["aa 0 0", rpm])),
+        ("a set of two limits, granted", command(LIMITS, &["aa 0 0", rpm, tpm])),
+        (
+            "a set of two limits, with a charge that has counted",
+            command(LIMITS, &["aa 0 4503599627370000", rpm, charged]),
+        ),
+        ("a set of two limits, refused", command(LIMITS, &["aa 0 0", rpm, "few 1 1000000 1 0 1 1 0 0"])),
+        (
+            "a set of four limits, granted",
+            command(LIMITS, &["aa 0 0", rpm, tpm, &rpm.replace("rpm", "b"), &tpm.replace("tpm", "c")]),
+        ),
+        ("a cooldown, read", command(COOLDOWN, &["0 0"])),
+    ];
+    let mut found = vec![Vec::new(); commands.len()];
+    for _ in 0..ROUNDS {
+        for (place, (_, words)) in commands.iter().enumerate() {
+            let before = used(&mut connection);
+            for _ in 0..COMMANDS / 1_000 {
+                assert_eq!(connection.pipeline(&vec![words.clone(); 1_000]).unwrap().len(), 1_000);
+            }
+            found[place].push((used(&mut connection) - before) * 1e6 / COMMANDS as f64);
+        }
+    }
+    for ((name, _), mut costs) in commands.into_iter().zip(found) {
+        costs.sort_by(f64::total_cmp);
+        println!(
+            "{name}: {:.1} µs (of {ROUNDS}: {:.1} to {:.1})",
+            costs[ROUNDS / 2],
+            costs[0],
+            costs[ROUNDS - 1]
+        );
+    }
+}
