@@ -89,7 +89,7 @@ mod _native {
     #[pymodule_export]
     const READ_FOR: u64 = tidegate::answer::READ_FOR.as_micros();
     #[pymodule_export]
-    use super::telemetry::{Inspector, bounds, families, record_types, verdicts};
+    use super::telemetry::{Inspector, bounds, families, record_types, timed, verdicts};
     #[pymodule_export]
     use super::unread::Unread;
 }

@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use tidegate::{
     CallId, Duration, Family, Input, Meter, PolicyId, ReadPages, Reading, Record, RecordType, SavePages,
-    Series, Time,
+    Series, Time, Timed,
 };
 
 use crate::engine::Engine;
@@ -349,6 +349,15 @@ pub fn verdicts() -> BTreeMap<&'static str, &'static str> {
 pub fn families() -> Vec<(&'static str, &'static str, Vec<&'static str>, &'static str)> {
     let family = |of: &Family| (of.name(), of.instrument().name(), of.labels().to_vec(), of.meaning());
     Family::ALL.iter().map(family).collect()
+}
+
+/// Which records feed a histogram: type, what the call waited for if only such records count, whether it takes the wait
+/// instead of the elapsed time, and the family's place in `families`.
+#[pyfunction]
+#[pyo3(signature = () -> "list[tuple[str, str | None, bool, int]]")]
+pub fn timed() -> Vec<(&'static str, Option<&'static str>, bool, usize)> {
+    let fed = |it: &Timed| (it.what.name(), it.why.map(tidegate::Wait::name), it.waits, it.family as usize);
+    Timed::ALL.iter().map(fed).collect()
 }
 
 /// The upper bounds of histograms, in seconds.

@@ -17,15 +17,21 @@ from tidegate._engine.metrics import FAMILIES
 
 FOLDER = pathlib.Path(__file__).parents[2] / "docs" / "telemetry"
 OURS = {family.name: {"policy", "route", *family.labels} for family in FAMILIES}
-STAGES = {"operator", "breaker", "throttle", "rate_limit", "bulkhead", "hold", "store", "deadline"}
+STAGES = {
+    *("operator", "breaker", "throttle", "rate_limit", "bulkhead", "hold", "cooldown", "store", "target"),
+    "deadline",
+}
 
 
 def dashboard() -> list[str]:
     board = json.loads((FOLDER / "grafana.json").read_text(encoding="utf-8"))
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
-    panels = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    shown = [panel for panel in board["panels"] if panel["type"] != "row"]
+    panels = [target["expr"] for panel in shown for target in panel["targets"]]
     variables = [it["definition"] for it in board["templating"]["list"] if it["type"] == "query"]
-    assert all(panel["title"] and panel["description"] for panel in board["panels"])
+    assert all(panel["title"] and panel["description"] for panel in shown)
+    rows = [panel["title"] for panel in board["panels"] if panel["type"] == "row"]
+    assert rows == ["Metered and streaming services"]
     return panels + variables
 
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use metrics::{Label, SharedString, Unit, counter, gauge, histogram};
-use tidegate::{Family, Instrument, Meter, Reading, RecordType, Wait};
+use tidegate::{Family, Instrument, Meter, Reading, Timed};
 
 use crate::engine::{Engine, Shared};
 use crate::events::{Event, Subscription};
@@ -34,7 +34,8 @@ impl Engine {
     pub fn metrics(&self, max_routes: usize) -> Metrics {
         for family in Family::ALL {
             let (name, meaning) = (family.name(), family.meaning());
-            let unit = if name.ends_with("_seconds") { Unit::Seconds } else { Unit::Count };
+            let seconds = name.trim_end_matches("_total").ends_with("_seconds");
+            let unit = if seconds { Unit::Seconds } else { Unit::Count };
             match family.instrument() {
                 Instrument::Counter => metrics::describe_counter!(name, unit, meaning),
                 Instrument::Gauge => metrics::describe_gauge!(name, unit, meaning),
@@ -44,7 +45,8 @@ impl Engine {
         let shared = Arc::clone(&self.shared);
         self.shared.listeners.metered(&self.shared, max_routes, |_, _, _| ());
         let weak = Arc::downgrade(&self.shared);
-        let spans = self.listen(&[RecordType::CallDone, RecordType::Granted], move |event| {
+        let types: Vec<_> = Timed::ALL.iter().map(|timed| timed.what).collect();
+        let spans = self.listen(&types, move |event| {
             if let Some(shared) = weak.upgrade() {
                 span(&shared, event);
             }
@@ -53,13 +55,10 @@ impl Engine {
     }
 }
 
-/// Records a call's duration, or its wait for a permit.
+/// Records the span that an event has for a histogram.
 fn span(shared: &Shared, event: &Event) {
-    let (family, value) = match (event.what, event.why) {
-        (RecordType::CallDone, _) => (Family::CallDuration, event.elapsed),
-        (RecordType::Granted, Some(Wait::Queue)) => (Family::AcquireLatency, event.wait),
-        _ => return,
-    };
+    let Some(Timed { waits, family, .. }) = Timed::of(event.what, event.why) else { return };
+    let value = if waits { event.wait } else { event.elapsed };
     let (Some(value), Some(policy)) = (value, &event.policy) else { return };
     let route = shared.listeners.label(shared, policy, event.route.as_deref().unwrap_or_default());
     let labels =

@@ -62,6 +62,7 @@ const fn level(what: RecordType) -> Level {
         RecordType::GaveUp
         | RecordType::Rejected
         | RecordType::Shed
+        | RecordType::StreamStalled
         | RecordType::BreakerChanged
         | RecordType::DeadlineExceeded
         | RecordType::LeaseReclaimed
@@ -83,6 +84,7 @@ const fn level(what: RecordType) -> Level {
         | RecordType::Queued
         | RecordType::Granted
         | RecordType::HedgeStarted
-        | RecordType::HedgeWon => Level::DEBUG,
+        | RecordType::HedgeWon
+        | RecordType::StreamDelivered => Level::DEBUG,
     }
 }

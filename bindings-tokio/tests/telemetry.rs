@@ -14,6 +14,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, Full};
 use metrics::{
     Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder,
     SharedString, Unit,
@@ -24,6 +27,7 @@ use tidegate_tokio::settings::{Backoff, Breaker, Bulkhead, Retry};
 use tidegate_tokio::tidegate::Family;
 use tidegate_tokio::{Engine, RecordType};
 use tokio::time::sleep;
+use tower::{Layer as _, ServiceExt as _, service_fn};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
 use tracing::{Level, Metadata as TraceMetadata, Subscriber};
@@ -153,6 +157,67 @@ fn metrics_have_the_names_and_labels_of_every_language() {
     assert!((spans[1] - 0.2).abs() < 0.01, "{spans:?}");
     let waits = kept.0.lock()["tidegate_bulkhead_acquire_latency_seconds{policy=p,route=default}"].clone();
     assert!(waits.len() == 1 && (waits[0] - 0.1).abs() < 0.01, "{waits:?}");
+}
+
+const METERED: &str = r#"
+[targets.chat]
+pick = "ladder"
+members = ["large", "small"]
+default.cooldown = { base = "10s" }
+[policy.chat]
+targets = "chat"
+first_byte_timeout = "5s"
+retry = { max_attempts = 2, methods = ["POST"] }
+[policy.chat.rate_limit]
+limits.tpm = { permits = 60000, per = "1m", burst = 10000, weight = "tokens" }
+"#;
+
+/// Spec 12.5: one host's part is to hand the series on.
+#[test]
+fn metered_and_streaming_services_have_their_series() {
+    let kept = Kept::default();
+    metrics::with_local_recorder(&kept, || {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let engine = Engine::new(1);
+            let metrics = engine.metrics(1);
+            let document = tidegate_tokio::tidegate::Document::from_toml(METERED).unwrap();
+            let policy = engine.policies(document).unwrap().get("chat").unwrap();
+            let client = service_fn(|_: Request<Full<Bytes>>| async {
+                let status = if tidegate_tokio::target().as_deref() == Some("large") { 429 } else { 200 };
+                sleep(ms(100)).await;
+                let answer = Response::builder().status(status).header("content-type", "text/event-stream");
+                Ok::<_, io::Error>(answer.body(Full::<Bytes>::from("data: high\n\n")).unwrap())
+            });
+            let weights = tidegate_tokio::Weights::new([("tokens", 600)]);
+            let request = Request::post("http://model.example/").header("accept", "text/event-stream");
+            let request = request.extension(weights).body(Full::default()).unwrap();
+            let answer = policy.http_layer().layer(client).oneshot(request).await.unwrap();
+            assert_eq!(answer.status(), 200);
+            answer.into_body().collect().await.unwrap();
+            metrics.publish();
+        });
+    });
+    let kept = kept.0.lock();
+    let like = |name: &str, labels: &str| {
+        let found: Vec<_> =
+            kept.iter().filter(|(key, _)| key.starts_with(name) && key.ends_with(labels)).collect();
+        assert_eq!(found.len(), 1, "{name} {labels}: {:?}", kept.keys());
+        found[0].1.clone()
+    };
+    assert_eq!(
+        like("tidegate_rate_limit_reserved_total{policy=chat,", "limit=tpm,weight=tokens}"),
+        [1_200.0]
+    );
+    let delivery = like("tidegate_stream_delivery_seconds{policy=chat,", "}");
+    assert!(delivery.len() == 1 && (delivery[0] - 0.1).abs() < 0.01, "{delivery:?}");
+    for (name, target) in [("attempts", "large"), ("attempts", "small"), ("failovers", "large")] {
+        let name = format!("tidegate_target_{name}_total{{policy=,route=chat,");
+        assert_eq!(like(&name, &format!("target={target}}}")), [1.0]);
+    }
+    assert_eq!(like("tidegate_cooldown_closings_total{policy=,route=chat,", "target=large}"), [1.0]);
+    assert_eq!(like("tidegate_cooldown_state{policy=,route=chat,", "target=large}"), [1.0]);
 }
 
 /// Keeps log lines in the form `LEVEL name=value …`.

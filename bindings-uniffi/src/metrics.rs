@@ -1,8 +1,6 @@
 //! Metrics: core's meter, and its series as records of uniffi. Conversions and nothing else.
 
-use tidegate::{
-    Family, Meter, PolicyId, ReadPages, Reading as CoreReading, Record, RecordType, RouteId, Wait,
-};
+use tidegate::{Family, Meter, PolicyId, ReadPages, Reading as CoreReading, Record, RouteId, Timed};
 
 use crate::{Engine, State, time};
 
@@ -90,14 +88,9 @@ impl Measured {
         if !self.timed || self.timings.len() >= MOST_TIMINGS {
             return;
         }
-        let (family, span) = match record.what {
-            RecordType::CallDone => (Family::CallDuration, record.elapsed),
-            RecordType::Granted if record.why == Some(Wait::Queue) => (Family::AcquireLatency, record.wait),
-            _ => return,
-        };
+        let Some((family, span)) = Timed::span(record) else { return };
         if let (Some(policy), Some(route)) = (record.policy, record.route) {
-            let us = span.unwrap_or_default().as_micros();
-            self.timings.push([policy.to_word().into(), route.to_word(), family as u64, us]);
+            self.timings.push([policy.to_word().into(), route.to_word(), family as u64, span.as_micros()]);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics: core's meter, and its series as JSON. This file only converts.
 
-use tidegate::{Family, Meter, PolicyId, Reading, Series};
+use tidegate::{Family, Meter, PolicyId, Reading, Series, Timed, Wait};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{Engine, host, with};
@@ -59,7 +59,8 @@ pub fn label(engine: u32, policy: u32) {
 }
 
 /// Writes the families of metrics to the output, as JSON: name, instrument, labels besides `policy` and `route`, and meaning; then
-/// the upper bounds of histograms, in seconds.
+/// the upper bounds of histograms, in seconds; then which events feed a histogram: type, what the call waited for or an empty text, whether it takes the event's
+/// `wait` instead of `elapsed`, and the index of the family.
 #[wasm_bindgen]
 pub fn families() {
     let mut json = Json::default();
@@ -75,6 +76,16 @@ pub fn families() {
             }
         });
         json.list(|json| Meter::BOUNDS.iter().for_each(|bound| json.real(*bound)));
+        json.list(|json| {
+            for timed in Timed::ALL {
+                json.list(|json| {
+                    json.string(timed.what.name());
+                    json.string(timed.why.map_or("", Wait::name));
+                    json.whole(u64::from(timed.waits));
+                    json.whole(timed.family as u64);
+                });
+            }
+        });
     });
     host(|host| host.output = json.text);
 }

@@ -69,6 +69,8 @@ const TABLE: Table = {
     elapsed: false,
     wait: false,
   },
+  stream_delivered: { ...call, attempt: true, kind: true, hedge: false },
+  stream_stalled: { ...call, attempt: true, reason: false },
   deadline_exceeded: { ...call, reason: true, attempt: false, kind: false, wait: false },
   lease_reclaimed: { route: true, policy: false, call: false, attempt: false, elapsed: false, why: false },
   store_degraded: { reason: true, policy: false, route: false },

@@ -25,7 +25,7 @@ import {
 import { Registry } from "prom-client";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { publish } from "../ts/diagnostics.js";
-import { type Engine, policy } from "../ts/node.js";
+import { type Engine, load, policy, target } from "../ts/node.js";
 import * as otel from "../ts/opentelemetry.js";
 import * as prometheus from "../ts/prometheus.js";
 import { families } from "../ts/telemetry/metrics.js";
@@ -92,6 +92,57 @@ describe("prom-client", () => {
     expect(await registry.metrics(), "a scrape changes nothing").toBe(text);
     instrumented.dispose();
     expect(await registry.metrics()).toBe("\n");
+  });
+
+  test("has the series of metered and streaming services (12.5)", async () => {
+    const document = {
+      targets: {
+        chat: { pick: "ladder", members: ["large", "small"], default: { cooldown: { base: "10s" } } },
+      },
+      policy: {
+        chat: {
+          targets: "chat",
+          first_byte_timeout: "5s",
+          retry: { max_attempts: 2, methods: ["POST"] },
+          rate_limit: {
+            limits: { tpm: { permits: 60_000, per: "1m", burst: 10_000, weight: "tokens" } },
+          },
+        },
+      },
+    };
+    const clock = new FakeClock();
+    const some = engine({ clock });
+    const registry = new Registry();
+    prometheus.instrument(registry, { engine: some });
+    const fetch = async () => {
+      await Promise.resolve();
+      const headers = { "content-type": "text/event-stream" };
+      return target() === "large"
+        ? new Response(null, { status: 429 })
+        : new Response("data: high\n\n", { headers });
+    };
+    const chat = load(document, { engine: some, fetch }).get("chat").at({ route: "eu" });
+    const init = { method: "POST", headers: { accept: "text/event-stream" } };
+    const response = await chat.fetch("https://api.example/", {
+      ...init,
+      tidegate: { weights: { tokens: 600 } },
+    });
+    expect([response.status, await response.text()]).toEqual([200, "data: high\n\n"]);
+    const lines = (await registry.metrics()).split("\n");
+    const limit = '{policy="chat",route="eu",limit="tpm",weight="tokens"}';
+    const large = '{policy="",route="chat",target="large"';
+    for (const line of [
+      `tidegate_rate_limit_reserved_total${limit} 1200`,
+      `tidegate_rate_limit_tokens${limit} 9400`,
+      `tidegate_stream_delivery_seconds_count{policy="chat",route="eu"} 1`,
+      `tidegate_target_attempts_total${large}} 1`,
+      `tidegate_target_failovers_total${large}} 1`,
+      `tidegate_target_skips_total${large},reason="cooldown"} 1`,
+      `tidegate_cooldown_closings_total${large}} 1`,
+      `tidegate_cooldown_state${large}} 1`,
+    ]) {
+      expect(lines).toContain(line);
+    }
   });
 
   test("routes beyond the bound share a label, and an option out of range is told", async () => {

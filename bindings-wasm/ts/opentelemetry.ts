@@ -48,6 +48,7 @@ const ON_SPANS: ReadonlySet<EventType> = new Set<EventType>([
   "hedge_won",
   "breaker_changed",
   "deadline_exceeded",
+  "stream_stalled",
 ]);
 const NOT_FIELDS = new Set(["type", "seq", "at", "quiet", "call"]);
 const SECONDS = new Set(["wait", "elapsed"]);
@@ -60,7 +61,7 @@ const SECONDS = new Set(["wait", "elapsed"]);
  */
 export function instrument(options: InstrumentOptions = {}): Subscription {
   const engine = measured(options);
-  const { families: all, bounds } = families(engine);
+  const { families: all, bounds, timed } = families(engine);
   const meter = (options.meterProvider ?? metrics.getMeterProvider()).getMeter("tidegate");
   const ends: (() => void)[] = [];
   const observables = all.filter(({ instrument: kind }) => kind !== "histogram");
@@ -74,20 +75,18 @@ export function instrument(options: InstrumentOptions = {}): Subscription {
   const list = [...instruments.values()];
   meter.addBatchObservableCallback(observe, list);
   ends.push(() => meter.removeBatchObservableCallback(observe, list));
-  const histogram = (name: string) => {
-    const family = all.find((known) => known.name === name) as Family;
+  const histogram = (family: Family) => {
     const { otel, unit } = named(family);
     const advice = { explicitBucketBoundaries: [...bounds] };
     return meter.createHistogram(otel, { unit, description: family.meaning, advice });
   };
-  const duration = histogram("tidegate_call_duration_seconds");
-  const acquire = histogram("tidegate_bulkhead_acquire_latency_seconds");
+  const feeds = new Map(timed.map((feed) => [feed.type, { ...feed, into: histogram(feed.family) }]));
   const listening = engine.listen((event) => {
     const { type, policy, route, elapsed, wait, why } = event;
-    if (policy !== undefined && (type === "call_done" || (type === "granted" && why === "queue"))) {
+    const feed = feeds.get(type);
+    if (feed !== undefined && policy !== undefined && (feed.why === "" || feed.why === why)) {
       const labels = { policy, route: labelOf(engine, policy, route ?? "") };
-      if (type === "call_done") duration.record((elapsed ?? 0) / 1000, labels);
-      else acquire.record((wait ?? 0) / 1000, labels);
+      feed.into.record(((feed.waits ? wait : elapsed) ?? 0) / 1000, labels);
     }
     if (options.spanEvents !== false && ON_SPANS.has(type)) onSpan(event);
   });

@@ -91,6 +91,7 @@ pub use ledger::Counts;
 pub use pages::{SavePages, SavedPart, SnapshotPages};
 pub use record::{Record, RecordType};
 pub use state::{RestoreError, Restored};
+pub use targets::Skip;
 pub use view::{
     BreakerView, CooldownView, FleetRateView, HedgeView, HoldView, LimitKind, LimitView, PoolView, RateView,
     RouteView, SendView, SharedView, Snapshot, StoreView, TargetView, ThrottleView,

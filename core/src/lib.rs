@@ -86,14 +86,14 @@ pub use engine::{
     Answer, BreakerView, CallExplanation, Clash, Component, CooldownView, Counts, EDGES, Engine,
     FleetRateView, HedgeView, HoldView, Input, InputError, LimitKind, LimitView, Load, Options,
     PolicyExplanation, PoolView, RateView, Record, RecordType, RestoreError, Restored, RouteView, SavePages,
-    SavedPart, SendView, SharedView, Snapshot, SnapshotPages, StoreView, TargetView, ThrottleView, TimeLeft,
-    WeightError, Weights,
+    SavedPart, SendView, SharedView, Skip, Snapshot, SnapshotPages, StoreView, TargetView, ThrottleView,
+    TimeLeft, WeightError, Weights,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, LimitSignal, RateSettings,
     TokenBucket,
 };
-pub use meter::{Family, Instrument, Meter, ReadPages, Reading, Series};
+pub use meter::{Family, Instrument, Meter, ReadPages, Reading, Series, Timed};
 pub use outcome::{Class, Criticality, Kind, Opinion, Outcome};
 #[cfg(feature = "documents")]
 pub use policy::{Changes, Document, UnknownPolicy};

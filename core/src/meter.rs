@@ -1,12 +1,15 @@
 //! Metrics: turns records and a snapshot into series with bounded labels. The same in every language; a host only
 //! translates them for its backend.
 
+mod grown;
 mod read;
 mod sorted;
 
 use crate::action::{PolicyId, RouteId, Verdict, Wait};
 use crate::engine::{Engine, Record, RecordType};
 use crate::outcome::Class;
+use crate::time::Duration;
+use grown::Grown;
 use sorted::Sorted;
 
 pub use read::ReadPages;
@@ -83,6 +86,24 @@ families! {
     HedgeDelay = "tidegate_hedge_delay_seconds", Gauge, [], "How long an attempt may take before one is started beside it; of several routes the longest.";
     FleetUp = "tidegate_fleet_up", Gauge, [], "1 while the fleet's store is there, 0 while `on_loss` decides; without policy and route.";
     FleetFallbacks = "tidegate_fleet_fallbacks_total", Counter, [], "Decisions that `on_loss` has made, because the fleet's store was gone or too slow; by policy, without a route.";
+    RateTokens = "tidegate_rate_limit_tokens", Gauge, ["limit", "weight"], "Tokens that a limit of a set has left.";
+    RateDebt = "tidegate_rate_limit_debt", Gauge, ["limit", "weight"], "Tokens that a limit of a set is in debt.";
+    RateReserved = "tidegate_rate_limit_reserved_total", Counter, ["limit", "weight"], "Tokens of a limit of a set that attempts have reserved.";
+    RateSettled = "tidegate_rate_limit_settled_total", Counter, ["limit", "weight"], "Tokens of a weighted limit that attempts have used, as far as they have ended.";
+    RateForgiven = "tidegate_rate_limit_forgiven_total", Counter, ["limit", "weight"], "Tokens used beyond the largest debt of a limit.";
+    RateLearned = "tidegate_rate_limit_learned_total", Counter, ["limit", "weight"], "Tokens that answers have taken away, because less was left of the service's own quota.";
+    StreamDelivery = "tidegate_stream_delivery_seconds", Histogram, [], "Time from an attempt's start to the first piece that counts, of answers that are streams.";
+    StreamStalls = "tidegate_stream_stalls_total", Counter, ["phase"], "Streams that were silent for too long: before or after their delivery.";
+    CooldownStateNow = "tidegate_cooldown_state", Gauge, ["target"], "0 open, 1 closed, 2 reopening; of several routes the highest.";
+    CooldownQueue = "tidegate_cooldown_queue_depth", Gauge, [], "Calls that wait until a cooldown lets them in.";
+    CooldownClosings = "tidegate_cooldown_closings_total", Counter, ["target"], "Closings after throttled answers.";
+    CooldownClosed = "tidegate_cooldown_closed_seconds_total", Counter, ["target"], "Time during which a cooldown was closed.";
+    TargetAttempts = "tidegate_target_attempts_total", Counter, ["target"], "Attempts that have gone to a target.";
+    TargetSkips = "tidegate_target_skips_total", Counter, ["target", "reason"], "Choices in which a target did not admit the attempt, by the part of it that refused.";
+    TargetFailovers = "tidegate_target_failovers_total", Counter, ["target"], "Attempts that failed at a target, after which the next one went to another target at once.";
+    TargetInFlight = "tidegate_target_in_flight", Gauge, ["target"], "Attempts that are out at a target.";
+    TargetBreaker = "tidegate_target_breaker_state", Gauge, ["target"], "0 closed, 1 open, 2 half-open.";
+    TargetEstimate = "tidegate_target_delivery_estimate_seconds", Gauge, ["target"], "Moving average of a target's time to a delivery.";
 }
 
 /// Value of a series.
@@ -146,6 +167,9 @@ struct Tally {
     acquire: Spans,
     won: u64,
     lost: u64,
+    delivery: Spans,
+    /// Streams that stalled before their delivery, and after it.
+    stalls: [u64; 2],
 }
 
 /// The routes of one policy with series of their own.
@@ -186,6 +210,46 @@ pub struct Meter {
     known: Sorted<u32, Known>,
     /// Index of a route's tally. Routes that come back have new ids, so this map is emptied now and then.
     places: Sorted<u64, usize>,
+    /// Totals that are read from snapshots.
+    grown: Grown,
+}
+
+/// A histogram that one type of records feeds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Timed {
+    /// The type of the records.
+    pub what: RecordType,
+    /// What the call waited for, if only such records count.
+    pub why: Option<Wait>,
+    /// Whether the histogram takes the record's `wait`; otherwise it takes `elapsed`.
+    pub waits: bool,
+    /// The histogram.
+    pub family: Family,
+}
+
+impl Timed {
+    /// All histograms. Hosts read from here what they record in histograms of another library.
+    pub const ALL: &'static [Self] = &[
+        Self { what: RecordType::CallDone, why: None, waits: false, family: Family::CallDuration },
+        Self {
+            what: RecordType::Granted,
+            why: Some(Wait::Queue),
+            waits: true,
+            family: Family::AcquireLatency,
+        },
+        Self { what: RecordType::StreamDelivered, why: None, waits: false, family: Family::StreamDelivery },
+    ];
+
+    /// The histogram for records of this type about this wait.
+    pub fn of(what: RecordType, why: Option<Wait>) -> Option<Self> {
+        Self::ALL.iter().copied().find(|it| it.what == what && (it.why.is_none() || it.why == why))
+    }
+
+    /// The histogram that a record feeds, and the span that it takes.
+    pub fn span(record: &Record) -> Option<(Family, Duration)> {
+        let timed = Self::of(record.what, record.why)?;
+        Some((timed.family, if timed.waits { record.wait } else { record.elapsed }.unwrap_or_default()))
+    }
 }
 
 /// The most routes remembered by their id.
@@ -205,11 +269,19 @@ impl Meter {
         RecordType::GaveUp,
         RecordType::Granted,
         RecordType::HedgeWon,
+        RecordType::StreamDelivered,
+        RecordType::StreamStalled,
     ];
 
     /// Creates a meter with series of their own for `max_routes` routes of each policy.
     pub fn new(max_routes: usize) -> Self {
-        Self { max_routes, tallies: Vec::new(), known: Sorted::default(), places: Sorted::default() }
+        Self {
+            max_routes,
+            tallies: Vec::new(),
+            known: Sorted::default(),
+            places: Sorted::default(),
+            grown: Grown::default(),
+        }
     }
 
     /// Counts a record of this engine. Records of other types than [`Meter::TYPES`] change nothing.
@@ -223,12 +295,17 @@ impl Meter {
             None => self.place(policy, route, engine.key_of(route)),
         };
         let tally = &mut self.tallies[at];
+        match Timed::span(record) {
+            Some((Family::CallDuration, span)) => tally.duration.add(span.as_micros()),
+            Some((Family::AcquireLatency, span)) => tally.acquire.add(span.as_micros()),
+            Some((Family::StreamDelivery, span)) => tally.delivery.add(span.as_micros()),
+            _ => {}
+        }
         match record.what {
             RecordType::CallDone => {
                 if let Some(verdict) = record.verdict {
                     tally.calls[verdict as usize] += 1;
                 }
-                tally.duration.add(record.elapsed.unwrap_or_default().as_micros());
             }
             RecordType::AttemptDone => {
                 let kind = record.kind.unwrap_or(Class::Permanent.into());
@@ -244,10 +321,8 @@ impl Meter {
                     tally.suppressed[verdict as usize] += 1;
                 }
             }
-            RecordType::Granted if record.why == Some(Wait::Queue) => {
-                tally.acquire.add(record.wait.unwrap_or_default().as_micros());
-            }
             RecordType::HedgeWon => tally.won += 1,
+            RecordType::StreamStalled => tally.stalls[usize::from(record.verdict.is_some())] += 1,
             _ => {}
         }
     }
@@ -289,6 +364,8 @@ impl Meter {
             acquire: Spans::default(),
             won: 0,
             lost: 0,
+            delivery: Spans::default(),
+            stalls: [0; 2],
         });
         at
     }

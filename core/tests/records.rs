@@ -230,6 +230,14 @@ fn stories() -> Vec<(&'static str, Vec<Record>)> {
         let _ = host.finish(call, 1, of(Class::Throttled), 10);
         taken(&mut host)
     }));
+    stories.push(("a stream that stalls", {
+        let mut host = listening(&[("first_byte_timeout", Number(1e6)), ("idle_timeout", Number(1e6))]);
+        let call = host.start(Request { stream: true, slot_until_body: true, ..Request::default() }, 0);
+        let _ = host.engine.on(call, Event::Headers { attempt: 1 }, at(10));
+        let age = Duration::from_secs(1);
+        let _ = host.engine.on(call, Event::Progress { attempt: 1, age }, at(2 * SECOND));
+        taken(&mut host)
+    }));
     stories
 }
 

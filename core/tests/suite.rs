@@ -43,6 +43,7 @@ mod learn;
 mod limits;
 mod link;
 mod meter;
+mod meter_metered;
 mod metered;
 mod nesting;
 mod owners;

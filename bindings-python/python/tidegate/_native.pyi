@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Frames", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "UsageReader", "WindowedP2Quantile", "accepted", "asks_for_stream", "awaitable_type", "bounds", "decorated", "estimate_of", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "verdicts", "weight_of", "within"]
+__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Frames", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "UsageReader", "WindowedP2Quantile", "accepted", "asks_for_stream", "awaitable_type", "bounds", "decorated", "estimate_of", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "timed", "verdicts", "weight_of", "within"]
 
 HELD_AT_MOST: Final[int]
 READ_AT_MOST: Final[int]
@@ -1110,6 +1110,12 @@ def scope() -> "object":
 def scope_variable() -> "object":
     """
     The context variable that the shells keep scopes in.
+    """
+
+def timed() -> "list[tuple[str, str | None, bool, int]]":
+    """
+    Which records feed a histogram: type, what the call waited for if only such records count, whether it takes the wait
+    instead of the elapsed time, and the family's place in `families`.
     """
 
 def verdicts() -> "dict[str, str]":

@@ -20,7 +20,7 @@ from opentelemetry.sdk.trace import SpanProcessor
 
 from ._call.deadline import current
 from ._engine.engine import default_engine
-from ._engine.metrics import BOUNDS, FAMILIES, Family, Series, measured, read
+from ._engine.metrics import BOUNDS, FAMILIES, TIMED, Family, Series, measured, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -44,11 +44,8 @@ _ON_SPANS: Final = (
     "hedge_won",
     "breaker_changed",
     "deadline_exceeded",
+    "stream_stalled",
 )
-_SPANS_OF_TIME: Final = {
-    "call_done": "tidegate_call_duration_seconds",
-    "granted": "tidegate_bulkhead_acquire_latency_seconds",
-}
 
 
 class Instrumentation:
@@ -70,7 +67,7 @@ class Instrumentation:
                 self._histograms[family.name] = meter.create_histogram(
                     name, unit, family.meaning, explicit_bucket_boundaries_advisory=list(BOUNDS)
                 )
-        self._hooks: list[Hook] = [self._engine.on_event(self._record, types=_SPANS_OF_TIME)]
+        self._hooks: list[Hook] = [self._engine.on_event(self._record, types=TIMED)]
         if events:
             self._hooks.append(self._engine.on_event(_on_span, types=_ON_SPANS))
 
@@ -100,12 +97,13 @@ class Instrumentation:
         return observe
 
     def _record(self, record: Record) -> None:
-        """Records the duration of a call or of a wait for a permit."""
-        span = record.elapsed_s if record.type == "call_done" else record.wait_s
-        if span is None or record.policy is None or (record.type == "granted" and record.why != "queue"):
+        """Records the span that a record has for a histogram."""
+        why, waits, family = TIMED[record.type]
+        span = record.wait_s if waits else record.elapsed_s
+        if span is None or record.policy is None or why not in (None, record.why):
             return
         route = self._engine.inspector.label(record.policy, record.route or "")
-        self._histograms[_SPANS_OF_TIME[record.type]].record(span, {"policy": record.policy, "route": route})
+        self._histograms[family.name].record(span, {"policy": record.policy, "route": route})
 
 
 def _name(family: Family) -> tuple[str, str]:

@@ -74,6 +74,8 @@ interface EventFields {
     "call" | "attempt" | "elapsed" | "wait",
     Changed<number>
   >;
+  stream_delivered: Form<Call | "attempt" | "kind", "hedge">;
+  stream_stalled: Form<Call | "attempt", "reason">;
   deadline_exceeded: Form<Call | "reason", "attempt" | "kind" | "wait", Ends>;
   lease_reclaimed: Form<"route", "policy" | "call" | "attempt" | "elapsed" | "why">;
   store_degraded: Form<"reason", "policy" | "route">;

@@ -35,23 +35,39 @@ type Reading = [
   value: number | [number[], number],
 ];
 
-let known: { families: readonly Family[]; bounds: readonly number[] } | undefined;
+/** Events that a histogram counts, and whether it takes their `wait` instead of `elapsed`. An empty `why` is any. */
+export interface Timed {
+  readonly type: string;
+  readonly why: string;
+  readonly waits: boolean;
+  readonly family: Family;
+}
 
-/** The fixed list of families, and the upper bounds of histograms in seconds. */
-export function families(engine: Engine): {
+interface Known {
   readonly families: readonly Family[];
   readonly bounds: readonly number[];
-} {
+  readonly timed: readonly Timed[];
+}
+
+let known: Known | undefined;
+
+/** The fixed list of families, the upper bounds of histograms in seconds, and the events that histograms count. */
+export function families(engine: Engine): Known {
   if (known === undefined) {
     engine.whole("metrics").families();
-    const [all, bounds] = JSON.parse(said()) as [Written[], number[]];
+    type Feeds = [type: string, why: string, waits: number, family: number];
+    const [written, bounds, feeds] = JSON.parse(said()) as [Written[], number[], Feeds[]];
     const family = ([name, instrument, labels, meaning]: Written): Family => ({
       name,
       instrument,
       labels,
       meaning,
     });
-    known = { families: all.map(family), bounds };
+    const all = written.map(family);
+    const timed = feeds.map(([type, why, waits, place]) => {
+      return { type, why, waits: waits === 1, family: all[place] as Family };
+    });
+    known = { families: all, bounds, timed };
   }
   return known;
 }

@@ -22,8 +22,7 @@ impl Cooldown {
             (self.closed_at, self.in_flight) = (Some(now), in_flight);
         }
         self.row = self.row.max(row.min(MOST_DOUBLED));
-        (self.forgiven, self.until) = (false, end);
-        self.close();
+        self.close_until(end, now);
         true
     }
 }

@@ -134,10 +134,11 @@ impl Engine {
             {
                 match self.desk.policies.silence(&mut self.desk.calls[slot], age, now) {
                     Silence::TooLong if state == State::Body => {
+                        self.desk.note(move |it| it.body_stalled(slot, attempt, now));
                         self.body_failed(slot, attempt, Class::Timeout.into(), now);
                         self.end(slot, Verdict::StreamStalled, None, None, now)
                     }
-                    Silence::TooLong => self.time_out(slot, attempt, now),
+                    Silence::TooLong => self.time_out(slot, attempt, true, now),
                     Silence::Until(check) => {
                         let step = self.evaluate(slot, now);
                         let runs = self.desk.calls[slot].state() == State::Running;
@@ -293,7 +294,7 @@ impl Engine {
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
         let (end, attempt) = self.desk.first_to_end(slot);
         if end <= now {
-            return self.time_out(slot, attempt, now);
+            return self.time_out(slot, attempt, false, now);
         }
         if self.desk.hedge_due(slot, now) <= now
             && let Some(step) = self.race(slot, now)

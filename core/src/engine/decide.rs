@@ -132,6 +132,9 @@ impl Engine {
         now: Time,
     ) -> Step {
         let attempt_slot = AttemptSlot::of(running_attempt.attempt);
+        if class == Class::Timeout {
+            self.desk.note(|it| it.attempt_late(slot, &running_attempt, now));
+        }
         if class == Class::Throttled {
             let started = (running_attempt.since, running_attempt.attempt);
             let call = &self.desk.calls[slot];
@@ -214,6 +217,13 @@ impl Engine {
         let Charge::Granted(charge) = self.desk.charge(slot, class, hedge, now) else {
             return Err(Verdict::Budget);
         };
+        if elsewhere == Elsewhere::Now {
+            let (_, attempt_slot) = self.desk.calls[slot].last_failure();
+            let number = self.desk.calls.target_in(slot, attempt_slot);
+            if let Some((home, number)) = self.desk.targets_of(slot).zip(number) {
+                self.desk.routes.count_failover(home, number);
+            }
+        }
         let call = &mut self.desk.calls[slot];
         call.charge = charge;
         call.set_since(now);
@@ -233,13 +243,16 @@ impl Engine {
         Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
     }
 
-    /// Stops an attempt whose timeout has passed, and decides as after any other failure. If several time out
-    /// together, the newest decides.
-    pub(super) fn time_out(&mut self, slot: Slot, attempt: u8, now: Time) -> Step {
-        let (mut stop, mut attempt) = (0, attempt);
+    /// Stops an attempt whose timeout has passed, or which has been `silent` for too long, and decides as after any other
+    /// failure. If several time out together, the newest decides.
+    pub(super) fn time_out(&mut self, slot: Slot, attempt: u8, silent: bool, now: Time) -> Step {
+        let (mut stop, mut attempt, mut silent) = (0, attempt, silent);
         loop {
             let running_attempt = self.desk.take_running_attempt(slot, attempt);
             let bit = AttemptSlot::of(attempt).bit();
+            if core::mem::take(&mut silent) {
+                self.desk.note(|it| it.attempt_silent(slot, &running_attempt, now));
+            }
             stop |= bit;
             self.desk.calls[slot].stopped |= bit;
             if self.desk.calls[slot].has(flag::ABORTABLE) {
@@ -251,6 +264,7 @@ impl Engine {
                 return self.decide(slot, running_attempt, Outcome::of(Class::Timeout), stop, now);
             }
             let left = self.attempt_over(slot, &running_attempt, Class::Timeout, Class::Timeout.into(), now);
+            self.desk.note(|it| it.attempt_late(slot, &running_attempt, now));
             if !running_attempt.hedge {
                 self.desk.calls[slot].charge = left;
             }

@@ -181,7 +181,11 @@ impl Engine {
             }
             Stage::Routes(from) => {
                 let routes = self.desk.routes.page(from, ROUTES).filter(|(_, route)| !route.is_pool());
-                pages.view.routes.extend(routes.map(|(_, route)| self.desk.policies.view(route, now)));
+                let views = routes.map(|(at, route)| {
+                    let life = self.desk.routes.lasting_id(at).to_word();
+                    self.desk.policies.view(life, route, now)
+                });
+                pages.view.routes.extend(views);
                 let next = from + ROUTES;
                 pages.stage = if next < self.desk.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
             }

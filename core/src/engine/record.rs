@@ -69,6 +69,8 @@ types! {
     ForcedCleared = "forced_cleared", "An operator lets them through again.";
     Fallback = "fallback", "A host gave its caller something in the place of an error: `kind` says whether that worked.";
     CooldownChanged = "cooldown_changed", "A cooldown has closed a route, lets attempts back, or is over.";
+    StreamDelivered = "stream_delivered", "The first piece that counts of a stream has come, `elapsed` after its attempt's start.";
+    StreamStalled = "stream_stalled", "Nothing that counts came from a stream for too long; with `reason` after its delivery, which ends the call.";
 }
 
 impl fmt::Display for RecordType {
@@ -231,6 +233,7 @@ const COURSE: u32 = bits(&[
     RecordType::Granted,
     RecordType::HedgeStarted,
     RecordType::HedgeWon,
+    RecordType::StreamDelivered,
 ]);
 
 const fn bits(types: &[RecordType]) -> u32 {
@@ -281,6 +284,7 @@ const KEPT: u32 = bits(&[
     RecordType::HedgeStarted,
     RecordType::DeadlineExceeded,
     RecordType::LeaseReclaimed,
+    RecordType::StreamStalled,
 ]);
 
 impl Notes {
@@ -504,7 +508,8 @@ mod tests {
         let text = "call_done · attempt_started · attempt_done · retry_scheduled · retry_suppressed · gave_up · rejected · \
                     queued · granted · shed · hedge_started · hedge_won · breaker_changed · limit_changed · \
                     throttle_changed · hold_changed · deadline_exceeded · lease_reclaimed · store_degraded · \
-                    store_recovered · policy_retuned · forced_open · forced_cleared · fallback · cooldown_changed";
+                    store_recovered · policy_retuned · forced_open · forced_cleared · fallback · cooldown_changed · \
+                    stream_delivered · stream_stalled";
         assert_eq!(names.join(" · "), text);
         assert!(RecordType::ALL.iter().enumerate().all(|(n, what)| *what as usize == n));
     }

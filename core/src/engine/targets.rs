@@ -50,8 +50,10 @@ pub(super) struct Member {
     pub estimate: u64,
     /// Attempts that have started.
     pub attempts: u64,
-    /// Choices in which it did not admit the attempt.
-    pub skipped: u64,
+    /// Choices in which it did not admit the attempt, by the reason.
+    pub skipped: [u64; Skip::ALL.len()],
+    /// Attempts that failed at it, after which the next one went to another target at once.
+    pub failovers: u64,
 }
 
 impl Member {
@@ -133,40 +135,87 @@ impl Group {
     }
 }
 
+/// Why a target does not admit an attempt: the first of its parts that refuses it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Skip {
+    /// An operator refuses every attempt at it.
+    Operator,
+    /// The attempt costs more than its burst.
+    Weight,
+    /// Its circuit breaker is open.
+    Breaker,
+    /// Its rate limit has too few tokens.
+    RateLimit,
+    /// All permits of its bulkhead are in use.
+    Bulkhead,
+    /// It is closed after a throttled answer, or has no free place.
+    Cooldown,
+}
+
+impl Skip {
+    /// All reasons; a reason's number is its index.
+    pub const ALL: &'static [Self] =
+        &[Self::Operator, Self::Weight, Self::Breaker, Self::RateLimit, Self::Bulkhead, Self::Cooldown];
+
+    /// The name in views and metrics.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Weight => "weight",
+            Self::Breaker => "breaker",
+            Self::RateLimit => "rate_limit",
+            Self::Bulkhead => "bulkhead",
+            Self::Cooldown => "cooldown",
+        }
+    }
+}
+
 /// Which targets of a group admit an attempt now.
 #[derive(Clone, Copy, Debug, Default)]
 struct Survey {
     admit: Set,
+    /// The others, by the reason.
+    skips: [Set; Skip::ALL.len()],
     /// When the first of the others may admit it, if that is known.
     earliest: Option<Duration>,
 }
 
 impl Routes {
-    /// Whether a target admits an attempt now. Otherwise when it may, if that is known: a permit has no time.
-    fn asks_target(&mut self, at: RouteAt, cost: u32, now: Time) -> Result<(), Option<Duration>> {
+    /// Counts a failover from a target of a group.
+    pub(super) fn count_failover(&mut self, home: PoolAt, number: u8) {
+        if let Some(member) = self[home].group.as_mut().and_then(|group| group.member_mut(number)) {
+            member.failovers += 1;
+        }
+    }
+
+    /// Whether a target admits an attempt now. Otherwise why not, and when it may, if that is known: a permit has no time.
+    fn asks_target(&mut self, at: RouteAt, cost: u32, now: Time) -> Result<(), (Skip, Option<Duration>)> {
         let target = &mut self[at];
         if target.forced {
-            return Err(None);
+            return Err((Skip::Operator, None));
         }
         let mut wait = target.breaker.as_ref().and_then(|breaker| breaker.refuses(now));
+        let mut skip = wait.map(|_| Skip::Breaker);
         if let Some(rate) = &mut target.rate
             && !rate.has(cost, now)
         {
             if rate.burst().is_some_and(|burst| cost > burst) {
-                return Err(None);
+                return Err((Skip::Weight, None));
             }
             wait = wait.max(Some(rate.bucket.wait_for(u64::from(cost), now)));
+            skip = skip.or(Some(Skip::RateLimit));
         }
         if target.pool.as_ref().is_some_and(|pool| pool.in_flight >= pool.limit) {
-            return Err(None);
+            return Err((skip.unwrap_or(Skip::Bulkhead), None));
         }
         if let Some(cooling) = &mut target.cooldown
             && let Err(left) = cooling.part.asks(now)
         {
-            let Some(left) = left else { return Err(None) };
+            skip = skip.or(Some(Skip::Cooldown));
+            let Some(left) = left else { return Err((skip.unwrap_or(Skip::Cooldown), None)) };
             wait = wait.max(Some(left));
         }
-        if wait.is_some() { Err(wait) } else { Ok(()) }
+        skip.map_or(Ok(()), |skip| Err((skip, wait)))
     }
 
     /// Asks all targets of a group.
@@ -176,7 +225,8 @@ impl Routes {
         for member in group.members() {
             match self.asks_target(member.at, cost, now) {
                 Ok(()) => survey.admit |= member.bit(),
-                Err(wait) => {
+                Err((skip, wait)) => {
+                    survey.skips[skip as usize] |= member.bit();
                     survey.earliest = match (survey.earliest, wait) {
                         (Some(one), Some(other)) => Some(one.min(other)),
                         (one, other) => one.or(other),
@@ -271,7 +321,10 @@ impl Desk {
             if is_ladder && Some(member.number) == picked {
                 break;
             }
-            member.skipped += u64::from(survey.admit & member.bit() == 0);
+            let bit = member.bit();
+            for (count, skips) in member.skipped.iter_mut().zip(survey.skips) {
+                *count += u64::from(skips & bit != 0);
+            }
         }
         picked
     }
@@ -376,7 +429,7 @@ impl Engine {
             breaker.reset();
         }
         if let Some(cooling) = route.cooldown.as_mut().filter(|_| !on) {
-            cooling.part.reset();
+            cooling.part.reset(now);
         }
         let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
         self.desk.note(move |it| it.policy_changed(what, None, Some(at), now));

@@ -3,7 +3,7 @@
 
 use super::arena::Arena;
 use super::automaton::State;
-use super::call_extra::RunningAttempt;
+use super::call_extra::{RunningAttempt, STREAM};
 use super::desk::Desk;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::policies::Policies;
@@ -98,9 +98,51 @@ impl Telemetry<'_> {
             ..self.about(RecordType::AttemptDone, slot, now)
         };
         self.notes.push(record);
+        if kind == Class::Ok.into() && self.calls.marked(slot, STREAM) {
+            self.notes.push(Record { what: RecordType::StreamDelivered, ..record });
+        }
         if running_attempt.hedge && kind == Class::Ok.into() {
             self.notes.push(Record { what: RecordType::HedgeWon, ..record });
         }
+    }
+
+    /// Whether the first piece of an attempt's stream is overdue.
+    fn is_late(&self, slot: Slot, running_attempt: &RunningAttempt, now: Time) -> bool {
+        let stream = self.policies.of(&self.calls[slot]).stream.as_ref();
+        let late = |first_byte| first_byte <= now.since(running_attempt.since);
+        self.calls.marked(slot, STREAM) && stream.is_some_and(|stream| late(stream.first_byte))
+    }
+
+    /// An attempt has timed out before its delivery: records it if the first piece of its stream did not come in time.
+    #[cold]
+    #[inline(never)]
+    pub fn attempt_late(&mut self, slot: Slot, running_attempt: &RunningAttempt, now: Time) {
+        if self.is_late(slot, running_attempt, now) {
+            self.stalled(slot, running_attempt.attempt, None, now.since(running_attempt.since), now);
+        }
+    }
+
+    /// An attempt was silent for too long before its delivery.
+    #[cold]
+    #[inline(never)]
+    pub fn attempt_silent(&mut self, slot: Slot, running_attempt: &RunningAttempt, now: Time) {
+        if !self.is_late(slot, running_attempt, now) {
+            self.stalled(slot, running_attempt.attempt, None, now.since(running_attempt.since), now);
+        }
+    }
+
+    /// A delivered stream has been silent for too long.
+    #[cold]
+    #[inline(never)]
+    pub fn body_stalled(&mut self, slot: Slot, attempt: u8, now: Time) {
+        let elapsed = now.since(self.calls[slot].since());
+        self.stalled(slot, attempt, Some(Verdict::StreamStalled), elapsed, now);
+    }
+
+    fn stalled(&mut self, slot: Slot, attempt: u8, verdict: Option<Verdict>, elapsed: Duration, now: Time) {
+        let record = self.about(RecordType::StreamStalled, slot, now);
+        let (target, elapsed) = (self.target(slot, attempt), Some(elapsed));
+        self.notes.push(Record { attempt, target, verdict, elapsed, ..record });
     }
 
     /// A further attempt is paid for.

@@ -10,6 +10,7 @@ use super::pages::SnapshotPages;
 use super::queue::Pool;
 use super::rate_queue::{Bucket, RateQueue};
 use super::route::Route;
+use super::targets::Skip;
 use super::{Counts, Engine};
 use crate::breaker::BreakerState;
 use crate::cooldown::CooldownState;
@@ -51,6 +52,8 @@ pub struct Snapshot {
 /// among [`Snapshot::pools`].
 #[derive(Clone, PartialEq, Debug)]
 pub struct RouteView {
+    /// Number of this state. Another state under the same name has another one, and its totals begin anew.
+    pub life: u64,
     /// The policy's name.
     pub policy: String,
     /// The route's key; `overflow` for the route shared by keys without room of their own.
@@ -84,6 +87,8 @@ pub struct RouteView {
 /// A pool that policies share, at one moment. It has one of the three components, according to its kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SharedView {
+    /// Number of this state. Another state under the same name has another one, and its totals begin anew.
+    pub life: u64,
     /// Its name.
     pub name: String,
     /// Its kind.
@@ -101,6 +106,8 @@ pub struct SharedView {
 /// A target at one moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TargetView {
+    /// Number of this state. Another state under the same name has another one, and its totals begin anew.
+    pub life: u64,
     /// The name of its group.
     pub group: String,
     /// Its name.
@@ -111,6 +118,10 @@ pub struct TargetView {
     pub attempts: u64,
     /// Choices so far in which it did not admit the attempt.
     pub skipped: u64,
+    /// These by their reason, in the order of [`Skip::ALL`].
+    pub skipped_by: [u64; Skip::ALL.len()],
+    /// Attempts so far that failed at it, after which the next one went to another target at once.
+    pub failovers: u64,
     /// Attempts that have not been reported.
     pub in_flight: u32,
     /// Moving average of the time to a delivery, once there is one.
@@ -275,12 +286,17 @@ pub struct CooldownView {
     pub taken: u32,
     /// Calls that wait for it.
     pub waiting: u32,
+    /// Closings so far.
+    pub closings: u64,
+    /// How long it has been closed so far.
+    pub closed: Duration,
 }
 
 impl Policies {
-    pub(super) fn view(&self, route: &Route, now: Time) -> RouteView {
+    pub(super) fn view(&self, life: u64, route: &Route, now: Time) -> RouteView {
         let policy = &self[usize::from(route.policy)].policy;
         RouteView {
+            life,
             policy: policy.name().to_owned(),
             key: route.key().to_owned(),
             active: route.active,
@@ -340,11 +356,14 @@ impl Engine {
         let targets = self.pools.targets(&self.desk.routes).map(|(group, member)| {
             let route = &self.desk.routes[member.at];
             TargetView {
+                life: self.desk.routes.lasting_id(member.at).to_word(),
                 group: group.to_owned(),
                 name: String::from(&*member.name),
                 forced: route.forced,
                 attempts: member.attempts,
-                skipped: member.skipped,
+                skipped: member.skipped.iter().sum(),
+                skipped_by: member.skipped,
+                failovers: member.failovers,
                 in_flight: member.in_flight,
                 estimate: (member.estimate > 0).then(|| Duration::from_micros(member.estimate)),
                 pool: permits(route),
@@ -359,7 +378,16 @@ impl Engine {
             let route = &self.desk.routes[shared.at];
             let (pool, rate) = (permits(route), tokens(route, now));
             let (name, kind) = (name.clone(), shared.pool.kind());
-            SharedView { name, kind, pool, rate, limits: limits(route, now), budget: retries(route, now) }
+            let life = self.desk.routes.lasting_id(shared.at.route()).to_word();
+            SharedView {
+                life,
+                name,
+                kind,
+                pool,
+                rate,
+                limits: limits(route, now),
+                budget: retries(route, now),
+            }
         });
         view.pools = pools.collect();
     }
@@ -410,7 +438,8 @@ fn cooldown(route: &Route, now: Time) -> Option<CooldownView> {
     let cooling = route.cooldown.as_ref()?;
     let (places, taken) = cooling.part.places();
     let (state, retry_in) = (cooling.part.state(now), cooling.part.closed_for(now));
-    Some(CooldownView { state, retry_in, places, taken, waiting: cooling.waiting() })
+    let (closings, closed) = (cooling.part.closings(), cooling.part.closed_time(now));
+    Some(CooldownView { state, retry_in, places, taken, waiting: cooling.waiting(), closings, closed })
 }
 
 /// The limits of a route's set.

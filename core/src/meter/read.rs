@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use super::grown::{Grown, Name};
 use super::sorted::Sorted;
-use super::{Family, Meter, Reading, Series, Spans, Tally};
+use super::{Family, Instrument, Meter, Reading, Series, Spans, Tally};
 use crate::action::{PolicyId, Verdict};
 use crate::breaker::BreakerState;
-use crate::engine::{Engine, PoolView, RouteView, Snapshot, SnapshotPages};
+use crate::cooldown::CooldownState;
+use crate::engine::{
+    CooldownView, Engine, LimitView, PoolView, RouteView, Skip, Snapshot, SnapshotPages, TargetView,
+};
 use crate::outcome::Kind;
 use crate::policy::Policy;
 use crate::time::Time;
@@ -33,7 +37,7 @@ fn stage(verdict: Verdict) -> Option<&'static str> {
 
 /// Levels by family, policy and route. Levels of several routes with one label are combined: added up, or the
 /// highest. A tree, because a page must not move the levels of 10,000 routes to insert one.
-type Levels = BTreeMap<(Family, String, String), f64>;
+type Levels = BTreeMap<Name, f64>;
 
 /// Number of tallies, and of the snapshot's routes, that one page turns into series.
 const PAGE: usize = 32;
@@ -47,6 +51,8 @@ pub struct ReadPages {
     routes: usize,
     series: Vec<Series>,
     levels: Levels,
+    /// Number of the reading, once its first page has been read.
+    reading: u64,
     /// Whether the last page has been read.
     done: bool,
 }
@@ -74,8 +80,8 @@ impl ReadPages {
     }
 }
 
-fn series_of(((family, policy, route), value): ((Family, String, String), f64)) -> Series {
-    Series { family, policy, route, labels: Vec::new(), reading: Reading::Number(value) }
+fn series_of(((family, policy, route, labels), value): (Name, f64)) -> Series {
+    Series { family, policy, route, labels, reading: Reading::Number(value) }
 }
 
 impl Meter {
@@ -93,6 +99,7 @@ impl Meter {
         let Some(view) = &pages.whole else {
             if !engine.snapshot_page(&mut pages.view, now) {
                 pages.whole = Some(core::mem::take(&mut pages.view).finish());
+                pages.reading = self.grown.begin();
             }
             return true;
         };
@@ -108,22 +115,54 @@ impl Meter {
             for route in view.routes.iter().skip(pages.routes).take(PAGE) {
                 let policy = engine.policy_named(&route.policy);
                 let key = policy.map_or(OTHER, |policy| self.label(policy, &route.key));
-                of_route(route, key, &mut pages.levels);
+                let mut to = Sink {
+                    levels: &mut pages.levels,
+                    grown: &mut self.grown,
+                    policy: &route.policy,
+                    route: key,
+                    part: (route.life, pages.reading),
+                };
+                of_route(route, &mut to);
             }
             pages.routes += PAGE;
             return true;
         }
+        let (levels, reading) = (&mut pages.levels, pages.reading);
         for pool in &view.pools {
-            let mut add = |family, value| level(&mut pages.levels, family, "", &pool.name, value);
+            let mut to = Sink {
+                levels,
+                grown: &mut self.grown,
+                policy: "",
+                route: &pool.name,
+                part: (pool.life, reading),
+            };
             if let Some(pool) = &pool.pool {
-                of_pool(pool, &mut add);
+                of_pool(pool, &mut to);
             }
             if let Some(budget) = pool.budget {
-                add(Family::BudgetTokens, budget as f64);
+                to.add(Family::BudgetTokens, &[], budget as f64);
             }
+            pool.limits.iter().for_each(|limit| of_limit(limit, &mut to));
+        }
+        for target in &view.targets {
+            let mut to = Sink {
+                levels,
+                grown: &mut self.grown,
+                policy: "",
+                route: &target.group,
+                part: (target.life, reading),
+            };
+            of_target(target, &mut to);
+        }
+        self.grown.forget(reading);
+        for ((family, policy, route, labels), sum) in self.grown.sums() {
+            let per = if *family == Family::CooldownClosed { 1e6 } else { 1.0 };
+            let name = (*family, policy.clone(), route.clone(), labels.clone());
+            levels.insert(name, sum as f64 / per);
         }
         if let Some(store) = view.store {
-            level(&mut pages.levels, Family::FleetUp, "", "", f64::from(u8::from(store.up)));
+            let name = (Family::FleetUp, String::new(), String::new(), Vec::new());
+            levels.insert(name, f64::from(u8::from(store.up)));
             pages.series.extend(view.policies.iter().map(|(policy, counts)| Series {
                 family: Family::FleetFallbacks,
                 policy: policy.clone(),
@@ -184,8 +223,16 @@ fn counted(policy: &Policy, tally: &Tally) -> Vec<Series> {
             all.push(number(Family::Hedges, &[outcome], count));
         }
     }
-    for (family, spans) in [(Family::CallDuration, &tally.duration), (Family::AcquireLatency, &tally.acquire)]
-    {
+    for (phase, count) in [("before_delivery", tally.stalls[0]), ("after_delivery", tally.stalls[1])] {
+        if count > 0 {
+            all.push(number(Family::StreamStalls, &[phase], count));
+        }
+    }
+    for (family, spans) in [
+        (Family::CallDuration, &tally.duration),
+        (Family::AcquireLatency, &tally.acquire),
+        (Family::StreamDelivery, &tally.delivery),
+    ] {
         let Spans { counts, us } = spans;
         if counts.iter().any(|count| *count > 0) {
             let reading = Reading::Histogram { counts: counts.to_vec(), sum: *us as f64 / 1e6 };
@@ -195,38 +242,109 @@ fn counted(policy: &Policy, tally: &Tally) -> Vec<Series> {
     all
 }
 
-fn level(levels: &mut Levels, family: Family, policy: &str, route: &str, value: f64) {
-    let highest = matches!(family, Family::BreakerStateNow | Family::RejectProbability | Family::HedgeDelay);
-    let level = levels.entry((family, policy.to_owned(), route.to_owned())).or_default();
-    *level = if highest { level.max(value) } else { *level + value };
+/// Where the levels and totals of one route, pool or target go.
+struct Sink<'a> {
+    levels: &'a mut Levels,
+    grown: &'a mut Grown,
+    policy: &'a str,
+    route: &'a str,
+    /// The part that counts, and the number of the reading.
+    part: (u64, u64),
 }
 
-fn of_pool(pool: &PoolView, add: &mut impl FnMut(Family, f64)) {
-    add(Family::InFlight, f64::from(pool.in_flight));
-    add(Family::Capacity, f64::from(pool.limit));
-    add(Family::QueueDepth, f64::from(pool.waiting));
+impl Sink<'_> {
+    /// Adds a level, or the total of a counter, which is not below zero.
+    fn add(&mut self, family: Family, labels: &[&str], value: f64) {
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        let name = (family, self.policy.to_owned(), self.route.to_owned(), labels);
+        if family.instrument() == Instrument::Counter {
+            return self.grown.add(self.part, name, value as u64);
+        }
+        let highest = matches!(
+            family,
+            Family::BreakerStateNow
+                | Family::RejectProbability
+                | Family::HedgeDelay
+                | Family::CooldownStateNow
+        );
+        let level = self.levels.entry(name).or_default();
+        *level = if highest { level.max(value) } else { *level + value };
+    }
 }
 
-fn of_route(route: &RouteView, key: &str, levels: &mut Levels) {
-    let mut add = |family, value| level(levels, family, &route.policy, key, value);
+fn of_pool(pool: &PoolView, to: &mut Sink<'_>) {
+    to.add(Family::InFlight, &[], f64::from(pool.in_flight));
+    to.add(Family::Capacity, &[], f64::from(pool.limit));
+    to.add(Family::QueueDepth, &[], f64::from(pool.waiting));
+}
+
+fn of_limit(limit: &LimitView, to: &mut Sink<'_>) {
+    let labels = [&*limit.name, limit.weight.as_deref().unwrap_or_default()];
+    to.add(Family::RateTokens, &labels, limit.tokens.max(0) as f64);
+    to.add(Family::RateDebt, &labels, limit.tokens.min(0).unsigned_abs() as f64);
+    to.add(Family::RateReserved, &labels, limit.reserved as f64);
+    to.add(Family::RateSettled, &labels, limit.settled as f64);
+    to.add(Family::RateForgiven, &labels, limit.forgiven as f64);
+    to.add(Family::RateLearned, &labels, limit.learned as f64);
+}
+
+fn of_cooldown(cooldown: &CooldownView, target: &str, to: &mut Sink<'_>) {
+    let state = match cooldown.state {
+        CooldownState::Open => 0.0,
+        CooldownState::Closed => 1.0,
+        CooldownState::Reopening => 2.0,
+    };
+    to.add(Family::CooldownStateNow, &[target], state);
+    to.add(Family::CooldownClosings, &[target], cooldown.closings as f64);
+    to.add(Family::CooldownClosed, &[target], cooldown.closed.as_micros() as f64);
+}
+
+fn number_of(state: BreakerState) -> f64 {
+    match state {
+        BreakerState::Closed => 0.0,
+        BreakerState::Open => 1.0,
+        BreakerState::HalfOpen => 2.0,
+    }
+}
+
+fn of_target(target: &TargetView, to: &mut Sink<'_>) {
+    let name = &*target.name;
+    to.add(Family::TargetAttempts, &[name], target.attempts as f64);
+    for (skip, count) in Skip::ALL.iter().zip(target.skipped_by) {
+        to.add(Family::TargetSkips, &[name, skip.name()], count as f64);
+    }
+    to.add(Family::TargetFailovers, &[name], target.failovers as f64);
+    to.add(Family::TargetInFlight, &[name], f64::from(target.in_flight));
+    if let Some(breaker) = &target.breaker {
+        to.add(Family::TargetBreaker, &[name], number_of(breaker.state));
+    }
+    if let Some(estimate) = target.estimate {
+        to.add(Family::TargetEstimate, &[name], estimate.as_micros() as f64 / 1e6);
+    }
+    if let Some(cooldown) = &target.cooldown {
+        of_cooldown(cooldown, name, to);
+    }
+}
+
+fn of_route(route: &RouteView, to: &mut Sink<'_>) {
     if let Some(pool) = &route.pool {
-        of_pool(pool, &mut add);
+        of_pool(pool, to);
     }
     if let Some(breaker) = &route.breaker {
-        let state = match breaker.state {
-            BreakerState::Closed => 0.0,
-            BreakerState::Open => 1.0,
-            BreakerState::HalfOpen => 2.0,
-        };
-        add(Family::BreakerStateNow, state);
+        to.add(Family::BreakerStateNow, &[], number_of(breaker.state));
     }
     if let Some(throttle) = &route.throttle {
-        add(Family::RejectProbability, throttle.probability);
+        to.add(Family::RejectProbability, &[], throttle.probability);
     }
     if let Some(budget) = route.budget {
-        add(Family::BudgetTokens, budget as f64);
+        to.add(Family::BudgetTokens, &[], budget as f64);
     }
     if let Some(hedge) = &route.hedge {
-        add(Family::HedgeDelay, hedge.delay.as_micros() as f64 / 1e6);
+        to.add(Family::HedgeDelay, &[], hedge.delay.as_micros() as f64 / 1e6);
     }
+    if let Some(cooldown) = &route.cooldown {
+        of_cooldown(cooldown, "", to);
+        to.add(Family::CooldownQueue, &[], f64::from(cooldown.waiting));
+    }
+    route.limits.iter().for_each(|limit| of_limit(limit, to));
 }

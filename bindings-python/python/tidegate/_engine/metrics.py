@@ -32,6 +32,8 @@ class Series(NamedTuple):
 FAMILIES: Final = tuple(
     Family(name, kind, tuple(labels), meaning) for name, kind, labels, meaning in _native.families()
 )
+TIMED: Final = {kind: (why, waits, FAMILIES[family]) for kind, why, waits, family in _native.timed()}
+"""By a record's type: what its call must have waited for, whether its wait counts, and the histogram."""
 BOUNDS: Final = tuple(_native.bounds())
 """The upper bounds of histograms, in seconds."""
 

@@ -36,6 +36,8 @@ public enum EventType: String, Sendable, Hashable, CaseIterable {
     case forcedCleared = "forced_cleared"
     case fallback
     case cooldownChanged = "cooldown_changed"
+    case streamDelivered = "stream_delivered"
+    case streamStalled = "stream_stalled"
 }
 
 extension Event {

@@ -1,6 +1,6 @@
 //! Groups as they are declared, and new settings for a group in use (semantics 17.1).
 
-use super::{Group, Member};
+use super::{Group, Member, Skip};
 use crate::engine::cooldown::Cooling;
 use crate::engine::place::{PoolAt, RouteAt};
 use crate::engine::queue::Pool;
@@ -31,7 +31,8 @@ impl Routes {
             in_flight: 0,
             estimate: 0,
             attempts: 0,
-            skipped: 0,
+            skipped: [0; Skip::ALL.len()],
+            failovers: 0,
         }
     }
 

@@ -34,7 +34,7 @@ public class MetricFamily internal constructor(
 
     /** Its name without the words for its unit, and whether that unit is seconds. */
     internal val base: String = name.removeSuffix("_total").removeSuffix("_seconds")
-    internal val isSeconds: Boolean = name.endsWith("_seconds")
+    internal val isSeconds: Boolean = name.removeSuffix("_total").endsWith("_seconds")
 
     override fun toString(): String = name
 }

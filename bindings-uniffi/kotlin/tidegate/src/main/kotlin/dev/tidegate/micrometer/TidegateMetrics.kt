@@ -19,7 +19,7 @@ import java.util.concurrent.TimeUnit
  * Exports an engine's metrics to Micrometer (`docs/telemetry.md`): `TidegateMetrics().bindTo(registry)`, or a bean of Spring Boot.
  *
  * Names have dots and no words for units, as Micrometer expects (`tidegate.calls`, `tidegate.call.duration`); a Prometheus registry adds
- * those words again. Values are read when a registry is read, all of a scrape at once. The two histograms are timers, recorded when a call
+ * those words again. Values are read when a registry is read, all of a scrape at once. The histograms are timers, recorded when a call
  * ends.
  *
  * @param engine Engine to measure.
@@ -99,7 +99,9 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
         val tags = key.labels.map { (name, value) -> Tag.of(name, value) }
         val (name, meaning) = named(key.family) to key.family.meaning
         if (key.family.instrument == MetricFamily.Instrument.COUNTER) {
-            return FunctionCounter.builder(name, this) { it.value(key) }.tags(tags).description(meaning).register(registry)
+            val counter = FunctionCounter.builder(name, this) { it.value(key) }.tags(tags).description(meaning)
+            if (key.family.isSeconds) counter.baseUnit("seconds")
+            return counter.register(registry)
         }
         val gauge = Gauge.builder(name) { value(key) }.tags(tags).description(meaning)
         if (key.family.isSeconds) gauge.baseUnit("seconds")
