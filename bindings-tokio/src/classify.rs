@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use tidegate::{Class, Opinion, Outcome, class_of_status};
+use tidegate::{CallId, Class, Opinion, Outcome, class_of_status};
 
 use crate::listed::{chain, found_in, viewed};
 use crate::policy::{Caller, Policy, Site};
@@ -298,6 +298,12 @@ pub(crate) enum Judgement {
 /// can say.
 pub(crate) trait Judge<T, E> {
     fn judge(&self, site: &Site, result: &Result<T, E>) -> Judgement;
+
+    /// Reports what an answer says is left of the service's quotas, where the policy learns from it.
+    #[inline]
+    fn note_quotas(&self, site: &Site, call: CallId, result: &Result<T, E>) {
+        let _ = (site, call, result);
+    }
 
     /// Called when the call continues after this result. Returns what to keep of it in case no better result follows.
     fn release(&self, result: Result<T, E>) -> Option<Result<T, E>> {

@@ -103,7 +103,7 @@ impl Shared {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             core: Lock::new(Core {
-                engine: tidegate::Engine::new(seed, options.weights(true)),
+                engine: tidegate::Engine::new(seed, options.weights(true).quotas(true)),
                 waiters: BTreeMap::new(),
                 ready: Vec::new(),
                 ids: Vec::new(),

@@ -10,7 +10,8 @@ use http::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
 use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tidegate::{Class, Outcome};
+use tidegate::answer::Quotas;
+use tidegate::{CallId, Class, Outcome, WallTime};
 use tokio::time::{Sleep, sleep_until};
 
 use crate::BoxError;
@@ -28,6 +29,17 @@ pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap, body: &[
     let body = if headers.contains_key(CONTENT_ENCODING) { b"" } else { body };
     let headers = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     site.outcome_of(status, headers, body)
+}
+
+/// Reports what an answer's headers say is left of the service's quotas, where the policy learns from it.
+pub(crate) fn note_quotas(site: &Site, call: CallId, headers: &HeaderMap) {
+    if !site.policy.learns() {
+        return;
+    }
+    let pairs: Vec<_> =
+        headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes())).collect();
+    let left = Quotas::read(&pairs, WallTime::from_unix_micros(0)).left();
+    site.shared().look(|core, now| core.engine.note_quotas(call, left, now));
 }
 
 /// Whether the policy reads why an answer with this status failed.

@@ -40,13 +40,13 @@ use http::header::CONTENT_LENGTH;
 use pin_project_lite::pin_project;
 use reqwest::{Body, Request, RequestBuilder, Response, ResponseBuilderExt};
 use tidegate::answer::{Estimate, Usage};
-use tidegate::{Class, Criticality, Opinion, Outcome};
+use tidegate::{CallId, Class, Criticality, Opinion, Outcome};
 
 use crate::Failure;
 use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::Draining;
 use crate::error::{BoxError, Error, Stopped};
-use crate::http::{GuardedBody, Says, has_body, last, outcome_of, reads};
+use crate::http::{GuardedBody, Says, has_body, last, note_quotas, outcome_of, reads};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
 use crate::streams::{Held, Holding, Watch, is_held};
@@ -354,6 +354,12 @@ impl<E: Failure> Judge<Response, E> for &HttpJudge<'_> {
                 }
                 outcome => Judgement::Outcome(outcome),
             },
+        }
+    }
+
+    fn note_quotas(&self, site: &Site, call: CallId, result: &Result<Response, E>) {
+        if let Ok(response) = result {
+            note_quotas(site, call, response.headers());
         }
     }
 

@@ -26,6 +26,7 @@ mod http;
 mod http_late;
 mod http_more;
 mod http_read;
+mod learn;
 mod owners;
 mod reload;
 mod run;

@@ -188,7 +188,7 @@ impl Engine {
     pub fn new(seed: u64, max_routes: u32, journal: bool, history: u32) -> Arc<Self> {
         let routes = max_routes.clamp(1, 1 << 19);
         let options = Options::default().max_routes(routes).journal(journal).history(history);
-        let options = options.weights(true);
+        let options = options.weights(true).quotas(true);
         let core = Core::new(seed, options);
         Arc::new(Self {
             state: Mutex::new(State {

@@ -1,8 +1,9 @@
 //! Calls with weights, and what their attempts settle (semantics 3.5 and 3.6). Conversions and nothing else.
 
-use tidegate::{CallId, PolicyId, RouteId, Value as CoreValue, WeightError, wire};
+use tidegate::answer::Quotas;
+use tidegate::{CallId, PolicyId, RouteId, Value as CoreValue, WallTime, WeightError, wire};
 
-use crate::{Begun, Engine, Invalid};
+use crate::{Begun, Engine, Header, Invalid};
 
 /// What a call will use of the limits that count one weight.
 #[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
@@ -66,6 +67,15 @@ impl Engine {
         let mut state = self.state.lock();
         let now = state.time(now);
         state.core.settle_weight(CallId::from_word(call), attempt, name, total, now)
+    }
+
+    /// Reports the headers of an answer to a call, which may say what is left of the service's quotas.
+    pub fn note_quotas(&self, call: u64, headers: Vec<Header>, now: u64) {
+        let headers: Vec<_> = headers.iter().map(|it| (it.name.as_bytes(), it.value.as_bytes())).collect();
+        let left = Quotas::read(&headers, WallTime::from_unix_micros(0)).left();
+        let mut state = self.state.lock();
+        let now = state.time(now);
+        state.core.note_quotas(CallId::from_word(call), left, now);
     }
 
     /// Do limits of a policy count weights?

@@ -1,8 +1,8 @@
 //! Weights of calls and what their attempts settle (semantics 3.5, 3.6), what requests and answers say about both (15.6, 15.7), and the
 //! targets of attempts (17). This file only converts.
 
-use tidegate::answer::{Estimate, UsageReader};
-use tidegate::{CallId, RouteId, WeightError, wire};
+use tidegate::answer::{Estimate, Quotas, UsageReader};
+use tidegate::{CallId, RouteId, WallTime, WeightError, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{free, host, with};
@@ -59,6 +59,20 @@ pub fn settle(engine: u32, call: f64, attempt: u32, total: f64, now: f64) -> u32
     let name = host(|host| host.text(0, usize::MAX));
     let call = CallId::from_word(call as u64);
     with(engine, |it| it.core.settle_weight(call, attempt as u8, &name, total as u64, time(now))).into()
+}
+
+/// Reports the headers of an answer to a call, which may say what is left of the service's quotas. The input has them: name, NUL,
+/// value, NUL, and so on.
+#[wasm_bindgen]
+pub fn note_quotas(engine: u32, call: f64, now: f64) {
+    let input = host(|host| std::mem::take(&mut host.input));
+    let mut pieces = input.split(|byte| *byte == 0);
+    let mut headers = Vec::new();
+    while let (Some(name), Some(value)) = (pieces.next(), pieces.next()) {
+        headers.push((name, value));
+    }
+    let left = Quotas::read(&headers, WallTime::from_unix_micros(0)).left();
+    with(engine, |it| it.core.note_quotas(CallId::from_word(call as u64), left, time(now)));
 }
 
 /// Writes the name of the target of a call's newest attempt to the output; nothing where it has none.

@@ -19,7 +19,7 @@ import { askedFor, begun, originOf, Sending } from "./fetch/request.js";
 import { Pieces, Silence } from "./fetch/silence.js";
 import type { Core } from "./run/core.js";
 import type { Lane } from "./run/lane.js";
-import { metering } from "./run/metering.js";
+import { learn, metering } from "./run/metering.js";
 import type { Policy } from "./run/policy.js";
 import type { OnRetry } from "./run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "./run/run.js";
@@ -213,6 +213,7 @@ class DispatchAdapter implements Adapter<Answer> {
     try {
       dispatch(this.#outgoing(lane.attempt), attempt);
       const answer = await attempt.answer;
+      learn(this.#core, lane, answer.pairs);
       if (!this.#reads(answer)) {
         if (this.#plan.held && answer.status < 400) await answer.hold(this.#piecesOf(answer));
         return answer;

@@ -1,7 +1,7 @@
 //! What the callers of a policy share, and the facts about calls that are made at one place.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tidegate::{CallId, Class, HttpFailure, Outcome, PolicyId, Request, Value, Verdict};
@@ -23,7 +23,7 @@ pub(crate) struct Inner {
     /// Whether the user has named the policy, so that it can be made again.
     pub(super) named: bool,
     /// The facts about settings that the shell uses: bits of [`Known`].
-    known: AtomicU8,
+    known: AtomicU16,
     /// `idle_timeout` in microseconds; 0 without one.
     idle: AtomicU64,
     /// Counts the times at which settings were applied.
@@ -45,7 +45,7 @@ impl Inner {
     }
 
     #[inline]
-    fn has(&self, bits: u8) -> bool {
+    fn has(&self, bits: u16) -> bool {
         // Relaxed: a call in flight may see the value of the settings before.
         self.known.load(Ordering::Relaxed) & bits != 0
     }
@@ -73,6 +73,12 @@ impl Inner {
     #[cfg(feature = "_bodies")]
     pub fn reads_errors(&self) -> bool {
         self.has(READS_ERRORS)
+    }
+
+    /// Whether its limits learn from what answers say is left of quotas.
+    #[cfg(feature = "_bodies")]
+    pub fn learns(&self) -> bool {
+        self.has(LEARNS)
     }
 
     /// Whether permit and deadline last until the body has been read.
@@ -129,32 +135,34 @@ impl Drop for Inner {
 }
 
 /// Attempts may be hedged.
-const HEDGES: u8 = 1;
+const HEDGES: u16 = 1;
 /// A call may make more than one attempt.
-const REPEATS: u8 = 1 << 1;
+const REPEATS: u16 = 1 << 1;
 /// Permit and deadline last until the body has been read.
-const UNTIL_BODY: u8 = 1 << 2;
+const UNTIL_BODY: u16 = 1 << 2;
 /// The policy reads why an answer failed.
-const READS_ERRORS: u8 = 1 << 3;
+const READS_ERRORS: u16 = 1 << 3;
 /// The policy has a `first_byte_timeout`.
-const FIRST_BYTE: u8 = 1 << 4;
+const FIRST_BYTE: u16 = 1 << 4;
 /// The policy has an `idle_timeout`.
-const IDLE: u8 = 1 << 5;
+const IDLE: u16 = 1 << 5;
 /// Only data of server-sent events count.
-const EVENTS: u8 = 1 << 6;
+const EVENTS: u16 = 1 << 6;
 /// Attempts go to targets.
-const TARGETS: u8 = 1 << 7;
+const TARGETS: u16 = 1 << 7;
+/// Its limits learn from what answers say is left of quotas.
+const LEARNS: u16 = 1 << 8;
 
 /// The facts about settings that the shell uses.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
-    bits: u8,
+    bits: u16,
     idle: u64,
 }
 
 impl Known {
     pub fn of(settings: &tidegate::Policy) -> Self {
-        let bit = |bit: u8, is: bool| if is { bit } else { 0 };
+        let bit = |bit: u16, is: bool| if is { bit } else { 0 };
         let idle = match settings.value("idle_timeout") {
             Some(Value::Number(micros)) => micros as u64,
             _ => 0,
@@ -166,7 +174,8 @@ impl Known {
             | bit(FIRST_BYTE, settings.value("first_byte_timeout").is_some())
             | bit(IDLE, idle > 0)
             | bit(EVENTS, settings.value("counts") == Some(Value::Text("sse_data")))
-            | bit(TARGETS, settings.value("targets").is_some());
+            | bit(TARGETS, settings.value("targets").is_some())
+            | bit(LEARNS, settings.value("rate_limit.learn") == Some(Value::Text("down")));
         Self { bits, idle }
     }
 }

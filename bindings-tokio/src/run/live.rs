@@ -234,6 +234,7 @@ where
     /// Reports an attempt's end to the engine.
     #[inline]
     fn settle(&mut self, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Next<A::Output> {
+        self.judge.note_quotas(self.site, self.live.call, &result);
         let event = match self.judge.judge(self.site, &result) {
             Judgement::Outcome(outcome) => Event::Finished { attempt: number, outcome },
             Judgement::Head => Event::Headers { attempt: number },

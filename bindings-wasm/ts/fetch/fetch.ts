@@ -6,7 +6,7 @@ import type { Predicate } from "../errors/classify.js";
 import type { Core } from "../run/core.js";
 import { StandIn } from "../run/fallback.js";
 import type { Lane } from "../run/lane.js";
-import { metering } from "../run/metering.js";
+import { learn, metering } from "../run/metering.js";
 import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
 import type { OnRetry } from "../run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
@@ -195,6 +195,7 @@ class FetchAdapter implements Adapter<Response> {
     if (this.#spent.has(response))
       throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
     this.#streaming?.check(this.#core, response, this.#plan.usage);
+    learn(this.#core, lane, response.headers);
     if (this.#reads(response)) return this.#begun(response, lane);
     if (!this.#plan.asked.held || response.status >= 400 || !this.#opens(response)) return response;
     this.#spent.add(response);

@@ -153,6 +153,15 @@ export const metered: Metering = {
     throw new RangeError(missing);
   },
   settle,
+  learn({ engine, call }, headers) {
+    if (!engine.full) return;
+    let text = "";
+    headers.forEach?.((value, name) => {
+      text += `${name}\0${value}\0`;
+    });
+    say(text);
+    engine.native.note_quotas(engine.handle, call, engine.moment());
+  },
   weigh(core, weigh, known, given) {
     if (given !== undefined || !counts(core)) return given;
     const estimate = estimateOf(core.engine.native, known);

@@ -42,6 +42,8 @@ export interface Metering {
   unweighted(engine: Engine, route: number, step: number): void;
   /** Settles what an attempt has used. */
   settle(lane: Lane, totals: Weights): boolean;
+  /** Reports the headers of an attempt's answer, which may say what is left of the service's quotas. */
+  learn(lane: Lane, headers: Listed): void;
   /** The weights of a request: those of its caller, else those of `weigh`. */
   weigh(core: Core, weigh: Weigh, known: Known, given: Weights | undefined): Weights | undefined;
   /** The ends of a body, of which what it has used is read on the way. */
@@ -62,8 +64,24 @@ export function provideMetering(by: Metering): void {
  */
 export function metering(): Metering {
   if (provided === undefined)
-    throw new TidegateError('weights, weigh and usage need `import "tidegate/metered"` in a page');
+    throw new TidegateError('weights, weigh, usage and learn need `import "tidegate/metered"` in a page');
   return provided;
+}
+
+/** Headers, in the form that `classify` reads. */
+export interface Listed {
+  forEach?(each: (value: string, name: string) => void): void;
+}
+
+/**
+ * Reports what an answer says is left of the service's quotas, where limits of the policy learn from it.
+ *
+ * @throws TidegateError If the policy itself says so and the code is not there.
+ */
+export function learn(core: Core, lane: Lane, headers: Listed | undefined): void {
+  if (core.setting("rate_limit.learn") !== "down" || headers === undefined) return;
+  const by = core.setting("own rate_limit.learn") === null ? provided : metering();
+  by?.learn(lane, headers);
 }
 
 /**

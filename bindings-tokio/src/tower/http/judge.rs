@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Response, StatusCode};
 use http_body::Body;
-use tidegate::{Class, Outcome, class_of_status};
+use tidegate::{CallId, Class, Outcome, class_of_status};
 
 use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::Buffered;
-use crate::http::{has_body, outcome_of, reads};
+use crate::http::{has_body, note_quotas, outcome_of, reads};
 use crate::listed::found_in;
 use crate::policy::Site;
 use crate::streams::Held;
@@ -96,6 +96,12 @@ where
             Judgement::Head
         } else {
             Judgement::Outcome(outcome)
+        }
+    }
+
+    fn note_quotas(&self, site: &Site, call: CallId, result: &Result<Response<Buffered<A>>, E>) {
+        if let Ok(response) = result {
+            note_quotas(site, call, response.headers());
         }
     }
 

@@ -14,6 +14,8 @@ struct StreamLimits: Sendable {
     let untilDelivery: Bool
     /// Whether only data of server-sent events count.
     let events: Bool
+    /// Whether limits learn from what answers say is left of the service's quotas.
+    let learns: Bool
 
     init(_ engine: Engine, _ policy: UInt32) {
         func number(_ key: String) -> Double? {
@@ -28,6 +30,7 @@ struct StreamLimits: Sendable {
         idle = number("idle_timeout").map { UInt64($0) }
         untilDelivery = word("deadline_until") == "delivery"
         events = word("counts") == "sse_data"
+        learns = word("rate_limit.learn") == "down"
     }
 
     /// Whether the policy has a timeout of a stream.

@@ -251,6 +251,7 @@ extension URLSession {
             let transfer = Transfer(self, plan.outgoing(attempt))
             transfers.add(transfer)
             let response = try await transfer.head()
+            attempt.learn(policy, response)
             if let status = (response as? HTTPURLResponse)?.statusCode, status >= 400 {
                 let time = policy.readsErrors ? Beginning.time(attempt, since: began) : Transfer.drainedWithin
                 try await transfer.drain(for: time)
@@ -298,6 +299,7 @@ extension URLSession {
             let transfer = Transfer(self, plan.outgoing(attempt))
             transfers.add(transfer)
             let response = try await transfer.head()
+            attempt.learn(policy, response)
             let pieces = Pieces(limits, response)
             let silence = Silence(policy.engine, pieces, limits.idle)
             silence.begin()

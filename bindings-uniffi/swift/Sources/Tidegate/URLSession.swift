@@ -121,6 +121,7 @@ extension URLSession {
             values: Policy.Values(known: { policy.classified($0) }, sdkNote: plan.sdkNote(policy))
         ) { attempt in
             let answer = try await self.send(plan.outgoing(attempt), make)
+            attempt.learn(policy, answer.response)
             if let meter = Meter(policy, attempt, answer.response) {
                 meter.piece(answer.data)
                 meter.finish(whole: true)

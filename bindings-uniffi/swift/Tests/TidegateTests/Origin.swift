@@ -16,6 +16,7 @@ final class Origin: Sendable {
     static let reading = Result { try Origin() }
     static let models = Result { try Origin() }
     static let timeouts = Result { try Origin() }
+    static let learning = Result { try Origin() }
 
     let url: URL
     private let control: URL

@@ -39,6 +39,11 @@ public class Attempt internal constructor(
         return engine?.settle(call, number, weight, total) ?: false
     }
 
+    /** Reports the headers of the attempt's answer, which may say what is left of the service's quotas. */
+    internal fun noteQuotas(headers: Iterable<Pair<String, String>>) {
+        engine?.noteQuotas(call, headers)
+    }
+
     /** Job that runs the attempt, where it can be stopped. */
     internal var job: Job? = null
 

@@ -106,6 +106,9 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
         return engine.native.engine.classifyRead(number, status.toUShort(), fields, beginning, wall).toLong()
     }
 
+    /** Whether limits of the policy learn from what answers say is left of the service's quotas. */
+    val learns: Boolean get() = word("rate_limit.learn") == "down"
+
     /** Whether limits of the policy count weights. */
     val countsWeights: Boolean
         get() = known().let { known -> known.countsWeights ?: engine.native.engine.countsWeights(number).also { known.countsWeights = it } }

@@ -2,6 +2,7 @@ package dev.tidegate
 
 import dev.tidegate.ffi.Document
 import dev.tidegate.ffi.DocumentChanges
+import dev.tidegate.ffi.Header
 import dev.tidegate.ffi.Invalid
 import dev.tidegate.ffi.Loaded
 import dev.tidegate.ffi.StoreReply
@@ -157,6 +158,9 @@ constructor(
     /** Settles the total that an attempt has used of a weight; false if it is not taken. */
     internal fun settle(call: Long, attempt: Int, weight: String, total: Long): Boolean =
         native.engine.settle(call.toULong(), attempt.toUByte(), weight, total.toULong(), moment.toULong())
+
+    internal fun noteQuotas(call: Long, headers: Iterable<Pair<String, String>>): Unit =
+        native.engine.noteQuotas(call.toULong(), headers.map { (name, value) -> Header(name, value) }, moment.toULong())
 
     /** Carries out the part of a step that concerns others: wakes, store commands, events. */
     internal fun after(step: Long) {

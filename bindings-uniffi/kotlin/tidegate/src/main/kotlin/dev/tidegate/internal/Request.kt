@@ -68,6 +68,7 @@ internal class Request(
 
     /** Outcome of the response of an attempt, by its status, by the beginning of its body, and then by the policy's classifier. */
     fun judge(attempt: Attempt, response: Any, status: Int, headers: () -> Iterable<Pair<String, String>>): Long {
+        if (core.learns) attempt.noteQuotas(headers())
         val known = when {
             status < 400 -> Wire.OK
             core.readsErrors -> core.classifyRead(status, headers(), attempt.beginning)
