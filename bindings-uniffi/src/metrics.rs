@@ -126,9 +126,10 @@ impl State {
         }
         let mut records = std::mem::take(&mut measured.scratch);
         self.core.take_records(&mut records);
-        for record in records.drain(..) {
-            measured.add(&self.core, &record);
+        for record in &records {
+            measured.add(&self.core, record);
         }
+        records.clear();
         measured.scratch = records;
     }
 }

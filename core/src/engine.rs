@@ -89,6 +89,7 @@ pub use hedge::TimeLeft;
 pub use journal::{Answer, Input, InputError};
 pub use ledger::Counts;
 pub use pages::{SavePages, SavedPart, SnapshotPages};
+pub(crate) use record::bits;
 pub use record::{Record, RecordType};
 pub use state::{RestoreError, Restored};
 pub use targets::Skip;

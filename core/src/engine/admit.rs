@@ -100,7 +100,9 @@ impl Desk {
         if attempt == 1 {
             self.routes.deposit(route, now);
         }
-        self.note_course(move |it| it.attempt_started(slot, false, now));
+        if self.notes.starts.is_on() {
+            self.note(move |it| it.attempt_started(slot, false, now));
+        }
         if is_timed {
             until = until.min(self.hedge_due(slot, now));
             if self.policies.of(&self.calls[slot]).stream.is_some() {

@@ -236,7 +236,8 @@ const COURSE: u32 = bits(&[
     RecordType::StreamDelivered,
 ]);
 
-const fn bits(types: &[RecordType]) -> u32 {
+/// These types, one bit each.
+pub(crate) const fn bits(types: &[RecordType]) -> u32 {
     let (mut bits, mut at) = (0, 0);
     while at < types.len() {
         bits |= 1 << types[at] as u32;
@@ -252,6 +253,8 @@ pub(super) struct Notes {
     pub on: Switch,
     /// Whether there is a listener for any type of [`COURSE`].
     pub course: Switch,
+    /// Whether there is a listener for the start of an attempt. Metrics count its end alone.
+    pub starts: Switch,
     /// The types that have a listener, one bit each.
     wanted: u32,
     seq: u64,
@@ -421,11 +424,11 @@ impl Engine {
             self.desk.notes.samples.clear();
             self.desk.notes.throttles.clear();
         }
-        (self.desk.notes.on, self.desk.notes.course, self.desk.notes.wanted) = (
-            Switch::of(|| wanted != 0 || self.desk.notes.history.is_some()),
-            Switch::of(|| wanted & COURSE != 0),
-            wanted,
-        );
+        let notes = &mut self.desk.notes;
+        notes.wanted = wanted;
+        notes.on = Switch::of(|| wanted != 0 || notes.history.is_some());
+        notes.course = Switch::of(|| wanted & COURSE != 0);
+        notes.starts = Switch::of(|| wanted & bits(&[RecordType::AttemptStarted]) != 0);
     }
 
     /// Whether there are records that the host has not taken.
@@ -452,7 +455,11 @@ impl Engine {
     /// assert_eq!(engine.key_of(records[0].route.unwrap()), Some("eu"));
     /// ```
     pub fn take_records(&mut self, out: &mut Vec<Record>) {
-        out.append(&mut self.desk.notes.waiting);
+        if out.is_empty() {
+            std::mem::swap(out, &mut self.desk.notes.waiting); // nothing is copied
+        } else {
+            out.append(&mut self.desk.notes.waiting);
+        }
     }
 
     /// Number of records dropped so far because the buffer was full.
