@@ -99,6 +99,14 @@ class GrpcTest {
     private fun ask(channel: Channel, options: GrpcOptions = GrpcOptions.DEFAULT) = ClientCalls.blockingUnaryCall(channel, get, options, "hello")
 
     @Test
+    fun `timeouts of a stream are refused, because it serves none (7_7_23)`() {
+        val policy = policy("streams") { firstByteTimeout = 30.seconds; idleTimeout = 5.seconds }
+        val error = assertThrows<PolicyException> { ask(through(policy)) }
+        val rule = "the interceptor for gRPC does not serve timeouts of streams: use an HTTP client, or leave the key out"
+        assertEquals(listOf("firstByteTimeout = 30s: $rule", "idleTimeout = 5s: $rule"), error.mistakes.map { "$it" })
+    }
+
+    @Test
     fun `a status that may pass is repeated, and repeats say so`() {
         says(Status.UNAVAILABLE, Status.UNAVAILABLE)
         assertEquals("hello!", ask(through(policy("p"))))

@@ -89,9 +89,10 @@ internal class BodyEnd(
         return deadline(error)
     }
 
-    /** Ends the body because its reader has all of it. */
+    /** Ends the body because its reader has all of it. Throws the error for the reader if the call has ended without it, and closed the body. */
     fun whole() {
-        meter?.end(whole = true)
+        broken?.let { throw it }
+        if (ended.get() < 0) meter?.end(whole = true)
         once(Wire.OK)
     }
 

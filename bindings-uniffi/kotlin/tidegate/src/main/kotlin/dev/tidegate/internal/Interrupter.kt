@@ -12,15 +12,23 @@ internal class Interrupter(time: Duration) {
     private val thread = Thread.currentThread()
     private var fired = false
     private var stopped = false
+    private var last: (suspend () -> Unit)? = null
     private val timer = GlobalScope.launch {
         delay(time)
-        fire()
+        if (fire()) last?.invoke()
     }
 
-    private fun fire(): Unit = synchronized(this) {
-        if (stopped) return
+    private fun fire(): Boolean = synchronized(this) {
+        if (stopped) return false
         fired = true
         thread.interrupt()
+        true
+    }
+
+    /** Sets work to do after the interrupt. False if the timer has fired before. */
+    fun afterwards(work: suspend () -> Unit): Boolean = synchronized(this) {
+        if (!fired) last = work
+        !fired
     }
 
     /** Stops the timer. Returns whether it has fired; its interrupt is then taken back. */

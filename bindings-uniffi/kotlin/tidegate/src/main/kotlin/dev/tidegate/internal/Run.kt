@@ -75,8 +75,15 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
         for (listener in listOfNotNull(core.onRetry, onRetry)) guarded { listener.on(retrying) }
     }
 
-    /** Outcome of an error by the rule for errors, or [Judged.UNKNOWN]. */
-    protected open fun known(error: Throwable): Long = Judged.of(error, core)
+    /**
+     * Outcome of an error by the rule for errors, or [Judged.UNKNOWN]. A body that breaks off before its delivery may pass, even with an error
+     * that is permanent elsewhere.
+     */
+    protected open fun known(error: Throwable): Long {
+        val known = Judged.of(error, core)
+        val isBroken = slots.any { it?.broke == true && it.error() === error }
+        return if (isBroken && (known < 0 || Wire.kind(known) == Wire.kind(Wire.PERMANENT))) Wire.TRANSIENT else known
+    }
 
     /** Releases the resources of a result that the caller does not receive: an answer of a guarded client inside this call. */
     protected open fun discard(value: Any?) {

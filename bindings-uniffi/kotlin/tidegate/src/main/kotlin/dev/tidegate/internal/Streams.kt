@@ -7,6 +7,8 @@ import dev.tidegate.PolicyException
 import dev.tidegate.ffi.EventReader
 import dev.tidegate.ffi.readLimits
 import kotlinx.coroutines.delay
+import java.io.IOException
+import java.util.concurrent.atomic.AtomicLong
 import kotlin.time.Duration.Companion.microseconds
 
 /** Timeouts of streams that a policy has (semantics 7.7). */
@@ -48,7 +50,7 @@ internal class StreamLimits(core: Core) {
             val limits = core.streams
             if (!limits.some && !limits.untilDelivery) return
             val untilDelivery = core.word("own $UNTIL") == DELIVERY
-            val rule = "$adapter does not serve timeouts of streams yet: use OkHttp or Ktor, or leave the key out"
+            val rule = "$adapter does not serve timeouts of streams: use an HTTP client, or leave the key out"
             val spans = listOf(FIRST_BYTE, IDLE).mapNotNull { key -> core.span("own $key")?.let { Mistake(camel(key), "$it", rule) } }
             val mistakes = spans + if (untilDelivery) listOf(Mistake(camel(UNTIL), "DELIVERY", rule)) else emptyList()
             if (mistakes.isNotEmpty()) throw PolicyException(mistakes)
@@ -92,15 +94,18 @@ internal class Pieces(limits: StreamLimits, plain: Boolean) {
 /**
  * Silence of one body: for how long reads have waited since the last piece that counts. A piece costs no event and no crossing: the reader
  * notes it here, and the call's timer asks (semantics 7.7.16, 7.7.17).
+ *
+ * Where all bytes count, a piece takes no lock either: the reader alone writes, and the timer sees it a moment later.
  */
 internal class Silence(private val engine: Engine, private val pieces: Pieces, idle: Long?) {
     private val slack = (idle ?: Long.MAX_VALUE) / SLACK
-    private var waited = 0L
+
+    @Volatile private var waited = 0L
 
     /** When the read that waits began; negative while nothing reads. */
-    private var began = -1L
+    private val began = AtomicLong(-1)
 
-    /** Pieces of events that the engine has not read, and for how long reads have waited among them. */
+    /** Pieces of events that the engine has not read, and for how long reads have waited among them. Guarded by this object. */
     private var unread: ByteArray? = null
     private var size = 0
     private var among = 0L
@@ -109,28 +114,38 @@ internal class Silence(private val engine: Engine, private val pieces: Pieces, i
     val failure: Long get() = pieces.failure
 
     /** Notes that a read waits from now on. */
-    @Synchronized
     fun begin() {
-        if (began < 0) began = engine.now()
+        if (began.get() < 0) began.lazySet(engine.now())
     }
 
     /** Notes that nothing reads any more. */
     @Synchronized
     fun rest() {
-        if (began >= 0) waited += engine.now() - began
-        began = -1
+        waited += took()
+    }
+
+    /** Time for which the read that waits has waited. It waits no longer. */
+    private fun took(): Long {
+        val since = began.get()
+        began.lazySet(-1)
+        return if (since < 0) 0 else maxOf(engine.now() - since, 0)
     }
 
     /** Notes a piece of [length] bytes that a read has got. */
-    @Synchronized
     fun piece(length: Int, copy: CopyPiece) {
-        if (!pieces.events) {
-            if (length > 0) waited = 0
-            if (length > 0) began = -1 else rest()
-            return
+        when {
+            pieces.events -> event(length, copy)
+            length > 0 -> {
+                if (waited > 0) waited = 0
+                began.lazySet(-1)
+            }
+            else -> rest()
         }
-        val took = if (began < 0) 0 else engine.now() - began
-        began = -1
+    }
+
+    @Synchronized
+    private fun event(length: Int, copy: CopyPiece) {
+        val took = took()
         if (among + took > slack) readTogether()
         waited += took
         among += took
@@ -158,7 +173,8 @@ internal class Silence(private val engine: Engine, private val pieces: Pieces, i
     @Synchronized
     fun age(): Long {
         readTogether()
-        return waited + if (began < 0) 0 else maxOf(engine.now() - began, 0)
+        val since = began.get()
+        return waited + if (since < 0) 0 else maxOf(engine.now() - since, 0)
     }
 
     /** Reads what is left at the end of the body. */
@@ -186,5 +202,50 @@ internal suspend fun watchSilence(run: Run<*>, attempt: Int, silence: Silence, i
         val step = run.engine.advance(run.call, Wire.progress(attempt, age))
         if (Wire.action(step) == Wire.DONE) return ends(step)
         us = Wire.span(step)
+    }
+}
+
+/**
+ * Reads of a delivered body that is watched: notes for how long they wait, and reports the body's end to its call. [before] bytes came before
+ * the delivery.
+ */
+internal class WatchedReads(private val end: BodyEnd, private val silence: Silence, private val meter: Meter?, private var before: Long) {
+    /** Reads by [read], which returns a negative number at the end of the body. [copy] is how to copy what it has read. */
+    inline fun reading(read: () -> Long, copy: (count: Int) -> CopyPiece): Long {
+        end.starts()
+        val isNew = before <= 0
+        if (isNew) silence.begin()
+        val count = try {
+            read()
+        } catch (error: IOException) {
+            finish()
+            throw end.failed(error)
+        }
+        if (count < 0) {
+            finish()
+            end.whole()
+        } else {
+            if (isNew) noted(count.toInt(), copy) else before -= count
+            if (count > 0) meter?.piece(count.toInt(), copy(count.toInt()))
+        }
+        end.passedOn()
+        return count
+    }
+
+    private inline fun noted(count: Int, copy: (count: Int) -> CopyPiece) {
+        silence.piece(count, copy(count))
+        reported()
+    }
+
+    /** Notes that the body has ended for its reader. */
+    fun finish() {
+        silence.finish()
+        reported()
+    }
+
+    /** Ends the call if an event has reported a failure. */
+    fun reported() {
+        val failure = silence.failure
+        if (failure != Wire.OK) end.reported(failure)
     }
 }

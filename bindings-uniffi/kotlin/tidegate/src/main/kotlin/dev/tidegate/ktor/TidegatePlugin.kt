@@ -239,13 +239,6 @@ private class KtorRun(
     /** Silence of the attempt whose body Ktor reads into memory: before the delivery, it ends the attempt (semantics 7.7.10). */
     override fun silence(attempt: Attempt): Silence? = if (limits.idle == null || said.isStream) null else (attempt.stream as? WatchedChannel)?.silence
 
-    /** A body that breaks off before its delivery may pass, even with an error that is permanent elsewhere. */
-    override fun known(error: Throwable): Long {
-        val known = super.known(error)
-        val isBroken = slots.any { it?.broke == true && it.error() === error }
-        return if (isBroken && (known < 0 || Wire.kind(known) == Wire.kind(Wire.PERMANENT))) Wire.TRANSIENT else known
-    }
-
     /** Reads the beginning of a failed response's body, if the policy reads errors. The caller gets the body from its beginning. */
     @OptIn(InternalAPI::class)
     private suspend fun begun(call: HttpClientCall, attempt: Attempt): HttpClientCall {

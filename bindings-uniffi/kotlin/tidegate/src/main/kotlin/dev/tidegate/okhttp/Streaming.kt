@@ -5,6 +5,7 @@ import dev.tidegate.internal.Meter
 import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Silence
 import dev.tidegate.internal.StreamLimits
+import dev.tidegate.internal.WatchedReads
 import dev.tidegate.internal.Wire
 import okio.Buffer
 import okio.BufferedSource
@@ -41,47 +42,13 @@ internal fun BufferedSource.hold(pieces: Pieces, nanos: Long?): Held {
 /** The last bytes of a buffer, without copying them. */
 private fun Buffer.tail(count: Long): Buffer = Buffer().also { copyTo(it, size - count, count) }
 
-/**
- * Delivered body of a stream. It notes for how long reads have waited, and reports its end to the call. [before] bytes came before the
- * delivery.
- */
-internal class WatchedSource(
-    body: Source,
-    private val end: BodyEnd,
-    private val silence: Silence,
-    private val meter: Meter?,
-    private var before: Long,
-) : ForwardingSource(body) {
+/** Delivered body of a stream, whose reads are watched. */
+internal class WatchedSource(body: Source, private val end: BodyEnd, private val silence: Silence, meter: Meter?, before: Long) :
+    ForwardingSource(body) {
+    private val reads = WatchedReads(end, silence, meter, before)
     private val last = LastBytes()
 
-    override fun read(sink: Buffer, byteCount: Long): Long {
-        end.starts()
-        val count = if (before > 0) end.reading { delegate.read(sink, byteCount) }.also { before -= maxOf(it, 0) } else watched(sink, byteCount)
-        if (count > 0) meter?.piece(count.toInt(), last.of(sink, count.toInt()))
-        return count
-    }
-
-    private fun watched(sink: Buffer, byteCount: Long): Long {
-        silence.begin()
-        val count = try {
-            delegate.read(sink, byteCount)
-        } catch (error: IOException) {
-            silence.finish()
-            reported()
-            throw end.failed(error)
-        }
-        if (count < 0) silence.finish() else silence.piece(count.toInt(), last.of(sink, count.toInt()))
-        reported()
-        if (count < 0) end.whole()
-        end.passedOn()
-        return count
-    }
-
-    /** Ends the call if an event has reported a failure. */
-    private fun reported() {
-        val failure = silence.failure
-        if (failure != Wire.OK) end.reported(failure)
-    }
+    override fun read(sink: Buffer, byteCount: Long): Long = reads.reading({ delegate.read(sink, byteCount) }, { last.of(sink, it) })
 
     override fun close() {
         silence.rest()

@@ -298,13 +298,6 @@ private class OkHttpRun(
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
 
-    /** A body that breaks off before its delivery may pass, even with an error that is permanent elsewhere. */
-    override fun known(error: Throwable): Long {
-        val known = super.known(error)
-        val isBroken = slots[(attempts - 1) and 7]?.broke == true
-        return if (isBroken && (known < 0 || Wire.kind(known) == Wire.kind(Wire.PERMANENT))) Wire.TRANSIENT else known
-    }
-
     private fun hasBody(response: Response): Boolean =
         response.code != SWITCHING_PROTOCOLS && request.method != "HEAD" && response.body.contentLength() != 0L
 

@@ -12,14 +12,21 @@ import reactor.core.publisher.Flux
 import reactor.core.publisher.FluxSink
 import kotlin.time.Duration
 
-/** Body whose beginning is read before its reader subscribes. The reader gets it from its beginning, and reading goes at its pace. */
-internal class BegunBody : BaseSubscriber<DataBuffer>() {
+/**
+ * Body whose beginning is read before its reader subscribes. The reader gets it from its beginning, and reading goes at its pace. [isEnough] gets
+ * each piece, and the size of the beginning with it.
+ */
+internal class BegunBody(private val isEnough: (piece: ByteArray, size: Int) -> Boolean = { _, size -> size >= Beginning.bytes }) :
+    BaseSubscriber<DataBuffer>() {
     private val kept = ArrayDeque<ByteArray>()
-    private var size = 0
+    private val begun = CompletableDeferred<Unit>()
+
+    /** Number of bytes that have come before the reader. */
+    @Volatile var size = 0
+        private set
     private var ended = false
     private var failure: Throwable? = null
     private var sink: FluxSink<DataBuffer>? = null
-    private val begun = CompletableDeferred<Unit>()
 
     /** Reads the beginning for at most [time] and returns it. If reading fails, what has come is the beginning, and the reader gets the error. */
     suspend fun beginning(time: Duration): ByteArray {
@@ -27,6 +34,12 @@ internal class BegunBody : BaseSubscriber<DataBuffer>() {
         begun.complete(Unit) // a piece that comes now waits for the reader
         val all = synchronized(kept) { kept.fold(ByteArray(0), ByteArray::plus) }
         return all.copyOf(minOf(all.size, Beginning.bytes))
+    }
+
+    /** Waits for the beginning. Throws the error of a body that breaks off before. */
+    suspend fun hold() {
+        begun.await()
+        synchronized(kept) { failure }?.let { throw it }
     }
 
     /** The whole body, for one reader. */
@@ -54,7 +67,7 @@ internal class BegunBody : BaseSubscriber<DataBuffer>() {
         }
         when {
             to != null -> to.next(buffer(bytes))
-            size >= Beginning.bytes -> begun.complete(Unit)
+            isEnough(bytes, size) -> begun.complete(Unit)
             begun.isActive -> request(1)
         }
     }

@@ -10,9 +10,14 @@ import dev.tidegate.Verdict
 import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Marks
+import dev.tidegate.internal.Meter
+import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Request
+import dev.tidegate.internal.Silence
+import dev.tidegate.internal.StreamLimits
 import dev.tidegate.internal.SuspendingRun
 import dev.tidegate.internal.Wire
+import dev.tidegate.internal.watchSilence
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Dispatchers
@@ -39,6 +44,7 @@ import org.springframework.web.reactive.function.client.ExchangeFunction
 import org.springframework.web.reactive.function.client.WebClientResponseException
 import reactor.core.publisher.Flux
 import reactor.core.publisher.Mono
+import reactor.core.publisher.Sinks
 import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicReference
@@ -51,7 +57,8 @@ import kotlin.time.toJavaDuration
  * Filter that puts the requests of Spring's `WebClient` under a policy. Add it last, so that the others see one request.
  *
  * Cancelling the subscription cancels the call, and an attempt can be stopped or hedged. A body that is a stream (a `Flux`) is sent once,
- * unless the request's [RequestOptions] say that it is `replayable`, or have a `bodyFactory`.
+ * unless the request's [RequestOptions] say that it is `replayable`, or have a `bodyFactory`. A request is taken for a stream
+ * (`firstByteTimeout`) if it accepts `text/event-stream` or its options say so, because its body is not known before it is sent.
  *
  * ```kotlin
  * val client = WebClient.builder().filter(payments.webFilter()).build()
@@ -72,7 +79,8 @@ public class TidegateFilter @JvmOverloads constructor(
         Marks.share(::holder)
         val around = Scope.current()
         val options = request.attribute(OPTIONS).orElse(null) as RequestOptions? ?: RequestOptions()
-        val said = springRequest(options, policy, request.method(), request.url(), request.headers(), idempotencyKey)
+        // Its body is written while it is sent, so it is not read beforehand.
+        val said = springRequest(options, policy, request.method(), request.url(), request.headers(), idempotencyKey) { null }
         val run = WebRun(said, around, WebExchange(request, next, options), options.retryHeader ?: retryHeader)
         val job = CoroutineScope(around?.let { context + it } ?: context).launch {
             try {
@@ -122,6 +130,9 @@ private class WebRun(
     /** Deadline, in microseconds on the engine's clock. */
     private var until = Long.MAX_VALUE
 
+    /** Timeouts of streams. */
+    private val limits = core.streams
+
     suspend fun send(): ClientResponse {
         val (id, step) = said.inheriting(0).begin(around)
         said.left(around)?.let { until = engine.now() + it.inWholeMicroseconds }
@@ -131,8 +142,32 @@ private class WebRun(
     override suspend fun start(attempt: Attempt): Any {
         releasing?.join()
         val response = exchange.next.exchange(outgoing(attempt)).awaited(::discard)
-        val encoding = response.headers().asHttpHeaders().getFirst(HttpHeaders.CONTENT_ENCODING)
-        return if (said.reads(response.statusCode().value(), encoding)) begun(response, attempt) else response
+        if (said.reads(response.statusCode().value(), encoding(response))) return begun(response, attempt)
+        return if (said.isStream) held(response, attempt) else response
+    }
+
+    private fun encoding(response: ClientResponse) = response.headers().asHttpHeaders().getFirst(HttpHeaders.CONTENT_ENCODING)
+
+    /** Reads the body of a good response up to its first piece that counts, the first failure that an event reports, the end, or 64 kB. */
+    private suspend fun held(response: ClientResponse, attempt: Attempt): ClientResponse {
+        val outcome = said.judge(attempt, response, response.statusCode().value()) { pairs(response.headers().asHttpHeaders()) }
+        attempt.judged = outcome
+        if (outcome != Wire.OK || response.statusCode().value() == SWITCHING_PROTOCOLS) return response
+        val pieces = Pieces(limits, said.isPlain(encoding(response)))
+        val body = BegunBody { piece, size -> pieces.counts(piece) || pieces.failure != Wire.OK || size >= StreamLimits.heldAtMost }
+        response.bodyToFlux(DataBuffer::class.java).subscribe(body)
+        try {
+            body.hold()
+        } catch (stopped: CancellationException) {
+            body.cancel()
+            throw stopped
+        } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+            attempt.broke = true
+            throw error
+        }
+        attempt.stream = Held(pieces, body.size)
+        if (pieces.failure != Wire.OK) attempt.judged = pieces.failure
+        return response.mutate().body { body.whole() }.build()
     }
 
     /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
@@ -184,6 +219,7 @@ private class WebRun(
     override fun judge(attempt: Attempt): Long {
         val response = attempt.result() as ClientResponse?
         val outcome = if (response == null) super.judge(attempt)
+        else if (attempt.judged >= 0) attempt.judged
         else said.judge(attempt, response, response.statusCode().value()) { pairs(response.headers().asHttpHeaders()) }
         if (outcome == Wire.OK) return if (said.untilBody && hasBody(response!!)) head else outcome
         return if (streamed && exchange.isUnsaid) Wire.withOpinion(outcome, Opinion.DO_NOT.ordinal) else outcome
@@ -191,7 +227,7 @@ private class WebRun(
 
     private fun hasBody(response: ClientResponse): Boolean =
         exchange.request.method() != HttpMethod.HEAD && response.headers().contentLength().orElse(-1) != 0L &&
-            response.statusCode().value() !in setOf(101, 204, 304)
+            response.statusCode().value() !in setOf(SWITCHING_PROTOCOLS, 204, 304)
 
     /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
     override fun release(scope: CoroutineScope, attempt: Attempt) {
@@ -223,7 +259,8 @@ private class WebRun(
         val response = (value as ClientResponse).let { if (said.reads(it.statusCode().value())) final(it) else it }
         val own = report()
         if (attempts > 1 || own.reason != Verdict.OK) reportHolder.set(own)
-        return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response, maxOf(until - engine.now(), 0)) { } else response
+        val isTimed = until < Long.MAX_VALUE && !limits.untilDelivery
+        return if (isTimed && said.untilBody && hasBody(response)) guarded(response, maxOf(until - engine.now(), 0)) { } else response
     }
 
     /** Failed response that tells SDKs not to repeat the request. */
@@ -232,20 +269,47 @@ private class WebRun(
     /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
     override fun body(attempt: Attempt, us: Long): ClientResponse {
         if (attempts > 1) reportHolder.set(success())
-        return guarded(attempt.value as ClientResponse, us) { outcome -> advance(Wire.finished(attempt.number, outcome)) }
+        if (limits.untilDelivery) until = Long.MAX_VALUE
+        return guarded(attempt.value as ClientResponse, us, attempt) { outcome -> advance(Wire.finished(attempt.number, outcome)) }
     }
 
     /** Limits the reading of the body to [us] microseconds (no limit if negative). Calls [end] once, with the outcome. */
-    private fun guarded(response: ClientResponse, us: Long, end: (outcome: Long) -> Unit): ClientResponse {
-        val bodyEnd = BodyEnd({ us >= 0 && engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end = end)
-        if (us >= 0) bodyEnd.at(us.microseconds)
+    private fun guarded(response: ClientResponse, us: Long, attempt: Attempt? = null, end: (outcome: Long) -> Unit): ClientResponse {
+        val meter = attempt?.let { Meter.of(core, it, said.isPlain(encoding(response))) }
+        val bodyEnd = BodyEnd({ us >= 0 && engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, meter, end = end)
+        val over = Sinks.empty<Any>()
+        val isWatched = attempt != null && limits.watches
+        val silence = if (isWatched || meter != null) watched(response, attempt!!, us, bodyEnd, over) else null
+        if (us >= 0 && (!isWatched || limits.idle == null)) bodyEnd.at(us.microseconds)
+        val held = attempt?.stream as Held?
         return response.mutate().body { body ->
-            val timed = if (us < 0) body else body.takeUntilOther(Mono.delay(us.microseconds.toJavaDuration()).flatMap { Mono.error<Any>(bodyEnd.late(null)) })
+            val watched = if (silence == null) body else body.watched(bodyEnd, silence, meter, held?.bytes ?: 0).takeUntilOther(over.asMono())
+            val timed = if (us < 0 || isWatched && limits.idle != null) watched
+            else watched.takeUntilOther(Mono.delay(us.microseconds.toJavaDuration()).flatMap { Mono.error<Any>(bodyEnd.late(null)) })
             timed.doOnComplete(bodyEnd::closed).doOnCancel(bodyEnd::closed)
                 .onErrorMap { error -> if (error is IOException) bodyEnd.failed(error) else error.also { bodyEnd.failed(IOException(it)) } }
         }.build()
     }
+
+    /** Silence of a body that is watched. Where it ends the call, the body ends by [over] with the error for its reader. */
+    private fun watched(response: ClientResponse, attempt: Attempt, us: Long, end: BodyEnd, over: Sinks.Empty<Any>): Silence {
+        val pieces = (attempt.stream as Held?)?.pieces ?: Pieces(limits, said.isPlain(encoding(response)))
+        val silence = Silence(engine, pieces, limits.idle)
+        val idle = limits.idle ?: return silence
+        end.during {
+            watchSilence(this, attempt.number, silence, idle, us) { step ->
+                val error = refusal(Verdict.of(Wire.verdict(step)), null, null)
+                if (!end.over(error)) return@watchSilence
+                advance(Wire.finished(attempt.number, Wire.CANCELLED)) // until then the attempt holds its permit
+                over.tryEmitError(error)
+            }
+        }
+        return silence
+    }
 }
+
+/** Body of a stream that was read up to its delivery: which of its pieces count, and the number of its first [bytes]. */
+private class Held(val pieces: Pieces, val bytes: Int)
 
 /** Waits for the value of a publisher. Calls [drop] with a value that comes after the caller was cancelled. */
 @OptIn(ExperimentalCoroutinesApi::class)

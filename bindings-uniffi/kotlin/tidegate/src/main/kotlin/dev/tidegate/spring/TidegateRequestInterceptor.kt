@@ -11,11 +11,19 @@ import dev.tidegate.Verdict
 import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.BodyEnd
+import dev.tidegate.internal.Estimates
 import dev.tidegate.internal.Interrupter
+import dev.tidegate.internal.Meter
+import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Request
 import dev.tidegate.internal.ServerOnly
-import dev.tidegate.internal.StreamLimits
+import dev.tidegate.internal.Silence
 import dev.tidegate.internal.Wire
+import dev.tidegate.internal.watchSilence
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.NonCancellable
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.withContext
 import org.springframework.http.HttpHeaders
 import org.springframework.http.HttpMethod
 import org.springframework.http.HttpRequest
@@ -37,9 +45,9 @@ import kotlin.time.Duration.Companion.microseconds
  * Interceptor that puts the requests of Spring's `RestClient` or `RestTemplate` under a policy. Add it last, because Spring runs the
  * interceptors after it for the first attempt only.
  *
- * It runs on the thread of the call, so attempts follow each other and there are no hedges. An attempt whose time is up is interrupted. The
- * JDK's client (`JdkClientHttpRequestFactory`) ends at once then; clients that ignore an interrupt end by their own timeouts, which
- * should be set. Spring reads the request's body into memory, so it can be sent again.
+ * It runs on the thread of the call, so attempts follow each other and there are no hedges. An attempt whose time is up is interrupted, and a
+ * body that has been silent for `idleTimeout` is closed. The JDK's client (`JdkClientHttpRequestFactory`) ends at once then; clients whose reads
+ * end by neither end by their own timeouts, which should be set. Spring reads the request's body into memory, so it can be sent again.
  *
  * ```kotlin
  * val client = RestClient.builder().requestInterceptor(payments.restInterceptor()).build()
@@ -56,7 +64,9 @@ public class TidegateRequestInterceptor @JvmOverloads constructor(
 ) : ClientHttpRequestInterceptor {
     override fun intercept(request: HttpRequest, body: ByteArray, execution: ClientHttpRequestExecution): ClientHttpResponse {
         val options = request.attributes[OPTIONS] as RequestOptions? ?: RequestOptions()
-        val said = springRequest(options, policy, request.method, request.uri, request.headers, idempotencyKey)
+        val said = springRequest(options, policy, request.method, request.uri, request.headers, idempotencyKey) {
+            body.takeIf { it.size <= Estimates.MOST_BYTES }
+        }
         return RestRun(said, Scope.current(), Exchange(request, body, execution), options.retryHeader ?: retryHeader).send()
     }
 }
@@ -84,8 +94,9 @@ internal fun springRequest(
     uri: URI,
     headers: HttpHeaders,
     idempotencyKey: Boolean,
+    bytes: () -> ByteArray?,
 ): Request = Request(
-    (options.policy ?: policy).core.also { StreamLimits.refuse(it, "the adapter for Spring") },
+    (options.policy ?: policy).core,
     options,
     method.name(),
     hasKey = headers.getFirst(Request.KEY_HEADER) != null,
@@ -94,6 +105,8 @@ internal fun springRequest(
     origin = origin(uri),
     path = { uri.rawPath + (uri.rawQuery?.let { "?$it" } ?: "") },
     sdkRetries = headers.getFirst(Request.SDK_RETRIES_HEADER),
+    accepts = pairs(headers).filter { it.first.equals(HttpHeaders.ACCEPT, ignoreCase = true) }.map { it.second },
+    bytes = bytes,
 )
 
 private fun origin(uri: URI): String {
@@ -119,6 +132,9 @@ private class RestRun(
 ) : BlockingRun<ClientHttpResponse>(said.core, said.route, around) {
     private val closed = mutableSetOf<Any>()
 
+    /** Timeouts of streams. */
+    private val limits = core.streams
+
     /** Deadline, in microseconds on the engine's clock. */
     private var until = Long.MAX_VALUE
 
@@ -136,15 +152,39 @@ private class RestRun(
     override fun start(attempt: Attempt): Any {
         val timer = attempt.time?.let { Interrupter(it) }
         val response = try {
-            exchange.execution.execute(outgoing(attempt), bytes(attempt))
+            val response = exchange.execution.execute(outgoing(attempt), bytes(attempt))
+            if (said.isStream && !said.reads(response.statusCode.value(), encoding(response))) hold(response, attempt, timer) else response
         } catch (error: IOException) {
             if (timer?.stop() == true) attempt.stop(core.attemptTimeout(route, error))
             throw error
         } finally {
             timer?.stop()
         }
-        val encoding = response.headers.getFirst(HttpHeaders.CONTENT_ENCODING)
-        return if (said.reads(response.statusCode.value(), encoding)) begun(response, attempt) else response
+        return if (said.reads(response.statusCode.value(), encoding(response))) begun(response, attempt) else response
+    }
+
+    private fun encoding(response: ClientHttpResponse) = response.headers.getFirst(HttpHeaders.CONTENT_ENCODING)
+
+    /** Reads the body of a good response up to its first piece that counts, or until the timer closes it. */
+    private fun hold(response: ClientHttpResponse, attempt: Attempt, timer: Interrupter?): ClientHttpResponse {
+        val outcome = said.judge(attempt, response, response.statusCode.value()) { pairs(response.headers) }
+        attempt.judged = outcome
+        if (outcome != Wire.OK || response.statusCode.value() == SWITCHING_PROTOCOLS) return response
+        val pieces = Pieces(limits, said.isPlain(encoding(response)))
+        val body = HeldStream(response.body, pieces)
+        try {
+            // Some clients ignore an interrupt while they read, and end when the body is closed.
+            val isLate = timer?.afterwards { withContext(Dispatchers.IO) { cut(response) } } == false
+            if (!isLate) body.hold()
+            if (isLate || timer?.stop() == true) throw IOException("the first piece has not come in time")
+        } catch (error: IOException) {
+            cut(response)
+            attempt.broke = true
+            throw error
+        }
+        attempt.stream = body
+        if (pieces.failure != Wire.OK) attempt.judged = pieces.failure
+        return ReadResponse(response, body)
     }
 
     /** Reads the beginning of a failed response's body. The caller gets the body from its beginning. */
@@ -188,12 +228,12 @@ private class RestRun(
 
     override fun judge(attempt: Attempt): Long {
         val response = attempt.result() as ClientHttpResponse? ?: return super.judge(attempt)
-        val outcome = said.judge(attempt, response, response.statusCode.value()) { pairs(response.headers) }
+        val outcome = if (attempt.judged >= 0) attempt.judged else said.judge(attempt, response, response.statusCode.value()) { pairs(response.headers) }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
 
     private fun hasBody(response: ClientHttpResponse): Boolean =
-        exchange.request.method != HttpMethod.HEAD && response.headers.contentLength != 0L && response.statusCode.value() !in setOf(101, 204, 304)
+        exchange.request.method != HttpMethod.HEAD && response.headers.contentLength != 0L && response.statusCode.value() !in setOf(SWITCHING_PROTOCOLS, 204, 304)
 
     /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
     @ServerOnly
@@ -229,7 +269,8 @@ private class RestRun(
         val response = (value as ClientHttpResponse).let { if (said.reads(it.statusCode.value())) final(it) else it }
         val summary = report()
         if (attempts > 1 || summary.reason != Verdict.OK) exchange.request.attributes[REPORT] = AtomicReference(summary)
-        return if (until < Long.MAX_VALUE && said.untilBody && hasBody(response)) guarded(response) { } else response
+        val isTimed = until < Long.MAX_VALUE && !limits.untilDelivery
+        return if (isTimed && said.untilBody && hasBody(response)) guarded(response) { } else response
     }
 
     /** Failed response that tells SDKs not to repeat the request. */
@@ -243,22 +284,60 @@ private class RestRun(
     /** Delivers a good response whose body is read under the call: slot and deadline last until then. */
     override fun body(): ClientHttpResponse {
         if (attempts > 1) exchange.request.attributes[REPORT] = AtomicReference(success())
-        return guarded(held()!!.value as ClientHttpResponse) { outcome ->
+        if (limits.untilDelivery) until = Long.MAX_VALUE
+        val attempt = held()!!
+        return guarded(attempt.value as ClientHttpResponse, attempt) { outcome ->
             ended = true
             advance(Wire.finished(attempts, outcome))
         }
     }
 
     /** Response whose body must be read by the deadline. Calls [end] with the outcome. */
-    private fun guarded(response: ClientHttpResponse, end: (outcome: Long) -> Unit): ClientHttpResponse {
-        val bodyEnd = BodyEnd({ engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, end = end)
-        if (until < Long.MAX_VALUE) bodyEnd.at((until - engine.now()).microseconds)
-        return ReadResponse(response, GuardedStream(response.body, bodyEnd)) {
-            if (engine.now() >= until) cut(response)
+    private fun guarded(response: ClientHttpResponse, attempt: Attempt? = null, end: (outcome: Long) -> Unit): ClientHttpResponse {
+        val meter = attempt?.let { Meter.of(core, it, said.isPlain(encoding(response))) }
+        val bodyEnd = BodyEnd({ engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, meter, end = end)
+        val body = if (attempt == null || !limits.watches && meter == null) GuardedStream(response.body, bodyEnd) else watched(response, attempt, bodyEnd, meter)
+        if (until < Long.MAX_VALUE && (attempt == null || limits.idle == null)) {
+            bodyEnd.during {
+                delay((until - engine.now()).microseconds)
+                over(response, bodyEnd, refusal(Verdict.DEADLINE, null, null)) { end(Wire.TIMEOUT) }
+            }
+        }
+        return ReadResponse(response, body) {
             bodyEnd.closed()
+            // Spring's `close` would read the rest of a stream, which may take without end.
+            if (engine.now() >= until || limits.some) cut(response)
         }
     }
+
+    /** Ends a body for its reader, who gets this error, and closes it: with most clients that ends a read that waits. */
+    private suspend fun over(response: ClientHttpResponse, body: BodyEnd, error: IOException, report: () -> Unit) {
+        if (!body.over(error)) return
+        report()
+        withContext(NonCancellable + Dispatchers.IO) { cut(response) }
+    }
+
+    /** Body whose reads are watched: silence, and events that report a failure, end the call. */
+    private fun watched(response: ClientHttpResponse, attempt: Attempt, end: BodyEnd, meter: Meter?): InputStream {
+        val held = attempt.stream as HeldStream?
+        val pieces = held?.pieces ?: Pieces(limits, said.isPlain(encoding(response)))
+        val silence = Silence(engine, pieces, limits.idle)
+        val idle = limits.idle
+        if (idle != null) {
+            end.during {
+                watchSilence(this, attempt.number, silence, idle, firstReport) { step ->
+                    over(response, end, refusal(Verdict.of(Wire.verdict(step)), null, null)) {
+                        ended = true
+                        advance(Wire.finished(attempt.number, Wire.CANCELLED)) // until then the attempt holds its permit
+                    }
+                }
+            }
+        }
+        return WatchedStream(response.body, end, silence, meter, held?.size?.toLong() ?: 0)
+    }
 }
+
+internal const val SWITCHING_PROTOCOLS = 101
 
 /** A response with another body, or with other headers. */
 private class ReadResponse(

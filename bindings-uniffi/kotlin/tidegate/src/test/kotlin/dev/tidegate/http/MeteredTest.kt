@@ -16,6 +16,9 @@ import dev.tidegate.ktor.Tidegate
 import dev.tidegate.ktor.tidegate
 import dev.tidegate.okhttp.tidegate
 import dev.tidegate.policy
+import dev.tidegate.spring.OPTIONS
+import dev.tidegate.spring.restInterceptor
+import dev.tidegate.spring.webFilter
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
 import io.ktor.client.request.header
@@ -35,6 +38,12 @@ import org.junit.jupiter.api.Assertions.assertThrows
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import org.junit.jupiter.api.Timeout
+import org.springframework.http.MediaType
+import org.springframework.http.client.JdkClientHttpRequestFactory
+import org.springframework.http.client.reactive.JdkClientHttpConnector
+import org.springframework.web.client.RestClient
+import org.springframework.web.reactive.function.client.WebClient
+import java.net.URI
 import java.nio.file.Files
 import java.nio.file.Path
 import kotlin.time.Duration.Companion.seconds
@@ -85,6 +94,20 @@ class MeteredTest {
         }
     }
 
+    private fun rest(of: Policy, body: String): String {
+        val client = RestClient.builder().requestFactory(JdkClientHttpRequestFactory(jdk)).defaultHeader("Connection", "close").requestInterceptor(of.restInterceptor()).build()
+        val request = client.post().uri(URI(Origin.url + PATH)).contentType(MediaType.APPLICATION_JSON).body(body.encodeToByteArray())
+        return request.exchange { _, response -> response.body.readAllBytes().decodeToString() }!!
+    }
+
+    /** A `WebClient` knows a body when it sends it, so the request says itself what it is going to use. */
+    private fun web(of: Policy, body: String): String {
+        val client = WebClient.builder().clientConnector(JdkClientHttpConnector(jdk)).defaultHeader("Connection", "close").filter(of.webFilter()).build()
+        val request = client.post().uri(URI(Origin.url + PATH)).contentType(MediaType.APPLICATION_JSON)
+            .attribute(OPTIONS, RequestOptions(weights = mapOf("tokens" to 504))).bodyValue(body)
+        return request.exchangeToMono { it.bodyToMono(ByteArray::class.java) }.block()!!.decodeToString()
+    }
+
     /** Tokens that the provider says that an answer has used. */
     private fun used(text: String): Long {
         val from = text.lastIndexOf("\"total_tokens\":")
@@ -95,6 +118,7 @@ class MeteredTest {
     fun `a chat reserves its estimate and settles its usage (15_7_6, 15_7_7)`() {
         val ways = listOf<(Policy) -> String>(
             { okhttp(it, PLAIN) }, { okhttp(it, STREAM) }, { ktor(it, PLAIN, false) }, { ktor(it, PLAIN, true) }, { ktor(it, STREAM, true) },
+            { rest(it, PLAIN) }, { rest(it, STREAM) }, { web(it, PLAIN) }, { web(it, STREAM) },
         )
         var before = 0L to 0L
         for ((place, ask) in ways.withIndex()) {

@@ -1,7 +1,6 @@
 package dev.tidegate.http
 
 import dev.tidegate.Policy
-import dev.tidegate.PolicyException
 import dev.tidegate.RequestOptions
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.okhttp.report
@@ -16,9 +15,6 @@ import okhttp3.RequestBody
 import okhttp3.RequestBody.Companion.toRequestBody
 import okhttp3.ResponseBody
 import okio.Buffer
-import org.junit.jupiter.api.Assertions.assertEquals
-import org.junit.jupiter.api.assertThrows
-import org.junit.jupiter.api.Test
 import retrofit2.Response
 import retrofit2.Retrofit
 import retrofit2.http.Body
@@ -29,7 +25,6 @@ import retrofit2.http.Tag
 import retrofit2.http.Url
 import java.io.IOException
 import java.util.concurrent.TimeUnit
-import kotlin.time.Duration.Companion.seconds
 
 private val JSON = "application/json".toMediaType()
 
@@ -69,16 +64,6 @@ class OkHttpStreamTest : StreamRules() {
         } finally {
             client.connectionPool.evictAll()
         }
-    }
-
-    @Test
-    fun `clients that do not serve the timeouts refuse the policy (7_7_23)`() {
-        val policy = http { firstByteTimeout = 30.seconds; idleTimeout = 5.seconds }
-        val interceptor = dev.tidegate.spring.TidegateRequestInterceptor(policy)
-        val client = org.springframework.web.client.RestClient.builder().requestInterceptor(interceptor).build()
-        val error = assertThrows<PolicyException> { client.get().uri(Origin.url + "/x").retrieve().toBodilessEntity() }
-        val rule = "the adapter for Spring does not serve timeouts of streams yet: use OkHttp or Ktor, or leave the key out"
-        assertEquals(listOf("firstByteTimeout = 30s: $rule", "idleTimeout = 5s: $rule"), error.mistakes.map { "$it" })
     }
 }
 
