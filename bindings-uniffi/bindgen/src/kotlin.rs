@@ -108,6 +108,11 @@ fn records(of: &Type, found: &mut BTreeSet<String>) {
     }
 }
 
+/// How a type crosses, in a class of its own: the JVM loads those of the types that cross, and no others.
+fn border(name: &str, functions: &str) -> String {
+    format!("\ninternal object {name}Border {{\n{functions}}}\n")
+}
+
 struct Writer<'a> {
     ci: &'a ComponentInterface,
     public: BTreeMap<String, String>,
@@ -203,7 +208,7 @@ impl Writer<'_> {
             Type::String => "buf.text()".into(),
             Type::Bytes => "buf.bytes()".into(),
             Type::Object { name, .. } => format!("{name}(Raw(buf.getLong()))"),
-            Type::Enum { name, .. } | Type::Record { name, .. } => format!("read{name}(buf)"),
+            Type::Enum { name, .. } | Type::Record { name, .. } => format!("{name}Border.read(buf)"),
             Type::Box { inner_type } => self.read(inner_type, signed)?,
             Type::Optional { inner_type } => format!("buf.option {{ {} }}", self.read(inner_type, signed)?),
             Type::Sequence { inner_type } => format!("buf.list {{ {} }}", self.read(inner_type, signed)?),
@@ -232,7 +237,9 @@ impl Writer<'_> {
             Type::String => format!("out.text({value})"),
             Type::Bytes => format!("out.bytes({value})"),
             Type::Object { name, .. } => format!("out.writeLong({})", cloned(name, value)),
-            Type::Enum { name, .. } | Type::Record { name, .. } => format!("write{name}({value}, out)"),
+            Type::Enum { name, .. } | Type::Record { name, .. } => {
+                format!("{name}Border.write({value}, out)")
+            }
             Type::Box { inner_type } => self.write(inner_type, value, depth)?,
             Type::Optional { inner_type } => {
                 format!("out.option({value}) {{ {one} -> {} }}", self.write(inner_type, &one, depth + 1)?)
@@ -258,7 +265,7 @@ impl Writer<'_> {
             Type::UInt64 => format!("{value}.toLong()"),
             Type::Float64 => value.into(),
             Type::Boolean => format!("(if ({value}) 1 else 0).toByte()"),
-            Type::String => format!("{value}.encodeToByteArray()"),
+            Type::String => format!("{value}.utf8()"),
             Type::Object { name, .. } => cloned(name, value),
             other => format!("written {{ out -> {} }}", self.write(other, value, 0)?),
         })
@@ -294,7 +301,7 @@ impl Writer<'_> {
         }
         let call = format!("Ffi.{}({})", camel(name), given.join(", "));
         Ok(match throws {
-            Some(Type::Enum { name, .. }) => format!("failing(::read{name}) {{ {call} }}"),
+            Some(Type::Enum { name, .. }) => format!("failing({{ {name}Border.read(it) }}) {{ {call} }}"),
             _ => call,
         })
     }
@@ -336,19 +343,16 @@ impl Writer<'_> {
             (record.name(), self.public.get(record.name()).map_or(record.name(), String::as_str));
         let read: Result<Vec<_>, _> =
             record.fields().iter().map(|it| self.read(&it.as_type(), signed)).collect();
-        let mut text = format!(
-            "\ninternal fun read{name}(buf: ByteBuffer): {kotlin} = {kotlin}({})\n",
-            read?.join(", ")
-        );
+        let mut text = format!("    fun read(buf: ByteBuffer): {kotlin} = {kotlin}({})\n", read?.join(", "));
         if !signed {
-            let _ = writeln!(text, "\ninternal fun write{name}(value: {kotlin}, out: Bytes) {{");
+            let _ = writeln!(text, "\n    fun write(value: {kotlin}, out: Bytes) {{");
             for field in record.fields() {
                 let value = format!("value.`{}`", camel(field.name()));
-                let _ = writeln!(text, "    {}", self.write(&field.as_type(), &value, 0)?);
+                let _ = writeln!(text, "        {}", self.write(&field.as_type(), &value, 0)?);
             }
-            text += "}\n";
+            text += "    }\n";
         }
-        Ok(text)
+        Ok(border(name, &text))
     }
 
     /// A class that users see: fields that can be read, what is equal by its fields, and no more promises.
@@ -393,8 +397,8 @@ impl Writer<'_> {
                 variant.fields().iter().map(|it| self.read(&it.as_type(), false)).collect();
             let given =
                 if variant.has_fields() { format!("({})", values?.join(", ")) } else { String::new() };
-            let _ = writeln!(read, "    {place} -> {name}.{title}{given}");
-            let _ = write!(write, "        is {name}.{title} -> {{ out.writeInt({place})");
+            let _ = writeln!(read, "        {place} -> {name}.{title}{given}");
+            let _ = write!(write, "            is {name}.{title} -> {{ out.writeInt({place})");
             for field in variant.fields() {
                 let value = format!("value.`{}`", camel(field.name()));
                 let _ = write!(write, "; {}", self.write(&field.as_type(), &value, 0)?);
@@ -409,23 +413,23 @@ impl Writer<'_> {
                 (true, true) => writeln!(text, "    class {title}({fields}) : {name}(){message}"),
             };
         }
-        let _ = write!(
-            text,
-            "}}\n\ninternal fun read{name}(buf: ByteBuffer): {name} = when (val variant = buf.getInt()) {{\n{read}    else -> throw IllegalStateException(\"{name} has no variant $variant\")\n}}\n"
+        text += "}\n";
+        let mut both = format!(
+            "    fun read(buf: ByteBuffer): {name} = when (val variant = buf.getInt()) {{\n{read}        else -> throw IllegalStateException(\"{name} has no variant $variant\")\n    }}\n"
         );
         if !error {
             let _ = write!(
-                text,
-                "\ninternal fun write{name}(value: {name}, out: Bytes) {{\n    when (value) {{\n{write}    }}\n}}\n"
+                both,
+                "\n    fun write(value: {name}, out: Bytes) {{\n        when (value) {{\n{write}        }}\n    }}\n"
             );
         }
-        Ok(text)
+        Ok(text + &border(name, &both))
     }
 
     fn object(&self, object: &Object) -> Result<String, String> {
         let (name, low) = (object.name(), object.name().to_lowercase());
         let mut text = format!(
-            "\ninternal class {name}(raw: Raw) : Owned(raw, Ffi::{}) {{\n",
+            "\ninternal class {name}(raw: Raw) : Owned(raw, {{ Ffi.{}(it) }}) {{\n",
             camel(&format!("free_{low}"))
         );
         for constructor in object.constructors() {

@@ -78,7 +78,7 @@ private fun keep(group: String, row: String, ns: Double) {
 
 private fun Engine.named(name: String, configure: Configure<PolicyOptions>): Policy = policy(name, this, configure)
 
-private fun stack(engine: Engine, name: String, wait: Duration = 0.seconds, more: Configure<PolicyOptions> = Configure { }) = engine.named(name) {
+internal fun stack(engine: Engine, name: String, wait: Duration = 0.seconds, more: Configure<PolicyOptions> = Configure { }) = engine.named(name) {
     with(more) { configure() }
     retry { maxAttempts = 3; backoff { base = wait; max = 1.seconds; jitter = BackoffJitter.NONE }; budget { kind = BudgetKind.NONE } }
     bulkhead { maxConcurrency = 25 }

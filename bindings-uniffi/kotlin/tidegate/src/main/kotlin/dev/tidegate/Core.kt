@@ -16,7 +16,7 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
     val onRetry = code.listener
     val weigh = code.weigher
     val used = code.used
-    val on: List<Class<out Throwable>> = code.on.toList()
+    val on: List<Class<out Throwable>> = ArrayList(code.on)
 
     private class Known(val tunings: Int) {
         val settings = ConcurrentHashMap<String, Any>()

@@ -73,7 +73,10 @@ constructor(
     journal: Boolean = false,
     history: Int = 512,
 ) : AutoCloseable {
-    internal val timeSource: TimeSource = timeSource ?: PlatformTime
+    private val given = timeSource
+
+    /** Source of the engine's time. */
+    internal val timeSource: TimeSource get() = given ?: PlatformTime
     internal val native: Native
     private val ticks: Boolean
     internal val waiters = ConcurrentHashMap<Long, Waiter>()
@@ -89,7 +92,7 @@ constructor(
     /** Number of changes of settings so far. */
     @Volatile internal var tunings = 0
 
-    private val origin = if (timeSource == null) null else this.timeSource.markNow()
+    private val origin = timeSource?.markNow()
     private val fake = timeSource as? FakeTime
     private val listeners = CopyOnWriteArrayList<Listening>()
 
@@ -98,7 +101,7 @@ constructor(
     private val timings = Timings(this)
 
     @Volatile private var carrier: Carrier? = null
-    private val owners = Owners(::release)
+    private val owners = Owners(this)
     private val pools = ConcurrentHashMap<String, Place>()
     private val flows = CopyOnWriteArrayList<SendChannel<*>>()
 
@@ -111,7 +114,8 @@ constructor(
         require(maxRoutes in 1..524_288) { "maxRoutes = $maxRoutes: must be from 1 to 524288" }
         require(history in 0..MOST_HISTORY) { "history = $history: must be from 0 to $MOST_HISTORY" }
         known[id] = WeakReference(this)
-        known.values.removeIf { it.get() == null }
+        val engines = known.values.iterator()
+        while (engines.hasNext()) if (engines.next().get() == null) engines.remove()
         native = Native.make(seed ?: ThreadLocalRandom.current().nextLong(), maxRoutes, journal, history)
         ticks = shareClock()
     }
@@ -121,7 +125,7 @@ constructor(
 
     /** Microseconds on the engine's clock. */
     internal fun now(): Long =
-        if (origin == null) PlatformTime.micros() else origin.elapsedNow().inWholeMicroseconds.coerceAtLeast(0)
+        if (origin == null) Clock.micros() else origin.elapsedNow().inWholeMicroseconds.coerceAtLeast(0)
 
     /** Time to pass with a step: [Native.NOW] if the engine reads the clock itself, which is faster. */
     internal val moment: Long get() = if (ticks) Native.NOW else now()
@@ -131,11 +135,11 @@ constructor(
      * interruption in between would offset the engine's clock.
      */
     private fun shareClock(): Boolean {
-        if (origin != null || !PlatformTime.isPlain) return false
+        if (origin != null || !Clock.isPlain) return false
         repeat(10) {
-            val before = PlatformTime.nanos()
+            val before = Clock.nanos()
             if (!native.clock(native.handle, before)) return false
-            if (PlatformTime.nanos() - before < 20_000) return true
+            if (Clock.nanos() - before < 20_000) return true
         }
         return false
     }
@@ -502,11 +506,18 @@ constructor(
 
         /** Engine of the process, made at its first use. */
         @JvmStatic
-        public val default: Engine by lazy { Engine() }
+        public val default: Engine get() = made ?: make()
+
+        @Volatile private var made: Engine? = null
+
+        private fun make(): Engine = synchronized(known) { made ?: Engine().also { made = it } }
 
         /** Types of events: a closed list (`docs/telemetry.md`). */
         @JvmStatic
-        public val eventTypes: Set<String> by lazy { Library.loaded { dev.tidegate.ffi.eventTypes() }.toSet() }
+        public val eventTypes: Set<String>
+            get() = types ?: Library.loaded { dev.tidegate.ffi.eventTypes() }.toSet().also { types = it }
+
+        @Volatile private var types: Set<String>? = null
     }
 }
 

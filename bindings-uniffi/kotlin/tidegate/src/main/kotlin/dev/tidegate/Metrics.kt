@@ -4,6 +4,7 @@ import dev.tidegate.ffi.Reading
 import dev.tidegate.ffi.metricBounds
 import dev.tidegate.ffi.metricFamilies
 import dev.tidegate.internal.Library
+import java.util.Collections
 import java.util.concurrent.ConcurrentHashMap
 
 /**
@@ -145,7 +146,7 @@ internal class Spans {
 /** Passes single durations on as numbers, which JNI carries. An event for each call would cost two hundred times as much. */
 internal class Timings(private val engine: Engine) {
     /** Replaced as a whole, so that a call creates no iterator. */
-    @Volatile var sinks: List<Timed> = emptyList()
+    @Volatile var sinks: List<Timed> = Collections.emptyList()
     private val labels = ConcurrentHashMap<Long, Measured>()
 
     fun handOn() {

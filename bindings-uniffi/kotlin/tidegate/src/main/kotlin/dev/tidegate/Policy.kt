@@ -15,6 +15,7 @@ import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.future.await
 import kotlinx.coroutines.future.future
 import kotlinx.coroutines.isActive
+import java.util.Collections
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
 import java.util.concurrent.atomic.AtomicInteger
@@ -85,7 +86,7 @@ public class CallOptions @JvmOverloads constructor(
     public val deadline: Duration? = null,
     public val cost: Int = 1,
     public val onRetry: RetryListener? = null,
-    public val weights: Map<String, Long> = emptyMap(),
+    public val weights: Map<String, Long> = Collections.emptyMap(),
 ) {
     init {
         require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
@@ -109,7 +110,7 @@ public class CallOptions @JvmOverloads constructor(
         CallOptions(route, idempotent, replayable, criticality, deadline, cost, onRetry, weights)
 
     internal val flags: Long =
-        (criticality ?: Criticality.NORMAL).ordinal.toLong() or (cost.toLong() shl Wire.COST_SHIFT) or
+        (criticality?.ordinal ?: Wire.NORMAL).toLong() or (cost.toLong() shl Wire.COST_SHIFT) or
             (if (idempotent) Wire.IDEMPOTENT else 0) or (if (replayable) Wire.REPLAYABLE else 0) or Wire.MAY_PARK
 }
 
@@ -224,7 +225,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
      */
     @Throws(Exception::class)
     public fun <T> call(work: Work<T>): T {
-        val here = Scope.here()
+        val here = Here.here()
         val around = here.current()
         val engine = own
         val out = here.out

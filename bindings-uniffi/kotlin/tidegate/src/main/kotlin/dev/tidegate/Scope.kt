@@ -86,22 +86,7 @@ internal class Scope(
     fun timeSource(): TimeSource? = engine?.timeSource ?: around?.timeSource()
 
     companion object Key : CoroutineContext.Key<Scope> {
-        /**
-         * Context of each thread. A thread outlives the class loader of these classes and keeps the values of its thread-locals. Therefore
-         * they are weak references; [places] keeps each context as long as its thread and this class exist.
-         */
-        private val here = ThreadLocal<WeakReference<Here>>()
-        private val places = WeakHashMap<Thread, Here>()
-
-        /** Context of the current thread, looked up once for each call. */
-        fun here(): Here = here.get()?.get() ?: place()
-
-        private fun place(): Here {
-            val made = Here()
-            synchronized(places) { places[Thread.currentThread()] = made }
-            here.set(WeakReference(made))
-            return made
-        }
+        fun here(): Here = Here.here()
 
         fun current(): Scope? = here().current()
 
@@ -205,7 +190,8 @@ internal class Here {
     @JvmField val out = LongArray(1)
 
     /** Buffer for metrics, made at its first use. */
-    val spans: Spans by lazy(LazyThreadSafetyMode.NONE) { Spans() }
+    val spans: Spans get() = buffer ?: Spans().also { buffer = it }
+    private var buffer: Spans? = null
 
     /** Whole context, with the innermost call. */
     fun current(): Scope? = if (engine == 0) scope else Scope(Engine.of(engine), call, null, null, scope)
@@ -229,6 +215,25 @@ internal class Here {
             if (scope !== scopeBefore) scope = scopeBefore
             this.engine = engineBefore
             this.call = callBefore
+        }
+    }
+
+    companion object {
+        /**
+         * Context of each thread. A thread outlives the class loader of these classes and keeps the values of its thread-locals. Therefore
+         * they are weak references; [places] keeps each context as long as its thread and this class exist.
+         */
+        private val here = ThreadLocal<WeakReference<Here>>()
+        private val places = WeakHashMap<Thread, Here>()
+
+        /** Context of the current thread, looked up once for each call. */
+        fun here(): Here = here.get()?.get() ?: place()
+
+        private fun place(): Here {
+            val made = Here()
+            synchronized(places) { places[Thread.currentThread()] = made }
+            here.set(WeakReference(made))
+            return made
         }
     }
 }

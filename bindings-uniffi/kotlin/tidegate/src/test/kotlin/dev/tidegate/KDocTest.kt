@@ -26,6 +26,16 @@ class KDocTest {
         assertEquals(emptyList<String>(), sources.flatMap(::without))
     }
 
+    /** A `copy` or a `componentN` would make each new field a breaking change. The compiler keeps internal types out of public signatures. */
+    @Test
+    fun `no class of the interface is a data class`() {
+        val sources = listOf("src/main/kotlin", "src/generated/kotlin").flatMap { File(it).walk().filter { it.extension == "kt" && it.name != "Ffi.kt" } }
+        assertTrue(sources.any { it.name == "Views.kt" }, "the generated half is there")
+        assertEquals(emptyList<String>(), sources.filter { "data class" in it.readText() }.map { it.name })
+        val inner = File("src/generated/kotlin/dev/tidegate/ffi/Ffi.kt").readLines()
+        assertEquals(emptyList<String>(), inner.filter { Regex("^(public |sealed |data |open |abstract )*(class|object|fun|val) .*").matches(it) })
+    }
+
     @Test
     fun `what says nothing is found`() {
         val file = File.createTempFile("Silent", ".kt")

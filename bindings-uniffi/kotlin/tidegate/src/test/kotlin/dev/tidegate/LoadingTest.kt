@@ -28,12 +28,32 @@ object Loaded {
     }
 }
 
+/** A program of one policy and one call, without a lambda: the start that `bench/jvm/start.py` measures. */
+object Started {
+    private object Settings : Configure<PolicyOptions> {
+        override fun PolicyOptions.configure() = retry(Retries)
+    }
+
+    private object Retries : Configure<Retry> {
+        override fun Retry.configure() {
+            maxAttempts = 3
+        }
+    }
+
+    private object Answer : Work<String> {
+        override fun attempt(attempt: Attempt): String = "an answer"
+    }
+
+    @JvmStatic
+    fun main(arguments: Array<String>) = println(policy("started", configure = Settings).call(Answer))
+}
+
 /** Where the native library comes from, and what is said where it does not. */
 @Timeout(120)
 class LoadingTest {
-    private fun run(vararg options: String): List<String> {
+    private fun run(vararg options: String, program: String = "dev.tidegate.Loaded"): List<String> {
         val java = File(System.getProperty("java.home"), "bin/java").path
-        val process = ProcessBuilder(java, *options, "-cp", System.getProperty("java.class.path"), "dev.tidegate.Loaded").redirectErrorStream(true).start()
+        val process = ProcessBuilder(java, *options, "-cp", System.getProperty("java.class.path"), program).redirectErrorStream(true).start()
         val text = process.inputStream.bufferedReader().readText()
         assertTrue(process.waitFor(60, TimeUnit.SECONDS), "it hangs")
         assertEquals(0, process.exitValue(), text)
@@ -59,6 +79,19 @@ class LoadingTest {
     @Test
     fun `a program ends although it has an engine and calls that wait`() {
         assertEquals(listOf("attempt 2", "attempt 2", "a part"), run())
+    }
+
+    /** ADR 0063. Loading these classes is most of what a start costs, and none of them are needed. */
+    @Test
+    fun `a first call loads few classes, and none of Kotlin's functions for texts and collections`() {
+        val told = run("-Xlog:class+load", program = "dev.tidegate.Started")
+        assertTrue("an answer" in told, "$told")
+        val loaded = told.mapNotNull { Regex("] ([\\w.$]+) source: (.*)").find(it)?.destructured?.let { (name, from) -> name to from } }
+        val dear = listOf("kotlin.text.", "kotlin.collections.", "kotlin.time.TimeSource", "kotlin.reflect.", "kotlin.Lazy", "kotlinx.")
+        assertEquals(emptyList<String>(), loaded.map { it.first }.filter { name -> dear.any(name::startsWith) })
+        val ours = loaded.map { it.first }.filter { it.startsWith("dev.tidegate.") && "Started" !in it }
+        assertTrue(ours.size in 30..75, "${ours.size} classes of ours: $ours")
+        assertEquals(emptyList<String>(), told.filter { "Lambda" in it && "dev.tidegate" in it }, "a lambda that the JVM makes a class of")
     }
 
     /** Its classes are its own. */

@@ -6,6 +6,7 @@ import java.lang.ref.PhantomReference
 import java.lang.ref.ReferenceQueue
 import java.nio.Buffer
 import java.nio.ByteBuffer
+import java.nio.charset.StandardCharsets
 import java.util.concurrent.ConcurrentHashMap
 
 // Base of the generated half (`Ffi.kt`, written by bindings-uniffi/bindgen): numbers cross by JNI as they are, everything else as bytes in
@@ -73,7 +74,7 @@ internal class Bytes(val array: ByteArrayOutputStream) : DataOutputStream(array)
         write(value)
     }
 
-    fun text(value: String) = bytes(value.encodeToByteArray())
+    fun text(value: String) = bytes(value.utf8())
 
     inline fun <T> option(value: T?, write: (T) -> Unit) {
         writeByte(if (value == null) 0 else 1)
@@ -99,11 +100,14 @@ internal inline fun written(write: (Bytes) -> Unit): ByteArray {
 
 internal inline fun <T> lifted(bytes: ByteArray, read: (ByteBuffer) -> T): T = read(ByteBuffer.wrap(bytes))
 
+/** The text in UTF-8. Kotlin's `encodeToByteArray` is in a class with thirteen parents, which a start does without. */
+internal fun String.utf8(): ByteArray = toByteArray(StandardCharsets.UTF_8)
+
 internal fun ByteBuffer.bytes(): ByteArray = ByteArray(getInt()).also { get(it) }
 
 internal fun ByteBuffer.text(): String {
     val length = getInt()
-    val text = String(array(), position(), length, Charsets.UTF_8)
+    val text = String(array(), position(), length, StandardCharsets.UTF_8)
     (this as Buffer).position(position() + length) // before Android 9, ByteBuffer has no method `position` of its own
     return text
 }

@@ -5,6 +5,7 @@ import dev.tidegate.Core
 import dev.tidegate.Inherited
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
+import java.util.Collections
 
 /** Beginning of a call, with its own options and those that it inherits. */
 internal class Inheriting(
@@ -14,7 +15,7 @@ internal class Inheriting(
     private val limit: Long,
     private val ownCriticality: Boolean,
     private val path: String? = null,
-    private val weights: Map<String, Long> = emptyMap(),
+    private val weights: Map<String, Long> = Collections.emptyMap(),
 ) {
     fun begin(around: Scope?): Begun {
         val out = LongArray(1)

@@ -3,6 +3,8 @@ package dev.tidegate.internal
 import dev.tidegate.ffi.Engine
 import dev.tidegate.ffi.Interface
 import java.io.File
+import java.io.FileOutputStream
+import java.io.InputStream
 
 /**
  * Functions that run for every call, by JNI with numbers only (`bindings-uniffi/src/jni.rs`). This object references the engine, so the
@@ -96,9 +98,9 @@ internal object Library {
     private fun platform(): String {
         val os = System.getProperty("os.name").lowercase()
         val system = when {
-            "linux" in os -> "linux"
-            "mac" in os -> "macos"
-            "windows" in os -> "windows"
+            os.begins("linux") -> "linux"
+            os.begins("mac") -> "macos"
+            os.begins("windows") -> "windows"
             else -> os.replace(' ', '-')
         }
         val machine = when (val arch = System.getProperty("os.arch")) {
@@ -119,12 +121,31 @@ internal object Library {
         val path = File(folder, file)
         try {
             check(path.createNewFile()) { "somebody else has written $path" }
-            stream.use { from -> path.outputStream().use { from.copyTo(it, 1 shl 16) } }
+            write(stream, path)
             use(path)
         } finally {
             // Windows locks the file of a loaded library, so there it is removed when the process ends.
             if (!path.delete()) for (made in listOf(folder, path)) made.deleteOnExit()
             folder.delete()
+        }
+    }
+
+    /** Writes a stream into a file. Kotlin's functions for both would be loaded for this alone. */
+    private fun write(from: InputStream, to: File) {
+        try {
+            val file = FileOutputStream(to)
+            try {
+                val piece = ByteArray(1 shl 16)
+                while (true) {
+                    val count = from.read(piece)
+                    if (count < 0) break
+                    file.write(piece, 0, count)
+                }
+            } finally {
+                file.close()
+            }
+        } finally {
+            from.close()
         }
     }
 
@@ -142,3 +163,10 @@ internal object Library {
         throw UnsatisfiedLinkError("tidegate cannot make a folder for its native library in $all; $HINT")
     }
 }
+
+/**
+ * Whether a text begins with another. Kotlin's own `startsWith` and its like are in a class with thirteen parents; to load them takes a tenth of
+ * a start.
+ */
+@Suppress("PLATFORM_CLASS_MAPPED_TO_KOTLIN")
+internal fun String.begins(with: String): Boolean = (this as java.lang.String).startsWith(with)

@@ -1,6 +1,7 @@
 package dev.tidegate.internal
 
 import dev.tidegate.Core
+import dev.tidegate.Engine
 import java.lang.ref.PhantomReference
 import java.lang.ref.ReferenceQueue
 import java.lang.ref.WeakReference
@@ -12,7 +13,7 @@ import java.util.logging.Logger
  * share. It is released after it has become unreachable. No thread does that, because a thread would keep its class loader: [collect] runs
  * whenever a policy or a snapshot is made.
  */
-internal class Owners(private val release: (policy: UInt, keep: Boolean) -> Unit) {
+internal class Owners(private val engine: Engine) {
     private class Grave(owner: Core, queue: ReferenceQueue<Core>, val policy: UInt, val keep: Boolean) : PhantomReference<Core>(owner, queue)
 
     private class Held(val name: String, var owners: Int, var place: Place?)
@@ -28,10 +29,9 @@ internal class Owners(private val release: (policy: UInt, keep: Boolean) -> Unit
 
     /** Adds an owner. The engine keeps a policy without owners only if it has a name by which it can be made again. */
     fun add(owner: Core, place: Place?): Unit = synchronized(held) {
-        held.getOrPut(owner.number) { Held(owner.name, 0, place) }.let {
-            it.owners += 1
-            it.place = place ?: it.place
-        }
+        val held = held[owner.number] ?: Held(owner.name, 0, place).also { held[owner.number] = it }
+        held.owners += 1
+        held.place = place ?: held.place
         graves += Grave(owner, queue, owner.number, owner.isNamed)
     }
 
@@ -47,7 +47,7 @@ internal class Owners(private val release: (policy: UInt, keep: Boolean) -> Unit
             val grave = queue.poll() as Grave? ?: return
             graves -= grave
             held[grave.policy]?.let { if (--it.owners == 0) held -= grave.policy }
-            release(grave.policy, grave.keep)
+            engine.release(grave.policy, grave.keep)
         }
     }
 }
@@ -67,9 +67,18 @@ internal class Place(type: Class<*>) {
 
     companion object {
         /** Classes of cells in Kotlin's notebooks and in JShell are numbered. */
-        private val cells = Regex("""^(Line_|REPL\.\${'$'}JShell\${'$'})\d+""")
+        private val cells = arrayOf("Line_", "REPL.\$JShell\$")
 
-        fun name(type: Class<*>): String = cells.replace(type.name) { it.groupValues[1] }
+        fun name(type: Class<*>): String {
+            val name = type.name
+            for (cell in cells) {
+                if (!name.begins(cell)) continue
+                var end = cell.length
+                while (end < name.length && name[end] in '0'..'9') end++
+                return cell + name.subSequence(end, name.length)
+            }
+            return name
+        }
 
         /** Place of the code that calls Tidegate; null where the platform cannot tell. */
         fun here(): Place? = try {
@@ -93,10 +102,24 @@ internal class Place(type: Class<*>) {
         private val walker = StackWalker.getInstance(StackWalker.Option.RETAIN_CLASS_REFERENCE)
 
         /** Classes between the code that calls Tidegate and this one. */
-        private val ours = listOf("Engine", "Policy", "PolicyKt", "Pool", "internal.Place", "internal.Owners").map { "dev.tidegate.$it" }.toSet()
+        private val ours = arrayOf("Engine", "Policy", "PolicyKt", "Pool", "internal.Place", "internal.Owners")
 
         fun type(): Class<*>? = walker.walk { frames ->
-            frames.map { it.declaringClass }.filter { it.name.substringBefore('$') !in ours }.findFirst().orElse(null)
+            val all = frames.iterator()
+            var found: Class<*>? = null
+            while (found == null && all.hasNext()) found = all.next().declaringClass.takeIf { !isOurs(it.name) }
+            found
         }
+
+        private fun isOurs(name: String): Boolean {
+            if (!name.begins(PACKAGE)) return false
+            for (of in ours) {
+                val end = PACKAGE.length + of.length
+                if (name.begins(PACKAGE + of) && (name.length == end || name[end] == '$')) return true
+            }
+            return false
+        }
+
+        private const val PACKAGE = "dev.tidegate."
     }
 }

@@ -50,21 +50,30 @@ internal class Table {
 
     /** Settings as pairs for core, which checks them. */
     fun pairs(): List<Setting> {
-        val pairs = values.flatMap { (key, value) -> settings(key, value) }.toMutableList()
+        val pairs = ArrayList<Setting>()
+        for ((key, value) in values) add(key, value, pairs)
         for (path in touched) {
-            val said = values.keys.any { it.startsWith("$path.") }
-            if (said || ("preset" in values && path in Facts.presetTables)) continue
+            if (isSaid(path) || (values.containsKey("preset") && path in Facts.presetTables)) continue
             val (key, value) = Facts.presence.getValue(path)
-            pairs += settings(key, value)
+            add(key, value, pairs)
         }
         return pairs
     }
 
-    private fun settings(key: String, value: Any): List<Setting> = when (value) {
-        is List<*> -> value.ifEmpty { listOf("") }.map { Setting(key, plain(it!!)) }
-        is Map<*, *> -> value.map { (name, base) -> "$name=${(base as Enum<*>).name.lowercase()}" }
-            .ifEmpty { listOf("") }.map { Setting(key, plain(it)) }
-        else -> listOf(Setting(key, plain(value)))
+    /** Whether there is a setting of this block. */
+    private fun isSaid(path: String): Boolean {
+        for (key in values.keys) if (key.begins("$path.")) return true
+        return false
+    }
+
+    // Most settings are one value. Kotlin's functions for collections would be loaded for them alone.
+    private fun add(key: String, value: Any, to: MutableList<Setting>) {
+        when (value) {
+            is List<*> -> value.ifEmpty { listOf("") }.mapTo(to) { Setting(key, plain(it!!)) }
+            is Map<*, *> -> value.map { (name, base) -> "$name=${(base as Enum<*>).name.lowercase()}" }
+                .ifEmpty { listOf("") }.mapTo(to) { Setting(key, plain(it)) }
+            else -> to.add(Setting(key, plain(value)))
+        }
     }
 
     private fun plain(value: Any): Value = when (value) {

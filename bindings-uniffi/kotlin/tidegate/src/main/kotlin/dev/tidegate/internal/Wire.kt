@@ -48,6 +48,8 @@ internal object Wire {
     const val CANCELLED = 8L shl 11
 
     // Request flags.
+    /** Number of [dev.tidegate.Criticality.NORMAL]. */
+    const val NORMAL = 2
     const val REPLAYABLE = 1L shl 2
     const val IDEMPOTENT = 1L shl 3
     const val ABORTABLE = 1L shl 4
