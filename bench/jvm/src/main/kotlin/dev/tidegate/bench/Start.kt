@@ -10,7 +10,7 @@ import dev.tidegate.policy
 
 /**
  * An engine, a policy and one protected call: the program whose CPU time `bench/jvm/start.py` compares with that of an empty one. It has objects
- * where a program would have lambdas, because the first lambda of a program costs the JVM 20 ms, whose ever it is.
+ * where a program would have lambdas, because the first lambda of a program costs the JVM 9 ms, whose ever it is.
  */
 object Start {
     private object Settings : Configure<PolicyOptions> {
