@@ -235,12 +235,13 @@ private class RestRun(
     private fun hasBody(response: ClientHttpResponse): Boolean =
         exchange.request.method != HttpMethod.HEAD && response.headers.contentLength != 0L && response.statusCode.value() !in setOf(SWITCHING_PROTOCOLS, 204, 304)
 
-    /** Reads a small failed response to its end, which keeps its connection; closes a large one. */
+    /** Reads a small failed response to its end, which keeps its connection; closes a large one, and a stream, whose end may not come. */
     @ServerOnly
     override fun release(attempt: Attempt) {
         val response = attempt.value as ClientHttpResponse
         try {
-            val whole = if (response.headers.contentLength > Request.DRAIN_BYTES) null else response.body.readNBytes(Request.DRAIN_BYTES.toInt() + 1)
+            val isLong = attempt.stream != null || response.headers.contentLength > Request.DRAIN_BYTES
+            val whole = if (isLong) null else response.body.readNBytes(Request.DRAIN_BYTES.toInt() + 1)
             if (whole == null || whole.size > Request.DRAIN_BYTES) closed += response.also(::cut)
             else attempt.value = ReadResponse(response, ByteArrayInputStream(whole))
         } catch (_: IOException) {
