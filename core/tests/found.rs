@@ -54,6 +54,25 @@ fn a_free_retry_that_never_starts_mints_nothing() {
     assert_eq!(verdict(host.finish(next, 1, of(Class::Transient), 0)), Verdict::Budget);
 }
 
+/// Trace 760 of seed 77: core counted the refusal as a drop unless the route had a cooldown too.
+#[test]
+fn the_refusal_of_an_inner_policy_is_no_drop_of_gradient2_4_3_11() {
+    let pairs = [("bulkhead.kind", Text("gradient2")), ("bulkhead.max_concurrency", Number(3.0))];
+    for (inner_is_refused, limit) in [(true, 3), (false, 1)] {
+        let mut host = Host::new(&pairs);
+        let _ = host.start(Request::default(), 0);
+        let around = host.start(Request::default(), 0);
+        if inner_is_refused {
+            let late =
+                Request { parent: Some(around), remaining: Some(Duration::ZERO), ..Request::default() };
+            assert_eq!(verdict(host.begin(late, 1).1), Verdict::DeadlineBefore);
+        }
+        let _ = host.finish(around, 1, of(Class::Throttled), 2);
+        let pool = host.engine.snapshot(at(2)).routes[0].pool.unwrap();
+        assert_eq!(pool.limit, limit, "refused: {inner_is_refused}");
+    }
+}
+
 #[test]
 fn deadlines_nest_without_the_hosts_help() {
     let mut host = Host::new(&[("deadline", Number(1e6))]);

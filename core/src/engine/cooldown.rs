@@ -11,7 +11,7 @@ use super::chores::Chore;
 use super::desk::Desk;
 use super::fleet::closing::Closing;
 use super::place::{RouteAt, Slot};
-use super::queue::List;
+use super::queue::{List, Pool};
 use super::route::Route;
 use super::stage::Answer;
 use crate::action::{AttemptSlot, Step, Verdict, Wait};
@@ -383,7 +383,10 @@ impl Desk {
             return;
         }
         let route = &self.routes[self.calls[around].route];
-        if route.cooldown.is_some() || route.targets_at.is_some() || self.routes[route.pool_at].follows_loss()
+        let hears = |pool: &Pool| pool.limiter.hears_throttles();
+        if route.cooldown.is_some()
+            || route.targets_at.is_some()
+            || self.routes[route.pool_at].pool.as_ref().is_some_and(hears)
         {
             self.calls.extra_mut(around).says |= mark::INNER;
         }

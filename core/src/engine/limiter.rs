@@ -53,6 +53,11 @@ impl Limiter {
         matches!(self, Self::Aimd(aimd) if aimd.settings().signal.follows_loss())
     }
 
+    /// Whether the end of a throttled attempt means something to it.
+    pub fn hears_throttles(&self) -> bool {
+        self.follows_loss() || matches!(self, Self::Gradient2(_))
+    }
+
     /// Applies new settings. Another kind starts anew; the same kind keeps its state.
     pub fn retune(&mut self, to: &LimitSettings) {
         match (&mut *self, to) {
