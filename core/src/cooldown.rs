@@ -242,8 +242,10 @@ impl Cooldown {
         if now < self.until {
             return Err(Some(self.until.since(now)));
         }
-        self.end_leases(now);
-        if self.taken >= self.limit || self.leases.len() >= MOST_PLACES { Err(None) } else { Ok(()) }
+        // A place whose lease has ended is free, and stays its attempt's until another one has it.
+        let has_ended = self.leases.iter().flatten().next().is_some_and(|ends| *ends <= now);
+        let is_free = has_ended || self.taken < self.limit && self.leases.len() < MOST_PLACES;
+        if is_free { Ok(()) } else { Err(None) }
     }
 
     /// Frees the places whose leases have ended.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::host::{Host, SECOND, at, bulkhead, of, verdict};
 use Value::{Number, Text};
 use tidegate::{
-    Action, CallId, Class, CooldownState, Duration, Event, Options, Outcome, Policy, RecordType, Request,
-    Step, Value, Verdict, Wait,
+    Action, CallId, Class, Cooldown, CooldownSettings, CooldownState, Duration, Event, Options, Outcome,
+    Policy, RecordType, Request, Step, Value, Verdict, Wait,
 };
 
 type Pairs = Vec<(&'static str, Value<'static>)>;
@@ -448,4 +448,15 @@ fn mistakes_are_told() {
         ]
     );
     assert!(Policy::from_pairs("p", &[one, ("cooldown.store", Text("fleet"))]).is_ok());
+}
+
+/// Specification 16.5.5. Trace 707 of seed 12: a look at the targets of a group ended the lease.
+#[test]
+fn a_look_ends_no_lease() {
+    let settings = CooldownSettings { lease: Duration::from_secs(5), ..CooldownSettings::default() };
+    let mut it = Cooldown::new(settings);
+    it.on_throttled(at(0), None, 2, 0, at(0));
+    let place = it.admit(at(10 * SECOND)).unwrap();
+    assert_eq!((it.asks(at(14 * SECOND)), it.asks(at(15 * SECOND))), (Err(None), Ok(())));
+    assert!(it.on_good(at(10 * SECOND), place, 2, at(20 * SECOND)), "no other attempt has had the place");
 }
