@@ -255,7 +255,7 @@ impl Drop for Shared {
 /// Whether another call's event can end this wait.
 pub(crate) const fn wakes(why: Wait) -> bool {
     match why {
-        Wait::Hold | Wait::Rate | Wait::Queue | Wait::Store | Wait::Cooldown => true,
+        Wait::Hold | Wait::Rate | Wait::Queue | Wait::Store | Wait::Cooldown | Wait::Target => true,
         Wait::Running | Wait::Backoff | Wait::Body => false,
     }
 }

@@ -242,6 +242,8 @@ pub enum Code {
     StoreUnavailable,
     /// No target of its group admits the call's attempt: each is open, out of tokens or full.
     NoTarget,
+    /// No target of its group admits the call's attempt: each has used up its rate limit, or cools down.
+    TargetsLimited,
     /// The call costs more than the rate limit can ever hold.
     CostAboveBurst,
     /// The call was abandoned, because the engine got no event of it for too long.
@@ -267,6 +269,7 @@ impl Code {
             Self::CoolingDown => "cooling_down",
             Self::StoreUnavailable => "store_unavailable",
             Self::NoTarget => "no_target",
+            Self::TargetsLimited => "targets_limited",
             Self::CostAboveBurst => "cost_above_burst",
             Self::CallLost => "call_lost",
             Self::AttemptTimeout => "attempt_timeout",
@@ -288,7 +291,7 @@ impl Code {
     /// The HTTP status with which a server should answer its own caller.
     pub const fn http_status(self) -> u16 {
         match self {
-            Self::RateLimited | Self::Throttled | Self::CoolingDown => 429,
+            Self::RateLimited | Self::Throttled | Self::CoolingDown | Self::TargetsLimited => 429,
             _ if self.is_timeout() => 504,
             _ => 503,
         }
@@ -311,6 +314,9 @@ impl Code {
             Verdict::Cooldown => (Self::CoolingDown, "too many requests: no attempt may start yet"),
             Verdict::StoreUnavailable => (Self::StoreUnavailable, "the shared store is gone"),
             Verdict::NoTarget => (Self::NoTarget, "no target of its group admits it"),
+            Verdict::TargetsLimited => {
+                (Self::TargetsLimited, "each target of its group has used up its rate limit, or cools down")
+            }
             Verdict::DeadlineBefore => {
                 (Self::DeadlineExceeded, "the deadline had passed before the call began")
             }
@@ -400,7 +406,7 @@ impl StdError for Stopped {}
 impl Failure for Stopped {
     fn outcome(&self) -> Outcome {
         match self.code {
-            Code::RateLimited | Code::Throttled | Code::CoolingDown => Outcome {
+            Code::RateLimited | Code::Throttled | Code::CoolingDown | Code::TargetsLimited => Outcome {
                 retry_after: self.retry_in.map(crate::clock::span),
                 ..Outcome::of(Class::Throttled)
             },

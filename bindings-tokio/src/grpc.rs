@@ -393,7 +393,9 @@ impl Code {
     /// The code with which a gRPC server should answer its own caller.
     pub const fn grpc_code(self) -> GrpcCode {
         match self {
-            Self::RateLimited | Self::Throttled | Self::CoolingDown => GrpcCode::ResourceExhausted,
+            Self::RateLimited | Self::Throttled | Self::CoolingDown | Self::TargetsLimited => {
+                GrpcCode::ResourceExhausted
+            }
             _ if self.is_timeout() => GrpcCode::DeadlineExceeded,
             Self::CostAboveBurst => GrpcCode::FailedPrecondition,
             Self::CallLost => GrpcCode::Internal,

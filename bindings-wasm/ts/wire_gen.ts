@@ -104,6 +104,7 @@ export const VERDICTS = [
   "no_target",
   "offline",
   "cooldown",
+  "targets_limited",
 ] as const;
 
 /** Why a call ended as it did. */

@@ -267,11 +267,12 @@ pub enum Wait {
     Store,
     Body,
     Cooldown,
+    Target,
 }
 
 impl Wait {
     /// All reasons in wire order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Running,
         Self::Backoff,
         Self::Hold,
@@ -280,6 +281,7 @@ impl Wait {
         Self::Store,
         Self::Body,
         Self::Cooldown,
+        Self::Target,
     ];
 
     /// The name in telemetry.
@@ -293,6 +295,7 @@ impl Wait {
             Self::Store => "store",
             Self::Body => "body",
             Self::Cooldown => "cooldown",
+            Self::Target => "target",
         }
     }
 }
@@ -377,6 +380,7 @@ verdicts! {
     NoTarget = "no_target", "No target of its group admits it.";
     Offline = "offline", "The device was offline for longer than a retry may wait.";
     Cooldown = "cooldown", "An answer has said that there are too many requests, and no attempt starts until the time that it named.";
+    TargetsLimited = "targets_limited", "Each target of its group has used up its rate limit, or cools down.";
 }
 
 impl Step {

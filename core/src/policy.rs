@@ -274,6 +274,9 @@ impl Policy {
 
     /// Whether another target is tried after this kind of failure, although it is not retried.
     pub(crate) fn fails_over(&self, kind: Kind) -> bool {
+        let declared =
+            kind.class().is_some() || usize::from(kind.number()) < Class::ALL.len() + self.kinds.len();
+        let kind = if declared { kind } else { Class::Permanent.into() };
         let listed = |kinds: &Rare<u32>| **kinds >> kind.number() & 1 == 1;
         self.retry.max_attempts > 1 && self.retry.failover.as_ref().is_some_and(listed)
     }

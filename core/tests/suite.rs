@@ -71,6 +71,8 @@ mod state;
 mod state_changes;
 mod streams;
 mod targets;
+mod targets_queue;
+mod targets_rungs;
 mod throttle;
 mod vectors;
 mod vectors_answer;

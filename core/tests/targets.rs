@@ -9,14 +9,14 @@ use tidegate::{
     PoolKind, RecordType, Request, RouteId, Step, TargetView, Value, Verdict, Wait,
 };
 
-struct Host {
-    engine: Engine,
-    policy: PolicyId,
-    route: RouteId,
+pub struct Host {
+    pub engine: Engine,
+    pub policy: PolicyId,
+    pub route: RouteId,
 }
 
 impl Host {
-    fn new(toml: &str) -> Self {
+    pub fn new(toml: &str) -> Self {
         Self::with(toml, Options::default())
     }
 
@@ -31,31 +31,31 @@ impl Host {
         Self { engine, policy, route }
     }
 
-    fn begin(&mut self, micros: u64) -> (CallId, Step) {
+    pub fn begin(&mut self, micros: u64) -> (CallId, Step) {
         let begun = self.engine.begin(self.route, &Request::default(), at(micros));
         self.engine.check().unwrap();
         begun
     }
 
     /// Begins a call whose first attempt starts, and returns its target.
-    fn start(&mut self, micros: u64) -> (CallId, String) {
+    pub fn start(&mut self, micros: u64) -> (CallId, String) {
         let (call, step) = self.begin(micros);
         assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
         (call, self.target(call, step))
     }
 
-    fn target(&self, call: CallId, step: Step) -> String {
+    pub fn target(&self, call: CallId, step: Step) -> String {
         assert!(step.flags.target, "{step:?}");
         self.engine.target_of(call, None).expect("it has a target").to_owned()
     }
 
-    fn on(&mut self, call: CallId, event: Event, micros: u64) -> Step {
+    pub fn on(&mut self, call: CallId, event: Event, micros: u64) -> Step {
         let step = self.engine.on(call, event, at(micros));
         self.engine.check().unwrap();
         step
     }
 
-    fn finish(&mut self, call: CallId, attempt: u8, outcome: Outcome, micros: u64) -> Step {
+    pub fn finish(&mut self, call: CallId, attempt: u8, outcome: Outcome, micros: u64) -> Step {
         self.on(call, Event::Finished { attempt, outcome }, micros)
     }
 
@@ -67,14 +67,14 @@ impl Host {
         target
     }
 
-    fn view(&self, name: &str, micros: u64) -> TargetView {
+    pub fn view(&self, name: &str, micros: u64) -> TargetView {
         let views = self.engine.snapshot(at(micros)).targets;
         views.into_iter().find(|it| it.name == name).expect("a target")
     }
 }
 
 /// Three targets, and a policy that retries.
-const LADDER: &str = r#"
+pub const LADDER: &str = r#"
     [targets.chat]
     pick = "ladder"
     members = ["a", "b", "c"]
@@ -85,7 +85,7 @@ const LADDER: &str = r#"
     retry.backoff = { base = "1s", max = "1s", jitter = "none" }
 "#;
 
-fn attempt(number: u8) -> Action {
+pub fn attempt(number: u8) -> Action {
     Action::Attempt { attempt: number, hedge: false }
 }
 
@@ -449,10 +449,10 @@ fn groups_are_checked_and_printed_17_1() {
         [
             "line 1: targets.x.members = (absent): is required: a list of the group's targets, in the order of a ladder",
             "line 1: targets.x.pick = (absent): is required: ladder (the first that admits) or balanced (the better of two)",
-            "line 2: targets.x.pik = 'ladder': no such key; did you mean pick? the keys of a group are pick, default, members",
+            "line 2: targets.x.pik = 'ladder': no such key; did you mean pick? the keys of a group are pick, max_queue, max_wait, default, members",
         ]
     );
-    let foreign = "a target has rate_limit (permits, per, burst), bulkhead without a queue, breaker, and cooldown (base, \
+    let foreign = "a target has attempt_timeout, rate_limit (permits, per, burst), bulkhead without a queue, breaker, and cooldown (base, \
                    max, quota_wait); all else belongs to the policies that name the group";
     assert_eq!(
         errors(
@@ -508,7 +508,7 @@ const COOLED: &str = r#"
 "#;
 
 /// An outcome of this kind.
-fn kind(host: &Host, name: &str) -> Outcome {
+pub fn kind(host: &Host, name: &str) -> Outcome {
     let kind = host.engine.policy_of(host.policy).unwrap().kind_of(name).unwrap();
     Outcome { kind, ..of(Class::Permanent) }
 }
@@ -551,7 +551,7 @@ fn where_all_targets_cool_the_call_waits_for_the_first_17_4_4() {
     // The backoff heeds the longest time that a server has named, which is more than the earliest target's.
     assert!(step.next.unwrap() >= wait, "{step:?}");
     let (_, refused) = host.begin(1);
-    assert_eq!(verdict(refused), Verdict::NoTarget);
+    assert_eq!(verdict(refused), Verdict::TargetsLimited, "17.3.6");
     let Action::Done { retry_in, .. } = refused.action else { unreachable!() };
     assert_eq!(retry_in.unwrap().as_micros(), wait.as_micros() - 1, "17.3.2");
 }

@@ -61,8 +61,8 @@ def asked(call: Call, per_attempt: bool) -> bool:
 def look(engine: Engine, call: Call, now: int) -> Step | None:
     """The early look "costs nothing and refuses where an admission now would be refused"."""
     group = call.route.group
-    if group is not None and not group.admitting(call, now):  # 17.3.4
-        return refuse(engine, call, "no_target", group.earliest(call, now), now)
+    if group is not None and not targets.could_pass(engine, call, now):  # 17.3.4
+        return refuse(engine, call, group.verdict(call, now), group.earliest(call, now), now)
     breaker, keys = call.route.breaker, call.route.policy.breaker
     if breaker is None or keys is None or not asked(call, keys.per_attempt):
         return None
@@ -161,7 +161,11 @@ def target(engine: Engine, call: Call, now: int) -> Step | None:
         return None
     chosen = targets.choose(engine, call, now)
     if chosen is None:
-        return refuse(engine, call, "no_target", group.earliest(call, now), now)
+        call.patience = group.patience(call, now)
+        if call.patience is None:
+            return refuse(engine, call, group.verdict(call, now), group.earliest(call, now), now)
+        group.waiting.append(call)
+        return park(engine, call, "target", now)
     targets.take(call, chosen, now)
     return None
 

@@ -197,6 +197,10 @@ class Call:
     over: int | None = None  # when its lease ends; None: never
     tried: list[Target] = field(default_factory=list)  # since all counted as untried
     chosen: tuple[Target, breaker.Ticket | None, int] | None = None  # for the attempt that starts next
+    unlocked: list[Target] = field(default_factory=list)  # targets that its failures have opened to it
+    only: list[Target] = field(default_factory=list)  # if any, the only targets that it may go to
+    told: int = 0  # the moment that its last step gave, while it waits for a target
+    again: int = 0  # refused while it waited for a target: when another try makes sense
     amounts: dict[str, int] = field(default_factory=dict)  # of each weight
     reserved: Reservation | None = None  # for the attempt that starts next
 

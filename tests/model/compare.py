@@ -32,7 +32,8 @@ Vector = dict[str, Any]
 def other(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> bool:
     """Has the model another step, or other wakes, than core?"""
     word = None if step is None else int(step["told"]) if "told" in step else wire.step_word(step)
-    return word != entry.get("step") or wakes != entry["wakes"]
+    target = None if step is None else step.get("goes_to")
+    return word != entry.get("step") or wakes != entry["wakes"] or target != entry.get("target")
 
 
 def difference(vector: Vector) -> int | None:

@@ -29,6 +29,7 @@ def decide(
         evidence.of_throttled(engine, call, attempt, now)
     cooldown.close(engine, call, attempt, outcome, now)
     targets.close(engine, call, attempt, outcome, now)
+    opened = targets.unlock(call, outcome)
     call.last = (attempt, outcome, took)
     call.throttled = call.throttled or outcome.kind == "throttled"
     if outcome.retry_after is not None:  # "the largest Retry-After is kept"
@@ -49,7 +50,7 @@ def decide(
     if outcome.opinion == "do_not":  # an opinion takes the place of the class, both ways
         return over("opinion")
     # 17.4.8: "an attempt at another target … where one admits it"
-    over_there = retries and targets.fails_over(call, outcome) and bool(targets.untried(call, now))
+    over_there = targets.goes_over(call, outcome, opened, now) if retries else False
     if not outcome.among(policy.retry_on) and outcome.opinion != "retry" and not over_there:
         return over("not_retryable")
     if hedges_only:

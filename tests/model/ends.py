@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import evidence
 import sets
+import targets
 from call import OVERDUE, Call, Step, done, earliest
 
 if TYPE_CHECKING:
@@ -41,7 +42,9 @@ def end(
     if call.attempt == 0 and verdict != "cancelled" and call.parent is not None:
         call.parent.inner = True
     leave_rates(engine, call, now)
+    targets.leave(engine, call, now)
     sets.give_back(engine, call, now)
+    targets.give_up(engine, call, now)
     engine.refund(call, now)
     for attempt in list(call.live):
         stop |= engine.stop(call, attempt, now, evidence.CUT)
@@ -134,9 +137,11 @@ def reap(engine: Engine, call: Call, now: int) -> None:
         engine.free_loose(call, now)
         settle(engine, call, now)
     else:
+        targets.leave(engine, call, now)
         engine.refund(call, now)
         for attempt in list(call.live):
             engine.stop(call, attempt, now, evidence.CUT)
+        targets.give_up(engine, call, now)
         leave_rates(engine, call, now)
         sets.settle(engine, call, call.stopped, None, now)
         sets.give_back(engine, call, now)

@@ -62,6 +62,7 @@ class Engine:
         self.pooled: dict[str, Any] = {}
         self.forced_open: set[tuple[str, str | None]] = set()
         self.link = "ok"
+        self.stirred: list[targets.Group] = []
         self.woken: list[Call] = []
 
     # ---- what the host calls ----
@@ -98,16 +99,16 @@ class Engine:
             self.reap_two(now, None)
             nowhere = Route(policy, "", Ledger(new_budget({}, False)), Ledger(new_budget({}, False)))
             call = Call(name, nowhere, request, self.begun, now, state="gone")
-            return call, self.finish(done("stale_route"))
+            return call, self.finish(done("stale_route"), now)
         call = Call(name, self.route(policy, key, reading), request, self.begun, now)
         self.begun += 1
         self.reap_two(now, None)
-        return call, self.finish(self.admit(call, now))
+        return call, self.finish(self.admit(call, now), now)
 
     def on(self, call: Call, event: dict[str, Any], reading: int) -> Step:
         """Something happened to a call. Every event ends with the evaluation that `Poll` makes (R3)."""
         now = self.clock(reading)
-        return self.finish(self.event(call, event, now))
+        return self.finish(self.event(call, event, now), now)
 
     def force(self, policy: Policy, key: str | None, on: bool, reading: int) -> None:
         """0.6. `key` None is all routes, those to come too; clearing all clears each."""
@@ -288,6 +289,8 @@ class Engine:
             return self.parked(call, now)
         if late:
             return self.turned_away(call, "deadline_queued", now)
+        if call.why == "target":
+            return targets.look(self, call, now)
         if call.why == "cooldown":
             there = call.route.cooldown
             assert there is not None
@@ -311,9 +314,11 @@ class Engine:
 
     def go_on(self, call: Call, now: int) -> Step:
         """What it waited for has been granted: the stage after that is next."""
-        call.patience = None
+        call.patience = call.patience if call.why == "target" else None
         if call.why == "cooldown":
             return admission.proceed(self, call, "queue" if call.keeps else "rate", now)
+        if call.why == "target":
+            return targets.claim(self, call, now) or self.start(call, now)
         return admission.proceed(self, call, admission.after(call.why), now)
 
     def after_backoff(self, call: Call, late: bool, now: int) -> Step:
@@ -414,6 +419,7 @@ class Engine:
         sets.start(call, attempt)
         step = {"action": "attempt", "attempt": attempt.number, "hedge": int(beside), "next_us": until}
         step["target"] = int(attempt.target is not None)
+        step["goes_to"] = None if attempt.target is None else attempt.target.keys.name
         return attempt, {**step, "stop": 0}
 
     def stop(self, call: Call, attempt: Attempt, now: int, outcome: Outcome) -> int:
@@ -471,6 +477,8 @@ class Engine:
 
     def parked(self, call: Call, now: int) -> Step:
         """As written: "At most `max_park` (1 s) away while parked" (R4)."""
+        if call.why == "target":
+            return targets.parked(call, now)
         if call.why == "queue":
             until = earliest(call.patience, call.deadline, now + MAX_PARK)
             call.over = overdue(call)
@@ -510,10 +518,11 @@ class Engine:
 
     def turned_away(self, call: Call, verdict: str, now: int) -> Step:
         """A refused waiter's end; before a further attempt it is the failure at hand."""
+        wait = call.again - now if call.why == "target" and call.again > now else None
         if call.attempt == 0:
-            return self.end(call, verdict, None, None, now)
+            return self.end(call, verdict, None, wait, now)
         return self.end_with_last(
-            call, "deadline" if verdict == "deadline_queued" else "readmission", None, now
+            call, "deadline" if verdict == "deadline_queued" else "readmission", wait, now
         )
 
     def wake(self, call: Call, own: Call | None) -> None:
@@ -564,8 +573,11 @@ class Engine:
         """The host has not come in time."""
         ends.reap(self, call, now)
 
-    def finish(self, step: Step) -> Step:
-        """The flags of a step."""
+    def finish(self, step: Step, now: int) -> Step:
+        """What a step leaves to its end, and its flags."""
+        stirred, self.stirred = self.stirred, []
+        for group in stirred:
+            group.hand_out(self, now)
         step["wakes"] = int(bool(self.woken))
         step["commands"] = 0
         return step

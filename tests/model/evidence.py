@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import cooldown
 import link
 import rng
+import silence
 import targets
 from breaker import EVIDENCE
 from call import Attempt, Call
@@ -179,7 +180,8 @@ def of_body(engine: Engine, call: Call, outcome: Outcome, now: int) -> None:
 def cut_by_deadline(call: Call, attempt: Attempt, now: int) -> Outcome:
     """1.1: a timeout if it ran at least half its attempt timeout (or the policy's own deadline)."""
     policy = call.route.policy
-    whole = policy.attempt_timeout if policy.attempt_timeout is not None else policy.deadline
+    timeout = silence.timeout_at(policy, attempt.target)
+    whole = timeout if timeout is not None else policy.deadline
     if whole is not None and 2 * (now - attempt.started) >= whole:
         return Outcome("timeout")
     return CUT

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from engine import Engine
     from policy import Policy
     from rates import Tokens
+    from targets import Group
 
 
 def force(engine: Engine, policy: Policy, key: str | None, on: bool, now: int) -> None:
@@ -33,6 +34,7 @@ def force(engine: Engine, policy: Policy, key: str | None, on: bool, now: int) -
 def turn_out(engine: Engine, routes: list[Route], now: int) -> None:
     """All calls that wait before their first attempt are refused, in the order they began."""
     queues: list[Tokens] = []
+    groups: list[Group] = []
     calls = [call for call in engine.arena if call is not None and call.route in routes]
     for call in sorted(calls, key=lambda call: call.ordinal):
         if call.attempt > 0 or call.state not in ("waiting", "granted"):
@@ -51,9 +53,16 @@ def turn_out(engine: Engine, routes: list[Route], now: int) -> None:
             for listed in (call.route.cooldown.returning, call.route.cooldown.arriving):
                 if call in listed:
                     listed.remove(call)
+        group = call.route.group
+        if group is not None and call in group.waiting:
+            group.waiting.remove(call)
+            groups.append(group)
+        call.again = now
         engine.refuse(call, "forced_open", now, None)
     done_with: list[Tokens] = []
     for tokens in queues:
         if tokens not in done_with:
             done_with.append(tokens)
             tokens.wake_head(engine, now)
+    for group in groups:
+        group.hand_out(engine, now)

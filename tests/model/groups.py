@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from policy import Policy
 
 MOST = 16
+SHORT = re.compile("(?!(ok|cancelled)$)[a-z][a-z0-9_]{0,49}")
 
 
 @dataclass
@@ -22,6 +24,7 @@ class Member:
     name: str
     share: int
     policy: Policy
+    only_after: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -29,6 +32,8 @@ class Keys:
     """A group as it is declared."""
 
     pick: str
+    max_queue: int = 0
+    max_wait: int = keys.SECOND
     members: list[Member] = field(default_factory=list)
 
 
@@ -49,6 +54,8 @@ FOREIGN = [
 
 def own(key: str) -> bool:
     """17.1.3."""
+    if key == "attempt_timeout":
+        return True
     table, _, name = key.partition(".")
     if table == "rate_limit":
         return name in check.POOLED["rate_limit"]
@@ -65,6 +72,18 @@ def read(name: str, pairs: list[Pair]) -> Keys | list[str]:
     picks = [value for key, value in pairs if key == "pick"]
     if len(picks) != 1 or picks[0] not in ("ladder", "balanced"):
         wrong.append("pick")
+    queue: dict[str, int] = {}
+    for key, value in pairs:
+        if key in ("max_queue", "max_wait"):  # 17.6.1, 17.6.2
+            least, most = (0, 10**7) if key == "max_queue" else (1, 365 * 86_400 * keys.SECOND)
+            span = key == "max_wait"
+            number = value if isinstance(value, (int, float)) and (span or keys.whole(value)) else -1
+            if key in queue or not least <= float(number) <= most:
+                wrong.append(key)
+            queue[key] = int(number)
+    if "max_wait" in queue and not queue.get("max_queue"):
+        wrong.append("max_wait")
+    after: dict[str, list[str]] = {}
     default: list[Pair] = []
     members: list[tuple[str, list[Pair]]] = []
     for key, value in pairs:
@@ -73,18 +92,24 @@ def read(name: str, pairs: list[Pair]) -> Keys | list[str]:
             if not isinstance(value, str) or not value or len(name) + len(value) > 99 or twice:
                 wrong.append(key)
             members.append((str(value), []))
-        elif key != "pick":
+        elif key not in ("pick", "max_queue", "max_wait"):
+            if key == "only_after":  # 17.7.1
+                if not members or not isinstance(value, str) or not SHORT.fullmatch(value):
+                    wrong.append(key)
+                else:
+                    after.setdefault(members[-1][0], []).append(value)
+                continue
             if key == "share":
                 if not keys.whole(value) or not 1 <= float(value) <= 1000:
                     wrong.append(key)
-            elif not own(key):
+            elif not own(key) or (key == "attempt_timeout" and float(value) > 3600 * keys.SECOND):
                 wrong.append(key)
             (members[-1][1] if members else default).append((key, value))
-    if not 1 <= len(members) <= MOST:
+    if not 1 <= len(members) <= MOST or all(name in after for name, _ in members):
         wrong.append("members")
     if wrong:
         return sorted(set(wrong))
-    group = Keys(str(picks[0]))
+    group = Keys(str(picks[0]), queue.get("max_queue", 0), queue.get("max_wait", keys.SECOND))
     for member, given in members:
         replaced = {key for key, _ in given}
         both = [pair for pair in default if pair[0] not in replaced] + given
@@ -100,5 +125,5 @@ def read(name: str, pairs: list[Pair]) -> Keys | list[str]:
         policy = build(f"{name}/{member}", parts)
         if not isinstance(policy, Policy):
             return policy
-        group.members.append(Member(member, share, policy))
+        group.members.append(Member(member, share, policy, after.get(member, [])))
     return group

@@ -10,13 +10,22 @@ from classify import Outcome
 
 if TYPE_CHECKING:
     from engine import Engine
+    from policy import Policy
+    from targets import Target
 
 
 def attempt_end(call: Call, now: int) -> int | None:
     """7.7.3: an attempt of a stream also ends at its first byte's timeout."""
     policy = call.route.policy
     first = policy.first_byte_timeout if call.request.stream else None
-    return later(now, earliest(policy.attempt_timeout, first))
+    target = None if call.chosen is None else call.chosen[0]
+    return later(now, earliest(timeout_at(policy, target), first))
+
+
+def timeout_at(policy: Policy, target: Target | None) -> int | None:
+    """17.1.13: "in place of the policy's"."""
+    own = None if target is None else target.keys.policy.attempt_timeout
+    return policy.attempt_timeout if own is None else own
 
 
 def delivered(call: Call, now: int) -> None:

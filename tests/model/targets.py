@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import breaker as breakers
 import evidence
 import rng
-from call import Attempt, Call
+from call import MAX_PARK, OVERDUE, UNCLAIMED, Attempt, Call, Step, earliest, later, span
 from classify import RETRYABLE, Outcome
 from cooldown import Cooldown, is_spent
 from groups import Keys, Member
@@ -31,8 +31,23 @@ class Target:
     rate: Tokens | None
     permits: Permits | None
     cooldown: Cooldown | None = None
+    group: Group | None = None
     in_flight: int = 0
     estimate: int = 0
+
+    def never(self, cost: int) -> bool:
+        """17.6.5: can it not admit such a call, however long that waits?"""
+        return self.rate is not None and self.rate.burst is not None and cost > self.rate.burst
+
+    def limited(self, now: int) -> bool:
+        """17.3.6: it does not admit the call, but nothing else than tokens or its cooldown is in the way."""
+        full = self.permits is not None and self.permits.in_flight >= self.permits.limit()
+        return not full and (self.breaker is None or self.breaker.refusal(now) is None)
+
+    def closed(self, now: int) -> bool:
+        """17.6.9: has it closed since it was granted?"""
+        broken = self.breaker is not None and self.breaker.state == "open" and now < self.breaker.until
+        return broken or (self.cooldown is not None and self.cooldown.left(now) is not None)
 
     def wait(self, cost: int, now: int) -> int | None:
         """0 where it admits an attempt now, else how long until it may; None: unknown (17.2.2, 17.3.2)."""
@@ -61,14 +76,71 @@ class Group:
 
     keys: Keys
     targets: list[Target]
+    waiting: list[Call] = field(default_factory=list)
+
+    def hopeful(self, call: Call, now: int) -> list[Target]:
+        """Those that do not admit the call now, but may later."""
+        cost = call.request.cost
+        return [one for one in self.open_to(call) if one.wait(cost, now) != 0 and not one.never(cost)]
+
+    def verdict(self, call: Call, now: int) -> str:
+        """17.3.6."""
+        hopeful = self.hopeful(call, now)
+        limited = hopeful and not self.admitting(call, now) and all(one.limited(now) for one in hopeful)
+        return "targets_limited" if limited else "no_target"
+
+    def patience(self, call: Call, now: int) -> int | None:
+        """17.6.3 to 17.6.5: until when this call may wait; None: it is refused."""
+        until = earliest(now + self.keys.max_wait, call.deadline)
+        assert until is not None
+        able, hopeful = self.admitting(call, now), self.hopeful(call, now)
+        waits = [one.wait(call.request.cost, now) for one in hopeful]
+        known = [wait for wait in waits if wait is not None]
+        in_vain = not able and bool(known) and len(known) == len(waits) and now + min(known) >= until
+        room = not call.only and call.request.may_park and len(self.waiting) < self.keys.max_queue
+        return until if room and (able or hopeful) and not in_vain else None
+
+    def hand_out(self, engine: Engine, now: int) -> None:
+        """17.6.6: the first waiters get what there is."""
+        while self.waiting:
+            head = self.waiting[0]
+            late = head.patience is not None and now >= head.patience
+            able = self.admitting(head, now)
+            soonest = self.earliest(head, now)
+            if not able and not late and self.hopeful(head, now):
+                if soonest is not None and now + soonest < head.told:  # 17.6.8
+                    engine.wake(head, None)
+                return
+            self.waiting.pop(0)
+            if late or not able:
+                out = head.deadline is not None and now >= head.deadline
+                engine.refuse(head, "deadline_queued" if out else self.verdict(head, now), now, None)
+                head.again = now + (soonest or 0)
+                head.over = head.again + OVERDUE
+            else:
+                fresh = [one for one in able if one not in head.tried]
+                take(head, self.choose(engine, head, fresh or able), now)
+                head.state, head.over = "granted", now + UNCLAIMED
+                engine.wake(head, None)
+
+    def stir(self, engine: Engine) -> None:
+        """17.6.6: "at the end of the step"."""
+        if self.waiting and self not in engine.stirred:
+            engine.stirred.append(self)
 
     def admitting(self, call: Call, now: int) -> list[Target]:
         """Those that admit an attempt of this call now."""
-        return [target for target in self.targets if target.wait(call.request.cost, now) == 0]
+        return [target for target in self.open_to(call) if target.wait(call.request.cost, now) == 0]
+
+    def open_to(self, call: Call) -> list[Target]:
+        """17.7.1, 17.7.2: those that this call may go to."""
+        if call.only:
+            return [one for one in self.targets if one in call.only]
+        return [one for one in self.targets if not one.keys.only_after or one in call.unlocked]
 
     def earliest(self, call: Call, now: int) -> int | None:
         """17.3.2."""
-        waits = [target.wait(call.request.cost, now) for target in self.targets]
+        waits = [target.wait(call.request.cost, now) for target in self.open_to(call)]
         known = [wait for wait in waits if wait is not None]
         return min(known) if known else None
 
@@ -120,13 +192,16 @@ def new_group(declared: Keys, now: int) -> Group:
                 Cooldown(policy.cooldown) if policy.cooldown is not None else None,
             )
         )
-    return Group(declared, targets)
+    group = Group(declared, targets)
+    for target in targets:
+        target.group = group
+    return group
 
 
 def untried(call: Call, now: int) -> list[Target]:
     """Those that the call has not tried and that admit an attempt."""
     group = call.route.group
-    if group is None:
+    if group is None or (group.waiting and not call.only):  # 17.6.4, 17.7.3: nobody is passed
         return []
     return [target for target in group.admitting(call, now) if target not in call.tried]
 
@@ -135,8 +210,86 @@ def choose(engine: Engine, call: Call, now: int) -> Target | None:
     """17.4.5: "among untried targets that admit; if there are none, among all that admit it"."""
     group = call.route.group
     assert group is not None
+    group.hand_out(engine, now)
+    if group.waiting and not call.only:
+        return None
     among = untried(call, now) or group.admitting(call, now)
     return group.choose(engine, call, among) if among else None
+
+
+def could_pass(engine: Engine, call: Call, now: int) -> bool:
+    """17.3.4: may it have a target now, or wait for one?"""
+    group = call.route.group
+    assert group is not None
+    group.hand_out(engine, now)
+    in_turn = not group.waiting or bool(call.only)
+    return bool(group.admitting(call, now) and in_turn) or group.patience(call, now) is not None
+
+
+def look(engine: Engine, call: Call, now: int) -> Step | None:
+    """A waiter looks; None: it has a target."""
+    group = call.route.group
+    assert group is not None
+    group.hand_out(engine, now)
+    engine.woken = [one for one in engine.woken if one is not call]  # it is here
+    if call.state == "granted":
+        return None
+    if call.state == "refused":
+        return engine.turned_away(call, call.refusal, now)
+    if call.patience is not None and now >= call.patience:
+        verdict, again = group.verdict(call, now), group.earliest(call, now)
+        if call.attempt == 0:
+            return engine.end(call, verdict, None, again, now)
+        return engine.end_with_last(call, "readmission", again, now)
+    return parked(call, now)
+
+
+def parked(call: Call, now: int) -> Step:
+    """17.6.8: the first one is to come when a target may admit it, the others within a second."""
+    group = call.route.group
+    assert group is not None
+    first = group.waiting[0] is call
+    soonest = later(now, group.earliest(call, now)) if first else None
+    until = earliest(soonest, call.patience, now + MAX_PARK)
+    assert until is not None
+    call.told, call.over = until, until + OVERDUE
+    return {"action": "wait", "why": "target", "next_us": span(until, now), "stop": 0}
+
+
+def claim(engine: Engine, call: Call, now: int) -> Step | None:
+    """17.6.9: the owner comes for its target; None: it starts."""
+    group = call.route.group
+    assert group is not None and call.chosen is not None
+    if not call.chosen[0].closed(now):
+        return None
+    give_up(engine, call, now)
+    group.waiting.insert(0, call)
+    call.state = "waiting"
+    return look(engine, call, now)
+
+
+def give_up(engine: Engine, call: Call, now: int) -> None:
+    """17.6.10: what was granted comes back, but for tokens."""
+    if call.chosen is None:
+        return
+    (target, ticket, place), call.chosen = call.chosen, None
+    if target.cooldown is not None:
+        target.cooldown.leases.pop(place, None)
+    if target.breaker is not None and ticket is not None:
+        target.breaker.record(ticket, "neutral", 0, now)
+    target.in_flight -= 1
+    if target.permits is not None:
+        target.permits.give_back(engine, now)
+    if target.group is not None:
+        target.group.stir(engine)
+
+
+def leave(engine: Engine, call: Call, now: int) -> None:
+    """A call ends: it waits no longer."""
+    group = call.route.group
+    if group is not None and call in group.waiting:
+        group.waiting.remove(call)
+        group.hand_out(engine, now)
 
 
 def take(call: Call, target: Target, now: int) -> None:
@@ -190,12 +343,35 @@ def tell(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: in
         observe(target, took)
     elif (outcome.kind in RETRYABLE or outcome.kind == "permanent") and mean:
         observe(target, 2 * mean)
+    group.stir(engine)
 
 
 def fails_over(call: Call, outcome: Outcome) -> bool:
     """17.4.8: kinds that are not retried."""
     policy = call.route.policy
+    if policy.max_attempts == 1:  # "With one attempt … it means nothing"
+        return False
     return outcome.among(policy.failover_on) and not outcome.among(policy.retry_on)
+
+
+def unlock(call: Call, outcome: Outcome) -> list[Target]:
+    """17.7.1: the targets that this failure opens to the call."""
+    group = call.route.group
+    opened = (
+        [] if group is None else [one for one in group.targets if outcome.among(tuple(one.keys.only_after))]
+    )
+    call.unlocked += opened
+    return opened
+
+
+def goes_over(call: Call, outcome: Outcome, opened: list[Target], now: int) -> bool:
+    """17.4.8, 17.7.2: does another target get the call at once, although the failure is not retried?"""
+    listed = fails_over(call, outcome)
+    if outcome.opinion != "none" or outcome.among(call.route.policy.retry_on) or not (listed or opened):
+        return False
+    if not listed:
+        call.only = opened
+    return bool(untried(call, now))
 
 
 def close(engine: Engine, call: Call, attempt: Attempt, outcome: Outcome, now: int) -> None:
@@ -240,3 +416,5 @@ def give_back(engine: Engine, attempt: Attempt, now: int) -> None:
         attempt.target.in_flight -= 1
         if attempt.target.permits is not None:
             attempt.target.permits.give_back(engine, now)
+        if attempt.target.group is not None:
+            attempt.target.group.stir(engine)

@@ -15,9 +15,9 @@ would_outlive_deadline time_limit budget readmission forced_open breaker_open th
 queue_full acquire_timeout queue_shed displaced hold_full store_unavailable deadline_before
 deadline_queued cost_above_burst deadline cancelled lost stale stale_route
 stream_stalled no_target offline
-cooldown
+cooldown targets_limited
 """.split()
-WAITS = "running backoff hold rate queue store body cooldown".split()
+WAITS = "running backoff hold rate queue store body cooldown target".split()
 OPINIONS = "none retry do_not".split()
 CRITICALITIES = "best_effort degraded normal critical".split()
 EVENTS = "timer poll cancel headers finished progress".split()

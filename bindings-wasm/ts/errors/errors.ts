@@ -168,7 +168,15 @@ export class StoreUnavailable extends Rejected {
 export class NoTarget extends Rejected {
   /** @internal */
   static override [KIND]: Kind = ["NoTarget"];
-  declare readonly code: "no_target";
+  declare readonly code: "no_target" | "targets_limited";
+}
+
+/** No target of its group admits the call's attempt: each has used up its rate limit, or cools down. */
+export class TargetsLimited extends NoTarget {
+  /** @internal */
+  static override [KIND]: Kind = ["TargetsLimited", 429];
+  declare readonly code: "targets_limited";
+  declare readonly httpStatus: 429;
 }
 
 /** The call costs more than the rate limit can ever hold. */

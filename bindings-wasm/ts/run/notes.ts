@@ -18,6 +18,10 @@ const REFUSALS: Readonly<Record<string, readonly [Kind, string]>> = {
   cooldown: [errors.CoolingDown, "too many requests: no attempt may start yet"],
   store_unavailable: [errors.StoreUnavailable, "the shared store is gone"],
   no_target: [errors.NoTarget, "no target of its group admits it"],
+  targets_limited: [
+    errors.TargetsLimited,
+    "each target of its group has used up its rate limit, or cools down",
+  ],
   breaker_open: [errors.BreakerOpen, "the circuit breaker is open"],
   rate_limited: [errors.RateLimited, "the rate limit is used up"],
   queue_full: [errors.BulkheadFull, "all slots are taken, and so is the queue"],

@@ -19,7 +19,7 @@ interface Fields {
   /** Why a call ended or was refused. In `store_degraded`: why the store counts as unreachable. */
   readonly reason: string;
   /** The reason for waiting. */
-  readonly why: "running" | "backoff" | "hold" | "rate" | "queue" | "store" | "body" | "cooldown";
+  readonly why: "running" | "backoff" | "hold" | "rate" | "queue" | "store" | "body" | "cooldown" | "target";
   /** The wait that begins or has ended, in milliseconds. */
   readonly wait: number;
   /** Milliseconds since the call or the attempt began. */

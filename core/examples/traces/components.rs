@@ -48,10 +48,22 @@ pub fn targets(dice: &mut Dice) -> Json {
     if dice.chance(50) {
         breaker(dice, &mut put);
     }
+    if dice.chance(65) {
+        put("max_queue", json!(dice.of(&[1, 2, 5, 100])));
+        if dice.chance(75) {
+            put("max_wait", json!(dice.of(&[1, 50_000, 100_000, 1_000_000, 70_000_000])));
+        }
+    }
     for name in ["a", "b", "c", "d"].into_iter().take(dice.of(&[1, 2, 2, 3, 4])) {
         put("member", json!(name));
+        if name != "a" && dice.chance(25) {
+            put("only_after", json!(dice.of(&["throttled", "transient", "permanent", "permanent", "mine"])));
+        }
         if dice.chance(30) {
             put("share", json!(dice.of(&[1, 2, 10])));
+        }
+        if dice.chance(25) {
+            put("attempt_timeout", json!(dice.of(&[1, 10_000, 100_000, 3_000_000])));
         }
         if dice.chance(40) {
             rate(dice, "rate_limit.", &mut put);

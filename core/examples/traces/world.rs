@@ -93,6 +93,13 @@ impl World {
             let call = self.calls.get(entry["on"].as_str().expect("a name"));
             wire::pack_step(self.engine.on(call.copied().unwrap_or(CallId::from_word(0)), event, now))
         };
+        if let Json::Object(entry) = &mut *entry {
+            entry.remove("target"); // of an earlier run
+        }
+        if word & 3 == 1 && word >> 21 & 1 == 1 {
+            let name = entry["call"].as_str().or(entry["on"].as_str()).expect("a name");
+            entry["target"] = json!(self.engine.target_of(self.calls[name], None));
+        }
         let mut woken = Vec::new();
         self.engine.take_wakes(&mut woken);
         let name = |id: &CallId| self.calls.iter().rev().find(|call| call.1 == id).map(|call| call.0.clone());

@@ -96,6 +96,9 @@ impl Desk {
             if extra.says & mark::MORE != 0 {
                 target = self.calls.start_more(slot, attempt);
             }
+            if target {
+                until = self.policies.bound_at_target(&mut self.calls, slot, now);
+            }
         }
         if attempt == 1 {
             self.routes.deposit(route, now);
@@ -241,6 +244,11 @@ impl Engine {
         let (still, next) = match state {
             _ if held && self.desk.calls.cools(slot) => match self.fleet_desk().still_cooling(slot, now) {
                 Answer::Pass => (None, self.desk.left_cooldown(slot)),
+                Answer::Wait(step) => return step,
+                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+            },
+            _ if held && self.desk.aims(slot) => match self.desk.still_for_target(slot, now) {
+                Answer::Pass => (None, Stage::Start),
                 Answer::Wait(step) => return step,
                 Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
             },

@@ -16,7 +16,8 @@ pub(super) enum State {
     Free,
     /// In the stages; never longer than a step.
     Passing,
-    /// Held while a call to a similar path waits for its Retry-After, or while the route cools down.
+    /// Held while a call to a similar path waits for its Retry-After, while the route cools down, or until a target admits
+    /// it.
     Held,
     /// Waiting for tokens of a rate.
     Paced,
@@ -61,7 +62,7 @@ transitions! {
         Free: "begin",
     }
     HOLD => Held {
-        Passing: "a call to a similar path waits for its Retry-After, or the route cools down",
+        Passing: "a call to a similar path waits for its Retry-After, the route cools down, or no target admits it",
     }
     QUEUE_FOR_RATE => Paced {
         Passing: "there are not enough tokens",
@@ -73,13 +74,13 @@ transitions! {
         Queued: "a permit was released (wake)",
     }
     REFUSE => Refused {
-        Held: "its deadline or its own wait was over when a place came free, or it is forced open (wake)",
+        Held: "its deadline or its own wait was over when its turn came, or it is forced open (wake)",
         Paced: "its deadline had passed at its turn, the store has no tokens, or it is forced open (wake)",
         Queued: "its patience ended, it was shed or displaced, or it is forced open (wake)",
         Granted: "forced open (wake)",
     }
     PASS => Passing {
-        Held: "it has a place (wake)",
+        Held: "it has a place or a target (wake)",
         Paced: "it has its tokens (wake)",
     }
     SHARE => Passing {

@@ -206,14 +206,14 @@ impl Engine {
             }
             State::Running if out_of_time => {
                 let (since, attempt) = self.desk.calls.oldest_running(slot);
-                let kind = self.desk.policies.deadline_kind(&self.desk.calls[slot], since, now);
+                let kind = self.desk.policies.deadline_kind(&self.desk.calls, slot, (since, attempt), now);
                 self.end_cut(slot, kind, (since, attempt), now)
             }
             State::Body if out_of_time => {
-                let kind = self.desk.policies.deadline_kind(&self.desk.calls[slot], call.since(), now);
-                let attempt_slot =
-                    AttemptSlot::of(1 + self.desk.calls[slot].running().trailing_zeros() as u8);
-                self.body_failed(slot, self.desk.calls[slot].attempt_in(attempt_slot), kind, now);
+                let attempt_slot = AttemptSlot::of(1 + call.running().trailing_zeros() as u8);
+                let (since, attempt) = (call.since(), call.attempt_in(attempt_slot));
+                let kind = self.desk.policies.deadline_kind(&self.desk.calls, slot, (since, attempt), now);
+                self.body_failed(slot, attempt, kind, now);
                 self.end(slot, Verdict::Deadline, None, None, now)
             }
             State::Running => self.still_running(slot, now),

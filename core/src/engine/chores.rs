@@ -28,6 +28,8 @@ pub(super) enum Chore {
     Places(RouteAt, u16),
     /// The cooldown of a route lets calls in while some wait.
     Cooled(RouteAt),
+    /// Targets of a group may admit calls that wait.
+    Targets(PoolAt),
     /// Calls that have ended and have no running attempts have not been freed; this is the innermost of them.
     Ended(Slot),
     /// A policy, or one of its routes, is forced open; waiters from this slot on have not been refused.

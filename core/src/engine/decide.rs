@@ -154,7 +154,7 @@ impl Engine {
         }
         self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
         let fails_over =
-            listed && outcome.opinion == Opinion::None && self.desk.elsewhere(slot, now) == Elsewhere::Now;
+            self.desk.targets_of(slot).is_some() && self.desk.fails_over(slot, outcome, listed, now);
         let ended = match self.desk.may_retry(slot, class, outcome, fails_over) {
             Ok(()) if self.desk.calls[slot].running() != 0 => {
                 self.desk.calls.lost_attempt(slot, class, outcome.retry_after);

@@ -49,6 +49,7 @@ impl Engine {
         self.leave_queue(slot, now);
         if self.desk.calls.has_more(slot) {
             self.desk.give_weights_back(slot, now);
+            self.desk.give_target_back(slot, now);
         }
         let stop = self.forgo(slot, now);
         let call = &self.desk.calls[slot];

@@ -103,13 +103,14 @@ impl Engine {
         };
         let bulkhead = self.pools.pooled(policy.bulkhead.as_ref().and_then(|it| it.pool.as_deref()), policy);
         let queues = bulkhead.bulkhead.as_ref().is_some_and(|it| it.max_queue > 0);
-        let max_wait = bounds::max_wait(policy, queues);
+        let group = policy.targets.as_ref().and_then(|name| self.pools.get(&**name)?.pool.group());
+        let max_wait = bounds::max_wait(policy, queues, group);
         Some(PolicyExplanation {
             policy: policy.name().to_owned(),
             components: ORDER.iter().filter_map(|it| self.pools.component(policy, it.0, it.1)).collect(),
             max_attempts: bounds::max_attempts(policy),
             max_wait,
-            max_time: bounds::max_time(policy, max_wait),
+            max_time: bounds::max_time(policy, group, max_wait),
             load: bounds::load(policy, budget.as_ref()),
             memory_per_route: bounds::memory(policy),
             warnings: bounds::warnings(policy, bulkhead, budget.is_some()),

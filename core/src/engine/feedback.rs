@@ -2,7 +2,7 @@
 //! bulkhead, in this order (semantics 1.2).
 
 use super::Engine;
-use super::arena::{Call, flag};
+use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::call_extra::{RunningAttempt, mark};
 use super::desk::Desk;
@@ -272,10 +272,15 @@ impl RunningAttempt {
 impl Policies {
     /// The kind of an attempt that the deadline cuts: a timeout if it ran at least half its attempt timeout, or half
     /// of the policy's own deadline; otherwise it counts as cancelled (semantics 1.1).
-    pub(super) fn deadline_kind(&self, call: &Call, since: Time, now: Time) -> Kind {
-        let policy = self.of(call);
-        let whole =
-            if policy.attempt_timeout == Duration::MAX { policy.deadline } else { policy.attempt_timeout };
+    pub(super) fn deadline_kind(
+        &self,
+        calls: &Arena,
+        slot: Slot,
+        (since, attempt): (Time, u8),
+        now: Time,
+    ) -> Kind {
+        let timeout = self.attempt_timeout(calls, slot, attempt);
+        let whole = if timeout == Duration::MAX { self.of(&calls[slot]).deadline } else { timeout };
         let ran = now.since(since).as_micros();
         if whole != Duration::MAX && ran >= whole.as_micros().div_ceil(2) {
             Class::Timeout.into()

@@ -79,7 +79,7 @@ impl Engine {
         let mut waiting: Vec<_> = waiting.map(|(slot, call)| (call.ordinal(), slot)).collect();
         waiting.sort_unstable();
         // A call with a grant is woken; its owner's event releases the grant, which then changes owner as always.
-        let mut left = Vec::new();
+        let (mut left, mut groups) = (Vec::new(), Vec::new());
         let mut next = from.saturating_add(LOOKED_AT);
         for (_, slot) in waiting {
             if !self.desk.chores.one_more(Chore::Forced { policy, route, from }) {
@@ -91,6 +91,9 @@ impl Engine {
             let (listed, route, sending) = (call.listed(), call.route, call.has(flag::SENDING));
             if listed && call.state() == State::Paced {
                 left.push((route, sending));
+            } else if listed && call.state() == State::Held {
+                let home = self.desk.targets_of(slot).filter(|home| !groups.contains(home));
+                groups.extend(home);
             }
             self.desk.unlist(slot);
             self.desk.turn_away(slot, Verdict::ForcedOpen, now);
@@ -103,6 +106,9 @@ impl Engine {
         left.dedup();
         for (route, sending) in left {
             self.fleet_desk().left_rate_queue(route, sending, now);
+        }
+        for home in groups {
+            self.desk.hand_out_targets(home, now);
         }
     }
 }

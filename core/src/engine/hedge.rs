@@ -10,6 +10,7 @@ use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::link::turn_of;
 use super::place::Slot;
+use super::policies::Policies;
 use crate::action::{AttemptSlot, CallId, Link};
 use crate::policy::{Hedge, HedgeBudget, Policy};
 use crate::quantile::WindowedP2Quantile;
@@ -113,14 +114,17 @@ fn allows_hedge(calls: &Arena, slot: Slot, policy: &Policy, hedge: &Hedge) -> bo
 
 /// The earliest end of an attempt timeout in a race, and the number of its attempt.
 #[inline(never)]
-fn first_of_race(calls: &Arena, slot: Slot, timeout: Duration) -> (Time, u8) {
+fn first_of_race(calls: &Arena, slot: Slot, policies: &Policies) -> (Time, u8) {
     let call = &calls[slot];
     let running = call.running();
     let running_attempts =
         calls.extra(slot).into_iter().flat_map(|extra| extra.running_attempts(call.since()));
     let ends = running_attempts
         .filter(|running_attempt| running & AttemptSlot::of(running_attempt.attempt).bit() != 0)
-        .map(|running_attempt| (super::call::limit(running_attempt.since, timeout), running_attempt.attempt));
+        .map(|running_attempt| {
+            let timeout = policies.attempt_limit(calls, slot, running_attempt.attempt);
+            (super::call::limit(running_attempt.since, timeout), running_attempt.attempt)
+        });
     ends.min().unwrap_or((Time::NEVER, call.attempts))
 }
 
@@ -185,7 +189,7 @@ impl Desk {
         if !call.is_racing() {
             return (call.moment, call.attempts);
         }
-        first_of_race(&self.calls, slot, self.policies.attempt_limit(&self.calls, slot))
+        first_of_race(&self.calls, slot, &self.policies)
     }
 
     /// Whether the call itself allows a hedge now.
@@ -238,7 +242,10 @@ impl Engine {
         }
         let racing = self.desk.calls.extra(slot).filter(|_| call.is_racing());
         let since = racing.map_or(call.since(), |extra| extra.newest(call.since()));
-        let end = super::call::limit(since, self.desk.policies.attempt_limit(&self.desk.calls, slot));
+        let end = super::call::limit(
+            since,
+            self.desk.policies.attempt_limit(&self.desk.calls, slot, call.attempts),
+        );
         TimeLeft { attempt: super::call::span(end.min(call.deadline), now), call: whole }
     }
 }

@@ -97,6 +97,7 @@ impl Engine {
         self.forgo(slot, now);
         self.desk.settle_given_up(slot, u8::MAX, now);
         self.desk.give_weights_back(slot, now);
+        self.desk.give_target_back(slot, now);
         self.give_ticket_back(slot, now);
         self.desk.give_place_back(slot, false, now);
         self.desk.policies.count_end(self.desk.calls[slot].policy, Verdict::Lost);
@@ -145,6 +146,7 @@ impl Engine {
         let overdue = |moment: Time| moment != Time::NEVER && over(moment.after(GRACE));
         match call.state() {
             State::Granted if over(call.moment) => self.lose(slot, now),
+            State::Held if self.desk.has_target(slot) && over(call.moment) => self.lose(slot, now),
             State::Queued if overdue(self.desk.patience(slot)) => self.lose(slot, now),
             State::Running if overdue(self.desk.first_to_end(slot).0.min(call.deadline)) => {
                 self.lose(slot, now);

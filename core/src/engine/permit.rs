@@ -50,6 +50,7 @@ impl Engine {
             }
             State::Paced => self.fleet_desk().left_rate_queue(route, sending, now),
             _ if held && self.desk.calls.cools(slot) => self.desk.let_in(route, now),
+            _ if held && self.desk.aims(slot) => self.desk.left_target_queue(route, now),
             _ if held => {
                 self.desk.let_through(route, self.desk.calls.gate_of(slot), now);
             }

@@ -189,6 +189,7 @@ impl Engine {
         self.desk.note(move |it| it.policy_changed(RecordType::PolicyRetuned, None, Some(at.route()), now));
         self.desk.note(move |it| it.levels_changed(at.route(), before, now));
         self.desk.hand_out(at, now);
+        self.desk.hand_out_targets(at, now);
         Ok(self.flags())
     }
 }

@@ -20,7 +20,7 @@ use crate::policy::Bulkhead;
 use crate::time::{Duration, Time};
 
 /// How long a grant may stay unclaimed; longer than a parked call's longest sleep.
-const CLAIM: Duration = Duration::from_secs(5);
+pub(super) const CLAIM: Duration = Duration::from_secs(5);
 
 /// How the sojourn that a queue allows is scaled by criticality, best effort first (semantics 4.4).
 const ALLOWANCES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
@@ -57,7 +57,7 @@ impl List {
     }
 
     /// Inserts a call behind `before`; as the first if that is [`Slot::NONE`].
-    fn insert(&mut self, calls: &mut Arena, slot: Slot, before: Slot) {
+    pub fn insert(&mut self, calls: &mut Arena, slot: Slot, before: Slot) {
         let after = if before == Slot::NONE { self.head } else { calls[before].links().1 };
         calls[slot].set_links(before, after);
         if before == Slot::NONE {

@@ -22,6 +22,7 @@ impl Engine {
                 }
                 Chore::Places(route, gate) => self.desk.let_through(route, gate, now),
                 Chore::Cooled(route) => self.desk.let_in(route, now),
+                Chore::Targets(home) => self.desk.hand_out_targets(home, now),
                 Chore::Ended(slot) => {
                     let call = &self.desk.calls[slot];
                     // Its own reaper may have freed the call, and another call may use its slot.

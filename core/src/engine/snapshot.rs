@@ -131,7 +131,10 @@ impl Engine {
         }
         if let Some(holds) = &route.holds {
             let held = self.desk.calls.iter().filter(here).filter(|(slot, call)| {
-                call.state() == State::Held && call.listed() && !self.desk.calls.cools(*slot)
+                call.state() == State::Held
+                    && call.listed()
+                    && !self.desk.calls.cools(*slot)
+                    && !self.desk.aims(*slot)
             });
             let held = held.count() as u32;
             if (holds.waiting(), holds.listed()) != (held, held) {
@@ -151,6 +154,7 @@ impl Engine {
         if let Some(fleet) = &self.store.fleet {
             fleet.check_slots(&self.desk.routes, slot.own())?;
         }
+        self.desk.check_target_queue(slot.own())?;
         for member in route.group.iter().flat_map(|group| group.members()) {
             let out = self.desk.attempts_at(member.at);
             if member.in_flight != out {

@@ -41,7 +41,12 @@ impl Engine {
             if self.desk.calls[slot].state() == State::Running {
                 let running_attempt = self.desk.take_running_attempt(slot, attempt);
                 let kind = if by_deadline {
-                    self.desk.policies.deadline_kind(&self.desk.calls[slot], running_attempt.since, now)
+                    self.desk.policies.deadline_kind(
+                        &self.desk.calls,
+                        slot,
+                        (running_attempt.since, attempt),
+                        now,
+                    )
                 } else {
                     Kind::CANCELLED
                 };

@@ -57,12 +57,31 @@ impl Policies {
 
     /// Time for an attempt until its answer is delivered: its timeout, and the first byte's if the answer is a stream.
     #[inline]
-    pub fn attempt_limit(&self, calls: &Arena, slot: Slot) -> Duration {
+    pub fn attempt_limit(&self, calls: &Arena, slot: Slot, attempt: u8) -> Duration {
         let policy = self.of(&calls[slot]);
+        let timeout = self.attempt_timeout(calls, slot, attempt);
         match &policy.stream {
-            None => policy.attempt_timeout,
-            Some(stream) => policy.attempt_timeout.min(stream_limit(stream, calls, slot)),
+            None => timeout,
+            Some(stream) => timeout.min(stream_limit(stream, calls, slot)),
         }
+    }
+
+    /// The attempt timeout of an attempt: its target's own, or the policy's.
+    #[inline]
+    pub fn attempt_timeout(&self, calls: &Arena, slot: Slot, attempt: u8) -> Duration {
+        let policy = self.of(&calls[slot]);
+        let own = if policy.targets.is_some() { calls.timeout_at_target(slot, attempt) } else { None };
+        own.unwrap_or(policy.attempt_timeout)
+    }
+
+    /// Bounds the time of an attempt that has just started at a target. Returns the call's next moment.
+    #[cold]
+    #[inline(never)]
+    pub fn bound_at_target(&self, calls: &mut Arena, slot: Slot, now: Time) -> Time {
+        let end = limit(now, self.attempt_timeout(calls, slot, calls[slot].attempts));
+        let call = &mut calls[slot];
+        call.moment = end;
+        end.min(call.deadline)
     }
 
     /// Bounds the time to the first byte of an attempt that has just started. Returns the call's next moment because of its
@@ -70,7 +89,7 @@ impl Policies {
     #[cold]
     #[inline(never)]
     pub fn bound_stream(&self, calls: &mut Arena, slot: Slot, now: Time) -> Time {
-        let end = limit(now, self.attempt_limit(calls, slot));
+        let end = limit(now, self.attempt_limit(calls, slot, calls[slot].attempts));
         let call = &mut calls[slot];
         call.moment = end;
         end.min(self.next_check(call, now))

@@ -5,16 +5,19 @@
 //! before an attempt. A target never queues.
 
 mod attempts;
+mod queue;
 mod settings;
 
+use super::Engine;
+use super::chores::Chore;
 use super::desk::Desk;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::pools::Pools;
-use super::record::RecordType;
+use super::queue::List;
 use super::route::Routes;
 use super::stage::Answer;
-use super::{Clash, Engine, Input};
-use crate::action::{AttemptSlot, CallId, Flags, Verdict};
+use crate::action::{AttemptSlot, CallId, Verdict};
+use crate::outcome::{Opinion, Outcome};
 use crate::policy::{Pick, Policy};
 use crate::rng::{self, Purpose};
 use crate::time::{Duration, Time};
@@ -28,6 +31,11 @@ type Set = u64;
 #[derive(Debug)]
 pub(super) struct Group {
     pick: Pick,
+    /// Calls that may wait, and for how long each of them.
+    max_queue: u32,
+    max_wait: Duration,
+    /// The calls that wait until a target admits them.
+    pub waiting: List,
     /// In the order of the settings; then those that were removed and still have attempts.
     members: Vec<Member>,
 }
@@ -39,6 +47,8 @@ pub(super) struct Member {
     number: u8,
     pub name: Box<str>,
     share: u32,
+    /// Failures after one of which alone a call may go to it.
+    only_after: Box<[String]>,
     /// The route that stores its components.
     pub at: RouteAt,
     policy: Policy,
@@ -91,6 +101,7 @@ impl Group {
 
     /// After a fork: no attempt of the parent's is out.
     pub fn forget_calls(&mut self) {
+        self.waiting = List::default();
         for member in &mut self.members {
             member.in_flight = 0;
         }
@@ -110,6 +121,17 @@ impl Group {
     /// What a balanced choice compares: less is better.
     fn cost(&self, member: &Member) -> u128 {
         (u128::from(member.in_flight) + 1) * u128::from(self.estimate(member).max(1))
+    }
+
+    /// Targets that a call may go to.
+    fn open_to(&self, asked: Asked) -> Set {
+        let is_open = |member: &&Member| {
+            if asked.only != 0 {
+                return asked.only & member.bit() != 0;
+            }
+            member.only_after.is_empty() || asked.unlocked & member.bit() != 0
+        };
+        self.members().filter(is_open).fold(0, |set, member| set | member.bit())
     }
 
     /// Takes one of these targets.
@@ -170,6 +192,16 @@ impl Skip {
     }
 }
 
+/// Why and for how long a target does not admit an attempt.
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    skip: Skip,
+    /// When it may admit it, if that is known: a permit and a place have no time.
+    after: Option<Duration>,
+    /// Whether nothing but tokens, or the end or a place of its cooldown, is missing.
+    limited: bool,
+}
+
 /// Which targets of a group admit an attempt now.
 #[derive(Clone, Copy, Debug, Default)]
 struct Survey {
@@ -178,6 +210,42 @@ struct Survey {
     skips: [Set; Skip::ALL.len()],
     /// When the first of the others may admit it, if that is known.
     earliest: Option<Duration>,
+    /// Whether some of the others may admit it later, some of them at an unknown time, and some of them lack more than
+    /// tokens or a place.
+    later: bool,
+    unknown: bool,
+    blocked: bool,
+}
+
+impl Survey {
+    fn add(&mut self, target: Set, Refusal { skip, after, limited }: Refusal) {
+        self.skips[skip as usize] |= target;
+        if matches!(skip, Skip::Operator | Skip::Weight) {
+            return; // it will not admit it, however long the call waits
+        }
+        self.later = true;
+        self.unknown |= after.is_none();
+        self.blocked |= !limited;
+        self.earliest = match (self.earliest, after) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// The verdict for a call that no target admits, or that must not pass others.
+    fn verdict(&self) -> Verdict {
+        let limited = self.admit == 0 && self.later && !self.blocked;
+        if limited { Verdict::TargetsLimited } else { Verdict::NoTarget }
+    }
+
+    /// When another try makes sense, if that is known.
+    fn retry_in(&self) -> Option<Duration> {
+        if self.admit == 0 { self.earliest } else { Some(Duration::ZERO) }
+    }
+
+    fn refuse(&self) -> Answer {
+        Answer::Refuse(self.verdict(), self.retry_in())
+    }
 }
 
 impl Routes {
@@ -188,55 +256,75 @@ impl Routes {
         }
     }
 
-    /// Whether a target admits an attempt now. Otherwise why not, and when it may, if that is known: a permit has no time.
-    fn asks_target(&mut self, at: RouteAt, cost: u32, now: Time) -> Result<(), (Skip, Option<Duration>)> {
+    /// Whether a target admits an attempt now.
+    fn asks_target(&mut self, at: RouteAt, cost: u32, now: Time) -> Result<(), Refusal> {
+        let never = |skip| Err(Refusal { skip, after: None, limited: false });
         let target = &mut self[at];
         if target.forced {
-            return Err((Skip::Operator, None));
+            return never(Skip::Operator);
         }
         let mut wait = target.breaker.as_ref().and_then(|breaker| breaker.refuses(now));
         let mut skip = wait.map(|_| Skip::Breaker);
+        let limited = skip.is_none();
         if let Some(rate) = &mut target.rate
             && !rate.has(cost, now)
         {
             if rate.burst().is_some_and(|burst| cost > burst) {
-                return Err((Skip::Weight, None));
+                return never(Skip::Weight);
             }
             wait = wait.max(Some(rate.bucket.wait_for(u64::from(cost), now)));
             skip = skip.or(Some(Skip::RateLimit));
         }
         if target.pool.as_ref().is_some_and(|pool| pool.in_flight >= pool.limit) {
-            return Err((skip.unwrap_or(Skip::Bulkhead), None));
+            return never(skip.unwrap_or(Skip::Bulkhead));
         }
         if let Some(cooling) = &mut target.cooldown
             && let Err(left) = cooling.part.asks(now)
         {
             skip = skip.or(Some(Skip::Cooldown));
-            let Some(left) = left else { return Err((skip.unwrap_or(Skip::Cooldown), None)) };
-            wait = wait.max(Some(left));
+            if left.is_none() {
+                return Err(Refusal { skip: skip.unwrap_or(Skip::Cooldown), after: None, limited });
+            }
+            wait = wait.max(left);
         }
-        skip.map_or(Ok(()), |skip| Err((skip, wait)))
+        skip.map_or(Ok(()), |skip| Err(Refusal { skip, after: wait, limited }))
     }
 
-    /// Asks all targets of a group.
-    fn survey(&mut self, home: PoolAt, cost: u32, now: Time) -> Survey {
+    /// The call that waits first for a target of a group.
+    pub(super) fn first_for_target(&self, home: PoolAt) -> Option<Slot> {
+        self[home].group.as_ref().and_then(|group| group.waiting.head())
+    }
+
+    /// Whether a call may take a target: no call waits, or it may go to none but those that are for calls that have failed as
+    /// it has.
+    fn is_in_turn(&self, home: PoolAt, asked: Asked) -> bool {
+        asked.only != 0 || self.first_for_target(home).is_none()
+    }
+
+    /// Asks the targets of a group that a call may go to.
+    fn survey(&mut self, home: PoolAt, asked: Asked, now: Time) -> Survey {
         let mut survey = Survey::default();
         let Some(group) = self[home].group.take() else { return survey };
-        for member in group.members() {
-            match self.asks_target(member.at, cost, now) {
+        let open = group.open_to(asked);
+        for member in group.members().filter(|member| open & member.bit() != 0) {
+            match self.asks_target(member.at, asked.cost, now) {
                 Ok(()) => survey.admit |= member.bit(),
-                Err((skip, wait)) => {
-                    survey.skips[skip as usize] |= member.bit();
-                    survey.earliest = match (survey.earliest, wait) {
-                        (Some(one), Some(other)) => Some(one.min(other)),
-                        (one, other) => one.or(other),
-                    };
-                }
+                Err(refusal) => survey.add(member.bit(), refusal),
             }
         }
         self[home].group = Some(group);
         survey
     }
+}
+
+/// What a call asks of the targets.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    cost: u32,
+    /// Targets with `only_after` that one of its failures has opened to it.
+    unlocked: Set,
+    /// If any, the only targets that it may go to.
+    only: Set,
 }
 
 /// When the next attempt of a call can start, besides its backoff.
@@ -259,6 +347,18 @@ impl Desk {
         self.routes[self.calls[slot].route].targets_at.map(|at| *at)
     }
 
+    /// Whether a held call waits for a target, or has been granted one. A policy with targets has neither a hold nor a cooldown.
+    pub(super) fn aims(&self, slot: Slot) -> bool {
+        self.routes[self.calls[slot].route].targets_at.is_some()
+    }
+
+    /// Leaves it to the end of the step to hand targets out, if calls wait.
+    fn note_freed(&mut self, home: PoolAt) {
+        if self.routes.first_for_target(home).is_some() {
+            self.chores.leave(Chore::Targets(home));
+        }
+    }
+
     /// Where a further attempt of a call could go (17.4), and when, by its cooldown (16.3).
     #[cold]
     #[inline(never)]
@@ -268,8 +368,9 @@ impl Desk {
             let closed = cooldown.as_ref().and_then(|it| it.part.closed_for(now));
             return Elsewhere::After(closed.unwrap_or(Duration::ZERO));
         };
-        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
-        if survey.admit & !self.calls.tried(slot) != 0 {
+        let asked = self.calls.asked(slot);
+        let survey = self.routes.survey(home, asked, now);
+        if survey.admit & !self.calls.tried(slot) != 0 && self.routes.is_in_turn(home, asked) {
             return Elsewhere::Now;
         }
         self.calls.forget_tried(slot); // the call starts another attempt after a wait, or ends
@@ -277,35 +378,48 @@ impl Desk {
         Elsewhere::After(wait.unwrap_or(Duration::ZERO))
     }
 
-    /// The early look: whether any target would admit an attempt. It takes nothing.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn peek_targets(&mut self, slot: Slot, now: Time) -> Answer {
-        let Some(home) = self.targets_of(slot) else { return Answer::Pass };
-        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
-        if survey.admit == 0 { Answer::Refuse(Verdict::NoTarget, survey.earliest) } else { Answer::Pass }
+    /// Picks one of the targets that admit the attempt; those that the call has not tried come first.
+    fn choose_any(&mut self, slot: Slot, home: PoolAt, survey: Survey) -> Option<u8> {
+        let untried = survey.admit & !self.calls.tried(slot);
+        self.choose(slot, home, survey, if untried == 0 { survey.admit } else { untried })
     }
 
-    /// The choice: takes a target for a call's next attempt (17.2).
+    /// Whether another target is tried at once after a failure that is not retried (17.4.8, 17.7): one that `failover_on` lists, or
+    /// one that opens a target to the call.
     #[cold]
     #[inline(never)]
-    pub(super) fn ask_targets(&mut self, slot: Slot, home: PoolAt, now: Time) -> Answer {
-        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
-        let untried = survey.admit & !self.calls.tried(slot);
-        match self.choose(slot, home, survey, if untried == 0 { survey.admit } else { untried }) {
-            Some(number) => {
-                self.take_target(slot, home, number, now);
-                Answer::Pass
-            }
-            None => Answer::Refuse(Verdict::NoTarget, survey.earliest),
+    pub(super) fn fails_over(&mut self, slot: Slot, outcome: Outcome, listed: bool, now: Time) -> bool {
+        let policy = self.policies.of(&self.calls[slot]);
+        let (own, class) = (policy.name_of(outcome.kind), policy.class_of(outcome.kind).name());
+        let is_retried = policy.retry.kinds >> outcome.kind.number() & 1 == 1;
+        let is_alone = policy.retry.max_attempts == 1;
+        let Some(group) = self.targets_of(slot).and_then(|home| self.routes[home].group.as_ref()) else {
+            return false;
+        };
+        let lists = |kinds: &[String]| kinds.iter().any(|kind| kind == class || Some(&**kind) == own);
+        let rungs = group.members().filter(|member| lists(&member.only_after));
+        let rungs = rungs.fold(0, |set, member| set | member.bit());
+        if rungs != 0 {
+            self.calls.unlock(slot, rungs);
         }
+        if outcome.opinion != Opinion::None || is_retried || is_alone || !listed && rungs == 0 {
+            return false;
+        }
+        if !listed {
+            self.calls.restrict(slot, rungs);
+        }
+        self.elsewhere(slot, now) == Elsewhere::Now
     }
 
     /// The target for a hedge, which the call has not tried. Takes nothing; `None` if the hedge must not start.
     #[cold]
     #[inline(never)]
     pub(super) fn target_of_hedge(&mut self, slot: Slot, home: PoolAt, now: Time) -> Option<u8> {
-        let survey = self.routes.survey(home, self.calls[slot].cost(), now);
+        let asked = self.calls.asked(slot);
+        if !self.routes.is_in_turn(home, asked) {
+            return None; // a hedge passes no call that waits
+        }
+        let survey = self.routes.survey(home, asked, now);
         let untried = survey.admit & !self.calls.tried(slot);
         self.choose(slot, home, survey, untried)
     }
@@ -339,7 +453,7 @@ impl Desk {
         };
         member.in_flight += 1;
         member.attempts += 1;
-        let at = member.at;
+        let (at, timeout) = (member.at, member.policy.attempt_timeout);
         let target = &mut self.routes[at];
         if let Some(rate) = &mut target.rate {
             rate.take(cost, now);
@@ -350,7 +464,7 @@ impl Desk {
         let before = target.breaker.as_ref().map(|breaker| breaker.state(now));
         let ticket = target.breaker.as_mut().and_then(|breaker| breaker.admit(now).ok());
         let place = target.cooldown.as_mut().and_then(|cooling| cooling.part.admit(now).ok());
-        self.calls.choose_target(slot, number, (ticket, place.unwrap_or_default()));
+        self.calls.choose_target(slot, number, (ticket, place.unwrap_or_default()), timeout);
         if let Some(from) = before {
             self.note(move |it| it.breaker_changed(Some(slot), at, from, now));
         }
@@ -378,6 +492,7 @@ impl Desk {
                 self.routes.remove_target(home, *number);
             }
         }
+        self.note_freed(home);
     }
 }
 
@@ -405,38 +520,6 @@ impl Desk {
 }
 
 impl Engine {
-    /// Refuses every attempt at a target from now on; `on = false` ends that and resets its circuit breaker and its cooldown. Running
-    /// attempts finish. Calls go to the other targets of the group.
-    ///
-    /// # Errors
-    /// The engine has no such group, or the group no such target.
-    pub fn force_target(&mut self, group: &str, target: &str, on: bool, now: Time) -> Result<Flags, Clash> {
-        self.journal.write(|| Input::ForceTarget { group: group.into(), target: target.into(), on, now });
-        let now = self.clock.observe(now);
-        self.desk.chores.begin_step();
-        let known = self
-            .pools
-            .targets(&self.desk.routes)
-            .find(|(name, member)| *name == group && *member.name == *target);
-        let Some(at) = known.map(|(_, member)| member.at) else {
-            let name = format!("{group}/{target}");
-            return Err(Clash { name, rule: "there is no such target in this engine" });
-        };
-        let before = self.desk.routes.levels(at);
-        let route = &mut self.desk.routes[at];
-        route.forced = on;
-        if let Some(breaker) = route.breaker.as_mut().filter(|_| !on) {
-            breaker.reset();
-        }
-        if let Some(cooling) = route.cooldown.as_mut().filter(|_| !on) {
-            cooling.part.reset(now);
-        }
-        let what = if on { RecordType::ForcedOpen } else { RecordType::ForcedCleared };
-        self.desk.note(move |it| it.policy_changed(what, None, Some(at), now));
-        self.desk.note(move |it| it.levels_changed(at, before, now));
-        Ok(self.flags())
-    }
-
     /// The name of the target that an attempt of a call goes to; `None` for an attempt without one. `attempt` is the number of one
     /// of the last eight attempts, for a host whose attempts run side by side; `None` means the newest, which a host reads when the
     /// step's flag `target` is set.

@@ -159,7 +159,7 @@ impl Telemetry<'_> {
     #[inline(never)]
     pub fn refused(&mut self, slot: Slot, verdict: Verdict, retry_in: Option<Duration>, now: Time) {
         let by_component = Verdict::ForcedOpen..=Verdict::StoreUnavailable;
-        let others = [Verdict::CostAboveBurst, Verdict::NoTarget, Verdict::Cooldown];
+        let others = [Verdict::CostAboveBurst, Verdict::NoTarget, Verdict::TargetsLimited, Verdict::Cooldown];
         if !by_component.contains(&verdict) && !others.contains(&verdict) {
             return;
         }
@@ -244,6 +244,7 @@ impl Telemetry<'_> {
     pub fn reclaimed(&mut self, slot: Slot, now: Time) {
         let why = match self.calls[slot].state() {
             State::Held if self.calls.cools(slot) => Some(Wait::Cooldown),
+            State::Held if self.routes[self.calls[slot].route].targets_at.is_some() => Some(Wait::Target),
             State::Held => Some(Wait::Hold),
             State::Paced => Some(Wait::Rate),
             State::Queued | State::Granted => Some(Wait::Queue),

@@ -18,12 +18,17 @@ impl Desk {
         if !call.listed() {
             return;
         }
-        let (home, held) = (self.routes[call.route].pool_at, whole::is_held(call.state()));
+        let (home, held, aims) = (
+            self.routes[call.route].pool_at,
+            whole::is_held(call.state()),
+            self.routes[call.route].targets_at.is_some(),
+        );
         match (call.state(), &mut self.routes[home].pool) {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
             (State::Paced, _) => self.unlist_from_rate(slot),
             _ if held && self.calls.cools(slot) => self.unlist_cooling(slot),
+            _ if held && aims => self.unlist_from_targets(slot),
             _ if held => self.unlist_held(slot),
             _ => {}
         }
@@ -67,6 +72,14 @@ impl Desk {
         match &mut self.routes[route].cooldown {
             Some(cooling) => cooling.delist(&mut self.calls, slot),
             None => missing("the cooldown of a waiter"),
+        }
+    }
+
+    fn unlist_from_targets(&mut self, slot: Slot) {
+        let home = self.routes[self.calls[slot].route].targets_at.map(|at| *at);
+        match home.and_then(|home| self.routes[home].group.as_mut()) {
+            Some(group) => group.waiting.remove(&mut self.calls, slot),
+            None => missing("the group of a waiter"),
         }
     }
 

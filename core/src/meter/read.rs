@@ -29,7 +29,7 @@ fn stage(verdict: Verdict) -> Option<&'static str> {
         Verdict::HoldFull => "hold",
         Verdict::Cooldown => "cooldown",
         Verdict::StoreUnavailable => "store",
-        Verdict::NoTarget => "target",
+        Verdict::NoTarget | Verdict::TargetsLimited => "target",
         Verdict::DeadlineBefore | Verdict::DeadlineQueued => "deadline",
         _ => return None,
     })

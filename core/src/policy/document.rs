@@ -351,6 +351,7 @@ fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
         }
     }
     errors.extend(named.iter().filter_map(|named| declared.mistake(named)));
+    errors.extend(targets::unknown_kinds(&document));
     by_line(&mut errors);
     if errors.is_empty() { Ok(document) } else { Err(errors) }
 }

@@ -1,8 +1,10 @@
 //! Groups of targets: the models, providers, regions or keys that an attempt can go to (semantics 17).
 
 use super::check::{self, LONGEST, Pair, PolicyError, Value, quoted};
-use super::domain::is_name;
+use super::domain::{self, Stored, is_name, is_short_name};
+use super::keys::{self, Key};
 use super::{Policy, TABLE};
+use crate::time::Duration;
 
 /// The most targets in a group.
 const MOST: usize = 16;
@@ -38,6 +40,8 @@ pub(crate) struct Member {
     pub(crate) name: String,
     /// How often it is drawn, relative to the others.
     pub(crate) share: u32,
+    /// Classes and kinds of failure after one of which alone a call may go to it; empty where every call may.
+    pub(crate) only_after: Vec<String>,
     /// Its components; its name is that of the group and its own.
     pub(crate) policy: Policy,
 }
@@ -46,6 +50,10 @@ pub(crate) struct Member {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Group {
     pub(crate) pick: Pick,
+    /// Calls that may wait for a target; 0 is no queue.
+    pub(crate) max_queue: u32,
+    /// How long each of them may wait.
+    pub(crate) max_wait: Duration,
     pub(crate) members: Vec<Member>,
 }
 
@@ -53,6 +61,20 @@ pub(crate) struct Group {
 pub(super) const PICK: &str = "pick";
 pub(super) const MEMBER: &str = "member";
 pub(super) const SHARE: &str = "share";
+pub(super) const ONLY_AFTER: &str = "only_after";
+
+/// The keys of a group's queue.
+pub(super) const QUEUE_KEYS: [Key; 2] = [
+    keys::key(
+        "max_queue",
+        keys::count(0, 10_000_000),
+        "0",
+        "Calls that may wait until a member admits them; 0 is no queue.",
+    ),
+    keys::key("max_wait", keys::span(keys::MICRO), "1s", "max_queue: how long a call waits for a member."),
+];
+const MAX_QUEUE: usize = 0;
+const MAX_WAIT: usize = 1;
 
 /// Makes a policy of a target's components count as one that has something, also where a target has none.
 const ALONE: (&str, Value<'static>) = ("retry.max_attempts", Value::Number(1.0));
@@ -60,6 +82,10 @@ const ALONE: (&str, Value<'static>) = ("retry.max_attempts", Value::Number(1.0))
 /// What the cooldown of a target has that does not give it: a policy takes the first from its retries, and has no other.
 const COOLDOWN: [(&str, Value<'static>); 2] =
     [("cooldown.max", Value::Number(60e6)), ("cooldown.quota_wait", Value::Number(300e6))];
+
+/// The key of its attempts' timeout, in place of the policies', and the longest one, in µs.
+const TIMEOUT: &str = "attempt_timeout";
+const LONGEST_TIMEOUT: f64 = 3.6e9;
 
 /// Keys of these components that no target has: it counts attempts, never queues, and belongs to its process.
 const FOREIGN: [&str; 17] = [
@@ -87,7 +113,7 @@ fn owns(key: &str) -> bool {
     let rate = ["rate_limit.permits", "rate_limit.per", "rate_limit.burst"].contains(&key);
     let other = key.starts_with("bulkhead.") || key.starts_with("breaker.");
     let cooldown = ["cooldown.base", COOLDOWN[0].0, COOLDOWN[1].0].contains(&key);
-    rate || cooldown || other && !FOREIGN.contains(&key)
+    rate || cooldown || key == TIMEOUT || other && !FOREIGN.contains(&key)
 }
 
 /// A pair of a group, in the order in which it was written: what is before the first `member` is the default of all.
@@ -95,6 +121,15 @@ pub(super) struct Given<'a> {
     pub pair: Pair<'a>,
     /// The key as errors show it, such as `members.gpt.breaker.consecutive`.
     pub shown: String,
+}
+
+/// What is given of one target.
+#[derive(Default)]
+struct Told<'a> {
+    name: String,
+    share: Option<u32>,
+    only_after: Vec<String>,
+    own: Vec<Given<'a>>,
 }
 
 /// The settings of one target, from its own pairs and the group's default.
@@ -148,8 +183,9 @@ impl Group {
         };
         let (mut pick, mut picks) = (None, 0);
         let mut defaults: Vec<Given<'_>> = Vec::new();
-        let mut members: Vec<(String, Option<u32>, Vec<Given<'_>>)> = Vec::new();
+        let mut members: Vec<Told<'_>> = Vec::new();
         let mut default_share = None;
+        let mut queue: [Option<(Stored, Given<'_>)>; 2] = [None, None];
         for given in given {
             picks += u32::from(given.pair.key == PICK);
             let value = match &given.pair.value {
@@ -168,10 +204,10 @@ impl Group {
                 },
                 MEMBER => match value {
                     Value::Text(member) if is_name(member) && name.len() + member.len() < LONGEST => {
-                        if members.iter().any(|(known, ..)| known == member) {
+                        if members.iter().any(|known| known.name == member) {
                             fail(&given, shown, "is the name of another target of this group".into());
                         }
-                        members.push((member.to_owned(), None, Vec::new()));
+                        members.push(Told { name: member.to_owned(), ..Told::default() });
                     }
                     _ => {
                         let rule = format!(
@@ -179,33 +215,78 @@ impl Group {
                             LONGEST - 1
                         );
                         fail(&given, shown, rule);
-                        members.push((String::new(), None, Vec::new()));
+                        members.push(Told::default());
                     }
                 },
                 SHARE => match value {
                     Value::Number(n) if n >= 1.0 && n <= f64::from(MOST_SHARES) && n.fract() == 0.0 => {
                         let share = Some(n as u32);
                         match members.last_mut() {
-                            Some((_, own, _)) => *own = share,
+                            Some(member) => member.share = share,
                             None => default_share = share,
                         }
                     }
                     _ => fail(&given, shown, format!("must be a whole number from 1 to {MOST_SHARES}")),
                 },
+                ONLY_AFTER => match (value, members.last_mut()) {
+                    (_, None) => {
+                        let rule =
+                            "belongs to a member: a call's first attempt needs one that is open to all";
+                        fail(&given, shown, rule.into());
+                    }
+                    (Value::Text(kind), Some(member))
+                        if is_short_name(kind) && !["ok", "cancelled"].contains(&kind) =>
+                    {
+                        member.only_after.push(kind.to_owned());
+                    }
+                    _ => fail(
+                        &given,
+                        shown,
+                        "must be a class or a kind of failure, such as throttled or too_long".into(),
+                    ),
+                },
+                key if let Some(place) = QUEUE_KEYS.iter().position(|own| own.path == key) => {
+                    match domain::parse(&QUEUE_KEYS[place], value, &[]) {
+                        Ok(_) if queue[place].is_some() => {
+                            fail(&given, shown, "is given more than once".into());
+                        }
+                        Ok(stored) => queue[place] = Some((stored, given)),
+                        Err(rule) => fail(&given, shown, rule),
+                    }
+                }
                 key if !owns(key) => {
                     let rule = if TABLE.iter().any(|known| known.path == key) {
-                        "a target has rate_limit (permits, per, burst), bulkhead without a queue, breaker, and cooldown (base, max, \
+                        "a target has attempt_timeout, rate_limit (permits, per, burst), bulkhead without a queue, breaker, and cooldown (base, max, \
                          quota_wait); all else belongs to the policies that name the group"
                     } else {
-                        "no such key; a target has share, rate_limit, bulkhead, breaker and cooldown"
+                        "no such key; a group has pick, max_queue and max_wait, a target share, only_after, attempt_timeout, rate_limit, bulkhead, breaker and cooldown"
                     };
                     fail(&given, shown, rule.into());
                 }
+                TIMEOUT if matches!(value, Value::Number(n) if n > LONGEST_TIMEOUT) => {
+                    let shown = check::shown(value, true);
+                    fail(&given, shown, "must be at most 1h for a target".into());
+                }
                 _ => match members.last_mut() {
-                    Some((.., own)) => own.push(given),
+                    Some(member) => member.own.push(given),
                     None => defaults.push(given),
                 },
             }
+        }
+        let of_queue = |place: usize| {
+            queue[place].as_ref().map(|(stored, _)| stored.clone()).or(QUEUE_KEYS[place].default_value())
+        };
+        let max_queue = match of_queue(MAX_QUEUE) {
+            Some(Stored::Whole(count)) => count,
+            _ => 0,
+        };
+        let max_wait = match of_queue(MAX_WAIT) {
+            Some(Stored::Span(span)) => span,
+            _ => Duration::ZERO,
+        };
+        if let (0, [_, Some((_, given))]) = (max_queue, &queue) {
+            let shown = check::shown(Value::Number(max_wait.as_micros() as f64), true);
+            fail(given, shown, "needs a queue: max_queue of at least 1".into());
         }
         let mut whole = |value: String, rule: String| errors.push(PolicyError::new("members", value, rule));
         if members.is_empty() {
@@ -215,22 +296,26 @@ impl Group {
             );
         } else if members.len() > MOST {
             whole(format!("({} targets)", members.len()), format!("a group has at most {MOST} targets"));
+        } else if members.iter().all(|member| !member.only_after.is_empty()) {
+            let rule = "one of them must have no only_after, because first attempts need a target";
+            whole("(all have only_after)".into(), rule.into());
         }
         let mut built = Vec::new();
-        for (member, share, own) in &members {
-            match target_of(name, (member, own), &defaults) {
+        for member in members {
+            match target_of(name, (&member.name, &member.own), &defaults) {
                 Ok(policy) => {
-                    let share = share.or(default_share).unwrap_or(1);
-                    built.push(Member { name: member.clone(), share, policy });
+                    let share = member.share.or(default_share).unwrap_or(1);
+                    let Told { name, only_after, .. } = member;
+                    built.push(Member { name, share, only_after, policy });
                 }
-                Err(_) if member.is_empty() => {}
+                Err(_) if member.name.is_empty() => {}
                 Err(more) => errors.extend(more),
             }
         }
         // A mistake in the default is reported once, not for each target.
         leave_once(&mut errors);
         match pick {
-            Some(pick) if errors.is_empty() => return Ok(Self { pick, members: built }),
+            Some(pick) if errors.is_empty() => return Ok(Self { pick, max_queue, max_wait, members: built }),
             None if picks == 0 => {
                 let rule = "is required: ladder (the first that admits) or balanced (the better of two)";
                 errors.push(PolicyError::new(PICK, "(absent)", rule));
@@ -243,14 +328,25 @@ impl Group {
     /// The pairs that make this group, in an order that [`Group::build`] reads; defaults are spelled out.
     pub(super) fn pairs(&self) -> Vec<(&'static str, Value<'_>)> {
         let mut pairs = vec![(PICK, Value::Text(self.pick.name()))];
+        pairs.extend(self.queue_pairs().map(|(key, value)| (key.path, value)));
         for member in &self.members {
             pairs.push((MEMBER, Value::Text(&member.name)));
             if member.share != 1 {
                 pairs.push((SHARE, Value::Number(member.share.into())));
             }
+            pairs.extend(member.only_after.iter().map(|kind| (ONLY_AFTER, Value::Text(kind))));
             pairs.extend(member.pairs());
         }
         pairs
+    }
+}
+
+impl Group {
+    /// The pairs of its queue.
+    pub(super) fn queue_pairs(&self) -> impl Iterator<Item = (Key, Value<'static>)> {
+        let values = [f64::from(self.max_queue), self.max_wait.as_micros() as f64];
+        let pairs = QUEUE_KEYS.into_iter().zip(values.map(Value::Number));
+        pairs.filter(|_| self.max_queue > 0)
     }
 }
 

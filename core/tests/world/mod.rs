@@ -450,7 +450,7 @@ impl World {
                     }
                     Wait::Body => assert!(call.request.slot_until_body),
                     Wait::Running => {}
-                    Wait::Store => panic!("nothing waits for a store yet"),
+                    Wait::Store | Wait::Target => panic!("nothing waits for a store yet"),
                 }
                 if let (Some(until), Some(deadline)) = (call.next_at, call.deadline) {
                     assert!(until <= deadline || deadline <= time, "no timer beyond the deadline");

@@ -48,6 +48,8 @@ Models, providers, regions or keys that attempts can go to. A document declares 
 ```toml
 [targets.chat]
 pick = \"ladder\"
+max_queue = 100
+max_wait = \"5s\"
 default.breaker = { consecutive = 5, break_duration = \"30s\" }
 members = [{ name = \"large\", rate_limit = { permits = 500, per = \"1m\" } }, \"small\"]
 
@@ -59,8 +61,12 @@ targets = \"chat\"
 |---|---|---|---|
 | `pick` | one of ladder, balanced | required | ladder: the first member that admits the attempt; balanced: the better of two that are drawn by their shares. |
 | `members` | a list of 1 to 16 names, or of tables with a `name` | required | The targets, in the order of a ladder. |
+| `max_queue` | a whole number from 0 to 10000000 | `0` | Calls that may wait until a member admits them, in one queue; 0 is no queue. |
+| `max_wait` | a span from 1us to 365 days | `1s` | `max_queue`: how long a call waits for a member. |
 | `default` | a table as a member's, without a name | off | What each member has that does not give the key itself. |
 | `share` of a member | a whole number from 1 to 1000 | `1` | How often balanced draws it, relative to the others. |
+| `only_after` of a member | a list of classes and kinds of failure | off | Only calls that have failed so go to it, such as those that are too long for the others (`too_long`). |
+| `attempt_timeout` of a member | a span from 1us to 1h | that of the policy | Timeout of an attempt at this target. |
 | `rate_limit` of a member | `permits`, `per`, `burst` | off | Attempts per span. |
 | `bulkhead` of a member | its keys but those of a queue, `unit` and `pool` | off | Attempts at once. |
 | `breaker` of a member | its keys but `unit` | off | When to leave it to the others. |

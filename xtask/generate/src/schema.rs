@@ -83,6 +83,10 @@ fn target() -> Json {
         "type": "integer", "minimum": 1, "maximum": 1000,
         "description": "How often a balanced group draws the target, relative to the others. 1 where absent.",
     }));
+    properties.insert("attempt_timeout".into(), json!({
+        "type": "string", "pattern": format!("^{SPAN}$"),
+        "description": "Timeout of an attempt at this target, of at most an hour, in place of the policy's.",
+    }));
     json!({ "description": "What a target has.", "type": "object", "properties": properties, "additionalProperties": false })
 }
 
@@ -91,12 +95,18 @@ fn targets() -> Json {
     let name = json!({ "type": "string", "minLength": 1, "maxLength": 98 });
     let mut member = target();
     member["properties"]["name"] = name.clone();
+    member["properties"]["only_after"] = json!({
+        "type": "array", "minItems": 1, "items": { "type": "string", "pattern": KIND },
+        "description": "Classes and kinds of failure: only calls that have failed so go to the target.",
+    });
     member["required"] = json!(["name"]);
     json!({
         "description": "A group of targets, and how one is picked.",
         "type": "object",
         "properties": {
             "pick": { "enum": ["ladder", "balanced"], "description": "ladder: the first that admits; balanced: the better of two that are drawn by their shares." },
+            "max_queue": { "type": "integer", "minimum": 0, "maximum": 10_000_000, "description": "Calls that may wait until a member admits them, in one queue. 0, the default, is no queue." },
+            "max_wait": { "type": "string", "pattern": format!("^{SPAN}$"), "description": "max_queue: how long a call waits for a member. 1s where absent." },
             "default": { "$ref": "#/$defs/target" },
             "members": { "type": "array", "minItems": 1, "maxItems": 16, "items": { "anyOf": [name, member] } },
         },

@@ -13,6 +13,7 @@ from tidegate._engine.errors import (
     RateLimited,
     Rejected,
     StreamStalled,
+    TargetsLimited,
     Throttled,
     TidegateError,
 )
@@ -95,7 +96,7 @@ def of_own(error: TidegateError) -> int:
 def of_type_alone(kind: type[Exception]) -> int | None:
     """Returns the outcome of a type if no instance can change it: a listed type, or an error of our own."""
     if issubclass(kind, TidegateError):
-        if issubclass(kind, (RateLimited, Throttled, CoolingDown)):
+        if issubclass(kind, (RateLimited, Throttled, CoolingDown, TargetsLimited)):
             return None
         if issubclass(kind, Rejected):
             return _WORDS["conflict"]

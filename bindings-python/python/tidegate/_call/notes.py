@@ -22,6 +22,10 @@ _ERRORS: Final[dict[str, tuple[type[errors.TidegateError], str]]] = {
     "cooldown": (errors.CoolingDown, "too many requests: no attempt may start yet"),
     "store_unavailable": (errors.StoreUnavailable, "the shared store is gone"),
     "no_target": (errors.NoTarget, "no target of its group admits it"),
+    "targets_limited": (
+        errors.TargetsLimited,
+        "each target of its group has used up its rate limit, or cools down",
+    ),
     "deadline_before": (errors.DeadlineExceeded, "the deadline had passed before the call began"),
     "deadline_queued": (errors.DeadlineExceeded, "the deadline passed while the call was waiting"),
     "deadline": (errors.DeadlineExceeded, "the deadline passed"),

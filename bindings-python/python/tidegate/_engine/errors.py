@@ -153,6 +153,13 @@ class NoTarget(Rejected):
     code = "no_target"
 
 
+class TargetsLimited(NoTarget):
+    """No target of its group admits the call's attempt: each has used up its rate limit, or cools down."""
+
+    code = "targets_limited"
+    http_status = 429
+
+
 class CostAboveBurst(TidegateError):
     """The call costs more than the rate limit can ever hold."""
 

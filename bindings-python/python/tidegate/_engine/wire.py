@@ -41,7 +41,7 @@ VERDICTS: Final = (
     "throttled", "rate_limited", "queue_full", "acquire_timeout", "queue_shed", "displaced", "hold_full",
     "store_unavailable", "deadline_before", "deadline_queued", "cost_above_burst", "deadline", "cancelled",
     "lost", "stale", "stale_route", "stream_stalled", "no_target",
-    "offline", "cooldown",
+    "offline", "cooldown", "targets_limited",
 )  # fmt: skip
 CANCELLED: Final = VERDICTS.index("cancelled")
 DEADLINE: Final = VERDICTS.index("deadline")
@@ -50,7 +50,7 @@ STALE: Final = VERDICTS.index("stale")
 STALE_ROUTE: Final = VERDICTS.index("stale_route")
 STALLED: Final = VERDICTS.index("stream_stalled")
 
-WAITS: Final = ("running", "backoff", "hold", "rate", "queue", "store", "body", "cooldown")
+WAITS: Final = ("running", "backoff", "hold", "rate", "queue", "store", "body", "cooldown", "target")
 
 KINDS: Final = {
     name: number

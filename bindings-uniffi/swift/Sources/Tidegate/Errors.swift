@@ -73,6 +73,8 @@ public struct Rejected: TidegateError {
         case storeUnavailable = "store_unavailable"
         /// No target of its group admits the call's attempt: each is open, out of tokens or full.
         case noTarget = "no_target"
+        /// No target of its group admits the call's attempt: each has used up its rate limit, or cools down.
+        case targetsLimited = "targets_limited"
     }
 
     /// Component that refused the call.
@@ -80,7 +82,7 @@ public struct Rejected: TidegateError {
     public let details: Details
     public let lastError: (any Error)?
     public var code: String { cause.rawValue }
-    public var httpStatus: Int { [.rateLimited, .throttled, .coolingDown].contains(cause) ? 429 : 503 }
+    public var httpStatus: Int { [.rateLimited, .throttled, .coolingDown, .targetsLimited].contains(cause) ? 429 : 503 }
 }
 
 /// The call costs more than the rate limit can ever hold.

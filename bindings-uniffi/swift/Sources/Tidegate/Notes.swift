@@ -100,6 +100,7 @@ extension Verdict {
         case .cooldown: .coolingDown
         case .storeUnavailable: .storeUnavailable
         case .noTarget: .noTarget
+        case .targetsLimited: .targetsLimited
         default: nil
         }
     }
@@ -118,6 +119,7 @@ extension Verdict {
         case .cooldown: "too many requests: no attempt may start yet"
         case .storeUnavailable: "the shared store is gone"
         case .noTarget: "no target of its group admits it"
+        case .targetsLimited: "each target of its group has used up its rate limit, or cools down"
         case .deadlineBefore: "the deadline had passed before the call began"
         case .deadlineQueued: "the deadline passed while the call was waiting"
         case .deadline: "the deadline passed"

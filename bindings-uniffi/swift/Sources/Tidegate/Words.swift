@@ -132,7 +132,9 @@ public enum Verdict: String, Sendable, Hashable, CaseIterable {
     case noTarget = "no_target"
     // The caller gets the failure, because the device stayed offline.
     case offline
+    // Refused before any attempt, as those above.
     case cooldown
+    case targetsLimited = "targets_limited"
 }
 
 /// Kind of an outcome: a class that every policy knows, or the name of a kind that a policy declares.

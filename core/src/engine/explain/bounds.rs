@@ -10,7 +10,7 @@ use crate::engine::limits::{Limit, Limits};
 use crate::engine::rate_queue::RateQueue;
 use crate::engine::route::Route;
 use crate::limit::{Aimd, Gradient2};
-use crate::policy::{HedgeBudget, Policy, Unit};
+use crate::policy::{Group, HedgeBudget, Policy, Unit};
 use crate::retry::{Backoff, BudgetSettings, Jitter, RetryAfterMode, Rounding, TOKEN, micro_tokens};
 use crate::time::Duration;
 use crate::{AdaptiveThrottle, CircuitBreaker, CoDel};
@@ -25,7 +25,7 @@ pub(super) fn max_attempts(policy: &Policy) -> u8 {
 }
 
 /// The longest wait of a call; a deadline bounds all its parts.
-pub(super) fn max_wait(policy: &Policy, queues: bool) -> Option<Duration> {
+pub(super) fn max_wait(policy: &Policy, queues: bool, group: Option<&Group>) -> Option<Duration> {
     let times = |unit: Unit| if unit == Unit::Attempt { u64::from(max_attempts(policy)) } else { 1 };
     let mut sum = backoffs(policy);
     if policy.retry.hold.is_some() || policy.retry.send_rate.is_on() {
@@ -42,6 +42,9 @@ pub(super) fn max_wait(policy: &Policy, queues: bool) -> Option<Duration> {
     }
     if let Some(bulkhead) = policy.bulkhead.as_ref().filter(|_| queues) {
         sum = sum.plus(repeated(bulkhead.acquire_timeout, times(bulkhead.unit)));
+    }
+    if let Some(group) = group.filter(|group| group.max_queue > 0) {
+        sum = sum.plus(repeated(group.max_wait, max_attempts(policy).into()));
     }
     Some(sum.min(policy.deadline)).filter(|sum| *sum != Duration::MAX)
 }
@@ -76,8 +79,15 @@ fn backoffs(policy: &Policy) -> Duration {
 }
 
 /// The longest time of a call: its deadline, or all attempts one after the other and all waits.
-pub(super) fn max_time(policy: &Policy, max_wait: Option<Duration>) -> Option<Duration> {
-    let attempts = repeated(policy.attempt_timeout, u64::from(max_attempts(policy)));
+pub(super) fn max_time(
+    policy: &Policy,
+    group: Option<&Group>,
+    max_wait: Option<Duration>,
+) -> Option<Duration> {
+    let own = |timeout: Duration| if timeout == Duration::MAX { policy.attempt_timeout } else { timeout };
+    let members = group.iter().flat_map(|group| &group.members);
+    let longest = members.map(|member| own(member.policy.attempt_timeout)).max();
+    let attempts = repeated(longest.unwrap_or(policy.attempt_timeout), u64::from(max_attempts(policy)));
     let sum = max_wait.map_or(Duration::MAX, |wait| wait.plus(attempts));
     Some(sum.min(policy.deadline)).filter(|sum| *sum != Duration::MAX)
 }

@@ -151,6 +151,16 @@ impl Engine {
                 call.deadline,
                 "waits for the cooldown: the server has said that there are too many requests",
             ),
+            State::Held if self.desk.has_target(slot) => waits(
+                Wait::Target,
+                call.moment,
+                "has a target that its owner has not claimed; it is taken back then",
+            ),
+            State::Held if self.desk.aims(slot) => waits(
+                Wait::Target,
+                self.desk.calls.patience_for_target(slot),
+                "waits until a target of its group admits it",
+            ),
             State::Held if call.has(flag::TOKENS) => {
                 waits(Wait::Hold, call.moment, "its hold is over; its owner is to poll")
             }

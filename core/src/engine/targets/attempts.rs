@@ -1,6 +1,6 @@
 //! What attempts owe to their targets: outcomes, and permits. A call with targets has one pooled block for it.
 
-use super::Set;
+use super::{Asked, Set};
 use crate::action::AttemptSlot;
 use crate::breaker::CircuitBreaker;
 use crate::breaker::Ticket;
@@ -13,7 +13,7 @@ use crate::engine::stage::{Context, Effect, Ended};
 use crate::full::Full;
 use crate::outcome::{Class, Kind};
 use crate::rng::{self, Purpose};
-use crate::time::Time;
+use crate::time::{Duration, Time};
 
 /// The targets of a call's attempts.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,11 +25,21 @@ pub(in crate::engine) struct AttemptTargets {
     ticket: [u16; 8],
     /// By attempt slot: the place in its target's cooldown.
     place: [u16; 8],
+    /// By attempt slot: the target's own attempt timeout in µs, of at most an hour; 0 means that it has none.
+    timeout: [u32; 8],
     /// The attempt slots whose ticket is a probe's, and those that hold a permit of their target.
     probes: u8,
     out: u8,
+    /// Whether the call has a target for the attempt that starts next.
+    pending: bool,
     /// The target, ticket, probe and place of the attempt that starts next.
     chosen: (u8, u16, bool, u16),
+    next_timeout: u32,
+    /// Targets that failures have opened to the call, and, if any, the only ones that it may go to.
+    unlocked: Set,
+    only: Set,
+    /// While the call waits for a target: until when.
+    patience: Time,
 }
 
 const _: () = assert!(
@@ -38,10 +48,12 @@ const _: () = assert!(
 );
 
 impl AttemptTargets {
-    fn choose(&mut self, target: u8, (ticket, place): (Option<Ticket>, Place)) {
+    fn choose(&mut self, target: u8, (ticket, place): (Option<Ticket>, Place), timeout: Duration) {
         let ticket = ticket.unwrap_or(Ticket { number: 0, probe: false });
         self.chosen = (target, ticket.number, ticket.probe, place.number());
         self.tried |= 1 << target;
+        self.pending = true;
+        self.next_timeout = u32::try_from(timeout.as_micros()).unwrap_or(0);
     }
 
     /// Gives the chosen target to the attempt that starts.
@@ -49,8 +61,10 @@ impl AttemptTargets {
         let (place, bit) = (usize::from(attempt_slot.number()), attempt_slot.bit());
         let (target, ticket, probe, cooling) = self.chosen;
         (self.target[place], self.ticket[place], self.place[place]) = (target, ticket, cooling);
+        self.timeout[place] = self.next_timeout;
         self.probes = self.probes & !bit | if probe { bit } else { 0 };
         self.out |= bit;
+        self.pending = false;
     }
 
     /// Takes the permits of attempts that have ended: their targets, and how many.
@@ -67,19 +81,82 @@ impl AttemptTargets {
 
 impl Arena {
     /// Notes the target of a call's next attempt.
-    pub(super) fn choose_target(&mut self, slot: Slot, target: u8, taken: (Option<Ticket>, Place)) {
+    pub(super) fn choose_target(
+        &mut self,
+        slot: Slot,
+        target: u8,
+        taken: (Option<Ticket>, Place),
+        timeout: Duration,
+    ) {
         let Some(full) = Full::here() else { return };
         let blocks = &mut self.more_of(slot, full).targets;
         if blocks.place(slot).is_none() {
             blocks.insert(slot, AttemptTargets::default());
         }
-        blocks.known_mut(slot).choose(target, taken);
+        blocks.known_mut(slot).choose(target, taken, timeout);
+    }
+
+    /// The attempt timeout of an attempt's target, if it has one of its own.
+    #[cold]
+    #[inline(never)]
+    pub(in crate::engine) fn timeout_at_target(&self, slot: Slot, attempt: u8) -> Option<Duration> {
+        let timeout = self.targets(slot)?.timeout[usize::from(AttemptSlot::of(attempt).number())];
+        (timeout != 0).then_some(Duration::from_micros(timeout.into()))
+    }
+
+    /// The target that a call has for its next attempt.
+    pub(super) fn target_ahead(&self, slot: Slot) -> Option<u8> {
+        self.targets(slot).filter(|block| block.pending).map(|block| block.chosen.0)
+    }
+
+    /// Takes from a call the target of its next attempt, with its ticket and its place.
+    pub(super) fn unchoose(&mut self, slot: Slot) -> Option<(u8, Ticket, Place)> {
+        let block = self.targets_mut(slot).filter(|block| block.pending)?;
+        block.pending = false;
+        let (target, number, probe, place) = block.chosen;
+        Some((target, Ticket { number, probe }, Place::of(place)))
+    }
+
+    /// Sets until when a call waits for a target.
+    pub(super) fn set_patience_for_target(&mut self, slot: Slot, until: Time) {
+        let Some(full) = Full::here() else { return };
+        let blocks = &mut self.more_of(slot, full).targets;
+        if blocks.place(slot).is_none() {
+            blocks.insert(slot, AttemptTargets::default());
+        }
+        blocks.known_mut(slot).patience = until;
+    }
+
+    /// Until when a call waits for a target.
+    pub(in crate::engine) fn patience_for_target(&self, slot: Slot) -> Time {
+        self.targets(slot).map_or(Time::NEVER, |block| block.patience).min(self[slot].deadline)
     }
 
     /// Attempts of a call that hold a permit of this target, for consistency checks.
     pub(super) fn out_at(&self, slot: Slot, number: u8) -> usize {
         let Some(block) = self.targets(slot) else { return 0 };
-        (0..8).filter(|place| block.out >> place & 1 != 0 && block.target[*place] == number).count()
+        let out = (0..8).filter(|place| block.out >> place & 1 != 0 && block.target[*place] == number);
+        out.count() + usize::from(block.pending && block.chosen.0 == number)
+    }
+
+    /// What a call asks of the targets.
+    pub(super) fn asked(&self, slot: Slot) -> Asked {
+        let (unlocked, only) = self.targets(slot).map_or((0, 0), |block| (block.unlocked, block.only));
+        Asked { cost: self[slot].cost(), unlocked, only }
+    }
+
+    /// Opens targets to a call.
+    pub(super) fn unlock(&mut self, slot: Slot, targets: Set) {
+        if let Some(block) = self.targets_mut(slot) {
+            block.unlocked |= targets;
+        }
+    }
+
+    /// Lets a call go to these targets alone.
+    pub(super) fn restrict(&mut self, slot: Slot, targets: Set) {
+        if let Some(block) = self.targets_mut(slot) {
+            block.only = targets;
+        }
     }
 
     /// The targets that a call has tried.
@@ -184,6 +261,7 @@ impl Desk {
             }
         }
         self.routes[home].group = Some(group);
+        self.note_freed(home);
     }
 
     /// Records the failed body of an answer at its target, as a further failure.

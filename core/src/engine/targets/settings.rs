@@ -3,7 +3,7 @@
 use super::{Group, Member, Skip};
 use crate::engine::cooldown::Cooling;
 use crate::engine::place::{PoolAt, RouteAt};
-use crate::engine::queue::Pool;
+use crate::engine::queue::{List, Pool};
 use crate::engine::rate_queue::{Bucket, RateQueue};
 use crate::engine::route::Routes;
 use crate::full::Part;
@@ -17,7 +17,13 @@ impl Routes {
     /// Creates the targets of a group.
     pub(in crate::engine) fn group(&mut self, settings: &policy::Group, now: Time) -> Group {
         let members = (0..).zip(&settings.members).map(|(number, it)| self.target(number, it, now));
-        Group { pick: settings.pick, members: members.collect() }
+        Group {
+            pick: settings.pick,
+            max_queue: settings.max_queue,
+            max_wait: settings.max_wait,
+            waiting: List::default(),
+            members: members.collect(),
+        }
     }
 
     fn target(&mut self, number: u8, settings: &policy::Member, now: Time) -> Member {
@@ -25,6 +31,7 @@ impl Routes {
             number,
             name: settings.name.as_str().into(),
             share: settings.share,
+            only_after: settings.only_after.clone().into(),
             at: self.pool(&settings.policy, now).route(),
             policy: settings.policy.clone(),
             removed: false,
@@ -47,7 +54,7 @@ impl Routes {
             to.members.iter().filter(|it| group.members.iter().all(|known| *it.name != *known.name)).count();
         let fits = kept + fresh <= usize::from(NUMBERS);
         if fits {
-            group.pick = to.pick;
+            (group.pick, group.max_queue, group.max_wait) = (to.pick, to.max_queue, to.max_wait);
             let mut old = core::mem::take(&mut group.members);
             for it in &to.members {
                 let known = old.iter().position(|known| *known.name == *it.name);
@@ -56,6 +63,7 @@ impl Routes {
                     self.retune_target(&member, it, now);
                     (member.share, member.removed) = (it.share, false);
                     member.policy = it.policy.clone();
+                    member.only_after = it.only_after.clone().into();
                     member
                 } else {
                     let free = |number: &u8| group.members.iter().chain(&old).all(|it| it.number != *number);

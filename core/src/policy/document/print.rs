@@ -105,11 +105,18 @@ fn of_group(group: &Group) -> Vec<(String, Json)> {
         if member.share != 1 {
             keys.push(("share".to_owned(), member.share.into()));
         }
+        if !member.only_after.is_empty() {
+            let kinds = member.only_after.iter().map(|kind| Json::from(kind.as_str()));
+            keys.push(("only_after".to_owned(), kinds.collect()));
+        }
         let components: Vec<_> = member.pairs().collect();
         keys.extend(values(&components));
         nested(keys)
     });
-    vec![("pick".to_owned(), group.pick.name().into()), ("members".to_owned(), members.collect())]
+    let mut keys = vec![("pick".to_owned(), group.pick.name().into())];
+    keys.extend(group.queue_pairs().map(|(key, value)| (key.path.to_owned(), plain(&key, value))));
+    keys.push(("members".to_owned(), members.collect()));
+    keys
 }
 
 /// Keys with dots as tables within tables.

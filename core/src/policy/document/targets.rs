@@ -6,10 +6,10 @@ use super::pools::Declared;
 use super::{Item, Node, Pairs, by_line, first_of_each, shown_key, wrong};
 use crate::policy::check::{Pair, quoted};
 use crate::policy::suggest::{join, nearest};
-use crate::policy::targets::{Given, MEMBER, PICK, SHARE};
-use crate::policy::{PolicyError, Pool, PoolKind, Value};
+use crate::policy::targets::{Given, MEMBER, ONLY_AFTER, PICK, QUEUE_KEYS, SHARE};
+use crate::policy::{Document, PolicyError, Pool, PoolKind, Value};
 
-const KEYS: [&str; 3] = [PICK, "default", "members"];
+const KEYS: [&str; 5] = [PICK, QUEUE_KEYS[0].path, QUEUE_KEYS[1].path, "default", "members"];
 
 type Entries<'t> = &'t [(Cow<'t, str>, Item<'t>)];
 
@@ -42,11 +42,23 @@ impl<'t> Declared<'t> {
         if let Some(pick) = of(PICK) {
             read.pair(PICK, &join(&path, PICK), pick);
         }
+        for key in &QUEUE_KEYS {
+            if let Some(item) = of(key.path) {
+                let pair = Pair {
+                    key: key.path,
+                    value: super::value(key, &item.node),
+                    written: Some(&item.written),
+                    line: Some(item.line),
+                };
+                read.given.push(Given { pair, shown: join(&path, key.path) });
+            }
+        }
         match of("default").map(|item| (item, &item.node)) {
             None => {}
             Some((_, Node::Table(entries))) => read.components(&join(&path, "default"), entries, false),
             Some((item, _)) => {
-                let rule = "must be a table of share, rate_limit, bulkhead and breaker";
+                let rule =
+                    "must be a table of share, attempt_timeout, rate_limit, bulkhead, breaker and cooldown";
                 read.errors.push(wrong(&join(&path, "default"), item, rule));
             }
         }
@@ -114,6 +126,19 @@ impl<'t> Read<'t> {
             _ => return self.errors.push(wrong(&join(&members, "name"), name, "must be a text")),
         };
         self.pair(MEMBER, &join(&shown, "name"), name);
+        let after = entries.iter().filter(|(key, _)| key == ONLY_AFTER).map(|(_, item)| item);
+        for item in after {
+            let path = join(&shown, ONLY_AFTER);
+            match &item.node {
+                Node::List(kinds) if !kinds.is_empty() => {
+                    kinds.iter().for_each(|kind| self.pair(ONLY_AFTER, &path, kind));
+                }
+                _ => {
+                    let rule = "must be a list of classes and kinds of failure, such as [\"too_long\"]";
+                    self.errors.push(wrong(&path, item, rule));
+                }
+            }
+        }
         self.components(&shown, entries, true);
     }
 
@@ -123,13 +148,13 @@ impl<'t> Read<'t> {
         if let Some((_, share)) = entries.iter().find(|(key, _)| key == SHARE) {
             self.pair(SHARE, &join(path, SHARE), share);
         }
-        pairs.table("", entries, if is_member { &["name", SHARE] } else { &[SHARE] });
+        pairs.table("", entries, if is_member { &["name", SHARE, ONLY_AFTER] } else { &[SHARE] });
         let Pairs { found, errors, .. } = pairs;
         let full = |key: &str| join(path, key);
         self.errors.extend(errors.into_iter().map(|error| {
             let rule = if error.rule.starts_with("no such key") && !error.key.contains('.') {
                 format!(
-                    "no such key; a target has share, rate_limit, bulkhead and breaker, not {}",
+                    "no such key; a target has share, only_after, attempt_timeout, rate_limit, bulkhead, breaker and cooldown, not {}",
                     quoted(&error.key)
                 )
             } else {
@@ -139,4 +164,29 @@ impl<'t> Read<'t> {
         }));
         self.given.extend(found.into_iter().map(|pair| Given { shown: full(pair.key), pair }));
     }
+}
+
+/// Mistakes in `only_after`: kinds that no policy with the group's targets has.
+pub(super) fn unknown_kinds(document: &Document) -> impl Iterator<Item = PolicyError> + '_ {
+    let groups = document.pools().filter_map(|pool| Some((pool.name(), pool.group()?)));
+    groups.flat_map(move |(name, group)| {
+        let users: Vec<_> = document
+            .policies()
+            .filter(|policy| policy.targets.as_ref().is_some_and(|used| **used == *name))
+            .collect();
+        group.members.iter().flat_map(move |member| {
+            let users = users.clone();
+            let path = join(&join(&join("targets", &shown_key(name)), "members"), &shown_key(&member.name));
+            let unknown = move |kind: &&String| {
+                !users.is_empty() && users.iter().all(|policy| policy.kind_of(kind).is_none())
+            };
+            let rule = "no policy with these targets has such a kind: it must be a class, or a kind that one of them declares or retry.read_errors adds";
+            member
+                .only_after
+                .iter()
+                .filter(unknown)
+                .map(move |kind| PolicyError::new(join(&path, ONLY_AFTER), quoted(kind), rule))
+                .collect::<Vec<_>>()
+        })
+    })
 }

@@ -104,8 +104,14 @@ public class StoreUnavailable internal constructor(details: Details) : Rejected(
 }
 
 /** No target of its group admits the call's attempt: each is open, out of tokens or full. */
-public class NoTarget internal constructor(details: Details) : Rejected(details) {
+public open class NoTarget internal constructor(details: Details) : Rejected(details) {
     override val code: String get() = "no_target"
+}
+
+/** No target of its group admits the call's attempt: each has used up its rate limit, or cools down. */
+public class TargetsLimited internal constructor(details: Details) : NoTarget(details) {
+    override val code: String get() = "targets_limited"
+    override val httpStatus: Int get() = 429
 }
 
 /** The call costs more than the rate limit can ever hold. */

@@ -49,6 +49,7 @@ public enum class Verdict(
     NO_TARGET({ NoTarget(it.details("no target of its group admits it")) }),
     OFFLINE(noted = { "not retried: the device was offline for longer than a retry may wait" }),
     COOLDOWN({ CoolingDown(it.details("too many requests: no attempt may start yet")) }),
+    TARGETS_LIMITED({ TargetsLimited(it.details("each target of its group has used up its rate limit, or cools down")) }),
     ;
 
     /** Name in the telemetry of every language. */

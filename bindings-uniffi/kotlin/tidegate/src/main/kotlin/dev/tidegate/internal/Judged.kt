@@ -5,6 +5,7 @@ import dev.tidegate.Outcome
 import dev.tidegate.Rejected
 import dev.tidegate.CoolingDown
 import dev.tidegate.RateLimited
+import dev.tidegate.TargetsLimited
 import dev.tidegate.Throttled
 import dev.tidegate.TidegateException
 import java.lang.ref.ReferenceQueue
@@ -40,7 +41,7 @@ internal object Judged {
 
     /** Outcome of an inner policy's end: its refusal, or its judgement of a failure. */
     private fun ended(error: Throwable): Long? = when (error) {
-        is RateLimited, is Throttled, is CoolingDown -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
+        is RateLimited, is Throttled, is CoolingDown, is TargetsLimited -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
         is Rejected -> Wire.CONFLICT // no evidence about the server
         is TidegateException -> if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
         else -> Marks.take(error) ?: (error.cause as? TidegateException)?.takeIf { isGrpc(error) }?.let(::ended)
