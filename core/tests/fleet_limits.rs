@@ -471,7 +471,7 @@ fn a_store_mints_nothing_whatever_it_answers() {
     }
 }
 
-/// A retune into the fleet and out of it, to other limits, and a fork; commands are out meanwhile.
+/// Specification 10.14.13: a retune into the fleet and out of it, to other limits, and a fork; commands are out meanwhile.
 #[test]
 fn retunes_and_forks_keep_the_books() {
     let mut it = Alone::new(&limits(&[]));

@@ -48,8 +48,8 @@ fn keys_of_the_fleet_mean_nothing_where_a_component_is_local() {
     let found = errors(&[("store_timeout", Number(1e5)), ("deadline", Number(1e6))]);
     assert_eq!(
         found,
-        ["store_timeout = 100ms: means something only where a component is the fleet's: rate_limit.store, \
-          bulkhead.store, bulkhead.latency_store, breaker.store"]
+        ["store_timeout = 100ms: means something only where a component is the fleet's: cooldown.store, \
+          rate_limit.store, bulkhead.store, bulkhead.latency_store, breaker.store"]
     );
     let pooled = [("store_exchange", Number(1e5)), ("rate_limit.pool", Text("api"))];
     assert!(Policy::from_pairs("p", &pooled).is_ok(), "the pool may be the fleet's");

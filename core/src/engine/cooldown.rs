@@ -32,7 +32,7 @@ pub(super) struct Cooling {
     returning: List,
     arriving: List,
     /// What it knows of the fleet's, if it is the fleet's.
-    pub fleet: Option<Closing>,
+    pub fleet: Option<Box<Closing>>,
 }
 
 impl Cooling {
@@ -47,7 +47,7 @@ impl Cooling {
     /// Applies new settings.
     pub fn retune(&mut self, to: &CooldownPart, now: Time) {
         self.part.retune(to.settings, now);
-        self.fleet = self.fleet.filter(|_| to.fleet).or_else(|| Closing::of(to));
+        self.fleet = self.fleet.take().filter(|_| to.fleet).or_else(|| Closing::of(to));
     }
 
     /// Number of calls that wait.
@@ -73,7 +73,7 @@ impl Cooling {
     pub fn forget_calls(&mut self) {
         (self.returning, self.arriving) = (List::default(), List::default());
         self.part.forget_places();
-        self.fleet.iter_mut().for_each(Closing::forget);
+        self.fleet.iter_mut().for_each(|it| it.forget());
     }
 }
 

@@ -23,6 +23,35 @@ fn command(script: Script, args: &[&str]) -> Vec<Vec<u8>> {
     words.map(String::into_bytes).collect()
 }
 
+/// Specification 10.14.12, and 10.2: what runs in the server for each command.
+#[test]
+fn a_command_of_a_set_runs_as_many_commands_in_the_server_as_the_specification_says() {
+    let server = Server::start(&[]);
+    let mut connection = server.connect();
+    let load = [b"SCRIPT".to_vec(), b"LOAD".to_vec(), LIMITS.source.as_bytes().to_vec()];
+    connection.run(&load).unwrap();
+    let granted = ["aa 0 0", "rpm 10 1000000 10 0 1 1 0 0", "tpm 10 1000000 100 100 50 50 0 0"];
+    let refused = ["aa 0 0", "rpm 10 1000000 10 0 1 1 0 0", "tpm 10 1000000 100 100 90 90 0 0"];
+    let charged = ["aa 0 7", "rpm 10 1000000 10 0 0 0 0 0", "tpm 10 1000000 100 100 0 0 0 5"];
+    let reads = ["evalsha", "time", "hmget", "zcard"];
+    for (args, more) in
+        [(granted, &["hset", "pexpire"][..]), (refused, &[]), (charged, &["hset", "pexpire", "get", "set"])]
+    {
+        connection.ok("CONFIG RESETSTAT");
+        assert!(connection.run(&command(LIMITS, &args)).unwrap().into_reply().is_ok());
+        let stats = connection.ok("INFO commandstats").text();
+        let lines = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
+        let mut ran: Vec<(&str, &str)> = lines
+            .map(|(name, rest)| (name, rest.split(',').next().unwrap()))
+            .filter(|(name, _)| !name.starts_with("config") && *name != "info")
+            .collect();
+        let mut expected: Vec<(&str, &str)> = reads.iter().chain(more).map(|name| (*name, "1")).collect();
+        ran.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(ran, expected, "{args:?}");
+    }
+}
+
 /// Prints µs of CPU per command, the median of rounds that alternate between the commands.
 #[test]
 #[ignore = "a measurement: run it alone, with --release and --nocapture"]

@@ -2,6 +2,7 @@
 
 use super::Load;
 use crate::engine::cooldown::Cooling;
+use crate::engine::fleet::closing::Closing;
 use crate::engine::fleet::set::{LEASE_BYTES, SetShare};
 use crate::engine::hedge::Hedger;
 use crate::engine::hold::Holds;
@@ -165,6 +166,7 @@ pub(super) fn memory(policy: &Policy) -> usize {
     add(policy.hedge.is_some(), size_of::<Hedger>());
     add(policy.retry.hold.is_some(), size_of::<Holds>());
     add(policy.cooldown.is_some(), size_of::<Cooling>());
+    add(policy.cooldown.as_ref().is_some_and(|it| it.fleet), size_of::<Closing>());
     if let Some(breaker) = &policy.breaker {
         add(
             true,

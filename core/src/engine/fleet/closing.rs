@@ -21,14 +21,10 @@ pub(in crate::engine) struct Closing {
 
 impl Closing {
     /// Creates the state for a cooldown of the fleet; `None` for any other.
-    pub fn of(cooldown: &CooldownPart) -> Option<Self> {
-        cooldown.fleet.then_some(Self {
-            epoch: 0,
-            told: Time::default(),
-            asked_at: None,
-            out: 0,
-            heard: CommandId::from_word(0),
-        })
+    pub fn of(cooldown: &CooldownPart) -> Option<Box<Self>> {
+        let it =
+            Self { epoch: 0, told: Time::default(), asked_at: None, out: 0, heard: CommandId::from_word(0) };
+        cooldown.fleet.then(|| Box::new(it))
     }
 
     /// After a fork: the commands belong to the parent.

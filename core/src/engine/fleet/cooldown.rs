@@ -22,7 +22,7 @@ impl Routes {
     }
 
     fn closing_mut(&mut self, route: RouteAt) -> Option<&mut Closing> {
-        self[route].cooldown.as_mut()?.fleet.as_mut()
+        self[route].cooldown.as_mut()?.fleet.as_deref_mut()
     }
 
     /// Counts a command as out, or as no longer out.

@@ -292,11 +292,7 @@ impl SetShare {
         let own = self.own_turn(costs, ahead, now);
         let mut last = own;
         if !self.up {
-            for (at, lease) in self.list.iter_mut().enumerate() {
-                let wait = lease.local.wait_for(ahead[at] + u128::from(costs[at]), now);
-                last = later(last, (wait, at));
-            }
-            return last;
+            return later(own, self.alone_turn(costs, ahead, now));
         }
         for (at, lease) in self.list.iter().enumerate() {
             let lacks = (ahead[at] + u128::from(costs[at])).saturating_sub(lease.tokens.into());
@@ -320,6 +316,20 @@ impl SetShare {
             let cost = costs[at].min(lease.local.settings().burst);
             let wait = lease.local.wait_for(ahead[at] + u128::from(cost), now).min(most);
             last = later(last, (wait, at));
+        }
+        last
+    }
+
+    /// The limit of which the process's share never holds so many tokens.
+    fn never_fits(&self, costs: &Costs) -> Option<usize> {
+        self.list.iter().zip(costs).position(|(lease, cost)| *cost > lease.local.settings().burst)
+    }
+
+    /// Time until the process's share has the tokens of a call beside those of `ahead`, and the limit that frees last.
+    fn alone_turn(&mut self, costs: &Costs, ahead: &[u128; WEIGHTS], now: Time) -> (Duration, usize) {
+        let mut last = (Duration::ZERO, 0);
+        for (at, lease) in self.list.iter_mut().enumerate() {
+            last = later(last, (lease.local.wait_for(ahead[at] + u128::from(costs[at]), now), at));
         }
         last
     }

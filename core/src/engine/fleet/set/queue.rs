@@ -1,11 +1,13 @@
 //! The queue of a set of the fleet, and the effect of `on_loss` on it.
 
+use super::SetShare;
 use crate::action::{Step, Verdict, Wait};
 use crate::engine::arena::flag;
 use crate::engine::call::{MAX_PARK, wait};
 use crate::engine::chores::Chore;
 use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::Part;
+use crate::engine::limits::Costs;
 use crate::engine::place::{PoolAt, Slot};
 use crate::engine::sheets::WEIGHTS;
 use crate::engine::stage::{Answer, missing};
@@ -149,12 +151,7 @@ impl FleetDesk<'_> {
         &mut self,
         home: PoolAt,
         now: Time,
-        asks: impl Fn(
-            &mut super::SetShare,
-            &crate::engine::limits::Costs,
-            &[u128; WEIGHTS],
-            Time,
-        ) -> (Verdict, Option<Duration>, bool),
+        asks: impl Fn(&mut SetShare, &Costs, &[u128; WEIGHTS], Time) -> (Verdict, Option<Duration>, bool),
     ) {
         let (mut ahead, mut next) = ([0_u128; WEIGHTS], self.desk.routes.rate_queue(home).1);
         while let Some(slot) = next {
@@ -180,26 +177,5 @@ impl FleetDesk<'_> {
                 }
             }
         }
-    }
-}
-
-impl super::SetShare {
-    /// The limit of which the process's share never holds so many tokens.
-    fn never_fits(&self, costs: &crate::engine::limits::Costs) -> Option<usize> {
-        self.list.iter().zip(costs).position(|(lease, cost)| *cost > lease.local.settings().burst)
-    }
-
-    /// Time until the process's share has the tokens of a call beside those of `ahead`, and the limit that frees last.
-    fn alone_turn(
-        &mut self,
-        costs: &crate::engine::limits::Costs,
-        ahead: &[u128; WEIGHTS],
-        now: Time,
-    ) -> (Duration, usize) {
-        let mut last = (Duration::ZERO, 0);
-        for (at, lease) in self.list.iter_mut().enumerate() {
-            last = super::later(last, (lease.local.wait_for(ahead[at] + u128::from(costs[at]), now), at));
-        }
-        last
     }
 }
