@@ -63,6 +63,7 @@ mod hash;
 mod limit;
 mod meter;
 mod outcome;
+pub mod parts;
 mod policy;
 mod quantile;
 mod retry;

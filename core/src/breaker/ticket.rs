@@ -13,6 +13,20 @@ pub enum BreakerState {
     HalfOpen,
 }
 
+impl BreakerState {
+    /// All states, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Closed, Self::Open, Self::HalfOpen];
+
+    /// Its name in documents and telemetry.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+        }
+    }
+}
+
 /// Proof of an admission, to be returned once, with the result.
 ///
 /// `number` is never 0. Calls admitted while closed share the number of their generation; each probe has its own.
@@ -39,6 +53,18 @@ pub enum Evidence {
 }
 
 impl Evidence {
+    /// All evidence, in the order of its numbers.
+    pub const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Neutral];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Neutral => "neutral",
+        }
+    }
+
     /// The "breaker" column of semantics 1.2.
     ///
     /// ```

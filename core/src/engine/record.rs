@@ -8,6 +8,7 @@ use std::collections::{BTreeMap as Map, VecDeque};
 
 use super::Engine;
 use crate::action::{CallId, PolicyId, RouteId, Verdict, Wait};
+use crate::breaker::BreakerState;
 use crate::fleet::Loss;
 use crate::full::{Full, Part, Switch};
 use crate::outcome::Kind;
@@ -205,7 +206,7 @@ impl fmt::Display for Record {
         }
         if let Some((from, to)) = self.change {
             if self.what == RecordType::BreakerChanged {
-                let name = |state: f64| ["closed", "open", "half_open"][(state as usize).min(2)];
+                let name = |state: f64| BreakerState::ALL[(state as usize).min(2)].name();
                 write!(f, ",\"from\":\"{}\",\"to\":\"{}\"", name(from), name(to))?;
             } else {
                 write!(f, ",\"from\":{from},\"to\":{to}")?;
