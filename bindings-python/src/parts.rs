@@ -13,8 +13,7 @@ pub mod strategy;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tidegate::rng::{self, Purpose};
-use tidegate::{BreakerSettings, Class, Duration, Policy, Time, Value};
+use tidegate::{Duration, Policy, Time, parts};
 
 use crate::pairs::{Given, checked};
 
@@ -58,13 +57,6 @@ fn span(key: &str, seconds: f64) -> PyResult<Duration> {
     }
 }
 
-fn whole(policy: &Policy, key: &str) -> u32 {
-    match policy.value(key) {
-        Some(Value::Number(number)) => number as u32,
-        _ => 0,
-    }
-}
-
 /// The settings of a part, out of the pairs of a policy that has nothing else.
 fn settings<S>(pairs: &Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> PyResult<S> {
     // The Python half must pass only pairs of this part.
@@ -72,56 +64,7 @@ fn settings<S>(pairs: &Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> PyResult
     of(&checked("part", pairs)?).ok_or_else(missing)
 }
 
-/// The settings of a breaker whose probes keep their place for so long.
-fn leased(mut settings: BreakerSettings, probe_lease: Option<u64>) -> BreakerSettings {
-    if let Some(lease) = probe_lease {
-        settings.probe_lease = Duration::from_micros(lease);
-    }
-    settings
-}
-
-/// A part with the draws that it makes: the seed, and the number of the next one.
-#[derive(Clone)]
-pub struct Drawn<P> {
-    part: P,
-    seed: u64,
-    next: u64,
-}
-
-impl<P> Drawn<P> {
-    fn new(part: P, seed: u64) -> Self {
-        Self { part, seed, next: 0 }
-    }
-
-    /// The number of a draw.
-    fn draw(&mut self) -> u64 {
-        self.next = self.next.wrapping_add(1);
-        self.next.wrapping_sub(1)
-    }
-
-    /// The bits of a draw: the caller's own, or the next of the seed's.
-    fn bits(&mut self, own: Option<u64>, purpose: Purpose) -> u64 {
-        own.unwrap_or_else(|| rng::bits(self.seed, self.draw(), purpose, 0))
-    }
-}
-
-/// What a retry is paid for after: `transient`, `timeout`, `throttled`.
-fn paid_for(kind: &str) -> PyResult<Class> {
-    Ok(match kind {
-        "transient" => Class::Transient,
-        "timeout" => Class::Timeout,
-        "throttled" => Class::Throttled,
-        _ => {
-            let rule = "must be one of transient, timeout, throttled";
-            return Err(PyValueError::new_err(format!("kind = {kind:?}: {rule}")));
-        }
-    })
-}
-
-/// One of core's nine classes of outcome, by its name.
-fn class(name: &str) -> PyResult<Class> {
-    Class::ALL.into_iter().find(|class| class.name() == name).ok_or_else(|| {
-        let names = Class::ALL.map(Class::name).join(", ");
-        PyValueError::new_err(format!("kind = {name:?}: must be one of {names}"))
-    })
+/// The one of these with this name.
+fn named<T: Copy>(key: &str, value: &str, all: &[T], name: fn(T) -> &'static str) -> PyResult<T> {
+    parts::named(key, value, all, name).map_err(PyValueError::new_err)
 }

@@ -11,8 +11,7 @@ pub mod quantile;
 pub mod rate;
 pub mod strategy;
 
-use tidegate::rng::{self, Purpose};
-use tidegate::{BreakerSettings, Class, Duration, Policy, Value};
+use tidegate::{Duration, Policy, parts};
 
 use crate::{Invalid, checked};
 
@@ -29,13 +28,6 @@ fn until(wait: Duration) -> u64 {
     if wait == Duration::MAX { u64::MAX } else { wait.as_micros() }
 }
 
-fn whole(policy: &Policy, key: &str) -> u32 {
-    match policy.value(key) {
-        Some(Value::Number(number)) => number as u32,
-        _ => 0,
-    }
-}
-
 fn argument(reason: impl Into<String>) -> Invalid {
     Invalid::Argument { reason: reason.into() }
 }
@@ -47,58 +39,9 @@ fn settings<S>(pairs: &Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> Result<S
     of(&checked("part", pairs)?).ok_or_else(missing)
 }
 
-/// The settings of a breaker whose probes keep their place for so long.
-fn leased(mut settings: BreakerSettings, probe_lease: Option<u64>) -> BreakerSettings {
-    if let Some(lease) = probe_lease {
-        settings.probe_lease = Duration::from_micros(lease);
-    }
-    settings
-}
-
-/// A part with the draws that it makes: the seed, and the number of the next one.
-#[derive(Clone)]
-pub struct Drawn<P> {
-    part: P,
-    seed: u64,
-    next: u64,
-}
-
-impl<P> Drawn<P> {
-    fn new(part: P, seed: u64) -> Self {
-        Self { part, seed, next: 0 }
-    }
-
-    /// The number of a draw.
-    fn draw(&mut self) -> u64 {
-        self.next = self.next.wrapping_add(1);
-        self.next.wrapping_sub(1)
-    }
-
-    /// The bits of a draw: the caller's own, or the next of the seed's.
-    fn bits(&mut self, own: Option<u64>, purpose: Purpose) -> u64 {
-        own.unwrap_or_else(|| rng::bits(self.seed, self.draw(), purpose, 0))
-    }
-}
-
-/// What a retry is paid for after: `transient`, `timeout`, `throttled`.
-fn paid_for(kind: &str) -> Result<Class, Invalid> {
-    Ok(match kind {
-        "transient" => Class::Transient,
-        "timeout" => Class::Timeout,
-        "throttled" => Class::Throttled,
-        _ => {
-            let rule = "must be one of transient, timeout, throttled";
-            return Err(argument(format!("kind = {kind:?}: {rule}")));
-        }
-    })
-}
-
-/// One of core's nine classes of outcome, by its name.
-fn class(name: &str) -> Result<Class, Invalid> {
-    Class::ALL.into_iter().find(|class| class.name() == name).ok_or_else(|| {
-        let names = Class::ALL.map(Class::name).join(", ");
-        argument(format!("kind = {name:?}: must be one of {names}"))
-    })
+/// The one of these with this name.
+fn named<T: Copy>(key: &str, value: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, Invalid> {
+    parts::named(key, value, all, name).map_err(argument)
 }
 
 #[cfg(test)]

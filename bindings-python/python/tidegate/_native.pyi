@@ -93,15 +93,15 @@ class Backoff:
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex) -> Backoff: ...
     def ceiling(self, /, n: SupportsIndex) -> float:
         """
-        Seconds before retry `n` without jitter.
+        How long before retry `n`, 1 to 255, without jitter.
         """
     def copy(self, /) -> Backoff:
         """
         Another of the same state.
         """
-    def delay(self, /, n: SupportsIndex, call: SupportsIndex | None = None) -> float:
+    def delay(self, /, n: SupportsIndex, call: SupportsIndex | None) -> float:
         """
-        Seconds before retry `n`.
+        How long to wait before retry `n`, 1 to 255.
         """
 
 @final
@@ -112,7 +112,7 @@ class CircuitBreaker:
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, seed: SupportsIndex) -> CircuitBreaker: ...
     def admit(self, /, now: SupportsFloat | SupportsIndex) -> Ticket | None:
         """
-        Lets a call through, or not.
+        Lets a call through: a ticket to hand back with what came of it.
         """
     def copy(self, /) -> CircuitBreaker:
         """
@@ -130,7 +130,7 @@ class CircuitBreaker:
         """
         Whether a new breaker would decide the same from now on.
         """
-    def on_body_failure(self, /, ticket: Ticket, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "tuple[str, str] | None":
+    def on_body_failure(self, /, ticket: Ticket, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "Any":
         """
         The body failed of a call that was recorded as a success at its head.
         """
@@ -138,9 +138,9 @@ class CircuitBreaker:
         """
         The end of the break while open, on your clock; else `None`.
         """
-    def record(self, /, ticket: Ticket, outcome: str, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "tuple[str, str] | None":
+    def record(self, /, ticket: Ticket, evidence: str, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> "Any":
         """
-        Takes what came of an admitted call: the transition it made, if any.
+        Takes what came of an admitted call: the transition that it made, or `None`.
         """
     def refuses(self, /, now: SupportsFloat | SupportsIndex) -> float | None:
         """
@@ -156,7 +156,7 @@ class CircuitBreaker:
         """
     def state(self, /) -> str:
         """
-        Where it stands.
+        `closed`, `open` or `half_open`.
         """
     def throughput(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """
@@ -262,7 +262,7 @@ class DDSketch:
         """
     def merge(self, /, other: DDSketch) -> None:
         """
-        Takes in all that another sketch holds.
+        Takes in all that another sketch holds, as if each of its values had been added here.
         """
     def min(self, /) -> float | None:
         """
@@ -278,7 +278,7 @@ class DDSketch:
         """
     def to_words(self, /) -> "list[int]":
         """
-        The sketch as words of 64 bits.
+        The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact.
         """
 
 @final

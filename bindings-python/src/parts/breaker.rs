@@ -2,11 +2,12 @@
 
 //! Who is let through: the circuit breaker and the adaptive throttle.
 
-use super::{Drawn, Pairs, class, leased, moment, reading, seconds, settings};
+use super::{Pairs, moment, named, reading, seconds, settings};
 use parking_lot::Mutex;
-use pyo3::exceptions::PyValueError;
 use pyo3::{PyResult, pyclass, pyfunction, pymethods};
+use tidegate::parts::{Drawn, leased};
 use tidegate::rng::Purpose;
+use tidegate::{Class, Evidence};
 
 /// Refuses calls to a downstream that fails too often, and lets a few through after a break.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -19,88 +20,96 @@ impl CircuitBreaker {
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs, probe_lease: Option<u64>, seed: u64) -> PyResult<Self> {
         Ok(Self(Mutex::new(Drawn::new(
-            tidegate::CircuitBreaker::new(leased(settings(&pairs, tidegate::Policy::breaker)?, probe_lease)),
+            tidegate::CircuitBreaker::new(leased(
+                settings(&pairs, tidegate::Policy::breaker)?,
+                probe_lease.map(tidegate::Duration::from_micros),
+            )),
             seed,
         ))))
+    }
+
+    /// `closed`, `open` or `half_open`.
+    fn state(&self) -> &'static str {
+        self.0.lock().state(tidegate::Time::default()).name()
+    }
+
+    /// Lets a call through: a ticket to hand back with what came of it.
+    fn admit(&self, now: f64) -> PyResult<Option<Ticket>> {
+        let now = moment("now", now)?;
+        Ok(self.0.lock().admit(now).ok().map(Ticket))
+    }
+
+    /// Takes what came of an admitted call: the transition that it made, or `None`.
+    #[pyo3(signature = (ticket, evidence, now, bits) -> "Any")]
+    fn record(&self, ticket: &Ticket, evidence: &str, now: f64, bits: Option<u64>) -> PyResult<Change> {
+        let ticket = ticket.0;
+        let evidence = named("evidence", evidence, &Evidence::ALL, Evidence::name)?;
+        let now = moment("now", now)?;
+        let mut it = self.0.lock();
+        let bits = it.bits(bits, Purpose::Break);
+        Ok(it.record(ticket, evidence, bits, now).map(|(from, to)| (from.name(), to.name())))
+    }
+
+    /// The body failed of a call that was recorded as a success at its head.
+    #[pyo3(signature = (ticket, now, bits) -> "Any")]
+    fn on_body_failure(&self, ticket: &Ticket, now: f64, bits: Option<u64>) -> PyResult<Change> {
+        let ticket = ticket.0;
+        let now = moment("now", now)?;
+        let mut it = self.0.lock();
+        let bits = it.bits(bits, Purpose::Break);
+        Ok(it.on_body_failure(ticket, bits, now).map(|(from, to)| (from.name(), to.name())))
     }
 
     /// How long until another try makes sense if an admission now would be refused, else `None`.
     fn refuses(&self, now: f64) -> PyResult<Option<f64>> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().part.refuses(now).map(seconds))
+        Ok(self.0.lock().refuses(now).map(seconds))
     }
 
     /// The end of the break while open, on your clock; else `None`.
     fn open_until(&self) -> Option<f64> {
-        self.0.lock().part.open_until().map(reading)
+        self.0.lock().open_until().map(reading)
     }
 
     /// Failures in the window; while open, what is left of those that opened it.
     fn failures(&self, now: f64) -> PyResult<u32> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().part.failures(now))
+        Ok(self.0.lock().failures(now))
     }
 
     /// Results in the window, failures included.
     fn throughput(&self, now: f64) -> PyResult<u32> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().part.throughput(now))
+        Ok(self.0.lock().throughput(now))
     }
 
     /// Whether a new breaker would decide the same from now on.
     fn is_fresh(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().part.is_fresh(now))
+        Ok(self.0.lock().is_fresh(now))
     }
 
     /// Closed again, with nothing counted. Results of calls admitted before change nothing.
     fn reset(&self) {
-        self.0.lock().part.reset();
+        self.0.lock().reset();
     }
 
     /// Releases the places of all probes: after a fork, they belong to the parent process.
     fn forget_probes(&self) {
-        self.0.lock().part.forget_probes();
+        self.0.lock().forget_probes();
     }
 
     /// Applies new settings.
     #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", probe_lease, now))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs, probe_lease: Option<u64>, now: f64) -> PyResult<()> {
-        let to = leased(settings(&pairs, tidegate::Policy::breaker)?, probe_lease);
+        let to = leased(
+            settings(&pairs, tidegate::Policy::breaker)?,
+            probe_lease.map(tidegate::Duration::from_micros),
+        );
         let now = moment("now", now)?;
-        self.0.lock().part.retune(to, now);
+        self.0.lock().retune(to, now);
         Ok(())
-    }
-
-    /// Where it stands.
-    fn state(&self) -> &'static str {
-        // The same at any moment.
-        name(self.0.lock().part.state(tidegate::Time::default()))
-    }
-
-    /// Lets a call through, or not.
-    fn admit(&self, now: f64) -> PyResult<Option<Ticket>> {
-        let now = moment("now", now)?;
-        Ok(self.0.lock().part.admit(now).ok().map(Ticket))
-    }
-
-    /// Takes what came of an admitted call: the transition it made, if any.
-    #[pyo3(signature = (ticket, outcome, now, bits) -> "tuple[str, str] | None")]
-    fn record(&self, ticket: &Ticket, outcome: &str, now: f64, bits: Option<u64>) -> PyResult<Change> {
-        let (outcome, now) = (evidence(outcome)?, moment("now", now)?);
-        let mut it = self.0.lock();
-        let bits = it.bits(bits, Purpose::Break);
-        Ok(change(it.part.record(ticket.0, outcome, bits, now)))
-    }
-
-    /// The body failed of a call that was recorded as a success at its head.
-    #[pyo3(signature = (ticket, now, bits) -> "tuple[str, str] | None")]
-    fn on_body_failure(&self, ticket: &Ticket, now: f64, bits: Option<u64>) -> PyResult<Change> {
-        let now = moment("now", now)?;
-        let mut it = self.0.lock();
-        let bits = it.bits(bits, Purpose::Break);
-        Ok(change(it.part.on_body_failure(ticket.0, bits, now)))
     }
 
     /// Another of the same state.
@@ -135,26 +144,26 @@ impl AdaptiveThrottle {
         let now = moment("now", now)?;
         let mut it = self.0.lock();
         let bits = it.bits(bits, Purpose::Throttle);
-        Ok(it.part.admit(bits, now))
+        Ok(it.admit(bits, now))
     }
 
     /// A call that was let through has ended. Do not record one that says neither yes nor no.
     fn record(&self, accepted: bool, now: f64) -> PyResult<()> {
         let now = moment("now", now)?;
-        self.0.lock().part.record(accepted, now);
+        self.0.lock().record(accepted, now);
         Ok(())
     }
 
     /// The probability that a call is refused now, 0 to 1.
     fn probability(&self, now: f64) -> PyResult<f64> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().part.probability(now))
+        Ok(self.0.lock().probability(now))
     }
 
     /// Is nothing in the window?
     fn is_fresh(&self, now: f64) -> PyResult<bool> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().part.is_fresh(now))
+        Ok(self.0.lock().is_fresh(now))
     }
 
     /// Applies new settings.
@@ -163,7 +172,7 @@ impl AdaptiveThrottle {
     fn retune(&self, pairs: Pairs, now: f64) -> PyResult<()> {
         let to = settings(&pairs, tidegate::Policy::throttle)?;
         let now = moment("now", now)?;
-        self.0.lock().part.retune(to, now);
+        self.0.lock().retune(to, now);
         Ok(())
     }
 
@@ -171,7 +180,7 @@ impl AdaptiveThrottle {
     #[pyo3(signature = (now) -> "tuple[int, int]")]
     fn counts(&self, now: f64) -> PyResult<(u32, u32)> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().part.counts(now))
+        Ok(self.0.lock().counts(now))
     }
 
     /// Another of the same state.
@@ -185,44 +194,16 @@ impl AdaptiveThrottle {
 /// Was a call of this class accepted? Neither yes nor no where it does not count.
 #[pyfunction]
 pub fn accepted(kind: &str) -> PyResult<Option<bool>> {
-    Ok(tidegate::AdaptiveThrottle::accepted(class(kind)?))
+    Ok(tidegate::AdaptiveThrottle::accepted(named("kind", kind, &Class::ALL, Class::name)?))
 }
 
 /// What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
 #[pyfunction]
 pub fn evidence_of(kind: &str) -> PyResult<&'static str> {
-    Ok(match tidegate::Evidence::of(class(kind)?) {
-        tidegate::Evidence::Success => "success",
-        tidegate::Evidence::Failure => "failure",
-        tidegate::Evidence::Neutral => "neutral",
-    })
-}
-
-fn evidence(outcome: &str) -> PyResult<tidegate::Evidence> {
-    Ok(match outcome {
-        "success" => tidegate::Evidence::Success,
-        "failure" => tidegate::Evidence::Failure,
-        "neutral" => tidegate::Evidence::Neutral,
-        _ => {
-            let rule = "must be one of success, failure, neutral";
-            return Err(PyValueError::new_err(format!("evidence = {outcome:?}: {rule}")));
-        }
-    })
-}
-
-fn name(state: tidegate::BreakerState) -> &'static str {
-    match state {
-        tidegate::BreakerState::Closed => "closed",
-        tidegate::BreakerState::Open => "open",
-        tidegate::BreakerState::HalfOpen => "half_open",
-    }
+    Ok(Evidence::of(named("kind", kind, &Class::ALL, Class::name)?).name())
 }
 
 type Change = Option<(&'static str, &'static str)>;
-
-fn change(change: Option<(tidegate::BreakerState, tidegate::BreakerState)>) -> Change {
-    change.map(|(from, to)| (name(from), name(to)))
-}
 
 /// Proof of an admission, to be handed back with what came of it, once.
 #[pyclass(frozen, eq, hash, module = "tidegate._native")]

@@ -2,9 +2,11 @@
 
 //! How many retries: the budgets, of every kind.
 
-use super::{Pairs, moment, paid_for, settings};
+use super::{Pairs, moment, named, settings};
 use parking_lot::Mutex;
 use pyo3::{PyResult, pyclass, pymethods};
+use tidegate::Class;
+use tidegate::parts::PAID_FOR;
 
 /// The default budget of a policy: each call that ends with an answer earns a part of a retry.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -269,7 +271,7 @@ impl RetryQuota {
 
     /// Pays for a retry after a failure of this kind: the cost, or `None` if the tokens are too few.
     fn try_acquire(&self, kind: &str) -> PyResult<Option<u16>> {
-        let kind = paid_for(kind)?;
+        let kind = named("kind", kind, &PAID_FOR, Class::name)?;
         Ok(self.0.lock().try_acquire(kind))
     }
 

@@ -2,10 +2,10 @@
 
 //! Delays: the backoff, and what a server asks for.
 
-use super::{Drawn, Pairs, seconds, settings};
+use super::{Pairs, seconds, settings};
 use parking_lot::Mutex;
 use pyo3::{PyResult, pyclass, pyfunction, pymethods};
-use tidegate::rng::Purpose;
+use tidegate::parts::Drawn;
 
 /// The delay before retry n = 1, 2, …: growth, cap, jitter.
 #[pyclass(frozen, module = "tidegate._native")]
@@ -20,18 +20,14 @@ impl Backoff {
         Ok(Self(Mutex::new(Drawn::new(settings(&pairs, |policy| Some(policy.backoff()))?, seed))))
     }
 
-    /// Seconds before retry `n`.
-    #[pyo3(signature = (n, call = None))]
+    /// How long to wait before retry `n`, 1 to 255.
     fn delay(&self, n: u8, call: Option<u64>) -> f64 {
-        let mut it = self.0.lock();
-        let call = call.unwrap_or_else(|| it.draw());
-        let draw = |i| tidegate::rng::bits(it.seed, call, Purpose::Backoff, i as u8);
-        seconds(it.part.nth_delay(u32::from(n), draw))
+        seconds(self.0.lock().delay(n, call))
     }
 
-    /// Seconds before retry `n` without jitter.
+    /// How long before retry `n`, 1 to 255, without jitter.
     fn ceiling(&self, n: u8) -> f64 {
-        seconds(self.0.lock().part.ceiling(u32::from(n)))
+        seconds(self.0.lock().ceiling(n.into()))
     }
 
     /// Another of the same state.

@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-//! Estimators of quantiles.
+//! Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed?
 
 use parking_lot::Mutex;
 use pyo3::exceptions::PyValueError;
@@ -141,6 +141,18 @@ impl DDSketch {
         self.0.lock().clear();
     }
 
+    /// The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact.
+    #[pyo3(signature = () -> "list[int]")]
+    fn to_words(&self) -> Vec<u64> {
+        self.0.lock().to_words()
+    }
+
+    /// Takes in all that another sketch holds, as if each of its values had been added here.
+    fn merge(&self, other: &Self) -> PyResult<()> {
+        let other = other.0.lock().clone();
+        self.0.lock().merge(&other).map_err(|error| PyValueError::new_err(format!("other: {error}")))
+    }
+
     /// The sketch that these words are.
     #[staticmethod]
     #[pyo3(signature = (words: "list[int]"))]
@@ -150,20 +162,6 @@ impl DDSketch {
             Ok(sketch) => Ok(Self(Mutex::new(sketch))),
             Err(error) => Err(PyValueError::new_err(format!("words: {error}"))),
         }
-    }
-
-    /// The sketch as words of 64 bits.
-    #[pyo3(signature = () -> "list[int]")]
-    fn to_words(&self) -> Vec<u64> {
-        self.0.lock().to_words()
-    }
-
-    /// Takes in all that another sketch holds.
-    fn merge(&self, other: &Self) -> PyResult<()> {
-        // A copy, so that two threads that merge two sketches into each other never hold one lock and want the other.
-        let other = other.0.lock().clone();
-        let merged = self.0.lock().merge(&other);
-        merged.map_err(|error| PyValueError::new_err(format!("other: {error}")))
     }
 
     /// Are they equal, to the last count?

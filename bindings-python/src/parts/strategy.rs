@@ -2,11 +2,11 @@
 
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use tidegate::{Duration, ErrorInfo, RetryError, StrategySettings};
+use tidegate::{Duration, ErrorInfo, parts};
 
 use super::budgets::RetryQuota;
 use super::delay::Backoff;
-use super::{Pairs, seconds, whole};
+use super::{Pairs, seconds};
 use crate::pairs::checked;
 
 /// What a strategy hands out for an attempt.
@@ -44,13 +44,9 @@ impl RetryStrategy {
         quota: Option<&RetryQuota>,
         retry_unknown: bool,
     ) -> PyResult<Self> {
-        let settings = StrategySettings {
-            max_attempts: whole(&checked("part", &pairs)?, "retry.max_attempts"),
-            backoff: backoff.0.lock().part,
-            quota: quota.map(|quota| quota.0.lock().settings()),
-            retry_unknown,
-        };
-        Ok(Self(Mutex::new(tidegate::RetryStrategy::new(seed, settings))))
+        let (policy, backoff) = (checked("part", &pairs)?, backoff.0.lock());
+        let quota = quota.map(|quota| quota.0.lock().clone());
+        Ok(Self(Mutex::new(parts::strategy(&policy, seed, &backoff, quota.as_ref(), retry_unknown))))
     }
 
     /// The token of a call's first attempt.
@@ -76,13 +72,11 @@ impl RetryStrategy {
             is_timeout_error: timeout,
         };
         let next = self.0.lock().refresh(token.0, error);
-        let (why, wait) = match next {
+        let (why, wait) = match next.map_err(parts::refusal) {
             Ok(token) => return Ok(RetryToken(token).into_pyobject(py)?.into_any()),
-            Err(RetryError::Attempts) => ("attempts", None),
-            Err(RetryError::NotSafe) => ("not_safe", None),
-            Err(RetryError::Quota(wait)) => ("quota", Some(seconds(wait))),
+            Err(refusal) => refusal,
         };
-        Ok((why, wait).into_pyobject(py)?.into_any())
+        Ok((why, wait.map(seconds)).into_pyobject(py)?.into_any())
     }
 
     /// A call has succeeded with this token.

@@ -2,11 +2,13 @@
 
 //! Who is let through: the circuit breaker and the adaptive throttle.
 
-use super::{Drawn, Pairs, argument, class, leased, settings, time};
+use super::{Pairs, named, settings, time};
 use crate::Invalid;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use tidegate::parts::{Drawn, leased};
 use tidegate::rng::Purpose;
+use tidegate::{Class, Evidence};
 
 /// Refuses calls to a downstream that fails too often, and lets a few through after a break.
 #[derive(uniffi::Object)]
@@ -18,90 +20,98 @@ impl CircuitBreaker {
     #[uniffi::constructor]
     pub fn new(pairs: Pairs, probe_lease: Option<u64>, seed: u64) -> Result<Arc<Self>, Invalid> {
         Ok(Arc::new(Self(Mutex::new(Drawn::new(
-            tidegate::CircuitBreaker::new(leased(settings(&pairs, tidegate::Policy::breaker)?, probe_lease)),
+            tidegate::CircuitBreaker::new(leased(
+                settings(&pairs, tidegate::Policy::breaker)?,
+                probe_lease.map(tidegate::Duration::from_micros),
+            )),
             seed,
         )))))
+    }
+
+    /// `closed`, `open` or `half_open`.
+    pub fn state(&self) -> String {
+        self.0.lock().state(tidegate::Time::default()).name().to_owned()
+    }
+
+    /// Lets a call through: a ticket to hand back with what came of it.
+    pub fn admit(&self, now: u64) -> Option<Arc<Ticket>> {
+        let now = time(now);
+        self.0.lock().admit(now).ok().map(|ticket| Arc::new(Ticket(ticket)))
+    }
+
+    /// Takes what came of an admitted call: the transition that it made, or `None`.
+    pub fn record(
+        &self,
+        ticket: &Ticket,
+        evidence: &str,
+        now: u64,
+        bits: Option<u64>,
+    ) -> Result<Option<BreakerChange>, Invalid> {
+        let ticket = ticket.0;
+        let evidence = named("evidence", evidence, &Evidence::ALL, Evidence::name)?;
+        let now = time(now);
+        let mut it = self.0.lock();
+        let bits = it.bits(bits, Purpose::Break);
+        Ok(it.record(ticket, evidence, bits, now).map(change))
+    }
+
+    /// The body failed of a call that was recorded as a success at its head.
+    pub fn on_body_failure(&self, ticket: &Ticket, now: u64, bits: Option<u64>) -> Option<BreakerChange> {
+        let ticket = ticket.0;
+        let now = time(now);
+        let mut it = self.0.lock();
+        let bits = it.bits(bits, Purpose::Break);
+        it.on_body_failure(ticket, bits, now).map(change)
     }
 
     /// How long until another try makes sense if an admission now would be refused, else `None`.
     pub fn refuses(&self, now: u64) -> Option<u64> {
         let now = time(now);
-        self.0.lock().part.refuses(now).map(tidegate::Duration::as_micros)
+        self.0.lock().refuses(now).map(tidegate::Duration::as_micros)
     }
 
     /// The end of the break while open, on your clock; else `None`.
     pub fn open_until(&self) -> Option<u64> {
-        self.0.lock().part.open_until().map(tidegate::Time::as_micros)
+        self.0.lock().open_until().map(tidegate::Time::as_micros)
     }
 
     /// Failures in the window; while open, what is left of those that opened it.
     pub fn failures(&self, now: u64) -> u32 {
         let now = time(now);
-        self.0.lock().part.failures(now)
+        self.0.lock().failures(now)
     }
 
     /// Results in the window, failures included.
     pub fn throughput(&self, now: u64) -> u32 {
         let now = time(now);
-        self.0.lock().part.throughput(now)
+        self.0.lock().throughput(now)
     }
 
     /// Whether a new breaker would decide the same from now on.
     pub fn is_fresh(&self, now: u64) -> bool {
         let now = time(now);
-        self.0.lock().part.is_fresh(now)
+        self.0.lock().is_fresh(now)
     }
 
     /// Closed again, with nothing counted. Results of calls admitted before change nothing.
     pub fn reset(&self) {
-        self.0.lock().part.reset();
+        self.0.lock().reset();
     }
 
     /// Releases the places of all probes: after a fork, they belong to the parent process.
     pub fn forget_probes(&self) {
-        self.0.lock().part.forget_probes();
+        self.0.lock().forget_probes();
     }
 
     /// Applies new settings.
     pub fn retune(&self, pairs: Pairs, probe_lease: Option<u64>, now: u64) -> Result<(), Invalid> {
-        let to = leased(settings(&pairs, tidegate::Policy::breaker)?, probe_lease);
+        let to = leased(
+            settings(&pairs, tidegate::Policy::breaker)?,
+            probe_lease.map(tidegate::Duration::from_micros),
+        );
         let now = time(now);
-        self.0.lock().part.retune(to, now);
+        self.0.lock().retune(to, now);
         Ok(())
-    }
-
-    /// Where it stands.
-    pub fn state(&self) -> String {
-        // The same at any moment.
-        name(self.0.lock().part.state(tidegate::Time::default())).to_owned()
-    }
-
-    /// Lets a call through, or not.
-    pub fn admit(&self, now: u64) -> Option<Arc<Ticket>> {
-        let now = time(now);
-        self.0.lock().part.admit(now).ok().map(|ticket| Arc::new(Ticket(ticket)))
-    }
-
-    /// Takes what came of an admitted call: the transition it made, if any.
-    pub fn record(
-        &self,
-        ticket: &Ticket,
-        outcome: &str,
-        now: u64,
-        bits: Option<u64>,
-    ) -> Result<Change, Invalid> {
-        let (outcome, now) = (evidence(outcome)?, time(now));
-        let mut it = self.0.lock();
-        let bits = it.bits(bits, Purpose::Break);
-        Ok(change(it.part.record(ticket.0, outcome, bits, now)))
-    }
-
-    /// The body failed of a call that was recorded as a success at its head.
-    pub fn on_body_failure(&self, ticket: &Ticket, now: u64, bits: Option<u64>) -> Change {
-        let now = time(now);
-        let mut it = self.0.lock();
-        let bits = it.bits(bits, Purpose::Break);
-        change(it.part.on_body_failure(ticket.0, bits, now))
     }
 
     /// Another of the same state.
@@ -132,39 +142,39 @@ impl AdaptiveThrottle {
         let now = time(now);
         let mut it = self.0.lock();
         let bits = it.bits(bits, Purpose::Throttle);
-        it.part.admit(bits, now)
+        it.admit(bits, now)
     }
 
     /// A call that was let through has ended. Do not record one that says neither yes nor no.
     pub fn record(&self, accepted: bool, now: u64) {
         let now = time(now);
-        self.0.lock().part.record(accepted, now);
+        self.0.lock().record(accepted, now);
     }
 
     /// The probability that a call is refused now, 0 to 1.
     pub fn probability(&self, now: u64) -> f64 {
         let now = time(now);
-        self.0.lock().part.probability(now)
+        self.0.lock().probability(now)
     }
 
     /// Is nothing in the window?
     pub fn is_fresh(&self, now: u64) -> bool {
         let now = time(now);
-        self.0.lock().part.is_fresh(now)
+        self.0.lock().is_fresh(now)
     }
 
     /// Applies new settings.
     pub fn retune(&self, pairs: Pairs, now: u64) -> Result<(), Invalid> {
         let to = settings(&pairs, tidegate::Policy::throttle)?;
         let now = time(now);
-        self.0.lock().part.retune(to, now);
+        self.0.lock().retune(to, now);
         Ok(())
     }
 
     /// Requests and accepts in the window.
     pub fn counts(&self, now: u64) -> ThrottleCounts {
         let now = time(now);
-        let (requests, accepts) = self.0.lock().part.counts(now);
+        let (requests, accepts) = self.0.lock().counts(now);
         ThrottleCounts { requests, accepts }
     }
 
@@ -179,7 +189,7 @@ impl AdaptiveThrottle {
 /// Was a call of this class accepted? Neither yes nor no where it does not count.
 #[uniffi::export]
 pub fn accepted(kind: &str) -> Result<Option<bool>, Invalid> {
-    Ok(tidegate::AdaptiveThrottle::accepted(class(kind)?))
+    Ok(tidegate::AdaptiveThrottle::accepted(named("kind", kind, &Class::ALL, Class::name)?))
 }
 
 /// What is in the window of a throttle.
@@ -194,32 +204,7 @@ pub struct ThrottleCounts {
 /// What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
 #[uniffi::export]
 pub fn evidence_of(kind: &str) -> Result<String, Invalid> {
-    Ok(match tidegate::Evidence::of(class(kind)?) {
-        tidegate::Evidence::Success => "success",
-        tidegate::Evidence::Failure => "failure",
-        tidegate::Evidence::Neutral => "neutral",
-    }
-    .to_owned())
-}
-
-fn evidence(outcome: &str) -> Result<tidegate::Evidence, Invalid> {
-    Ok(match outcome {
-        "success" => tidegate::Evidence::Success,
-        "failure" => tidegate::Evidence::Failure,
-        "neutral" => tidegate::Evidence::Neutral,
-        _ => {
-            let rule = "must be one of success, failure, neutral";
-            return Err(argument(format!("evidence = {outcome:?}: {rule}")));
-        }
-    })
-}
-
-fn name(state: tidegate::BreakerState) -> &'static str {
-    match state {
-        tidegate::BreakerState::Closed => "closed",
-        tidegate::BreakerState::Open => "open",
-        tidegate::BreakerState::HalfOpen => "half_open",
-    }
+    Ok(Evidence::of(named("kind", kind, &Class::ALL, Class::name)?).name().to_owned())
 }
 
 /// Proof of an admission, to be handed back with what came of it, once.
@@ -254,8 +239,6 @@ pub struct BreakerChange {
     pub to: String,
 }
 
-type Change = Option<BreakerChange>;
-
-fn change(change: Option<(tidegate::BreakerState, tidegate::BreakerState)>) -> Change {
-    change.map(|(from, to)| BreakerChange { from: name(from).to_owned(), to: name(to).to_owned() })
+fn change((from, to): (tidegate::BreakerState, tidegate::BreakerState)) -> BreakerChange {
+    BreakerChange { from: from.name().to_owned(), to: to.name().to_owned() }
 }

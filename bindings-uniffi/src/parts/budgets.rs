@@ -2,10 +2,12 @@
 
 //! How many retries: the budgets, of every kind.
 
-use super::{Pairs, paid_for, settings, time};
+use super::{Pairs, named, settings, time};
 use crate::Invalid;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use tidegate::Class;
+use tidegate::parts::PAID_FOR;
 
 /// The default budget of a policy: each call that ends with an answer earns a part of a retry.
 #[derive(uniffi::Object)]
@@ -271,7 +273,7 @@ impl RetryQuota {
 
     /// Pays for a retry after a failure of this kind: the cost, or `None` if the tokens are too few.
     pub fn try_acquire(&self, kind: &str) -> Result<Option<u16>, Invalid> {
-        let kind = paid_for(kind)?;
+        let kind = named("kind", kind, &PAID_FOR, Class::name)?;
         Ok(self.0.lock().try_acquire(kind))
     }
 

@@ -2,11 +2,11 @@
 
 //! Delays: the backoff, and what a server asks for.
 
-use super::{Drawn, Pairs, settings};
+use super::{Pairs, settings};
 use crate::Invalid;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use tidegate::rng::Purpose;
+use tidegate::parts::Drawn;
 
 /// The delay before retry n = 1, 2, …: growth, cap, jitter.
 #[derive(uniffi::Object)]
@@ -20,17 +20,14 @@ impl Backoff {
         Ok(Arc::new(Self(Mutex::new(Drawn::new(settings(&pairs, |policy| Some(policy.backoff()))?, seed)))))
     }
 
-    /// Microseconds before retry `n`.
+    /// How long to wait before retry `n`, 1 to 255.
     pub fn delay(&self, n: u8, call: Option<u64>) -> u64 {
-        let mut it = self.0.lock();
-        let call = call.unwrap_or_else(|| it.draw());
-        let draw = |i| tidegate::rng::bits(it.seed, call, Purpose::Backoff, i as u8);
-        it.part.nth_delay(u32::from(n), draw).as_micros()
+        self.0.lock().delay(n, call).as_micros()
     }
 
-    /// Microseconds before retry `n` without jitter.
+    /// How long before retry `n`, 1 to 255, without jitter.
     pub fn ceiling(&self, n: u8) -> u64 {
-        self.0.lock().part.ceiling(u32::from(n)).as_micros()
+        self.0.lock().ceiling(n.into()).as_micros()
     }
 
     /// Another of the same state.

@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-//! Estimators of quantiles.
+//! Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed?
 
 use super::argument;
 use crate::Invalid;
@@ -145,6 +145,17 @@ impl DDSketch {
         self.0.lock().clear();
     }
 
+    /// The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact.
+    pub fn to_words(&self) -> Vec<u64> {
+        self.0.lock().to_words()
+    }
+
+    /// Takes in all that another sketch holds, as if each of its values had been added here.
+    pub fn merge(&self, other: &Self) -> Result<(), Invalid> {
+        let other = other.0.lock().clone();
+        self.0.lock().merge(&other).map_err(|error| argument(format!("other: {error}")))
+    }
+
     /// The sketch that these words are.
     #[uniffi::constructor]
     pub fn from_words(words: Vec<u64>) -> Result<Arc<Self>, Invalid> {
@@ -152,19 +163,6 @@ impl DDSketch {
             Ok(sketch) => Ok(Arc::new(Self(Mutex::new(sketch)))),
             Err(error) => Err(argument(format!("words: {error}"))),
         }
-    }
-
-    /// The sketch as words of 64 bits.
-    pub fn to_words(&self) -> Vec<u64> {
-        self.0.lock().to_words()
-    }
-
-    /// Takes in all that another sketch holds.
-    pub fn merge(&self, other: &Self) -> Result<(), Invalid> {
-        // A copy, so that two threads that merge two sketches into each other never hold one lock and want the other.
-        let other = other.0.lock().clone();
-        let merged = self.0.lock().merge(&other);
-        merged.map_err(|error| argument(format!("other: {error}")))
     }
 
     /// Are they equal, to the last count?

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate::{Duration, ErrorInfo, RetryError, StrategySettings};
+use tidegate::{Duration, ErrorInfo, parts};
 
+use super::Pairs;
 use super::budgets::RetryQuota;
 use super::delay::Backoff;
-use super::{Pairs, whole};
 use crate::{Invalid, checked};
 
 /// What a strategy hands out for an attempt.
@@ -59,13 +59,10 @@ impl RetryStrategy {
         quota: Option<Arc<RetryQuota>>,
         retry_unknown: bool,
     ) -> Result<Arc<Self>, Invalid> {
-        let settings = StrategySettings {
-            max_attempts: whole(&checked("part", &pairs)?, "retry.max_attempts"),
-            backoff: backoff.0.lock().part,
-            quota: quota.map(|quota| quota.0.lock().settings()),
-            retry_unknown,
-        };
-        Ok(Arc::new(Self(Mutex::new(tidegate::RetryStrategy::new(seed, settings)))))
+        let (policy, backoff) = (checked("part", &pairs)?, backoff.0.lock());
+        let quota = quota.map(|quota| quota.0.lock().clone());
+        let strategy = parts::strategy(&policy, seed, &backoff, quota.as_ref(), retry_unknown);
+        Ok(Arc::new(Self(Mutex::new(strategy))))
     }
 
     /// The token of a call's first attempt.
@@ -89,13 +86,12 @@ impl RetryStrategy {
             is_timeout_error: timeout,
         };
         let next = self.0.lock().refresh(token.0, error);
-        let (why, wait) = match next {
-            Ok(token) => return Refreshed::Next { token: Arc::new(RetryToken(token)) },
-            Err(RetryError::Attempts) => ("attempts", None),
-            Err(RetryError::NotSafe) => ("not_safe", None),
-            Err(RetryError::Quota(wait)) => ("quota", Some(wait.as_micros())),
-        };
-        Refreshed::Refused { why: why.to_owned(), wait_us: wait }
+        match next.map_err(parts::refusal) {
+            Ok(token) => Refreshed::Next { token: Arc::new(RetryToken(token)) },
+            Err((why, wait)) => {
+                Refreshed::Refused { why: why.to_owned(), wait_us: wait.map(Duration::as_micros) }
+            }
+        }
     }
 
     /// A call has succeeded with this token.

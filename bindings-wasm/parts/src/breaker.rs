@@ -2,91 +2,143 @@
 
 //! Who is let through: the circuit breaker and the adaptive throttle.
 
-use crate::slab::{Drawn, keep, with};
-use crate::{checked, class, leased, maybe, millis, reading, time};
+use crate::slab::{keep, with};
+use crate::{checked, maybe, millis, numbered, reading, span, time};
+use tidegate::parts::{Drawn, leased};
 use tidegate::rng::Purpose;
-
-fn number(state: tidegate::BreakerState) -> u32 {
-    match state {
-        tidegate::BreakerState::Closed => 0,
-        tidegate::BreakerState::Open => 1,
-        tidegate::BreakerState::HalfOpen => 2,
-    }
-}
+use tidegate::{Class, Evidence};
 
 /// A transition: 1 + 3 · from + to, or 0 for none.
 fn change(change: Option<(tidegate::BreakerState, tidegate::BreakerState)>) -> u32 {
-    change.map_or(0, |(from, to)| 1 + 3 * number(from) + number(to))
+    change.map_or(0, |(from, to)| 1 + 3 * from as u32 + to as u32)
 }
 
-fn ticket(word: u32) -> tidegate::Ticket {
+fn ticket_of(word: u32) -> tidegate::Ticket {
     tidegate::Ticket { number: word as u16, probe: word >> 16 & 1 == 1 }
 }
 
-fn evidence(number: u32) -> tidegate::Evidence {
-    match number {
-        0 => tidegate::Evidence::Success,
-        1 => tidegate::Evidence::Failure,
-        _ => tidegate::Evidence::Neutral,
-    }
+/// A ticket's number, and 65,536 more for a probe; or −1.
+fn ticket_word(ticket: Option<tidegate::Ticket>) -> i32 {
+    ticket.map_or(-1, |ticket| i32::from(ticket.number) | i32::from(ticket.probe) << 16)
 }
 
 /// A new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker(probe_lease: f64, seed: u64) -> f64 {
     checked(&|policy| {
-        Some(keep(Drawn::new(tidegate::CircuitBreaker::new(leased(policy.breaker()?, probe_lease)), seed)))
+        Some(keep(Drawn::new(
+            tidegate::CircuitBreaker::new(leased(
+                policy.breaker()?,
+                (!probe_lease.is_nan()).then(|| span(probe_lease)),
+            )),
+            seed,
+        )))
     })
+}
+
+/// `closed`, `open` or `half_open`.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_state(part: u32) -> u32 {
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.state(tidegate::Time::default())) as u32
+}
+
+/// Lets a call through: a ticket to hand back with what came of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_admit(part: u32, now: f64) -> i32 {
+    let now = time(now);
+    ticket_word(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.admit(now)).ok())
+}
+
+/// Takes what came of an admitted call: the transition that it made, or `None`.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_record(
+    part: u32,
+    ticket: u32,
+    evidence: u32,
+    now: f64,
+    own: u32,
+    bits: u64,
+) -> u32 {
+    let ticket = ticket_of(ticket);
+    let evidence = numbered(evidence, &Evidence::ALL);
+    let now = time(now);
+    let bits = (own != 0).then_some(bits);
+    change(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| {
+        let bits = it.bits(bits, Purpose::Break);
+        it.record(ticket, evidence, bits, now)
+    }))
+}
+
+/// The body failed of a call that was recorded as a success at its head.
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_on_body_failure(
+    part: u32,
+    ticket: u32,
+    now: f64,
+    own: u32,
+    bits: u64,
+) -> u32 {
+    let ticket = ticket_of(ticket);
+    let now = time(now);
+    let bits = (own != 0).then_some(bits);
+    change(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| {
+        let bits = it.bits(bits, Purpose::Break);
+        it.on_body_failure(ticket, bits, now)
+    }))
 }
 
 /// How long until another try makes sense if an admission now would be refused, else `None`.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_refuses(part: u32, now: f64) -> f64 {
-    maybe(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.refuses(time(now))).map(millis))
+    let now = time(now);
+    maybe(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.refuses(now)).map(millis))
 }
 
 /// The end of the break while open, on your clock; else `None`.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_open_until(part: u32) -> f64 {
-    maybe(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.open_until()).map(reading))
+    maybe(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.open_until()).map(reading))
 }
 
 /// Failures in the window; while open, what is left of those that opened it.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_failures(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.failures(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.failures(now)).into()
 }
 
 /// Results in the window, failures included.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_throughput(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.throughput(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.throughput(now)).into()
 }
 
 /// Whether a new breaker would decide the same from now on.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_is_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.is_fresh(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.is_fresh(now)).into()
 }
 
 /// Closed again, with nothing counted. Results of calls admitted before change nothing.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_reset(part: u32) {
-    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.reset());
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.reset());
 }
 
 /// Releases the places of all probes: after a fork, they belong to the parent process.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_forget_probes(part: u32) {
-    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.forget_probes());
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.forget_probes());
 }
 
 /// Applies new settings.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_retune(part: u32, probe_lease: f64, now: f64) -> f64 {
     checked(&|policy| {
-        let to = leased(policy.breaker()?, probe_lease);
-        with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.retune(to, time(now)));
+        let to = leased(policy.breaker()?, (!probe_lease.is_nan()).then(|| span(probe_lease)));
+        with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.retune(to, time(now)));
         Some(0)
     })
 }
@@ -94,41 +146,7 @@ pub extern "C" fn circuit_breaker_retune(part: u32, probe_lease: f64, now: f64) 
 /// What an outcome of a class says: 0 success, 1 failure, 2 neutral.
 #[unsafe(no_mangle)]
 pub extern "C" fn breaker_evidence(kind: u32) -> u32 {
-    match tidegate::Evidence::of(class(kind)) {
-        tidegate::Evidence::Success => 0,
-        tidegate::Evidence::Failure => 1,
-        tidegate::Evidence::Neutral => 2,
-    }
-}
-
-/// 0 closed, 1 open, 2 half-open.
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker_state(part: u32) -> u32 {
-    // The same at any moment.
-    number(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.state(tidegate::Time::default())))
-}
-
-/// A ticket: its number, and 65,536 more for a probe; or −1.
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker_admit(part: u32, now: f64) -> i32 {
-    let admitted = with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.part.admit(time(now)).ok());
-    admitted.map_or(-1, |ticket| i32::from(ticket.number) | i32::from(ticket.probe) << 16)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker_record(part: u32, word: u32, outcome: u32, now: f64, own: u32, bits: u64) -> u32 {
-    change(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| {
-        let bits = it.bits(own, bits, Purpose::Break);
-        it.part.record(ticket(word), evidence(outcome), bits, time(now))
-    }))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker_body(part: u32, word: u32, now: f64, own: u32, bits: u64) -> u32 {
-    change(with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| {
-        let bits = it.bits(own, bits, Purpose::Break);
-        it.part.on_body_failure(ticket(word), bits, time(now))
-    }))
+    Evidence::of(numbered(kind, &Class::ALL)) as u32
 }
 
 /// A new one.
@@ -142,9 +160,11 @@ pub extern "C" fn adaptive_throttle(now: f64, seed: u64) -> f64 {
 /// May a call go through? One that is refused has been counted; record one that is let through.
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle_admit(part: u32, now: f64, own: u32, bits: u64) -> u32 {
+    let now = time(now);
+    let bits = (own != 0).then_some(bits);
     with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| {
-        let bits = it.bits(own, bits, Purpose::Throttle);
-        it.part.admit(bits, time(now))
+        let bits = it.bits(bits, Purpose::Throttle);
+        it.admit(bits, now)
     })
     .into()
 }
@@ -152,19 +172,23 @@ pub extern "C" fn adaptive_throttle_admit(part: u32, now: f64, own: u32, bits: u
 /// A call that was let through has ended. Do not record one that says neither yes nor no.
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle_record(part: u32, accepted: u32, now: f64) {
-    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.record(accepted != 0, time(now)));
+    let accepted = accepted != 0;
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.record(accepted, now));
 }
 
 /// The probability that a call is refused now, 0 to 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle_probability(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.probability(time(now)))
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.probability(now))
 }
 
 /// Is nothing in the window?
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle_is_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.is_fresh(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.is_fresh(now)).into()
 }
 
 /// Applies new settings.
@@ -172,7 +196,7 @@ pub extern "C" fn adaptive_throttle_is_fresh(part: u32, now: f64) -> u32 {
 pub extern "C" fn adaptive_throttle_retune(part: u32, now: f64) -> f64 {
     checked(&|policy| {
         let to = policy.throttle()?;
-        with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.retune(to, time(now)));
+        with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.retune(to, time(now)));
         Some(0)
     })
 }
@@ -180,17 +204,17 @@ pub extern "C" fn adaptive_throttle_retune(part: u32, now: f64) -> f64 {
 /// Was a call of a class accepted? 0 no, 1 yes, 2 it does not count.
 #[unsafe(no_mangle)]
 pub extern "C" fn throttle_accepted(kind: u32) -> u32 {
-    tidegate::AdaptiveThrottle::accepted(class(kind)).map_or(2, u32::from)
+    tidegate::AdaptiveThrottle::accepted(numbered(kind, &Class::ALL)).map_or(2, u32::from)
 }
 
 /// Calls in the window.
 #[unsafe(no_mangle)]
 pub extern "C" fn throttle_requests(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.counts(time(now)).0).into()
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.counts(time(now)).0).into()
 }
 
 /// Those of them that were accepted.
 #[unsafe(no_mangle)]
 pub extern "C" fn throttle_accepts(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.part.counts(time(now)).1).into()
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.counts(time(now)).1).into()
 }

@@ -3,7 +3,8 @@
 //! How many retries: the budgets, of every kind.
 
 use crate::slab::{keep, with};
-use crate::{checked, maybe, paid_for, time};
+use crate::{checked, maybe, numbered, time};
+use tidegate::parts::PAID_FOR;
 
 /// A new one.
 #[unsafe(no_mangle)]
@@ -19,31 +20,36 @@ pub extern "C" fn earned_budget() -> f64 {
 /// Counts one call, which has started, however many attempts it makes.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_on_call(part: u32, now: f64) {
-    with(part, |it: &mut tidegate::EarnedBudget| it.on_call(time(now)));
+    let now = time(now);
+    with(part, |it: &mut tidegate::EarnedBudget| it.on_call(now));
 }
 
 /// Reports an answer: a success or a permanent error. At most once per call.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_on_answer(part: u32, now: f64) {
-    with(part, |it: &mut tidegate::EarnedBudget| it.on_answer(time(now)));
+    let now = time(now);
+    with(part, |it: &mut tidegate::EarnedBudget| it.on_answer(now));
 }
 
 /// Takes one retry, if one is available.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_try_withdraw(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut tidegate::EarnedBudget| it.try_withdraw(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::EarnedBudget| it.try_withdraw(now)).into()
 }
 
 /// Refunds a retry that was withdrawn and never started.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_refund(part: u32, now: f64) {
-    with(part, |it: &mut tidegate::EarnedBudget| it.refund(time(now)));
+    let now = time(now);
+    with(part, |it: &mut tidegate::EarnedBudget| it.refund(now));
 }
 
 /// Whole retries that could be taken now.
 #[unsafe(no_mangle)]
 pub extern "C" fn earned_budget_balance(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut tidegate::EarnedBudget| it.balance(time(now))) as f64
+    let now = time(now);
+    with(part, |it: &mut tidegate::EarnedBudget| it.balance(now)) as f64
 }
 
 /// A new one.
@@ -60,25 +66,30 @@ pub extern "C" fn retry_budget() -> f64 {
 /// Counts one call, however many attempts it makes.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_budget_deposit(part: u32, now: f64) {
-    with(part, |it: &mut tidegate::RetryBudget| it.deposit(time(now)));
+    let now = time(now);
+    with(part, |it: &mut tidegate::RetryBudget| it.deposit(now));
 }
 
 /// Takes one retry, if one is available.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_budget_try_withdraw(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut tidegate::RetryBudget| it.try_withdraw(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::RetryBudget| it.try_withdraw(now)).into()
 }
 
 /// Refunds a retry withdrawn at the moment `withdrawn` that was never started.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_budget_refund(part: u32, withdrawn: f64, now: f64) {
-    with(part, |it: &mut tidegate::RetryBudget| it.refund(time(withdrawn), time(now)));
+    let withdrawn = time(withdrawn);
+    let now = time(now);
+    with(part, |it: &mut tidegate::RetryBudget| it.refund(withdrawn, now));
 }
 
 /// Retries that could be taken now.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_budget_balance(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut tidegate::RetryBudget| it.balance(time(now))) as f64
+    let now = time(now);
+    with(part, |it: &mut tidegate::RetryBudget| it.balance(now)) as f64
 }
 
 /// A new one.
@@ -206,19 +217,22 @@ pub extern "C" fn retry_quota() -> f64 {
 /// Pays for a retry after a failure of this kind: the cost, or `None` if the tokens are too few.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_quota_try_acquire(part: u32, kind: u32) -> f64 {
-    maybe(with(part, |it: &mut tidegate::RetryQuota| it.try_acquire(paid_for(kind))).map(f64::from))
+    let kind = numbered(kind, &PAID_FOR);
+    maybe(with(part, |it: &mut tidegate::RetryQuota| it.try_acquire(kind)).map(f64::from))
 }
 
 /// Reports a success of a call whose last retry cost `cost`: 0 if it had none.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_quota_on_success(part: u32, cost: u32) {
-    with(part, |it: &mut tidegate::RetryQuota| it.on_success(cost as u16));
+    let cost = cost as u16;
+    with(part, |it: &mut tidegate::RetryQuota| it.on_success(cost));
 }
 
 /// Refunds the charge of a retry that was never started; 0 to 65,535.
 #[unsafe(no_mangle)]
 pub extern "C" fn retry_quota_refund(part: u32, cost: u32) {
-    with(part, |it: &mut tidegate::RetryQuota| it.refund(cost as u16));
+    let cost = cost as u16;
+    with(part, |it: &mut tidegate::RetryQuota| it.refund(cost));
 }
 
 /// Tokens left.

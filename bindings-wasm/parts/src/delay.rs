@@ -2,10 +2,10 @@
 
 //! Delays: the backoff, and what a server asks for.
 
-use crate::slab::{Drawn, keep, with};
+use crate::slab::{keep, with};
 use crate::texts::texts;
 use crate::{checked, maybe, millis};
-use tidegate::rng::Purpose;
+use tidegate::parts::Drawn;
 
 /// A new one.
 #[unsafe(no_mangle)]
@@ -13,18 +13,17 @@ pub extern "C" fn backoff(seed: u64) -> f64 {
     checked(&|policy| Some(keep(Drawn::new(policy.backoff(), seed))))
 }
 
-/// The delay before retry `n`: of a call, or with a draw of its own.
+/// How long to wait before retry `n`, 1 to 255.
 #[unsafe(no_mangle)]
 pub extern "C" fn backoff_delay(part: u32, n: u32, own: u32, call: u64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::Backoff>| {
-        let call = if own != 0 { call } else { it.draw() };
-        millis(it.part.nth_delay(n, |i| tidegate::rng::bits(it.seed, call, Purpose::Backoff, i as u8)))
-    })
+    let call = (own != 0).then_some(call);
+    millis(with(part, |it: &mut Drawn<tidegate::Backoff>| it.delay(n, call)))
 }
 
+/// How long before retry `n`, 1 to 255, without jitter.
 #[unsafe(no_mangle)]
 pub extern "C" fn backoff_ceiling(part: u32, n: u32) -> f64 {
-    millis(with(part, |it: &mut Drawn<tidegate::Backoff>| it.part.ceiling(n)))
+    millis(with(part, |it: &mut Drawn<tidegate::Backoff>| it.ceiling(n.into())))
 }
 
 /// Milliseconds that the `Retry-After` value in the input asks for, or NaN; `wall_us` is the Unix time.

@@ -15,7 +15,7 @@ mod store;
 mod strategy;
 mod texts;
 
-use tidegate::{BreakerSettings, Class, Duration, Policy, Time, Value};
+use tidegate::{Duration, Policy, Time};
 
 use texts::texts;
 
@@ -63,31 +63,7 @@ fn checked(work: &dyn Fn(&Policy) -> Option<u32>) -> f64 {
     }
 }
 
-/// The settings of a breaker whose probes keep their place this long; NaN derives the time from the other settings.
-fn leased(mut settings: BreakerSettings, probe_lease: f64) -> BreakerSettings {
-    if !probe_lease.is_nan() {
-        settings.probe_lease = span(probe_lease);
-    }
-    settings
-}
-
-/// The kinds of failure for which a retry quota charges: 0 transient, 1 timeout, 2 throttled.
-fn paid_for(kind: u32) -> Class {
-    match kind {
-        1 => Class::Timeout,
-        2 => Class::Throttled,
-        _ => Class::Transient,
-    }
-}
-
-fn whole(policy: &Policy, key: &str) -> u32 {
-    match policy.value(key) {
-        Some(Value::Number(number)) => number as u32,
-        _ => 0,
-    }
-}
-
-/// One of core's nine classes of outcome, by its number.
-fn class(number: u32) -> Class {
-    Class::ALL.get(number as usize).copied().unwrap_or(Class::Ignored)
+/// The one of these with this number, which the host has checked.
+fn numbered<T: Copy>(number: u32, all: &[T]) -> T {
+    all[(number as usize).min(all.len() - 1)]
 }

@@ -26,25 +26,31 @@ pub extern "C" fn aimd_exact(part: u32) -> f64 {
 /// A call has ended well, after `latency`: 0 or more.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_on_latency(part: u32, latency: f64, now: f64) {
-    with(part, |it: &mut tidegate::Aimd| it.on_latency(span(latency), time(now)));
+    let latency = span(latency);
+    let now = time(now);
+    with(part, |it: &mut tidegate::Aimd| it.on_latency(latency, now));
 }
 
 /// A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_on_failure(part: u32, latency: f64, now: f64) {
-    with(part, |it: &mut tidegate::Aimd| it.on_failure(span(latency), time(now)));
+    let latency = span(latency);
+    let now = time(now);
+    with(part, |it: &mut tidegate::Aimd| it.on_failure(latency, now));
 }
 
 /// A call was stopped by its timeout, which is a breach whatever the quantile is.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_on_timeout(part: u32, now: f64) {
-    with(part, |it: &mut tidegate::Aimd| it.on_timeout(time(now)));
+    let now = time(now);
+    with(part, |it: &mut tidegate::Aimd| it.on_timeout(now));
 }
 
 /// Whether it is as new: at its maximum, with no recent cut and no estimate.
 #[unsafe(no_mangle)]
 pub extern "C" fn aimd_is_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut tidegate::Aimd| it.is_fresh(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::Aimd| it.is_fresh(now)).into()
 }
 
 /// Applies new settings.
@@ -84,13 +90,18 @@ pub extern "C" fn gradient2_baseline(part: u32) -> f64 {
 /// A call has ended well.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_on_latency(part: u32, rtt: f64, started: f64, in_flight: u32, now: f64) {
-    with(part, |it: &mut tidegate::Gradient2| it.on_latency(span(rtt), time(started), in_flight, time(now)));
+    let rtt = span(rtt);
+    let started = time(started);
+    let now = time(now);
+    with(part, |it: &mut tidegate::Gradient2| it.on_latency(rtt, started, in_flight, now));
 }
 
 /// A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
 #[unsafe(no_mangle)]
 pub extern "C" fn gradient2_on_drop(part: u32, started: f64, in_flight: u32, now: f64) {
-    with(part, |it: &mut tidegate::Gradient2| it.on_drop(time(started), in_flight, time(now)));
+    let started = time(started);
+    let now = time(now);
+    with(part, |it: &mut tidegate::Gradient2| it.on_drop(started, in_flight, now));
 }
 
 /// Whether it is as new: before its first sample or drop.
@@ -118,25 +129,30 @@ pub extern "C" fn co_del(now: f64) -> f64 {
 /// The queue is empty: before a waiter comes, or after the last one has left.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_on_empty(part: u32, now: f64) {
-    with(part, |it: &mut tidegate::CoDel| it.on_empty(time(now)));
+    let now = time(now);
+    with(part, |it: &mut tidegate::CoDel| it.on_empty(now));
 }
 
 /// Whether to shed this waiter. Ask once for each waiter that is taken out.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_should_shed(part: u32, sojourn: f64, now: f64, scale: f64) -> u32 {
-    with(part, |it: &mut tidegate::CoDel| it.should_shed(span(sojourn), scale, time(now))).into()
+    let sojourn = span(sojourn);
+    let now = time(now);
+    with(part, |it: &mut tidegate::CoDel| it.should_shed(sojourn, scale, now)).into()
 }
 
 /// Whether the queue has not been empty for a whole interval; then serve the newest waiter first.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_congested(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut tidegate::CoDel| it.congested(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::CoDel| it.congested(now)).into()
 }
 
 /// How long that a waiter of scale 1 may have waited, under the law of `facebook`.
 #[unsafe(no_mangle)]
 pub extern "C" fn co_del_allowance(part: u32, now: f64) -> f64 {
-    millis(with(part, |it: &mut tidegate::CoDel| it.allowance(time(now))))
+    let now = time(now);
+    millis(with(part, |it: &mut tidegate::CoDel| it.allowance(now)))
 }
 
 /// Applies new settings.

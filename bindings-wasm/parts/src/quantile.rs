@@ -1,10 +1,10 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-//! Estimators of quantiles.
+//! Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed?
 
 use crate::maybe;
 use crate::slab::{keep, with};
-use crate::texts::texts;
+use crate::texts::{handed_out, succeeded, texts};
 
 /// A new one.
 #[unsafe(no_mangle)]
@@ -134,44 +134,30 @@ pub extern "C" fn dd_sketch_clear(part: u32) {
     with(part, |it: &mut tidegate::DDSketch| it.clear());
 }
 
+/// The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_to_words(part: u32) -> u32 {
+    handed_out(with(part, |it: &mut tidegate::DDSketch| it.to_words()))
+}
+
+/// Takes in all that another sketch holds, as if each of its values had been added here.
+#[unsafe(no_mangle)]
+pub extern "C" fn dd_sketch_merge(part: u32, other: u32) -> f64 {
+    let other = with(other, |it: &mut tidegate::DDSketch| it.clone());
+    succeeded(with(part, |it: &mut tidegate::DDSketch| it.merge(&other)).map(|()| 0))
+}
+
 /// The sketch that the words are: its handle, or −1 and in the output the rule that they break.
 #[unsafe(no_mangle)]
 pub extern "C" fn sketch_from_words() -> f64 {
     let words = texts(|it| std::mem::take(&mut it.words));
-    match tidegate::DDSketch::from_words(&words) {
-        Ok(sketch) => keep(sketch).into(),
-        Err(error) => {
-            texts(|it| it.output = error.to_string());
-            -1.0
-        }
-    }
+    succeeded(tidegate::DDSketch::from_words(&words).map(keep))
 }
 
-/// Puts the sketch's words where `sketch_words` points to: how many there are.
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_to_words(part: u32) -> u32 {
-    let words = with(part, |it: &mut tidegate::DDSketch| it.to_words());
-    let count = words.len() as u32;
-    texts(|it| it.words = words);
-    count
-}
-
+/// Where `dd_sketch_to_words` has put the words.
 #[unsafe(no_mangle)]
 pub extern "C" fn sketch_words() -> *const u64 {
     texts(|it| it.words.as_ptr())
-}
-
-/// Takes in all of another sketch: 0, or −1 and in the output why not.
-#[unsafe(no_mangle)]
-pub extern "C" fn sketch_merge(part: u32, other: u32) -> f64 {
-    let other = with(other, |it: &mut tidegate::DDSketch| it.clone());
-    match with(part, |it: &mut tidegate::DDSketch| it.merge(&other)) {
-        Ok(()) => 0.0,
-        Err(error) => {
-            texts(|it| it.output = error.to_string());
-            -1.0
-        }
-    }
 }
 
 #[unsafe(no_mangle)]

@@ -14,31 +14,37 @@ pub extern "C" fn token_bucket(now: f64) -> f64 {
 /// Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_try_take(part: u32, now: f64, cost: u32) -> u32 {
-    with(part, |it: &mut tidegate::TokenBucket| it.try_take(cost, time(now))).is_ok().into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::TokenBucket| it.try_take(cost, now)).is_ok().into()
 }
 
 /// Takes `cost` tokens, or takes none and says when to come back.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_acquire(part: u32, now: f64, cost: u32) -> f64 {
-    with(part, |it: &mut tidegate::TokenBucket| it.try_take(cost, time(now))).err().map_or(0.0, until)
+    let now = time(now);
+    with(part, |it: &mut tidegate::TokenBucket| it.try_take(cost, now)).err().map_or(0.0, until)
 }
 
 /// How long until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_wait_for(part: u32, now: f64, tokens: f64) -> f64 {
-    until(with(part, |it: &mut tidegate::TokenBucket| it.wait_for(tokens as u64, time(now))))
+    let now = time(now);
+    let tokens = tokens as u64;
+    until(with(part, |it: &mut tidegate::TokenBucket| it.wait_for(tokens, now)))
 }
 
 /// Whole tokens that are available now.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_level(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut tidegate::TokenBucket| it.level(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::TokenBucket| it.level(now)).into()
 }
 
 /// Whether it is full, as a new one is.
 #[unsafe(no_mangle)]
 pub extern "C" fn token_bucket_is_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut tidegate::TokenBucket| it.is_fresh(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::TokenBucket| it.is_fresh(now)).into()
 }
 
 /// Applies new settings.
@@ -60,19 +66,22 @@ pub extern "C" fn gcra() -> f64 {
 /// Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted.
 #[unsafe(no_mangle)]
 pub extern "C" fn gcra_try_take(part: u32, now: f64, cost: u32) -> u32 {
-    with(part, |it: &mut tidegate::Gcra| it.try_take(cost, time(now))).is_ok().into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::Gcra| it.try_take(cost, now)).is_ok().into()
 }
 
 /// Takes `cost` tokens, or takes none and says when to come back.
 #[unsafe(no_mangle)]
 pub extern "C" fn gcra_acquire(part: u32, now: f64, cost: u32) -> f64 {
-    with(part, |it: &mut tidegate::Gcra| it.try_take(cost, time(now))).err().map_or(0.0, until)
+    let now = time(now);
+    with(part, |it: &mut tidegate::Gcra| it.try_take(cost, now)).err().map_or(0.0, until)
 }
 
 /// Whether it is full, as a new one is.
 #[unsafe(no_mangle)]
 pub extern "C" fn gcra_is_fresh(part: u32, now: f64) -> u32 {
-    with(part, |it: &mut tidegate::Gcra| it.is_fresh(time(now))).into()
+    let now = time(now);
+    with(part, |it: &mut tidegate::Gcra| it.is_fresh(now)).into()
 }
 
 /// A new one.
@@ -84,13 +93,16 @@ pub extern "C" fn cubic_rate(now: f64) -> u32 {
 /// Takes one send: 0, or the time to wait before asking again.
 #[unsafe(no_mangle)]
 pub extern "C" fn cubic_rate_acquire(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut tidegate::CubicRate| it.acquire(time(now))).err().map_or(0.0, until)
+    let now = time(now);
+    with(part, |it: &mut tidegate::CubicRate| it.acquire(now)).err().map_or(0.0, until)
 }
 
 /// Counts an answer: a throttled one cuts the rate, any other lets it grow.
 #[unsafe(no_mangle)]
 pub extern "C" fn cubic_rate_on_response(part: u32, throttled: u32, now: f64) {
-    with(part, |it: &mut tidegate::CubicRate| it.on_response(throttled != 0, time(now)));
+    let throttled = throttled != 0;
+    let now = time(now);
+    with(part, |it: &mut tidegate::CubicRate| it.on_response(throttled, now));
 }
 
 /// Sends per second that are allowed; `None` before the first throttle.

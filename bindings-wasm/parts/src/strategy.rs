@@ -1,22 +1,19 @@
 //! Retry tokens.
 
-use tidegate::{Backoff, ErrorInfo, RetryError, RetryQuota, RetryStrategy, RetryToken, StrategySettings};
+use tidegate::parts::{self, Drawn};
+use tidegate::{Backoff, ErrorInfo, RetryError, RetryQuota, RetryStrategy, RetryToken};
 
-use crate::slab::{Drawn, keep, with};
+use crate::slab::{keep, with};
 use crate::texts::texts;
-use crate::{checked, maybe, millis, span, whole};
+use crate::{checked, maybe, millis, span};
 
 /// Makes a strategy with this backoff and with copies of this quota; −1 for no quota.
 #[unsafe(no_mangle)]
 pub extern "C" fn strategy(seed: u64, backoff: u32, quota: i32, retry_unknown: u32) -> f64 {
     checked(&|policy| {
-        let settings = StrategySettings {
-            max_attempts: whole(policy, "retry.max_attempts"),
-            backoff: with(backoff, |it: &mut Drawn<Backoff>| it.part),
-            quota: (quota >= 0).then(|| with(quota as u32, |it: &mut RetryQuota| it.settings())),
-            retry_unknown: retry_unknown != 0,
-        };
-        Some(keep(RetryStrategy::new(seed, settings)))
+        let backoff = with(backoff, |it: &mut Drawn<Backoff>| it.clone());
+        let quota = (quota >= 0).then(|| with(quota as u32, |it: &mut RetryQuota| it.clone()));
+        Some(keep(parts::strategy(policy, seed, &backoff, quota.as_ref(), retry_unknown != 0)))
     })
 }
 

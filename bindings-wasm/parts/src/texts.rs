@@ -1,6 +1,7 @@
 //! The input and output texts, and the staged settings of the next part.
 
 use std::cell::RefCell;
+use std::fmt::Display;
 
 use tidegate::{PolicyError, Value, wire};
 
@@ -57,6 +58,24 @@ pub fn mistakes(errors: &[PolicyError]) -> String {
         }
     }
     text
+}
+
+/// A number that is 0 or more; of an error −1, with its text in the output.
+pub fn succeeded(result: Result<u32, impl Display>) -> f64 {
+    result.map_or_else(
+        |error| {
+            texts(|it| it.output = error.to_string());
+            -1.0
+        },
+        f64::from,
+    )
+}
+
+/// Hands out 64-bit words: how many there are.
+pub fn handed_out(words: Vec<u64>) -> u32 {
+    let count = words.len() as u32;
+    texts(|it| it.words = words);
+    count
 }
 
 /// Makes room for texts of this total length, and returns where to write them.

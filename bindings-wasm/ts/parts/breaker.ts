@@ -26,6 +26,10 @@ function wordOf({ number, probe }: Ticket): number {
   return whole("ticket.number", number, 0, U16) + (probe ? U16 + 1 : 0);
 }
 
+function ticketOf(word: number): Ticket | undefined {
+  return word < 0 ? undefined : { number: word & U16, probe: word > U16 };
+}
+
 function change(word: number): [BreakerState, BreakerState] | undefined {
   if (word === 0) return undefined;
   return [STATES[Math.floor((word - 1) / 3)] as BreakerState, STATES[(word - 1) % 3] as BreakerState];
@@ -79,6 +83,44 @@ export class CircuitBreaker extends Part {
   }
 
   /**
+   * `closed`, `open` or `half_open`.
+   *
+   * A break that has ended is `open` until the first admission after it.
+   */
+  get state(): BreakerState {
+    return STATES[load().circuit_breaker_state(this.handle)] as BreakerState;
+  }
+
+  /**
+   * Lets a call through: a ticket to hand back with what came of it.
+   *
+   * Undefined where it is refused; `refuses` says for how long.
+   */
+  admit(now: number): Ticket | undefined {
+    return ticketOf(load().circuit_breaker_admit(this.handle, moment(now)));
+  }
+
+  /**
+   * Takes what came of an admitted call: the transition that it made, or undefined.
+   *
+   * @param ticket What `admit` gave. One of an older generation changes nothing.
+   * @param evidence `neutral` gives a probe's place back and counts nothing.
+   * @param bits 64 random bits for the jitter of a break that this opens, in the place of the seed's.
+   */
+  record(ticket: Ticket, evidence: Evidence, now: number, bits?: Seed): [from: BreakerState, to: BreakerState] | undefined {
+    return change(load().circuit_breaker_record(this.handle, wordOf(ticket), placeOf("evidence", evidence, EVIDENCE), moment(now), ...drawOf("bits", bits)));
+  }
+
+  /**
+   * The body failed of a call that was recorded as a success at its head.
+   *
+   * Its success becomes a failure.
+   */
+  onBodyFailure(ticket: Ticket, now: number, bits?: Seed): [from: BreakerState, to: BreakerState] | undefined {
+    return change(load().circuit_breaker_on_body_failure(this.handle, wordOf(ticket), moment(now), ...drawOf("bits", bits)));
+  }
+
+  /**
    * Milliseconds until another try makes sense if an admission now would be refused, else undefined.
    *
    * Changes nothing.
@@ -120,46 +162,6 @@ export class CircuitBreaker extends Part {
   /** What an outcome of one of the nine classes says: `permanent`, a healthy downstream's "no", is a success. */
   static evidenceOf(kind: Class): Evidence {
     return EVIDENCE[load().breaker_evidence(placeOf("kind", kind, KINDS))] as Evidence;
-  }
-
-  /** A break that has ended is `open` until the first admission after it. */
-  get state(): BreakerState {
-    return STATES[load().breaker_state(this.handle)] as BreakerState;
-  }
-
-  /** Lets a call through: a ticket to hand back with what came of it. Undefined where it is refused. */
-  admit(now: number): Ticket | undefined {
-    const word = load().breaker_admit(this.handle, moment(now));
-    return word < 0 ? undefined : { number: word & U16, probe: word > U16 };
-  }
-
-  /**
-   * Takes what came of an admitted call: the transition that it made, or undefined.
-   *
-   * @param ticket What `admit` gave. One of an older generation changes nothing.
-   * @param evidence `neutral` gives a probe's place back and counts nothing. `evidenceOf` knows.
-   * @param now The present.
-   * @param bits 64 random bits for the jitter of a break that this opens, in the place of the seed's.
-   */
-  record(
-    ticket: Ticket,
-    evidence: Evidence,
-    now: number,
-    bits?: Seed,
-  ): [from: BreakerState, to: BreakerState] | undefined {
-    const place = placeOf("evidence", evidence, EVIDENCE);
-    const [own, draw] = drawOf("bits", bits);
-    return change(load().breaker_record(this.handle, wordOf(ticket), place, moment(now), own, draw));
-  }
-
-  /** The body failed of a call that was recorded as a success at its head: its success becomes a failure. */
-  onBodyFailure(
-    ticket: Ticket,
-    now: number,
-    bits?: Seed,
-  ): [from: BreakerState, to: BreakerState] | undefined {
-    const [own, draw] = drawOf("bits", bits);
-    return change(load().breaker_body(this.handle, wordOf(ticket), moment(now), own, draw));
   }
 
   /**

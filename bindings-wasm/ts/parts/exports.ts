@@ -1,8 +1,15 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-/** What the module of the parts exports for what is described. */
-export interface Exports {
+import type { Memory } from "../engine/global_types.js";
+
+/** The exports of the module: numbers in and out, 64-bit words as `bigint`. */
+export interface Native {
+  readonly memory: Memory;
   circuit_breaker(probeLease: number, seed: bigint): number;
+  circuit_breaker_state(part: number): number;
+  circuit_breaker_admit(part: number, now: number): number;
+  circuit_breaker_record(part: number, ticket: number, evidence: number, now: number, own: number, bits: bigint): number;
+  circuit_breaker_on_body_failure(part: number, ticket: number, now: number, own: number, bits: bigint): number;
   circuit_breaker_refuses(part: number, now: number): number;
   circuit_breaker_open_until(part: number): number;
   circuit_breaker_failures(part: number, now: number): number;
@@ -11,12 +18,16 @@ export interface Exports {
   circuit_breaker_reset(part: number): void;
   circuit_breaker_forget_probes(part: number): void;
   circuit_breaker_retune(part: number, probeLease: number, now: number): number;
+  breaker_evidence(kind: number): number;
   adaptive_throttle(now: number, seed: bigint): number;
   adaptive_throttle_admit(part: number, now: number, own: number, bits: bigint): number;
   adaptive_throttle_record(part: number, accepted: number, now: number): void;
   adaptive_throttle_probability(part: number, now: number): number;
   adaptive_throttle_is_fresh(part: number, now: number): number;
   adaptive_throttle_retune(part: number, now: number): number;
+  throttle_accepted(kind: number): number;
+  throttle_requests(part: number, now: number): number;
+  throttle_accepts(part: number, now: number): number;
   earned_budget(): number;
   earned_budget_on_call(part: number, now: number): void;
   earned_budget_on_answer(part: number, now: number): void;
@@ -50,6 +61,9 @@ export interface Exports {
   retry_quota_refund(part: number, cost: number): void;
   retry_quota_available(part: number): number;
   backoff(seed: bigint): number;
+  backoff_delay(part: number, n: number, own: number, call: bigint): number;
+  backoff_ceiling(part: number, n: number): number;
+  retry_after(wallUs: number): number;
   aimd(): number;
   aimd_limit(part: number): number;
   aimd_exact(part: number): number;
@@ -76,6 +90,8 @@ export interface Exports {
   p2_quantile_observe(part: number, x: number): void;
   p2_quantile_estimate(part: number): number;
   p2_quantile_count(part: number): number;
+  p2_height(part: number, marker: number): number;
+  p2_rank(part: number, marker: number): number;
   windowed_p2_quantile(p: number, window: number): number;
   windowed_p2_quantile_observe(part: number, x: number): void;
   windowed_p2_quantile_estimate(part: number): number;
@@ -91,6 +107,11 @@ export interface Exports {
   dd_sketch_alpha(part: number): number;
   dd_sketch_gamma(part: number): number;
   dd_sketch_clear(part: number): void;
+  dd_sketch_to_words(part: number): number;
+  dd_sketch_merge(part: number, other: number): number;
+  sketch_from_words(): number;
+  sketch_words(): number;
+  sketch_equals(part: number, other: number): number;
   token_bucket(now: number): number;
   token_bucket_try_take(part: number, now: number, cost: number): number;
   token_bucket_acquire(part: number, now: number, cost: number): number;
@@ -106,4 +127,23 @@ export interface Exports {
   cubic_rate_acquire(part: number, now: number): number;
   cubic_rate_on_response(part: number, throttled: number, now: number): void;
   cubic_rate_rate(part: number): number;
+  part_copy(handle: number): number;
+  part_free(handle: number): void;
+  part_count(): number;
+  store(): number;
+  store_execute(part: number, nowUs: number): number;
+  strategy(seed: bigint, backoff: number, quota: number, retryUnknown: number): number;
+  strategy_acquire(part: number): number;
+  strategy_refresh(part: number, token: number, safe: number, retryAfter: number, throttling: number, timeout: number): number;
+  strategy_success(part: number, token: number): void;
+  strategy_available(part: number): number;
+  token_count(token: number): number;
+  token_delay(token: number): number;
+  input(length: number): number;
+  output(): number;
+  output_length(): number;
+  number(value: number): void;
+  word(key: number): void;
+  about(): number;
+  words(count: number): number;
 }

@@ -1,60 +1,10 @@
 /** The module of the parts (`parts/src`), separate from the engine's: its source, and the transfer of texts to and from it. */
 
-import type { Memory } from "../engine/global_types.js";
 import type { Code } from "../engine/module.js";
 import type { Pair } from "../engine/native.js";
 import { isModule } from "../engine/platform.js";
 import { ModuleUnavailable, NotReady } from "../errors/errors.js";
-import type { Exports } from "./exports.js";
-
-/** The exports of the module: numbers in and out, 64-bit words as `bigint`. */
-export interface Native extends Exports {
-  readonly memory: Memory;
-  breaker_evidence(kind: number): number;
-  breaker_state(part: number): number;
-  breaker_admit(part: number, now: number): number;
-  breaker_record(part: number, word: number, outcome: number, now: number, own: number, bits: bigint): number;
-  breaker_body(part: number, word: number, now: number, own: number, bits: bigint): number;
-  retry_after(wallUs: number): number;
-  p2_height(part: number, marker: number): number;
-  p2_rank(part: number, marker: number): number;
-  sketch_from_words(): number;
-  sketch_to_words(part: number): number;
-  sketch_words(): number;
-  sketch_merge(part: number, other: number): number;
-  sketch_equals(part: number, other: number): number;
-  part_copy(handle: number): number;
-  part_free(handle: number): void;
-  part_count(): number;
-  store(): number;
-  store_execute(part: number, nowUs: number): number;
-  strategy(seed: bigint, backoff: number, quota: number, retryUnknown: number): number;
-  strategy_acquire(part: number): number;
-  strategy_success(part: number, token: number): void;
-  strategy_available(part: number): number;
-  token_count(token: number): number;
-  token_delay(token: number): number;
-  input(length: number): number;
-  output(): number;
-  output_length(): number;
-  about(): number;
-  number(value: number): void;
-  word(key: number): void;
-  words(count: number): number;
-  throttle_accepted(kind: number): number;
-  throttle_requests(part: number, now: number): number;
-  throttle_accepts(part: number, now: number): number;
-  backoff_delay(part: number, n: number, own: number, call: bigint): number;
-  backoff_ceiling(part: number, n: number): number;
-  strategy_refresh(
-    part: number,
-    token: number,
-    safe: number,
-    retryAfter: number,
-    throttling: number,
-    timeout: number,
-  ): number;
-}
+import type { Native } from "./exports.js";
 
 /** The source of the module: synchronous, or a download. */
 export interface Source {

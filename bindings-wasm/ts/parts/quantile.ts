@@ -1,6 +1,6 @@
 // Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-/** Estimators of quantiles. */
+/** Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed? */
 
 import { load, said, saidWords, sayWords } from "./native.js";
 import { handleOf, maybe, Part, real, type Seed, U32, whole, word64 } from "./part.js";
@@ -137,6 +137,8 @@ export class DDSketch extends Part {
    *
    * Those two are exact, all others within `alpha` of the true value, relative to it. Undefined of an empty
    * sketch. `q` is 0 to 1.
+   *
+   * @throws RangeError If `q` is outside its range.
    */
   quantile(q: number): number | undefined {
     return maybe(load().dd_sketch_quantile(this.handle, real("q", q, 0, 1)));
@@ -177,6 +179,21 @@ export class DDSketch extends Part {
     load().dd_sketch_clear(this.handle);
   }
 
+  /** The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact. */
+  toWords(): bigint[] {
+    return saidWords(load().dd_sketch_to_words(this.handle));
+  }
+
+  /**
+   * Takes in all that another sketch holds, as if each of its values had been added here.
+   *
+   * @throws RangeError If the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither
+   * has changed.
+   */
+  merge(other: DDSketch): void {
+    if (load().dd_sketch_merge(this.handle, handleOf("other", other, DDSketch)) < 0) throw new RangeError(`other: ${said()}`);
+  }
+
   /**
    * The sketch that these words are: `toWords` of one in any language.
    *
@@ -194,24 +211,9 @@ export class DDSketch extends Part {
     return Reflect.construct(Part, [handle], DDSketch) as DDSketch;
   }
 
-  /** The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact. */
-  toWords(): bigint[] {
-    return saidWords(load().sketch_to_words(this.handle));
-  }
-
   /** Its words, as JSON can hold them. */
   toJSON(): string[] {
     return this.toWords().map(String);
-  }
-
-  /**
-   * Takes in all that another sketch holds, as if each of its values had been added here.
-   *
-   * @throws RangeError If the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither has changed.
-   */
-  merge(other: DDSketch): void {
-    if (load().sketch_merge(this.handle, handleOf("other", other, DDSketch)) < 0)
-      throw new RangeError(`other: ${said()}`);
   }
 
   /** Does it hold the same, to the last count? */

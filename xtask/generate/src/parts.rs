@@ -3,36 +3,26 @@
 //! The descriptions are `parts/*.txt`, one file for each group. The wrappers of all languages are generated from them. Code that one
 //! language needs in its own form is in `parts/own/`, by part.
 
-mod kotlin;
+mod exports;
 mod languages;
-mod native;
-mod python;
 mod read;
-mod swift;
-mod typescript;
-mod wasm;
+mod render;
+mod text;
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+
+/// The first line of every generated file.
+const GENERATED: &str = "Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.";
 
 /// The generated files, by path from the root of the repository.
 pub fn files() -> Vec<(String, String)> {
-    let parts = read::parts();
-    let by_group = GROUPS.iter().flat_map(|(group, _)| {
-        let parts: Vec<_> = parts.iter().filter(|part| part.group == *group).collect();
-        [
-            native::pyo3(group, &parts),
-            native::uniffi(group, &parts),
-            python::file(group, &parts),
-            kotlin::file(group, &parts),
-            swift::file(group, &parts),
-            wasm::file(group, &parts),
-            typescript::file(group, &parts),
-        ]
-    });
-    by_group.chain([wasm::exports(&parts)]).collect()
+    let groups = GROUPS.map(|(name, text)| read::group(name, text));
+    let mut files: Vec<_> = groups.iter().flat_map(render::files).collect();
+    files.push(exports::file(&files));
+    files
 }
 
-/// The files of a language, each with several parts, and their descriptions. The retry strategy's wrappers are hand-written.
+/// The files of the descriptions. The retry strategy's wrappers are hand-written.
 const GROUPS: [(&str, &str); 6] = [
     ("breaker", include_str!("parts/breaker.txt")),
     ("budgets", include_str!("parts/budgets.txt")),
@@ -42,10 +32,19 @@ const GROUPS: [(&str, &str); 6] = [
     ("rate", include_str!("parts/rate.txt")),
 ];
 
+/// Parts that are in one file in each language.
+pub struct Group {
+    pub name: &'static str,
+    /// The names of the files in Kotlin and Swift.
+    pub kotlin: &'static str,
+    pub swift: &'static str,
+    pub doc: &'static str,
+    pub parts: Vec<Part>,
+}
+
 /// A part.
 #[derive(Default)]
 pub struct Part {
-    pub group: &'static str,
     pub name: &'static str,
     /// The method of a policy that returns core's settings; empty if the part has none.
     pub settings: &'static str,
@@ -59,11 +58,8 @@ pub struct Part {
     /// The purpose of the part's random draws, if it makes any.
     pub draws: Option<&'static str>,
     pub doc: &'static str,
-    /// Examples.
-    pub python: &'static str,
-    pub kotlin: &'static str,
-    pub swift: &'static str,
-    pub typescript: &'static str,
+    /// Examples, by language.
+    pub examples: BTreeMap<&'static str, &'static str>,
     /// TypeScript's names of its settings, and of its settings with a seed.
     pub named: Vec<&'static str>,
     pub methods: Vec<Method>,
@@ -100,14 +96,14 @@ pub struct Method {
     /// The kind of the result: `done` is whether a `Result` is good, `taken` the wait after an attempt to take, `wait` may be infinite.
     pub ret: &'static str,
     pub doc: &'static str,
+    /// When it fails, if it can.
+    pub raises: &'static str,
     /// Whether it is a property in languages that have properties.
     pub property: bool,
     /// Core's method and the order of its arguments, if they differ.
     pub core: &'static str,
     /// Swift's name and labels, if they differ.
     pub swift: &'static str,
-    /// Whether its Rust code is in `own`.
-    pub own: bool,
 }
 
 impl Part {
@@ -122,107 +118,19 @@ impl Part {
         if self.name == "DDSketch" { "DdSketch" } else { self.name }
     }
 
-    /// The type of the part's settings in Kotlin and Swift.
-    pub fn options(&self) -> String {
-        type_name(self.table.rsplit('.').next().unwrap_or_default())
-    }
-
-    pub fn summary(&self) -> &'static str {
-        paragraphs(self.doc)[0]
+    /// The name of its constructor in the npm package's module, such as `token_bucket`; its methods begin with it.
+    pub fn function(&self) -> String {
+        let mut name = String::new();
+        for letter in self.foreign().chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
     }
 }
 
 pub fn now() -> Arg {
     Arg { name: "now", kind: "moment", least: "", most: "", default: "", doc: "" }
-}
-
-/// The paragraphs of a text, which empty lines separate.
-pub fn paragraphs(text: &'static str) -> Vec<&'static str> {
-    text.trim().split("\n\n").collect()
-}
-
-/// A language's own code for one item: the lines from `== <what>` to the next such heading.
-pub fn own(file: &'static str, what: &str) -> &'static str {
-    let head = format!("== {what}\n");
-    file.split_once(head.as_str())
-        .map_or("", |(_, rest)| rest.split("\n== ").next().unwrap_or_default())
-        .trim_end()
-}
-
-/// The name in most languages: `max_attempts` becomes `maxAttempts`.
-pub fn camel(name: &str) -> String {
-    let mut words = name.split('_');
-    let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
-}
-
-/// The name of a type: `rate_limit` becomes `RateLimit`.
-pub fn type_name(name: &str) -> String {
-    name.split('_')
-        .filter(|word| !word.is_empty())
-        .map(|word| word[..1].to_uppercase() + &word[1..])
-        .collect()
-}
-
-/// A text with its keys in camel case.
-pub fn translated(text: &str) -> String {
-    let mut text = text.to_owned();
-    let names = tidegate::TABLE.iter().map(|key| key.path.rsplit('.').next().unwrap_or_default());
-    let mut names: Vec<_> = names.filter(|name| name.contains('_')).collect();
-    // Longer names first, so that no name is replaced within a longer one.
-    names.sort_by_key(|name| std::cmp::Reverse(name.len()));
-    for name in names {
-        text = text.replace(name, &camel(name));
-    }
-    text
-}
-
-/// Wraps words in lines of at most `width` characters behind an indent.
-pub fn wrapped(words: &str, width: usize, first: &str, rest: &str) -> String {
-    let (mut text, mut line, mut empty) = (String::new(), first.to_owned(), true);
-    for word in words.split_whitespace() {
-        if !empty && line.chars().count() + 1 + word.chars().count() > width {
-            text += line.trim_end();
-            text.push('\n');
-            (line, empty) = (rest.to_owned(), true);
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line += word;
-        empty = false;
-    }
-    text + line.trim_end() + "\n"
-}
-
-/// Puts an indent before each line.
-pub fn indented(lines: &str, indent: &str) -> String {
-    let line = |line: &str| if line.is_empty() { "\n".into() } else { format!("{indent}{line}\n") };
-    lines.trim_matches('\n').lines().map(line).collect()
-}
-
-/// Writes a comment of these paragraphs, on one line if it fits. No empty line separates tags, and examples stay unchanged.
-pub fn comment(text: &mut String, indent: &str, width: usize, doc: &[String]) {
-    if let [one] = doc
-        && indent.len() + one.chars().count() + 7 <= width
-    {
-        let _ = writeln!(text, "{indent}/** {one} */");
-        return;
-    }
-    let start = format!("{indent} * ");
-    let _ = writeln!(text, "{indent}/**");
-    for (place, paragraph) in doc.iter().enumerate() {
-        if place > 0 && !(doc[place - 1].starts_with('@') && paragraph.starts_with('@')) {
-            let _ = writeln!(text, "{indent} *");
-        }
-        let verbatim = paragraph.starts_with("@example") || paragraph.starts_with("```");
-        *text +=
-            &if verbatim { indented(paragraph, &start) } else { wrapped(paragraph, width, &start, &start) };
-    }
-    let _ = writeln!(text, "{indent} */");
-}
-
-/// The value of a setting as code: a number or a word.
-pub fn literal(value: &str) -> String {
-    if value.parse::<u32>().is_ok() { value.into() } else { format!("\"{value}\"") }
 }

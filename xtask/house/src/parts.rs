@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 const GENERATED: &str = "Generated from xtask/generate/src/parts";
 
 /// The places that are counted, by language; a folder means all files in it.
-const PLACES: [(&str, &[&str]); 6] = [
+const PLACES: [(&str, &[&str]); 7] = [
     ("description", &["xtask/generate/src/parts"]),
+    ("core", &["core/src/parts.rs"]),
     (
         "python",
         &[
@@ -25,16 +26,13 @@ const PLACES: [(&str, &[&str]); 6] = [
 ];
 
 /// The generator's own files.
-const GENERATOR: [&str; 9] = [
+const GENERATOR: [&str; 6] = [
     "parts.rs",
-    "parts/read.rs",
+    "parts/exports.rs",
     "parts/languages.rs",
-    "parts/native.rs",
-    "parts/wasm.rs",
-    "parts/python.rs",
-    "parts/kotlin.rs",
-    "parts/swift.rs",
-    "parts/typescript.rs",
+    "parts/read.rs",
+    "parts/render.rs",
+    "parts/text.rs",
 ];
 const GENERATORS_FOLDER: &str = "xtask/generate/src";
 

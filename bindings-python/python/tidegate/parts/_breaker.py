@@ -133,6 +133,61 @@ class CircuitBreaker(Part):
             seed_of(seed),
         )
 
+    @property
+    def state(self) -> State:
+        """`closed`, `open` or `half_open`.
+
+        A break that has ended is `open` until the first admission after it.
+        """
+        return cast("State", self._native.state())
+
+    def admit(self, now: float) -> Ticket | None:
+        """Lets a call through: a ticket to hand back with what came of it.
+
+        None where it is refused; `refuses` says for how long.
+        """
+        return self._native.admit(now)
+
+    def record(
+        self,
+        ticket: Ticket,
+        evidence: Evidence,
+        now: float,
+        bits: int | None = None,
+    ) -> tuple[State, State] | None:
+        """Takes what came of an admitted call: the transition that it made, or None.
+
+        Args:
+            ticket: What `admit` gave. One of an older generation changes nothing.
+            evidence: `neutral` gives a probe's place back and counts nothing.
+            now: The present, in seconds.
+            bits: 64 random bits for the jitter of a break that this opens, in the place of the seed's.
+        """
+        change: tuple[State, State] | None = self._native.record(
+            ticket,
+            evidence,
+            now,
+            None if bits is None else whole("bits", bits, 0, U64),
+        )
+        return change
+
+    def on_body_failure(
+        self,
+        ticket: Ticket,
+        now: float,
+        bits: int | None = None,
+    ) -> tuple[State, State] | None:
+        """The body failed of a call that was recorded as a success at its head.
+
+        Its success becomes a failure.
+        """
+        change: tuple[State, State] | None = self._native.on_body_failure(
+            ticket,
+            now,
+            None if bits is None else whole("bits", bits, 0, U64),
+        )
+        return change
+
     def refuses(self, now: float) -> float | None:
         """Seconds until another try makes sense if an admission now would be refused, else None.
 
@@ -164,45 +219,6 @@ class CircuitBreaker(Part):
     def forget_probes(self) -> None:
         """Releases the places of all probes: after a fork, they belong to the parent process."""
         self._native.forget_probes()
-
-    @property
-    def state(self) -> State:
-        """`closed`, `open` or `half_open`.
-
-        A break that has ended is `open` until the first admission after it.
-        """
-        return cast("State", self._native.state())
-
-    def admit(self, now: float) -> Ticket | None:
-        """Lets a call through: a ticket to hand back with what came of it.
-
-        None where it is refused; `refuses` says for how long.
-        """
-        return self._native.admit(now)
-
-    def record(
-        self, ticket: Ticket, evidence: Evidence, now: float, bits: int | None = None
-    ) -> tuple[State, State] | None:
-        """Takes what came of an admitted call: the transition that it made, or None.
-
-        Args:
-            ticket: What `admit` gave. One of an older generation changes nothing.
-            evidence: `neutral` gives a probe's place back and counts nothing. `evidence_of` knows.
-            now: The present, in seconds.
-            bits: 64 random bits for the jitter of a break that this opens, in the place of the seed's.
-        """
-        draw = None if bits is None else whole("bits", bits, 0, U64)
-        return cast("tuple[State, State] | None", self._native.record(ticket, evidence, now, draw))
-
-    def on_body_failure(
-        self, ticket: Ticket, now: float, bits: int | None = None
-    ) -> tuple[State, State] | None:
-        """The body failed of a call that was recorded as a success at its head.
-
-        Its success becomes a failure. The arguments are those of `record`.
-        """
-        draw = None if bits is None else whole("bits", bits, 0, U64)
-        return cast("tuple[State, State] | None", self._native.on_body_failure(ticket, now, draw))
 
     @staticmethod
     def evidence_of(kind: str) -> Evidence:

@@ -1,5 +1,5 @@
 # Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
-"""Retry budgets, of every kind."""
+"""How many retries: the budgets, of every kind."""
 
 from __future__ import annotations
 

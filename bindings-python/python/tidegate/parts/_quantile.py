@@ -151,6 +151,9 @@ class DDSketch(Part):
 
         Those two are exact, all others within `alpha` of the true value, relative to it. None of an empty
         sketch. `q` is 0 to 1.
+
+        Raises:
+            ValueError: If `q` is outside its range.
         """
         return self._native.quantile(real("q", q, 0.0, 1.0))
 
@@ -188,6 +191,19 @@ class DDSketch(Part):
         """Forgets all values and keeps the accuracy."""
         self._native.clear()
 
+    def to_words(self) -> list[int]:
+        """The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact."""
+        return self._native.to_words()
+
+    def merge(self, other: DDSketch) -> None:
+        """Takes in all that another sketch holds, as if each of its values had been added here.
+
+        Raises:
+            ValueError: If the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither
+                has changed.
+        """
+        self._native.merge(other._native)
+
     @classmethod
     def from_words(cls, words: Iterable[int]) -> Self:
         """The sketch that these words are: `to_words` of one in any language.
@@ -205,19 +221,6 @@ class DDSketch(Part):
         sketch = cls.__new__(cls)
         sketch._native = native
         return sketch
-
-    def to_words(self) -> list[int]:
-        """The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact."""
-        return self._native.to_words()
-
-    def merge(self, other: DDSketch) -> None:
-        """Takes in all that another sketch holds, as if each of its values had been added here.
-
-        Raises:
-            ValueError: If the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither
-                has changed.
-        """
-        self._native.merge(other._native)
 
     def __eq__(self, other: object) -> bool:
         return self._native.equals(other._native) if isinstance(other, DDSketch) else NotImplemented

@@ -1,5 +1,5 @@
 # Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
-"""How fast: rate limits, and a send rate that throttles cut."""
+"""How fast: rate limits, and the cubic send rate."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 //! The languages' table (`languages.txt`): types of arguments and results, the code that converts them, and the words of texts.
 
-use super::{Arg, camel, own, paragraphs, translated};
+use super::text::{camel, paragraphs, section, translated};
+use super::{Arg, Method};
 
 const TABLE: &str = include_str!("languages.txt");
 
@@ -10,8 +11,8 @@ pub struct Language(pub &'static str);
 
 impl Language {
     /// The rows that begin with this word, split into fields: the language's own, then those of Rust.
-    fn rows(self, what: &'static str) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
-        let sections = [own(TABLE, self.0), own(TABLE, "rust")];
+    pub fn rows(self, what: &'static str) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+        let sections = [section(TABLE, self.0), section(TABLE, "rust")];
         sections.into_iter().flat_map(str::lines).filter_map(move |line| {
             let rest = line.strip_prefix(what)?.strip_prefix(' ')?;
             let (key, fields) = rest.split_once(" ::")?;
@@ -25,58 +26,74 @@ impl Language {
         found.unwrap_or_else(|| panic!("{} has no {what} {keys:?}", self.0)).1
     }
 
-    /// The type of an argument of this name, and the code that passes it on.
-    pub fn arg(self, arg: &Arg, name: &str) -> (&'static str, String) {
+    /// Whether names have underscores.
+    pub fn is_snake(self) -> bool {
+        matches!(self.0, "pyo3" | "uniffi" | "wasm" | "python")
+    }
+
+    /// A name as the language writes it.
+    pub fn name(self, name: &str) -> String {
+        if self.is_snake() { name.to_owned() } else { camel(name) }
+    }
+
+    /// The type of an argument, and the code that passes it on.
+    pub fn arg(self, arg: &Arg) -> (&'static str, String) {
         let Arg { kind, least, most, .. } = arg;
         let now = if arg.name == "now" { "now" } else { "" };
         let keys = [now, &format!("{kind} {most} {least}"), &format!("{kind} {most}"), kind];
         let row = self.row("arg", &keys);
         let whole = |number: &str| number.trim_end_matches(".0").to_owned();
-        let code = row
-            .get(1)
-            .unwrap_or(&"{name}")
-            .replace("{name}", name)
-            .replace("{least}", least)
-            .replace("{most}", most);
+        let code = row.get(1).unwrap_or(&"{name}").replace("{name}", &self.name(arg.name));
+        let code = code.replace("{least}", least).replace("{most}", most);
         (row[0], code.replace("{low}", &whole(least)).replace("{high}", &whole(most)))
     }
 
-    /// The type of a result, and the code that makes it from a call.
-    pub fn answer(self, ret: &str, call: &str) -> (&'static str, String) {
-        let row = self.row("ret", &[ret]);
-        (row[0], row.get(1).unwrap_or(&"{call}").replace("{call}", call))
+    /// The declaration of an argument.
+    pub fn declared(self, arg: &Arg, default: &str) -> String {
+        let defaulted = if default.is_empty() { "" } else { "default" };
+        let form = self.row("declare", &[arg.kind, arg.name, defaulted, "-"])[0];
+        let form = form.replace("{name}", &self.name(arg.name)).replace("{type}", self.arg(arg).0);
+        form.replace("{default}", default)
+    }
+
+    /// The type of a result, and the code that makes it from `{call}`.
+    pub fn answer(self, method: &Method) -> (&'static str, &'static str) {
+        let row = self.row("ret", &[method.ret]);
+        (row[0], row.get(1).unwrap_or(&"{call}"))
+    }
+
+    /// The stub's type of a result, where Python's is not what Rust's type says.
+    pub fn stub(self, ret: &str) -> Option<&'static str> {
+        self.rows("stub").find(|(of, _)| *of == ret).map(|(_, fields)| fields[0])
+    }
+
+    /// When a method fails, as its documentation says it.
+    pub fn raises(self, method: &Method) -> String {
+        if method.raises.is_empty() {
+            String::new()
+        } else {
+            self.words(&format!("{{raises}} {}", method.raises))
+        }
+    }
+
+    /// The paragraphs of a text in the language's terms.
+    pub fn doc(self, doc: &'static str) -> Vec<String> {
+        paragraphs(doc).into_iter().filter(|it| !it.is_empty()).map(|it| self.words(it)).collect()
+    }
+
+    /// The documentation of an argument, with its unit where the language needs it.
+    pub fn told(self, arg: &Arg) -> String {
+        let unit = self.rows("unit").find(|(kinds, _)| kinds.split('|').any(|kind| kind == arg.kind));
+        let unit = unit.filter(|_| !arg.doc.is_empty());
+        self.words(arg.doc) + unit.map_or("", |(_, fields)| fields[0])
     }
 
     /// A text in the language's terms.
-    pub fn words(self, text: &str) -> String {
-        let mut text = text.to_owned();
+    fn words(self, text: &str) -> String {
+        let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for (mark, fields) in self.rows("word") {
             text = text.replace(&format!("{{{mark}}}"), fields[0]);
         }
-        text
-    }
-
-    /// A text in the language's terms, with keys in camel case.
-    pub fn camel_words(self, text: &str) -> String {
-        translated(&self.words(text))
-    }
-
-    /// The paragraphs of a doc and of its arguments, with their units where the language needs them.
-    pub fn doc<'a>(self, doc: &'static str, args: impl IntoIterator<Item = &'a Arg>) -> Vec<String> {
-        let all = paragraphs(doc).into_iter().filter(|it| !it.is_empty()).map(|it| self.camel_words(it));
-        let args = args.into_iter().filter(|arg| !arg.doc.is_empty());
-        all.chain(args.map(|arg| format!("@param {} {}", camel(arg.name), self.told(arg)))).collect()
-    }
-
-    /// The documentation of an argument.
-    pub fn told(self, arg: &Arg) -> String {
-        let unit = self.rows("unit").find(|(kinds, _)| kinds.split('|').any(|kind| kind == arg.kind));
-        self.camel_words(arg.doc) + unit.map_or("", |(_, fields)| fields[0])
-    }
-
-    /// Imports that may be needed, each with the code that shows that it is.
-    pub fn imports(self) -> impl Iterator<Item = (&'static str, Vec<String>)> {
-        self.rows("import")
-            .map(|(key, fields)| (key, fields.iter().map(|it| it.replace("\\n", "\n")).collect()))
+        if self.is_snake() { text } else { translated(&text) }
     }
 }

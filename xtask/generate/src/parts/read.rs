@@ -4,20 +4,21 @@
 //! arguments as `- <name>: <text>`. An argument is `<name>: <kind> = <default>`; `now` is a moment. A mistake in a description panics
 //! in the generator.
 
-use super::{Arg, GROUPS, Method, Part, Setting};
+use super::{Arg, Group, Method, Part, Setting};
 
-pub fn parts() -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for (group, text) in GROUPS {
-        for (word, rest, body) in items(text) {
-            if word == "part" {
-                parts.push(Part { group, name: rest, doc: body, ..Part::default() });
-            } else {
-                take(parts.last_mut().expect("a part comes first"), word, rest, body);
+pub fn group(name: &'static str, text: &'static str) -> Group {
+    let mut group = Group { name, kotlin: "", swift: "", doc: "", parts: Vec::new() };
+    for (word, rest, body) in items(text) {
+        match (word, group.parts.last_mut()) {
+            ("file", _) => {
+                (group.kotlin, group.swift) = rest.split_once(' ').expect("names of files");
+                group.doc = body;
             }
+            ("part", _) => group.parts.push(Part { name: rest, doc: body, ..Part::default() }),
+            (_, part) => take(part.expect("a part comes first"), word, rest, body),
         }
     }
-    parts
+    group
 }
 
 /// Reads the items: word, rest and text.
@@ -43,7 +44,7 @@ fn items(text: &'static str) -> Vec<(&'static str, &'static str, &'static str)> 
     items.into_iter().map(split).collect()
 }
 
-fn take(part: &mut Part, word: &str, rest: &'static str, body: &'static str) {
+fn take(part: &mut Part, word: &'static str, rest: &'static str, body: &'static str) {
     match word {
         "settings" => {
             let mut words = rest.split(' ');
@@ -57,11 +58,9 @@ fn take(part: &mut Part, word: &str, rest: &'static str, body: &'static str) {
             part.keys.extend(rest.split(' ').map(setting));
         }
         "beside" => part.beside.push(Arg { doc: body, ..arg(rest) }),
-        "python" => part.python = body,
-        "kotlin" => part.kotlin = body,
-        "swift" => part.swift = body,
+        "python" | "kotlin" | "swift" => _ = part.examples.insert(word, body),
         "typescript" => {
-            part.typescript = body;
+            part.examples.insert(word, body);
             part.named = rest.split_whitespace().collect();
         }
         "does" | "has" => part.methods.push(method(word == "has", rest, body)),
@@ -77,16 +76,16 @@ fn method(property: bool, rest: &'static str, body: &'static str) -> Method {
     let (call, ret) = form.split_once(" -> ").unwrap_or((form, "nothing"));
     let (name, args) = call.split_once('(').unwrap_or((call, ")"));
     let mut args: Vec<_> = split(args.strip_suffix(')').expect("arguments end")).map(arg).collect();
+    let (body, raises) = body.split_once("\n! ").unwrap_or((body, ""));
     let (doc, told) = body.split_once("\n- ").unwrap_or((body, ""));
     for (name, doc) in told.split("\n- ").filter_map(|line| line.split_once(": ")) {
         args.iter_mut().find(|arg| arg.name == name).expect("an argument is told of").doc = doc;
     }
-    let mut method = Method { name, args, ret, doc, property, core: "", swift: "", own: false };
+    let mut method = Method { name, args, ret, doc, raises, property, core: "", swift: "" };
     for word in words {
         match word.split_once(' ').unwrap_or((word, "")) {
             ("core", order) => method.core = order,
             ("swift", form) => method.swift = form,
-            ("own", _) => method.own = true,
             (other, _) => panic!("{name}: {other} is no mark"),
         }
     }

@@ -191,6 +191,8 @@ extension Parts {
 
         private init(_ native: TidegateNative.RetryQuota) { self.native = native }
 
+        /// Pays for a retry after a failure of this kind: the cost, or nil if the tokens are too few.
+        public func tryAcquire(_ kind: Failure = .transient) -> UInt16? { (try? native.tryAcquire(kind: kind.rawValue)) ?? nil }
         /// Reports a success of a call whose last retry cost `cost`: 0 if it had none.
         public func onSuccess(cost: UInt16 = 0) { native.onSuccess(cost: cost) }
         /// Refunds the charge of a retry that was never started; 0 to 65,535.
@@ -200,12 +202,6 @@ extension Parts {
         /// What a retry is paid for after.
         public enum Failure: String, Sendable, Hashable, CaseIterable {
             case transient, timeout, throttled
-        }
-
-        /// Pays for a retry after a failure of this kind: the cost, or nil where there is not enough.
-        public func tryAcquire(_ failure: Failure = .transient) -> UInt16? {
-            // Core knows all of these.
-            (try? native.tryAcquire(kind: failure.rawValue)) ?? nil
         }
         /// Another of the same state; the two then go their own ways.
         public func copy() -> RetryQuota { RetryQuota(native.copy()) }

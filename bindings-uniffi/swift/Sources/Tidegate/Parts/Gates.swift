@@ -41,6 +41,31 @@ extension Parts {
 
         private init(_ native: TidegateNative.CircuitBreaker) { self.native = native }
 
+        /// `closed`, `open` or `half_open`.
+        ///
+        /// A break that has ended is `open` until the first admission after it.
+        public var state: State { State(rawValue: native.state()) ?? .closed }
+        /// Lets a call through: a ticket to hand back with what came of it.
+        ///
+        /// Nil where it is refused; `refuses` says for how long.
+        public func admit(now: Duration) -> Ticket? {
+            native.admit(now: now.moment).map { Ticket(number: $0.number(), isProbe: $0.probe()) }
+        }
+        /// Takes what came of an admitted call: the transition that it made, or nil.
+        /// - Parameter ticket: What `admit` gave. One of an older generation changes nothing.
+        /// - Parameter evidence: `neutral` gives a probe's place back and counts nothing.
+        /// - Parameter bits: 64 random bits for the jitter of a break that this opens, in the place of the seed's.
+        @discardableResult
+        public func record(_ ticket: Ticket, _ evidence: Evidence, now: Duration, bits: UInt64? = nil) -> Change? {
+            Change((try? native.record(ticket: ticket.native, evidence: evidence.rawValue, now: now.moment, bits: bits)) ?? nil)
+        }
+        /// The body failed of a call that was recorded as a success at its head.
+        ///
+        /// Its success becomes a failure.
+        @discardableResult
+        public func onBodyFailure(_ ticket: Ticket, now: Duration, bits: UInt64? = nil) -> Change? {
+            Change(native.onBodyFailure(ticket: ticket.native, now: now.moment, bits: bits))
+        }
         /// The time until another try makes sense if an admission now would be refused, else nil.
         ///
         /// Changes nothing.
@@ -57,25 +82,6 @@ extension Parts {
         public func reset() { native.reset() }
         /// Releases the places of all probes: after a fork, they belong to the parent process.
         public func forgetProbes() { native.forgetProbes() }
-        /// Where it stands; an open one that may be probed is open still.
-        public var state: State { State(rawValue: native.state()) ?? .closed }
-        /// Lets a call through: a ticket to hand back with what came of it. Nil where it is refused.
-        public func admit(now: Duration) -> Ticket? {
-            native.admit(now: now.moment).map { Ticket(number: $0.number(), isProbe: $0.probe()) }
-        }
-        /// Takes what came of an admitted call: the transition that it made, or nil.
-        ///
-        /// - Parameter bits: 64 random bits for the jitter of a break that this opens, in the place of the seed's.
-        @discardableResult
-        public func record(_ ticket: Ticket, _ evidence: Evidence, now: Duration, bits: UInt64? = nil) -> Change? {
-            // Core knows all kinds of evidence.
-            Change((try? native.record(ticket: ticket.native, outcome: evidence.rawValue, now: now.moment, bits: bits)) ?? nil)
-        }
-        /// The body failed of a call that was recorded as a success at its head: its success becomes a failure.
-        @discardableResult
-        public func onBodyFailure(_ ticket: Ticket, now: Duration, bits: UInt64? = nil) -> Change? {
-            Change(native.onBodyFailure(ticket: ticket.native, now: now.moment, bits: bits))
-        }
         /// What an outcome of one of the nine classes says; nil for a kind that is none. `permanent`, a healthy server's "no", is a success.
         public static func evidence(of kind: Kind) -> Evidence? {
             (try? evidenceOf(kind: kind.rawValue)).flatMap(Evidence.init)

@@ -79,11 +79,15 @@ extension Parts {
         /// - Parameter rtt: How long it took; 0 or more.
         /// - Parameter started: When it started, on the clock of `now`.
         /// - Parameter inFlight: Calls in flight when it ended, itself included; 0 to 2^32 − 1.
-        public func onLatency(_ rtt: Duration, started: Duration, inFlight: UInt32, now: Duration) { native.onLatency(rtt: rtt.span, started: started.moment, inFlight: inFlight, now: now.moment) }
+        public func onLatency(_ rtt: Duration, started: Duration, inFlight: UInt32, now: Duration) {
+            native.onLatency(rtt: rtt.span, started: started.moment, inFlight: inFlight, now: now.moment)
+        }
         /// A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
         /// - Parameter started: When it started, on the clock of `now`.
         /// - Parameter inFlight: Calls in flight when it ended, itself included; 0 to 2^32 − 1.
-        public func onDrop(started: Duration, inFlight: UInt32, now: Duration) { native.onDrop(started: started.moment, inFlight: inFlight, now: now.moment) }
+        public func onDrop(started: Duration, inFlight: UInt32, now: Duration) {
+            native.onDrop(started: started.moment, inFlight: inFlight, now: now.moment)
+        }
         /// Whether it is as new: before its first sample or drop.
         public var isFresh: Bool { native.isFresh() }
         /// Applies new settings, with the same keys as before, and keeps the estimates.
@@ -123,7 +127,9 @@ extension Parts {
         /// - Parameter sojourn: How long it has waited; 0 or more.
         /// - Parameter scale: Factor by which its importance extends the allowed wait; 0.01 to 100. A policy has 0.25 for `best_effort`,
         ///   0.5 for `degraded`, 1 for `normal` and 2 for `critical`.
-        public func shouldShed(_ sojourn: Duration, scale: Double = 1, now: Duration) -> Bool { native.shouldShed(sojourn: sojourn.span, now: now.moment, scale: scale) }
+        public func shouldShed(_ sojourn: Duration, scale: Double = 1, now: Duration) -> Bool {
+            native.shouldShed(sojourn: sojourn.span, now: now.moment, scale: scale)
+        }
         /// Whether the queue has not been empty for a whole interval; then serve the newest waiter first.
         public func congested(now: Duration) -> Bool { native.congested(now: now.moment) }
         /// The time that a waiter of scale 1 may have waited, under the law of `facebook`.

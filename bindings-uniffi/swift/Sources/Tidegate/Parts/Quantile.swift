@@ -79,6 +79,12 @@ extension Parts {
 
         /// Adds one value. NaN and the infinities are ignored.
         public func add(_ x: Double) { native.add(x: x) }
+        /// Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
+        ///
+        /// Those two are exact, all others within `alpha` of the true value, relative to it. Nil of an empty sketch. `q` is 0 to 1.
+        ///
+        /// - Throws: `PolicyError` if `q` is outside its range.
+        public func quantile(_ q: Double) throws -> Double? { native.quantile(q: try within("q", q, 0.0...1.0)) }
         /// Number of values.
         public var count: UInt64 { native.count() }
         /// The sum of the values, in the order in which they came.
@@ -93,6 +99,10 @@ extension Parts {
         public var gamma: Double { native.gamma() }
         /// Forgets all values and keeps the accuracy.
         public func clear() { native.clear() }
+        /// Takes in all that another sketch holds, as if each of its values had been added here.
+        ///
+        /// - Throws: `PolicyError` if the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither has changed.
+        public func merge(_ other: DDSketch) throws { try checked { try native.merge(other: other.native) } }
         /// The sketch that these words are: `words` of one in any language.
         ///
         /// - Throws: `PolicyError` if they are none; with the rule that they break.
@@ -105,15 +115,6 @@ extension Parts {
         public func encode(to encoder: any Encoder) throws { try words.encode(to: encoder) }
         /// Whole numbers of 64 bits: five, and one for each bin that holds values. Exact.
         public var words: [UInt64] { native.toWords() }
-        /// Takes in all that another sketch holds, as if each of its values had been added here.
-        ///
-        /// - Throws: `PolicyError` if the other has another `alpha`, or the two hold more than 2^53 − 1 values. Neither has changed.
-        public func merge(_ other: DDSketch) throws { try checked { try native.merge(other: other.native) } }
-        /// What stands for the value of rank ⌊q·(count − 1)⌋, from 0 on: 0 is the least, 1 the greatest. Those two are exact, all others
-        /// within `alpha` of the true value. Nil of an empty sketch.
-        ///
-        /// - Throws: `PolicyError` if `q` is not from 0 to 1.
-        public func quantile(_ q: Double) throws -> Double? { native.quantile(q: try within("q", q, 0...1)) }
         public static func == (one: DDSketch, other: DDSketch) -> Bool { one.native.equals(other: other.native) }
         /// Another of the same state; the two then go their own ways.
         public func copy() -> DDSketch { DDSketch(native.copy()) }

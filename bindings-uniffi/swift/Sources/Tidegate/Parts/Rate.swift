@@ -33,7 +33,9 @@ extension Parts {
         /// The time until `tokens` in all (0 to 2^64 − 1) will have flowed in beyond what is used; takes none.
         ///
         /// Linear, also above the burst: the third of three waiters that need one token each waits for 3.
-        public func wait(for tokens: UInt64 = 1, now: Duration) -> Duration { Duration(exact: native.waitFor(now: now.moment, tokens: tokens)) }
+        public func wait(for tokens: UInt64 = 1, now: Duration) -> Duration {
+            Duration(exact: native.waitFor(now: now.moment, tokens: tokens))
+        }
         /// Whole tokens that are available now.
         public func level(now: Duration) -> Int { Int(native.level(now: now.moment)) }
         /// Whether it is full, as a new one is.

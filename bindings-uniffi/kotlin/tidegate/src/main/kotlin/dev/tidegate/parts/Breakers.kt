@@ -50,6 +50,9 @@ public class Transition internal constructor(
     override fun toString(): String = "Transition(from=$from, to=$to)"
 }
 
+private fun transition(change: BreakerChange): Transition =
+    Transition(BreakerState.valueOf(change.from.uppercase()), BreakerState.valueOf(change.to.uppercase()))
+
 /**
  * Proof of an admission, to be handed back with what came of it, once.
  *
@@ -98,6 +101,40 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
         this(made("breaker", ::Breaker, configure) { NativeCircuitBreaker(it, lease(probeLease), seed(seed)) })
 
     /**
+     * `closed`, `open` or `half_open`.
+     *
+     * A break that has ended is `open` until the first admission after it.
+     */
+    public val state: BreakerState get() = BreakerState.valueOf(native.state().uppercase())
+
+    /**
+     * Lets a call through: a ticket to hand back with what came of it.
+     *
+     * Null where it is refused; `refuses` says for how long.
+     */
+    public fun admit(now: Duration): Ticket? = native.admit(moment(now))?.let(Ticket::of)
+
+    /**
+     * Takes what came of an admitted call: the transition that it made, or null.
+     *
+     * @param ticket What `admit` gave. One of an older generation changes nothing.
+     * @param evidence `neutral` gives a probe's place back and counts nothing.
+     * @param bits 64 random bits for the jitter of a break that this opens, in the place of the seed's.
+     */
+    @JvmOverloads
+    public fun record(ticket: Ticket, evidence: Evidence, now: Duration, bits: Long? = null): Transition? =
+        native.record(ticket.native, evidence.name.lowercase(), moment(now), bits?.toULong())?.let(::transition)
+
+    /**
+     * The body failed of a call that was recorded as a success at its head.
+     *
+     * Its success becomes a failure.
+     */
+    @JvmOverloads
+    public fun onBodyFailure(ticket: Ticket, now: Duration, bits: Long? = null): Transition? =
+        native.onBodyFailure(ticket.native, moment(now), bits?.toULong())?.let(::transition)
+
+    /**
      * How long until another try makes sense if an admission now would be refused, else null.
      *
      * Changes nothing.
@@ -122,27 +159,6 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
     /** Releases the places of all probes: after a fork, they belong to the parent process. */
     public fun forgetProbes(): Unit = native.forgetProbes()
 
-    /** Where it stands. A break that has ended is open until the first admission after it. */
-    public val state: BreakerState get() = BreakerState.valueOf(native.state().uppercase())
-
-    /** Lets a call through: a ticket to hand back with what came of it; null where it is refused. */
-    public fun admit(now: Duration): Ticket? = native.admit(moment(now))?.let(Ticket::of)
-
-    /**
-     * Takes what came of an admitted call: the transition that it made, or null. A ticket of an older generation changes
-     * nothing.
-     *
-     * @param bits 64 random bits for the jitter of a break that this opens, in the place of the seed's.
-     */
-    @JvmOverloads
-    public fun record(ticket: Ticket, evidence: Evidence, now: Duration, bits: Long? = null): Transition? =
-        change(native.record(ticket.native, evidence.name.lowercase(), moment(now), bits?.toULong()))
-
-    /** The body failed of a call that was recorded as a success at its head: its success becomes a failure. */
-    @JvmOverloads
-    public fun onBodyFailure(ticket: Ticket, now: Duration, bits: Long? = null): Transition? =
-        change(native.onBodyFailure(ticket.native, moment(now), bits?.toULong()))
-
     public companion object {
         /**
          * What a result of this class (`ok`, `transient`, …) says about a downstream's health.
@@ -151,10 +167,6 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
          */
         @JvmStatic
         public fun evidenceOf(kind: String): Evidence = Evidence.valueOf(argued { dev.tidegate.ffi.evidenceOf(kind) }.uppercase())
-
-        private fun change(change: BreakerChange?): Transition? = change?.let {
-            Transition(BreakerState.valueOf(it.from.uppercase()), BreakerState.valueOf(it.to.uppercase()))
-        }
     }
 
     /**

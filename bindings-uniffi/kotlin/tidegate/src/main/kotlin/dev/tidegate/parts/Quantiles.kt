@@ -108,6 +108,8 @@ public class DDSketch private constructor(internal val native: NativeDDSketch) {
      * Estimate of the value of rank ⌊q·(count − 1)⌋, counted from 0: 0 is the least, 1 the greatest.
      *
      * Those two are exact, all others within `alpha` of the true value, relative to it. Null of an empty sketch. `q` is 0 to 1.
+     *
+     * @throws IllegalArgumentException if `q` is outside its range.
      */
     public fun quantile(q: Double): Double? = native.quantile(real("q", q, 0.0, 1.0))
 
@@ -132,7 +134,7 @@ public class DDSketch private constructor(internal val native: NativeDDSketch) {
     /** Forgets all values and keeps the accuracy. */
     public fun clear(): Unit = native.clear()
 
-    /** The sketch as words of 64 bits, for [fromWords], in any language. */
+    /** The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact. */
     public fun toWords(): List<Long> = native.toWords().map { it.toLong() }
 
     /**
