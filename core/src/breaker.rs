@@ -102,8 +102,14 @@ impl CircuitBreaker {
     }
 
     /// Whether a break is under way, so that the breaker refuses calls.
+    #[inline]
     pub(crate) fn is_open(&self, now: Time) -> bool {
-        matches!(self.phase, Phase::Open { until } if self.clock.peek(now) < until)
+        matches!(self.phase, Phase::Open { until } if self.is_before(until, now))
+    }
+
+    #[inline(never)]
+    fn is_before(&self, until: Time, now: Time) -> bool {
+        self.clock.peek(now) < until
     }
 
     /// Admits a call. In state [`BreakerState::Open`], after the break, this makes the breaker half-open.
@@ -117,6 +123,12 @@ impl CircuitBreaker {
         if self.phase == Phase::Closed {
             return Ok(Ticket { number: self.generation, probe: false });
         }
+        self.admit_probe(now)
+    }
+
+    /// Admits a call while the breaker is not closed.
+    #[inline(never)]
+    fn admit_probe(&mut self, now: Time) -> Result<Ticket, Duration> {
         match self.refusal(now) {
             Some(wait) => Err(wait),
             None => Ok(self.probe(now)),

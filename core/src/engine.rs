@@ -48,6 +48,7 @@ mod owners;
 mod pages;
 mod permit;
 mod place;
+mod plain;
 mod policies;
 mod pools;
 mod queue;

@@ -158,6 +158,7 @@ impl CountWindow {
     }
 
     /// Starts the slices at the first entry into an empty window.
+    #[inline(never)]
     fn begin(&mut self, now: Time) {
         self.anchor = now;
         self.current = 0;
@@ -172,6 +173,8 @@ impl CountWindow {
         }
     }
 
+    /// Moves the window to a later slice. Out of line, because few entries are the first of their slice.
+    #[inline(never)]
     fn move_to(&mut self, number: u64) {
         let slices = self.kind.slices();
         for _ in 0..number.saturating_sub(self.current).min(slices as u64) {
@@ -185,6 +188,7 @@ impl CountWindow {
     }
 
     /// Number of the slice that contains `moment`.
+    #[inline(never)]
     fn slice_of(&self, moment: Time) -> u64 {
         let elapsed = u128::from(moment.since(self.anchor).as_micros());
         let number = wide::div(elapsed * self.kind.slices() as u128, self.length.as_micros().into());

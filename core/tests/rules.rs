@@ -70,6 +70,22 @@ proptest! {
         world.drain();
     }
 
+    /// The end that most calls have takes a short way through the engine (`engine/plain.rs`). With a listener to every
+    /// record each end takes the long way: steps, counts, and what the engine has learned are the same.
+    #[test]
+    fn a_listener_changes_no_step_and_no_count(ops in script(), seed: u64) {
+        let (mut short, mut long) = (World::new(1_000_000, seed), World::new(1_000_000, seed));
+        long.engine.subscribe(true);
+        for op in &ops {
+            short.run(op);
+            long.run(op);
+        }
+        let now = short.now();
+        prop_assert_eq!(&short.words, &long.words);
+        prop_assert_eq!(format!("{:?}", short.engine.snapshot(now)), format!("{:?}", long.engine.snapshot(now)));
+        prop_assert_eq!(short.engine.save(now), long.engine.save(now));
+    }
+
     /// Same policy, same events, same seed: the same steps. And the clock's origin changes nothing (I16).
     #[test]
     fn the_same_script_gives_the_same_words_at_any_origin(ops in script(), seed: u64, shift in 0u64..1 << 62) {

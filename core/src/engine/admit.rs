@@ -71,6 +71,10 @@ impl Desk {
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn start(&mut self, slot: Slot, now: Time) -> Step {
         let call = &mut self.calls[slot];
+        let stages = self.routes[call.route].stages;
+        if call.attempts == 0 && stages & stage::BOOKS != 0 {
+            self.routes.deposit(call.route, now);
+        }
         let entry = &mut self.policies[usize::from(call.policy)];
         entry.counts.attempts += 1;
         entry.counts.retries += u64::from(call.attempts > 0);
@@ -100,9 +104,6 @@ impl Desk {
                 until = self.policies.bound_at_target(&mut self.calls, slot, now);
             }
         }
-        if attempt == 1 {
-            self.routes.deposit(route, now);
-        }
         if self.notes.starts.is_on() {
             self.note(move |it| it.attempt_started(slot, false, now));
         }
@@ -112,7 +113,7 @@ impl Desk {
                 until = until.min(self.policies.bound_stream(&mut self.calls, slot, now));
             }
         }
-        if self.routes[route].stages & stage::LEASED != 0 {
+        if stages & stage::LEASED != 0 {
             until = self.routes.before_renewal(route, until, now);
         }
         let step = Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) };
@@ -162,7 +163,7 @@ impl Engine {
         if call.attempts > 0 {
             stages &= self.desk.policies[usize::from(call.policy)].again;
         }
-        let meets = |stage: Stage, bits: u8| from <= stage && stages & bits != 0;
+        let meets = |stage: Stage, bits: u16| from <= stage && stages & bits != 0;
         if meets(Stage::Peek, stage::BREAKER | stage::SEND) {
             if stages & stage::BREAKER != 0 {
                 pass!(self.peek_breaker(slot, now));

@@ -283,23 +283,31 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Stores a call in a slot; `None` when all 2^24 are taken.
+    /// Whether the next call needs a new slot ([`Arena::make_room`]).
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// Adds a free slot, unless there are 2^24 slots.
+    #[cold]
+    #[inline(never)]
+    pub fn make_room(&mut self) {
+        let slot = Slot::new(self.calls.len() as u32);
+        if slot.number() >> CallId::SLOT_BITS == 0 {
+            let empty = Call::new(0, Time::from_micros(0), RouteAt::NONE, 0);
+            self.calls.push(Call { generation: 1, ..empty });
+            self.free.push(slot);
+        }
+    }
+
+    /// Stores a call in a free slot; `None` if there is none.
     #[inline]
     pub fn insert(&mut self, mut call: Call) -> Option<Slot> {
-        let slot = if let Some(slot) = self.free.pop() {
-            let place = &mut self.calls[slot.index()];
-            call.generation = place.generation;
-            *place = call;
-            slot
-        } else {
-            let slot = Slot::new(self.calls.len() as u32);
-            if slot.number() >> CallId::SLOT_BITS != 0 {
-                return None;
-            }
-            call.generation = 1;
-            self.calls.push(call);
-            slot
-        };
+        let slot = self.free.pop()?;
+        let place = &mut self.calls[slot.index()];
+        call.generation = place.generation;
+        *place = call;
         Some(slot)
     }
 
@@ -480,6 +488,13 @@ impl core::ops::IndexMut<Slot> for Arena {
 mod tests {
     use super::*;
 
+    fn insert(arena: &mut Arena) -> Slot {
+        if arena.is_full() {
+            arena.make_room();
+        }
+        arena.insert(call()).unwrap()
+    }
+
     fn call() -> Call {
         let mut call = Call::new(0, Time::from_micros(0), RouteAt::new(0), 0);
         call.begin();
@@ -489,12 +504,12 @@ mod tests {
     #[test]
     fn a_stale_id_never_names_the_next_call_in_its_slot() {
         let mut arena = Arena::default();
-        let slot = arena.insert(call()).unwrap();
+        let slot = insert(&mut arena);
         let id = arena.id(slot);
         assert_eq!(arena.find(id), Some(slot));
         arena.remove(slot);
         assert_eq!(arena.find(id), None);
-        let again = arena.insert(call()).unwrap();
+        let again = insert(&mut arena);
         assert_eq!(again, slot);
         assert_eq!(arena.find(id), None);
         assert_ne!(arena.id(again), id);
@@ -503,18 +518,18 @@ mod tests {
     #[test]
     fn a_slot_whose_generations_are_used_up_is_retired() {
         let mut arena = Arena::default();
-        let slot = arena.insert(call()).unwrap();
+        let slot = insert(&mut arena);
         arena[slot].generation = CallId::GENERATIONS as u32;
         let id = arena.id(slot);
         arena.remove(slot);
         assert_eq!(arena.find(id), None);
-        assert_ne!(arena.insert(call()).unwrap(), slot);
+        assert_ne!(insert(&mut arena), slot);
     }
 
     #[test]
     fn generations_start_at_one_so_no_id_is_zero() {
         let mut arena = Arena::default();
-        let slot = arena.insert(call()).unwrap();
+        let slot = insert(&mut arena);
         assert_eq!(arena.id(slot).generation(), 1);
         assert_ne!(arena.id(slot).to_word(), 0);
     }

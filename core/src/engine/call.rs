@@ -14,7 +14,7 @@ use super::route::stage;
 use super::stream::Silence;
 pub(super) use super::timer::{limit, span, wait};
 use super::whole;
-use crate::action::{AttemptSlot, CallId, Event, Flags, Link, Request, RouteId, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, CallId, Event, Flags, Link, PathId, Request, RouteId, Step, Verdict, Wait};
 use crate::engine::fleet::FleetDesk;
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
@@ -31,14 +31,24 @@ impl Engine {
         let now = self.clock.observe(now);
         self.desk.chores.begin_step();
         self.reap(now, Slot::NONE);
+        // What few calls need comes first and is out of line, so that the rest looks up each thing once.
+        if !self.desk.chores.is_empty()
+            && let Some(route) = self.desk.routes.find(route)
+        {
+            self.fleet_desk().catch_up(route, now);
+        }
+        if self.desk.calls.is_full() && self.desk.routes.find(route).is_some() {
+            self.desk.calls.make_room();
+        }
         let Some(route) = self.desk.routes.find(route) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::StaleRoute), now));
         };
-        if !self.desk.chores.is_empty() {
-            self.fleet_desk().catch_up(route, now);
-        }
-        let mut call = Call::new(self.ordinal, now, route, self.desk.routes[route].policy);
+        let ordinal = self.ordinal;
         self.ordinal += 1;
+        if self.desk.calls.is_full() {
+            return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull), now));
+        }
+        let mut call = Call::new(ordinal, now, route, self.desk.routes.enter(route));
         call.flags = request.criticality as u16
             | u16::from(request.replayable) << 2
             | u16::from(request.idempotent) << 3
@@ -52,15 +62,11 @@ impl Engine {
         let Some(slot) = self.desk.calls.insert(call) else {
             return (CallId::from_word(0), self.answer(Step::done(Verdict::QueueFull), now));
         };
-        self.desk.routes.enter(route);
-        if let Some(parent) = whole::enclosing(request) {
-            self.desk.nest(slot, parent);
-        }
-        self.desk.aim(slot, request.path);
-        if request.solo || request.stream {
-            self.desk.policies.note_request(&mut self.desk.calls, slot, request);
-        }
         let id = self.desk.calls.id(slot);
+        let enclosing = whole::enclosing(request);
+        if enclosing.is_some() || request.path != PathId::NONE || request.solo || request.stream {
+            self.desk.note_request(slot, request, enclosing);
+        }
         let step = self.admit(slot, now);
         (id, self.answer(step, now))
     }
@@ -70,18 +76,27 @@ impl Engine {
         self.journal.on(call, &event, now);
         let now = self.clock.observe(now);
         self.desk.chores.begin_step();
-        let Some(slot) = self.desk.calls.find(call) else {
-            return self.answer(Step::done(Verdict::Stale), now);
-        };
-        if !self.desk.chores.is_empty() {
+        if !self.desk.chores.is_empty()
+            && let Some(slot) = self.desk.calls.find(call)
+        {
             let route = self.desk.calls[slot].route;
             self.fleet_desk().catch_up(route, now);
         }
+        let Some(slot) = self.desk.calls.find(call) else {
+            return self.answer(Step::done(Verdict::Stale), now);
+        };
         let call = &mut self.desk.calls[slot];
         if let Event::Finished { attempt, outcome } = event
             && call.state() == State::Running
             && call.running() & call.started_as(attempt) != 0
         {
+            if whole::ENDS_PLAINLY
+                && outcome.kind == Class::Ok.into()
+                && let Some(step) = self.desk.end_plainly(slot, attempt, now)
+            {
+                return self.answer(step, now);
+            }
+            let call = &mut self.desk.calls[slot];
             let running_attempt = if call.has(flag::RACING | flag::PER_ATTEMPT | flag::EXTRA) {
                 let running_attempt = self.desk.take_running_attempt(slot, attempt);
                 self.desk.calls.report_attempt_slots(

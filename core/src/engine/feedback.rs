@@ -58,16 +58,20 @@ impl Engine {
         kind: Kind,
         now: Time,
     ) -> u16 {
-        let left = self.desk.count_outcome(slot, running_attempt, paid_for);
-        self.desk.note_course(move |it| it.attempt_ended(slot, running_attempt, kind, now));
         let call = &self.desk.calls[slot];
         let policy = call.policy;
-        let route = &self.desk.routes[call.route];
-        if route.stages == 0 {
+        let stages = self.desk.routes[call.route].stages;
+        let left = if stages & stage::BOOKS == 0 {
+            0
+        } else {
+            self.desk.count_outcome(slot, running_attempt, paid_for)
+        };
+        self.desk.note_course(move |it| it.attempt_ended(slot, running_attempt, kind, now));
+        if stages == 0 {
             return left;
         }
         // A send rate, targets, or a cooldown.
-        let learns = route.stages & (stage::SEND | stage::HOLD) != 0;
+        let learns = stages & (stage::SEND | stage::HOLD) != 0;
         if learns || running_attempt.ticket != 0 && self.desk.policies.guards_attempts(policy) {
             self.attempt_feedback(slot, running_attempt, paid_for, kind, now);
         }

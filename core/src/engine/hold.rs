@@ -197,14 +197,6 @@ impl Holds {
 }
 
 impl Desk {
-    /// Stores the path of a call.
-    pub(super) fn aim(&mut self, slot: Slot, path: PathId) {
-        if path != PathId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
-            let number = self.paths.enter(path);
-            self.calls.extra_mut(slot).path = number;
-        }
-    }
-
     /// Makes a call wait if calls to similar paths are held.
     pub(super) fn ask_hold(&mut self, slot: Slot, now: Time) -> Answer {
         let call = &self.calls[slot];

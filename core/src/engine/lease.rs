@@ -43,14 +43,6 @@ impl Desk {
             self.calls.nest(slot, parent, pooled);
         }
     }
-
-    /// Releases the path of a call.
-    #[inline]
-    fn lower(&mut self, slot: Slot) {
-        if let Some(extra) = self.calls.extra(slot) {
-            self.paths.leave(extra.path);
-        }
-    }
 }
 
 impl Engine {
@@ -67,7 +59,9 @@ impl Engine {
             }
             let (route, parent, holds) = (call.route, call.parent(), call.has(flag::HOLDS));
             call.leave();
-            self.desk.lower(slot);
+            if let Some(extra) = self.desk.calls.extra(slot) {
+                self.desk.paths.leave(extra.path);
+            }
             self.desk.calls.remove(slot);
             if holds {
                 self.release(route, 1, now);

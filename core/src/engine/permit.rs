@@ -14,9 +14,7 @@ impl Engine {
     pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
         let home = self.desk.routes[route].pool_at;
         let Some(pool) = &mut self.desk.routes[home].pool else { return missing("the pool of a permit") };
-        pool.in_flight -= permits;
-        pool.over = pool.over.saturating_sub(permits);
-        let waiters = pool.waiters();
+        let waiters = pool.release(permits);
         if self.desk.routes[home].slots.is_some() {
             self.fleet_desk().slot_freed(home, now);
         } else if waiters > 0 {

@@ -27,7 +27,7 @@ pub(super) struct Entry {
     /// Whether its number is free.
     pub vacant: bool,
     /// Stages that a further attempt passes too: those whose unit is the attempt. And the bit [`stage::TIMED`].
-    pub again: u8,
+    pub again: u16,
     /// Places of the pools that it names.
     pub shared_pools: SharedPools,
     /// Whether every call is refused.
@@ -38,7 +38,7 @@ pub(super) struct Entry {
 
 impl Entry {
     /// Creates a policy with empty counts.
-    pub fn new(policy: Policy, of: u16, again: u8, shared_pools: SharedPools) -> Self {
+    pub fn new(policy: Policy, of: u16, again: u16, shared_pools: SharedPools) -> Self {
         let (counts, changes) = (Counts::default(), Changes::default());
         let (generation, owners, vacant, forced) = (0, 0, false, false);
         Self { policy, counts, of, generation, owners, vacant, again, shared_pools, forced, changes }

@@ -166,6 +166,14 @@ impl Pool {
         self.granted = List::default();
     }
 
+    /// Takes permits back; returns how many calls wait for one.
+    #[inline]
+    pub fn release(&mut self, permits: u32) -> u32 {
+        self.in_flight -= permits;
+        self.over = self.over.saturating_sub(permits);
+        self.waiters
+    }
+
     /// Whether a permit is free for a new call. New calls do not overtake waiters.
     #[inline]
     pub fn admits(&self) -> bool {

@@ -70,7 +70,7 @@ pub(super) struct Route {
     /// The key as shown to people, if it differs.
     shown: Option<Box<str>>,
     /// Its stages, as bits of [`stage`].
-    pub stages: u8,
+    pub stages: u16,
     /// Whether the route, or its whole policy, is forced open.
     pub forced: bool,
     /// The last change of its policy's settings that it has applied.
@@ -327,21 +327,23 @@ impl Routes {
     }
 
     /// Adds a call: a route with calls is not idle.
+    /// Returns the number of its policy.
     #[inline]
-    pub fn enter(&mut self, slot: RouteAt) {
+    pub fn enter(&mut self, slot: RouteAt) -> u16 {
         if self.slots[slot.index()].active == 0 {
             self.unlink(slot);
         }
         let route = &mut self.slots[slot.index()];
         route.active += 1;
-        let home = route.budget_at;
+        let (policy, home) = (route.policy, route.budget_at);
         if home != slot.own() {
             self.slots[home.route().index()].guests += 1;
         }
+        policy
     }
 
     /// Removes a call. After the last one the route becomes the most recently used idle one.
-    #[inline]
+    #[inline(always)]
     pub fn leave(&mut self, slot: RouteAt, now: Time) {
         let route = &mut self.slots[slot.index()];
         route.active -= 1;
@@ -478,10 +480,20 @@ impl Route {
             (policy.breaker.is_some() && !self.overflow, stage::BREAKER),
             (policy.throttle.is_some() && !self.overflow, stage::THROTTLE),
             (policy.retry.send_rate.is_on() || policy.targets.is_some(), stage::SEND),
+            (self.keeps_books(policy), stage::BOOKS),
         ] {
             stages |= if there { bit } else { 0 };
         }
         self.stages = stages;
+    }
+
+    /// Whether a budget or hedges count its calls, or will once the route has applied these settings.
+    fn keeps_books(&self, policy: &Policy) -> bool {
+        let retry = &policy.retry;
+        self.budget.is_some()
+            || self.hedger.is_some()
+            || retry.budget.is_some()
+            || retry.budget_pool.is_some()
     }
 
     /// Sorts routes by their last use, those with calls last.

@@ -6,6 +6,8 @@ use crate::action::{CallId, Request};
 use crate::outcome::Class;
 use crate::policy::Policy;
 
+pub(super) const ENDS_PLAINLY: bool = false;
+
 #[inline(always)]
 pub(super) fn parent(_: u32, _: u32) -> Slot {
     Slot::NONE

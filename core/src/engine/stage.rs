@@ -83,7 +83,7 @@ pub(super) trait Stage: Sized {
     type Level: Copy;
 
     /// Its bit in [`super::route::stage`].
-    const BIT: u8;
+    const BIT: u16;
 
     /// Settings of the stage in a policy, if it has the stage.
     fn settings(policy: &Policy) -> Option<&Self::Settings>;
@@ -178,7 +178,7 @@ impl Route {
 
     /// Admits a hedge at each of these stages, and returns the number of its ticket; 0 means no ticket.
     #[inline]
-    pub fn pass_hedge(&mut self, stages: u8, now: Time) -> u16 {
+    pub fn pass_hedge(&mut self, stages: u16, now: Time) -> u16 {
         let mut ticket = 0;
         if stages == 0 {
             return ticket;
@@ -192,7 +192,7 @@ impl Route {
 
 /// The stages of a policy that count attempts.
 #[inline]
-pub(super) fn by_attempt(policy: &Policy) -> u8 {
+pub(super) fn by_attempt(policy: &Policy) -> u16 {
     let mut stages = 0;
     each_stage!(It => if It::settings(policy).is_some_and(|it| It::unit(it) == Unit::Attempt) {
         stages |= It::BIT;

@@ -7,10 +7,11 @@ use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::call::limit;
 use super::call_extra::{SOLO, STREAM};
+use super::desk::Desk;
 use super::fleet::{Fleet, rule_against as rule_of_fleet};
 use super::place::Slot;
 use super::policies::Policies;
-use crate::action::Request;
+use crate::action::{CallId, PathId, Request};
 use crate::policy::{Policy, Stream};
 use crate::time::{Duration, Time};
 
@@ -42,19 +43,28 @@ fn stream_limit(stream: &Stream, calls: &Arena, slot: Slot) -> Duration {
     if calls.marked(slot, STREAM) { stream.first_byte } else { Duration::MAX }
 }
 
-impl Policies {
-    /// Notes what few requests say, in the call's block.
+impl Desk {
+    /// Notes what few requests say: the call around it, its path, and how its attempts and answers may go.
     #[inline(never)]
-    pub fn note_request(&self, calls: &mut Arena, slot: Slot, request: &Request) {
-        let policy = self.of(&calls[slot]);
+    pub(super) fn note_request(&mut self, slot: Slot, request: &Request, enclosing: Option<CallId>) {
+        if let Some(parent) = enclosing {
+            self.nest(slot, parent);
+        }
+        if request.path != PathId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
+            let number = self.paths.enter(request.path);
+            self.calls.extra_mut(slot).path = number;
+        }
+        let policy = self.policies.of(&self.calls[slot]);
         let solo = request.solo && policy.hedge.is_some();
         let bounded = policy.stream.as_ref().is_some_and(|it| it.first_byte != Duration::MAX);
         let says = if solo { SOLO } else { 0 } | if request.stream && bounded { STREAM } else { 0 };
         if says != 0 {
-            calls.extra_mut(slot).says = says;
+            self.calls.extra_mut(slot).says = says;
         }
     }
+}
 
+impl Policies {
     /// Time for an attempt until its answer is delivered: its timeout, and the first byte's if the answer is a stream.
     #[inline]
     pub fn attempt_limit(&self, calls: &Arena, slot: Slot, attempt: u8) -> Duration {

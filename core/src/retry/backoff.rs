@@ -103,6 +103,9 @@ impl Backoff {
     /// The delay before retry `n` of a call whose draw for retry i is `draw(i)`, so no state is needed. With
     /// `decorrelated` it repeats the draws 1 to `n`, at most the last 10,000.
     pub fn nth_delay(&self, n: u32, draw: impl Fn(u32) -> u64) -> Duration {
+        if self.base == Duration::ZERO {
+            return Duration::ZERO; // whatever is drawn
+        }
         let first =
             if self.jitter == Jitter::Decorrelated { n.saturating_sub(LONGEST_GROWTH) + 1 } else { n };
         (first..=n).fold(self.base, |previous, i| self.delay(i, previous, draw(i)))

@@ -108,6 +108,19 @@ impl Budget {
         }
     }
 
+    /// A call's only attempt has succeeded: the outcome of the attempt, and the call's answer. `charge` is what the
+    /// attempt cost.
+    #[inline]
+    pub(crate) fn on_success(&mut self, charge: u16, now: Time) {
+        match self {
+            Self::Earned(budget) => budget.on_answer(now),
+            Self::Window(_) | Self::Ratio(..) => {}
+            Self::Share(..) | Self::Tokens(..) | Self::Quota(..) => {
+                self.on_outcome(Class::Ok, charge, charge);
+            }
+        }
+    }
+
     /// Counts the outcome of an attempt. `charge` is what this attempt cost, `last` what the call's last retry cost,
     /// 0 without one. Returns the remaining charge.
     #[inline]

@@ -272,7 +272,12 @@ impl Route {
         self.overflow
             || self.is_forced()
             || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
-            || self.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some())
+            || self.cooldown.is_some() && self.is_cooling(now)
+    }
+
+    #[inline(never)]
+    fn is_cooling(&self, now: Time) -> bool {
+        self.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some())
     }
 
     fn is_in_debt(&self, now: Time) -> bool {

@@ -32,7 +32,7 @@ impl Stage for CircuitBreaker {
     type Kept = Box<Self>;
     type Level = BreakerState;
 
-    const BIT: u8 = stage::BREAKER;
+    const BIT: u16 = stage::BREAKER;
 
     #[inline]
     fn settings(policy: &Policy) -> Option<&Breaker> {

@@ -22,7 +22,7 @@ impl Stage for AdaptiveThrottle {
     /// No level: telemetry stores the last reported probability itself.
     type Level = ();
 
-    const BIT: u8 = stage::THROTTLE;
+    const BIT: u16 = stage::THROTTLE;
 
     #[inline]
     fn settings(policy: &Policy) -> Option<&Rare<Throttle>> {

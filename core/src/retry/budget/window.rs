@@ -289,9 +289,14 @@ impl RetryBudget {
     /// Moves the window up to `now`, in at most ten steps however much time has passed.
     #[inline]
     fn roll(&mut self, now: Time) {
-        if now < self.current_ends && self.anchor.is_some() {
-            return;
+        if now >= self.current_ends || self.anchor.is_none() {
+            self.move_to(now);
         }
+    }
+
+    /// Moves the window to a later slice. Out of line, because few calls are the first of their slice.
+    #[inline(never)]
+    fn move_to(&mut self, now: Time) {
         let anchor = *self.anchor.get_or_insert(now);
         let ttl = u128::from(self.settings.ttl.as_micros());
         let number = self.slice_of(now).max(self.current);

@@ -1,0 +1,105 @@
+//! The end that most calls have: their only attempt has succeeded, and nothing waits for it but a permit's next owner.
+//!
+//! `decide.rs` handles every end of an attempt. Each of its steps acts on the whole desk and looks up the call, its
+//! route and its policy for itself. This file takes the same steps for a call of which one look shows that the others
+//! have nothing to do, and looks up each once. With a listener to every record, each end takes the
+//! long way: `core/tests/rules.rs` compares the two.
+
+use super::arena::{Call, flag};
+use super::desk::Desk;
+use super::place::{RouteAt, Slot};
+use super::policies::Policies;
+use super::route::{Route, Routes, stage};
+use crate::action::{Action, AttemptSlot, Step, Verdict};
+use crate::breaker::{Evidence, Ticket};
+use crate::outcome::{Class, Kind};
+use crate::time::Time;
+
+/// Calls with one of these have more to give back than a permit.
+const MORE_OF_CALL: u16 =
+    flag::RACING | flag::PER_ATTEMPT | flag::EXTRA | flag::NESTED | flag::SHARES | flag::PROBE;
+
+/// Stages to which a success is a count, or nothing.
+const COUNTING: u16 = stage::RATE | stage::POOL | stage::BREAKER | stage::FORCED | stage::BOOKS;
+
+impl Desk {
+    /// Ends a call whose attempt has succeeded. Changes nothing and returns `None` if there is more to do than this.
+    #[inline(always)]
+    pub(super) fn end_plainly(&mut self, slot: Slot, attempt: u8, now: Time) -> Option<Step> {
+        let attempt_slot = AttemptSlot::of(attempt);
+        let call = &self.calls[slot];
+        let (at, holds, policy) = (call.route, call.has(flag::HOLDS), call.policy);
+        if call.has(MORE_OF_CALL)
+            || call.attempt_slots != attempt_slot.bit()
+            || call.children != 0
+            || call.parent() != Slot::NONE
+            || self.routes[at].stages & !COUNTING != 0
+            || holds && !self.routes.has_plain_pool(at)
+            || self.notes.course.is_on()
+        {
+            return None;
+        }
+        let route = &mut self.routes[at];
+        if call.ticket != 0 {
+            route.count_success(call, &self.policies, now)?;
+        }
+        if route.stages & stage::BOOKS != 0 {
+            self.routes.book_success(at, call, now);
+        }
+        self.policies.count_end(policy, Verdict::Ok);
+        self.calls[slot].leave();
+        self.calls.remove(slot);
+        if holds {
+            let home = self.routes[at].pool_at;
+            if let Some(pool) = &mut self.routes[home].pool
+                && pool.release(1) > 0
+            {
+                self.hand_out(home, now);
+            }
+        }
+        self.routes.leave(at, now);
+        let result = Some(attempt_slot);
+        Some(Step::plain(Action::Done { verdict: Verdict::Ok, result, retry_in: None }))
+    }
+}
+
+impl Routes {
+    /// Whether a route's permits come from this process, and their number learns nothing.
+    #[inline(always)]
+    fn has_plain_pool(&self, route: RouteAt) -> bool {
+        let home = &self[self[route].pool_at];
+        home.slots.is_none() && home.pool.as_ref().is_some_and(|pool| pool.limiter.is_fixed())
+    }
+
+    /// Counts the answer of a call's only attempt in the budgets, and its latency for hedges.
+    #[inline(always)]
+    fn book_success(&mut self, route: RouteAt, call: &Call, now: Time) {
+        let route = &mut self[route];
+        let home = route.budget_at;
+        if let Some(hedger) = &mut route.hedger {
+            hedger.observe(now.since(call.since()));
+            if let Some(budget) = &mut hedger.budget {
+                budget.on_success(0, now);
+            }
+        }
+        if let Some(budget) = &mut self[home].budget {
+            budget.on_success(call.charge, now);
+        }
+    }
+}
+
+impl Route {
+    /// Counts the answer of a call's only attempt in the breaker that has given it a ticket. Changes nothing and returns
+    /// `None` if the answer is not a success to the call's policy, or the route has no breaker.
+    #[inline(always)]
+    fn count_success(&mut self, call: &Call, policies: &Policies, now: Time) -> Option<()> {
+        let (ok, breaker) = (Kind::from(Class::Ok), self.breaker.as_mut()?);
+        let evidence = policies.of(call).breaker.as_ref()?.evidence(ok, Class::Ok);
+        if evidence == Evidence::Failure {
+            return None;
+        }
+        // Closed, it stays closed, and a ticket of an earlier generation changes nothing.
+        breaker.record(Ticket { number: call.ticket, probe: false }, evidence, 0, now);
+        Some(())
+    }
+}
