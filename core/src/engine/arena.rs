@@ -177,14 +177,14 @@ impl Call {
         self.aux = u64::from(before.number()) | u64::from(after.number()) << 32;
     }
 
-    /// Whether its end releases nothing but its permit: no attempt or nested call is running, and it has neither
-    /// ticket nor block.
+    /// Whether its end releases nothing but its permit: no attempt or nested call is running, and it has no block
+    /// and no ticket that still counts.
     #[inline]
     pub fn is_plain(&self) -> bool {
         matches!(self.state(), State::Running | State::Body)
             && self.attempt_slots == 0
             && self.children == 0
-            && self.ticket == 0
+            && (self.ticket == 0 || self.state() == State::Body)
             && !self.has(flag::EXTRA)
     }
 

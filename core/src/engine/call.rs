@@ -87,7 +87,6 @@ impl Engine {
         };
         let call = &mut self.desk.calls[slot];
         if let Event::Finished { attempt, outcome } = event
-            && call.state() == State::Running
             && call.running() & call.started_as(attempt) != 0
         {
             if whole::ENDS_PLAINLY
@@ -97,23 +96,25 @@ impl Engine {
                 return self.answer(step, now);
             }
             let call = &mut self.desk.calls[slot];
-            let running_attempt = if call.has(flag::RACING | flag::PER_ATTEMPT | flag::EXTRA) {
-                let running_attempt = self.desk.take_running_attempt(slot, attempt);
-                self.desk.calls.report_attempt_slots(
-                    slot,
-                    AttemptSlot::of(attempt).bit(),
-                    &mut self.pending_release,
-                );
-                let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
-                self.desk.settle_reported(slot, attempt, class, now);
-                running_attempt
-            } else {
-                call.attempt_slots &= !AttemptSlot::of(attempt).bit();
-                RunningAttempt::alone(call, attempt)
-            };
-            let step = self.decide(slot, running_attempt, outcome, 0, now);
-            self.release_pending(now);
-            return self.answer(step, now);
+            if call.state() == State::Running {
+                let running_attempt = if call.has(flag::RACING | flag::PER_ATTEMPT | flag::EXTRA) {
+                    let running_attempt = self.desk.take_running_attempt(slot, attempt);
+                    self.desk.calls.report_attempt_slots(
+                        slot,
+                        AttemptSlot::of(attempt).bit(),
+                        &mut self.pending_release,
+                    );
+                    let class = self.desk.policies.of(&self.desk.calls[slot]).class_of(outcome.kind);
+                    self.desk.settle_reported(slot, attempt, class, now);
+                    running_attempt
+                } else {
+                    call.attempt_slots &= !AttemptSlot::of(attempt).bit();
+                    RunningAttempt::alone(call, attempt)
+                };
+                let step = self.decide(slot, running_attempt, outcome, 0, now);
+                self.release_pending(now);
+                return self.answer(step, now);
+            }
         }
         let step = self.other(slot, event, now);
         self.release_pending(now);

@@ -300,7 +300,8 @@ impl Engine {
             self.desk.calls[slot].charge = if running_attempt.hedge { 0 } else { left };
             return self.end(slot, Verdict::Ok, Some(attempt_slot), None, now);
         }
-        let stop = self.stop_attempts(slot, !attempt_slot.bit(), false, now);
+        let alone = self.desk.calls[slot].attempt_slots == attempt_slot.bit();
+        let stop = if alone { 0 } else { self.stop_attempts(slot, !attempt_slot.bit(), false, now) };
         let call = &mut self.desk.calls[slot];
         call.charge = if running_attempt.hedge { 0 } else { left };
         call.ticket = ticket;

@@ -1,4 +1,5 @@
-//! The end that most calls have: their only attempt has succeeded, and nothing waits for it but a permit's next owner.
+//! The end that most calls have: their only attempt has succeeded, or its body has been read, and nothing waits for it but a
+//! permit's next owner.
 //!
 //! `decide.rs` handles every end of an attempt. Each of its steps acts on the whole desk and looks up the call, its
 //! route and its policy for itself. This file takes the same steps for a call of which one look shows that the others
@@ -6,6 +7,7 @@
 //! long way: `core/tests/rules.rs` compares the two.
 
 use super::arena::{Call, flag};
+use super::automaton::State;
 use super::desk::Desk;
 use super::place::{RouteAt, Slot};
 use super::policies::Policies;
@@ -23,13 +25,15 @@ const MORE_OF_CALL: u16 =
 const COUNTING: u16 = stage::RATE | stage::POOL | stage::BREAKER | stage::FORCED | stage::BOOKS;
 
 impl Desk {
-    /// Ends a call whose attempt has succeeded. Changes nothing and returns `None` if there is more to do than this.
+    /// Ends a call whose attempt has succeeded, or whose body has been read. Changes nothing and returns `None` if there is more to do than this.
     #[inline(always)]
     pub(super) fn end_plainly(&mut self, slot: Slot, attempt: u8, now: Time) -> Option<Step> {
         let attempt_slot = AttemptSlot::of(attempt);
         let call = &self.calls[slot];
         let (at, holds, policy) = (call.route, call.has(flag::HOLDS), call.policy);
+        let is_read = call.state() == State::Body; // its success was counted with its head
         if call.has(MORE_OF_CALL)
+            || !(is_read || call.state() == State::Running)
             || call.attempt_slots != attempt_slot.bit()
             || call.children != 0
             || call.parent() != Slot::NONE
@@ -43,7 +47,7 @@ impl Desk {
         if call.ticket != 0 {
             route.count_success(call, &self.policies, now)?;
         }
-        if route.stages & stage::BOOKS != 0 {
+        if route.stages & stage::BOOKS != 0 && !is_read {
             self.routes.book_success(at, call, now);
         }
         self.policies.count_end(policy, Verdict::Ok);
@@ -97,6 +101,9 @@ impl Route {
         let evidence = policies.of(call).breaker.as_ref()?.evidence(ok, Class::Ok);
         if evidence == Evidence::Failure {
             return None;
+        }
+        if call.state() == State::Body {
+            return Some(());
         }
         // Closed, it stays closed, and a ticket of an earlier generation changes nothing.
         breaker.record(Ticket { number: call.ticket, probe: false }, evidence, 0, now);
