@@ -7,17 +7,36 @@ use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
 use super::call::GRACE;
-use super::call_extra::mark;
+use super::call_extra::{SOLO, STREAM, mark};
 use super::chores::Chore;
 use super::desk::Desk;
 use super::place::Slot;
-use crate::action::{CallId, Verdict};
-use crate::time::Time;
+use crate::action::{CallId, PathId, Request, Verdict};
+use crate::time::{Duration, Time};
 
 /// Slots that each `begin`, and each check of a waiter, examines.
 const EXAMINED: u32 = 2;
 
 impl Desk {
+    /// Notes what few requests say: the call around it, its path, and how its attempts and answers may go.
+    #[inline(never)]
+    pub(super) fn note_request(&mut self, slot: Slot, request: &Request, enclosing: Option<CallId>) {
+        if let Some(parent) = enclosing {
+            self.nest(slot, parent);
+        }
+        if request.path != PathId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
+            let number = self.paths.enter(request.path);
+            self.calls.extra_mut(slot).path = number;
+        }
+        let policy = self.policies.of(&self.calls[slot]);
+        let solo = request.solo && policy.hedge.is_some();
+        let bounded = policy.stream.as_ref().is_some_and(|it| it.first_byte != Duration::MAX);
+        let says = if solo { SOLO } else { 0 } | if request.stream && bounded { STREAM } else { 0 };
+        if says != 0 {
+            self.calls.extra_mut(slot).says = says;
+        }
+    }
+
     /// Nests a new call in `parent`, if that has not ended: the calls share a permit, retries do not multiply, and
     /// the parent's deadline applies.
     pub(super) fn nest(&mut self, slot: Slot, parent: CallId) {

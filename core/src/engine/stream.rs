@@ -6,12 +6,10 @@
 use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::call::limit;
-use super::call_extra::{SOLO, STREAM};
-use super::desk::Desk;
+use super::call_extra::STREAM;
 use super::fleet::{Fleet, rule_against as rule_of_fleet};
 use super::place::Slot;
 use super::policies::Policies;
-use crate::action::{CallId, PathId, Request};
 use crate::policy::{Policy, Stream};
 use crate::time::{Duration, Time};
 
@@ -41,27 +39,6 @@ pub(super) fn rule_against(streams: bool, fleet: Option<&Fleet>, policy: &Policy
 #[inline(never)]
 fn stream_limit(stream: &Stream, calls: &Arena, slot: Slot) -> Duration {
     if calls.marked(slot, STREAM) { stream.first_byte } else { Duration::MAX }
-}
-
-impl Desk {
-    /// Notes what few requests say: the call around it, its path, and how its attempts and answers may go.
-    #[inline(never)]
-    pub(super) fn note_request(&mut self, slot: Slot, request: &Request, enclosing: Option<CallId>) {
-        if let Some(parent) = enclosing {
-            self.nest(slot, parent);
-        }
-        if request.path != PathId::NONE && self.routes[self.calls[slot].route].holds.is_some() {
-            let number = self.paths.enter(request.path);
-            self.calls.extra_mut(slot).path = number;
-        }
-        let policy = self.policies.of(&self.calls[slot]);
-        let solo = request.solo && policy.hedge.is_some();
-        let bounded = policy.stream.as_ref().is_some_and(|it| it.first_byte != Duration::MAX);
-        let says = if solo { SOLO } else { 0 } | if request.stream && bounded { STREAM } else { 0 };
-        if says != 0 {
-            self.calls.extra_mut(slot).says = says;
-        }
-    }
 }
 
 impl Policies {
