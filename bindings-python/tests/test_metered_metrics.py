@@ -32,14 +32,18 @@ limits.tpm = { permits = 60000, per = "1m", burst = 10000, weight = "tokens" }
 def answer(request: httpx.Request) -> httpx.Response:
     if tidegate.target() == "large":
         return httpx.Response(429)
-    return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=b"data: high\n\n")
+    return httpx.Response(
+        200, headers={"content-type": "text/event-stream"}, content=iter([b"data: high\n\n"])
+    )
 
 
 def ask(engine: tidegate.Engine) -> None:
     """Makes one streamed call: the large target throttles it, the small one answers."""
-    policy = tidegate.loads(METERED, engine=engine)["chat"].at(route="eu", weights={"tokens": 600})
+    policy = tidegate.loads(METERED, engine=engine)["chat"]
+    options = {"tidegate": {"route": "eu", "weights": {"tokens": 600}}}
     with httpx.Client(transport=Transport(httpx.MockTransport(answer), policy=policy)) as client:
-        reply = client.post("https://api.example/", headers={"accept": "text/event-stream"})
+        headers = {"accept": "text/event-stream"}
+        reply = client.post("https://api.example/", headers=headers, extensions=options)
     assert (reply.status_code, reply.text) == (200, "data: high\n\n")
 
 
@@ -78,7 +82,7 @@ def test_opentelemetry_has_them(fake: tidegate.Engine) -> None:
     delivery = [(labels, point.count) for labels, point in found["tidegate.stream_delivery"]]
     assert delivery == [({"policy": "chat", "route": "eu"}, 1)]
     assert [point.value for _, point in found["tidegate.target_failovers"]] == [1]
-    assert [point.value for _, point in found["tidegate.cooldown_closed"]] == [], "no time has passed"
+    assert "tidegate.cooldown_closed" not in found, "no time has passed"
 
 
 def test_records_name_the_delivery_and_the_stall(fake: tidegate.Engine) -> None:

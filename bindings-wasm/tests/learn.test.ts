@@ -7,12 +7,12 @@ import { FakeClock } from "../ts/testing.js";
 import { interceptor } from "../ts/undici.js";
 import { engine } from "./support/setup.js";
 
-type RateLimit = Exclude<PolicyOptions["rateLimit"], undefined>;
+type Learn = { readonly learn?: "down" | "none" };
 
 const LEFT = { "x-ratelimit-remaining-requests": "3", "X-RateLimit-Remaining-Tokens": "nothing to read" };
 
 /** A policy with one limit, on a clock that stands still. */
-function chat(rateLimit: RateLimit, more: PolicyOptions = {}): { some: Policy; lab: Engine } {
+function chat(rateLimit: Learn, more: PolicyOptions = {}): { some: Policy; lab: Engine } {
   const lab = engine({ clock: new FakeClock() });
   const limits = ["rpm: permits=500 per=1m"];
   return { some: policy({ engine: lab, rateLimit: { limits, ...rateLimit }, ...more }), lab };
@@ -22,7 +22,7 @@ function chat(rateLimit: RateLimit, more: PolicyOptions = {}): { some: Policy; l
 const left = (lab: Engine) => lab.snapshot().routes[0]?.rate?.limits?.["rpm"]?.tokens;
 
 /** The requests that the limit has after one answer. */
-async function leftAfter(status: number, rateLimit: RateLimit, more: PolicyOptions = {}): Promise<unknown> {
+async function leftAfter(status: number, rateLimit: Learn, more: PolicyOptions = {}): Promise<unknown> {
   const send = () => Promise.resolve(new Response("", { status, headers: LEFT }));
   const { some, lab } = chat(rateLimit, { fetch: send, ...more });
   const response = await some.fetch("https://api.example/");

@@ -121,11 +121,11 @@ describe("prom-client", () => {
         ? new Response(null, { status: 429 })
         : new Response("data: high\n\n", { headers });
     };
-    const chat = load(document, { engine: some, fetch }).get("chat").at({ route: "eu" });
+    const chat = load(document, { engine: some, fetch }).get("chat");
     const init = { method: "POST", headers: { accept: "text/event-stream" } };
     const response = await chat.fetch("https://api.example/", {
       ...init,
-      tidegate: { weights: { tokens: 600 } },
+      tidegate: { route: "eu", weights: { tokens: 600 } },
     });
     expect([response.status, await response.text()]).toEqual([200, "data: high\n\n"]);
     const lines = (await registry.metrics()).split("\n");
