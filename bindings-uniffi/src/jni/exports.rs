@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0x0321_eb60_ee29_1595;
+pub const HASH: u64 = 0x0427_d588_07eb_f8f3;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -179,6 +179,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineLiftBudgets = uniffi_tidegate_unif
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineMayDoTwice = uniffi_tidegate_uniffi_fn_method_engine_may_do_twice of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineMeasure = uniffi_tidegate_uniffi_fn_method_engine_measure of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineNoteFallback = uniffi_tidegate_uniffi_fn_method_engine_note_fallback of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: i8, a2: u64) -> ());
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineNoteQuotas = uniffi_tidegate_uniffi_fn_method_engine_note_quotas of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: RustBuffer, a2: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineOn = uniffi_tidegate_uniffi_fn_method_engine_on of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: u64, a2: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineOnReply = uniffi_tidegate_uniffi_fn_method_engine_on_reply of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64, a1: RustBuffer, a2: u64) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEnginePolicy = uniffi_tidegate_uniffi_fn_method_engine_policy of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer) -> u32);
