@@ -129,7 +129,9 @@ function send(
     informed: (status, headers, message) => handler.onResponseStart?.(front, status, headers, message),
   });
   const run = new Run(core, route, asked.around, caller.signal, adapter);
-  const going = new Promise<Answer>((resolve) => resolve(begun(sending, run, route, sent.path, asked)));
+  const going = new Promise<Answer>((resolve) =>
+    resolve(begun(sending, run, route, { target: sent.path }, asked)),
+  );
   going.then(
     (answer) => {
       if (front.aborted) answer.close(); // the caller gave up at this moment

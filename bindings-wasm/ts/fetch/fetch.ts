@@ -10,7 +10,6 @@ import { learn, metering } from "../run/metering.js";
 import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
 import type { OnRetry } from "../run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
-import type { Used } from "../run/weights.js";
 import {
   beginningOf,
   closeBody,
@@ -22,7 +21,7 @@ import {
   noteOfSdk,
   watch,
 } from "./body.js";
-import { type Asked, askedFor, begun, originOf, Sending } from "./request.js";
+import { type Asked, askedFor, begun, type Known, parsed, Sending } from "./request.js";
 import { type Flowing, type Streaming, streamingFor } from "./streaming.js";
 
 /** The type of the global `fetch`, which also takes the option `tidegate`. */
@@ -49,25 +48,35 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly stream?: boolean | undefined;
 }
 
+let lighten: ((lane: Lane) => void) | undefined;
+
+/** Sets what gives attempts through the global `fetch` a cheaper signal; the entry for Node does so. */
+export function provideSignals(by: (lane: Lane) => void): void {
+  lighten = by;
+}
+
 /** The global `fetch` under a policy. */
 export function fetchUnder(core: Core, given: PolicyOptions<unknown>): Fetch {
   const sending = new Sending(core, given);
   const standIn = StandIn.of(core, given.fallback, given.fallbackOn);
-  // With a default of its own `init` does not count in `length`, as in the global one.
-  const fetch = async (
+  // With a default of its own `init` does not count in `length`, as in the global one. No async function: its promises would be hooked.
+  const fetch = (
     input: string | URL | Request,
     init: RequestInit | undefined = undefined,
   ): Promise<Response> => {
-    const options = init?.tidegate;
-    if (options?.policy !== undefined) {
-      const { policy, ...tidegate } = options;
-      return policy.fetch(input as RequestInfo, { ...init, tidegate });
+    try {
+      const options = init?.tidegate;
+      if (options?.policy !== undefined) {
+        const { policy, ...tidegate } = options;
+        return policy.fetch(input as RequestInfo, { ...init, tidegate });
+      }
+      const sent = (core.number < 0 ? wait : send)(sending, input, init, options ?? {});
+      if (standIn === undefined) return sent;
+      const route = options?.route ?? sending.origin(urlOf(input));
+      return standIn.instead(sent, route, signalOf(input, init));
+    } catch (error) {
+      return Promise.reject(error);
     }
-    const sent =
-      core.number < 0 ? wait(sending, input, init, options ?? {}) : send(sending, input, init, options ?? {});
-    if (standIn === undefined) return sent;
-    const route = options?.route ?? originOf(urlOf(input));
-    return standIn.instead(sent, route, signalOf(input, init));
   };
   return fetch as Fetch;
 }
@@ -91,7 +100,7 @@ async function wait(
 ): Promise<Response> {
   const signal = signalOf(input, init);
   if (signal?.aborted === true) throw signal.reason;
-  const route = options.route ?? originOf(urlOf(input));
+  const route = options.route ?? sending.origin(urlOf(input));
   const left = await sending.core.there(route, signal, options.deadline);
   return send(sending, input, init, options, left);
 }
@@ -103,134 +112,186 @@ function send(
   options: FetchOptions,
   left?: number,
 ): Promise<Response> {
-  const { core, given } = sending;
+  const { core } = sending;
   const outside = signalOf(input, init);
   if (outside?.aborted === true) throw outside.reason;
-  const request = isRequest(input) ? input : undefined;
-  const hasBody = init?.body !== undefined && init.body !== null;
-  const headers = () => new Headers(init?.headers ?? request?.headers);
-  const url = urlOf(input);
-  const asked = askedFor(
-    sending,
-    options,
-    {
-      method: (init?.method ?? request?.method ?? "GET").toUpperCase(),
-      path: url?.pathname ?? "",
-      body: hasBody ? init.body : request?.body,
-      replayable: !hasBody || isReplayable(init.body),
-      hasKey: () => headers().has("idempotency-key"),
-      accepts: () => headers().get("accept"),
-    },
-    left,
-  );
-  const routeKey = options.route ?? originOf(url);
-  const adapter = new FetchAdapter(core, {
-    send: given.fetch,
-    input,
-    init,
-    headers,
-    options,
-    retryHeader: options.retryHeader ?? given.retryHeader ?? !isBrowser(),
-    usage: given.usage,
-    asked,
-  });
+  const given = new Given(input, init);
+  const asked = askedFor(sending, options, given, left);
+  const routeKey = options.route ?? sending.origin(given.url);
+  const adapter = new FetchAdapter(sending, given, options, asked);
   const run = new Run(core, routeKey, asked.around, outside, adapter);
-  return begun(sending, run, routeKey, url === undefined ? undefined : url.pathname + url.search, asked);
+  return begun(sending, run, routeKey, given, asked);
 }
 
-function urlOf(input: string | URL | Request): URL | undefined {
-  try {
-    return new URL(
-      isRequest(input) ? input.url : String(input),
-      (globalThis as { location?: { href?: string } }).location?.href,
-    );
-  } catch {
-    return undefined; // `fetch` reports the mistake
+/** A request as its caller gave it. Its properties are read where they are needed, because most requests need few. */
+class Given implements Known {
+  readonly input: string | URL | Request;
+  readonly init: RequestInit | undefined;
+  /** The input, if it is a request. */
+  readonly request: Request | undefined;
+  readonly url: string;
+
+  constructor(input: string | URL | Request, init: RequestInit | undefined) {
+    this.input = input;
+    this.init = init;
+    this.request = isRequest(input) ? input : undefined;
+    this.url = this.request?.url ?? String(input);
+  }
+
+  get method(): string {
+    return (this.init?.method ?? this.request?.method ?? "GET").toUpperCase();
+  }
+
+  get path(): string {
+    return parsed(this.url)?.pathname ?? "";
+  }
+
+  /** The path and the query. */
+  get target(): string | undefined {
+    const url = parsed(this.url);
+    return url === undefined ? undefined : url.pathname + url.search;
+  }
+
+  get hasBody(): boolean {
+    return (this.init?.body ?? null) !== null;
+  }
+
+  get body(): unknown {
+    return this.hasBody ? this.init?.body : this.request?.body;
+  }
+
+  get replayable(): boolean {
+    return isReplayable(this.init?.body);
+  }
+
+  headers(): Headers {
+    return new Headers(this.init?.headers ?? this.request?.headers);
+  }
+
+  hasKey(): boolean {
+    return this.headers().has("idempotency-key");
+  }
+
+  accepts(): string | null {
+    return this.headers().get("accept");
   }
 }
 
-/** A request and the way to send it. */
-interface Plan {
-  readonly send: Fetch | undefined;
-  readonly input: string | URL | Request;
-  readonly init: RequestInit | undefined;
-  readonly headers: () => Headers;
-  readonly options: FetchOptions;
-  readonly retryHeader: boolean;
-  readonly usage: Used | undefined;
-  readonly asked: Asked;
+function urlOf(input: string | URL | Request): string {
+  return isRequest(input) ? input.url : String(input);
 }
 
 class FetchAdapter implements Adapter<Response> {
   readonly #core: Core;
-  readonly #plan: Plan;
+  readonly #sending: Sending;
+  readonly #given: Given;
+  readonly #options: FetchOptions;
+  readonly #asked: Asked;
   readonly #streaming: Streaming | undefined;
   #releasing: Promise<void> | undefined;
   #guard: Flowing | undefined;
   /** Responses whose bodies have been read or closed before the next attempt; they cannot be delivered. */
-  readonly #spent = new WeakSet<object>();
+  #spent: WeakSet<object> | undefined;
   /** The replacement of each response that was drained: the same response with the bytes read. */
-  readonly #kept = new WeakMap<object, Response>();
+  #kept: WeakMap<object, Response> | undefined;
   /** What has been read of failed responses. */
-  readonly #beginnings = new WeakMap<object, string>();
+  #beginnings: WeakMap<object, string> | undefined;
   #original: Request | undefined;
 
-  constructor(core: Core, plan: Plan) {
-    this.#core = core;
-    this.#plan = plan;
-    const { input, init, usage } = plan;
-    this.#streaming = streamingFor(core, usage !== undefined);
+  constructor(sending: Sending, given: Given, options: FetchOptions, asked: Asked) {
+    this.#core = sending.core;
+    this.#sending = sending;
+    this.#given = given;
+    this.#options = options;
+    this.#asked = asked;
+    const { request } = given;
+    this.#streaming = streamingFor(sending.core, sending.given.usage !== undefined);
     // The body of a request can be sent only once: all attempts but the last send a clone.
-    if (isRequest(input) && input.body !== null && (init?.body ?? null) === null) this.#original = input;
+    if (request !== undefined && request.body !== null && !given.hasBody) this.#original = request;
   }
 
-  async start(lane: Lane): Promise<Response> {
-    if (this.#releasing !== undefined) await this.#releasing;
+  start(lane: Lane): Response | PromiseLike<Response> {
+    return this.#releasing === undefined ? this.#send(lane) : this.#releasing.then(() => this.#send(lane));
+  }
+
+  #send(lane: Lane): Response | PromiseLike<Response> {
     if (lane.stopped) throw lane.signal.reason;
+    const { fetch: send } = this.#sending.given;
+    if (send === undefined) lighten?.(lane);
     const { input, init } = this.#outgoing(lane);
-    let response = await (this.#plan.send ?? globalThis.fetch)(input as RequestInfo, init);
+    const sent = (send ?? globalThis.fetch)(input as RequestInfo, init);
+    // Most policies do nothing between a first response and its outcome.
+    const plain =
+      lane.attempt === 1 &&
+      this.#streaming === undefined &&
+      !this.#core.hedges &&
+      !this.#readsErrors &&
+      this.#core.setting("rate_limit.learn") !== "down";
+    return plain ? sent : this.#received(sent, lane);
+  }
+
+  async #received(sent: Promise<Response>, lane: Lane): Promise<Response> {
+    let response = await sent;
     // A mock may return one object for every attempt; only its replacement can still be read.
-    for (let kept = this.#kept.get(response); kept !== undefined; kept = this.#kept.get(response))
+    for (let kept = this.#kept?.get(response); kept !== undefined; kept = this.#kept?.get(response))
       response = kept;
-    if (this.#spent.has(response))
+    if (!this.intact(response))
       throw new TypeError("fetch gave the same Response to two attempts: make a new one for each call");
-    this.#streaming?.check(this.#core, response, this.#plan.usage);
+    this.#streaming?.check(this.#core, response, this.#sending.given.usage);
     learn(this.#core, lane, response.headers);
     if (this.#reads(response)) return this.#begun(response, lane);
-    if (!this.#plan.asked.held || response.status >= 400 || !this.#opens(response)) return response;
-    this.#spent.add(response);
+    if (!this.#asked.held || response.status >= 400 || !this.#opens(response)) return response;
+    this.#spend(response);
     return (this.#streaming as Streaming).hold(this.#core, response, lane);
+  }
+
+  get #readsErrors(): boolean {
+    return this.#core.setting("retry.read_errors") === 1;
   }
 
   /** Whether the policy reads why this response failed. */
   #reads({ status }: Response): boolean {
-    return status >= 400 && this.#core.setting("retry.read_errors") === 1;
+    return status >= 400 && this.#readsErrors;
   }
 
   async #begun(response: Response, lane: Lane): Promise<Response> {
     const beginning = await beginningOf(response, this.#limit).catch(() => undefined);
     if (lane.stopped) throw lane.signal.reason;
-    if (beginning !== undefined) this.#beginnings.set(response, beginning);
+    if (beginning !== undefined) {
+      this.#beginnings ??= new WeakMap();
+      this.#beginnings.set(response, beginning);
+    }
     return response;
   }
 
-  readonly #limit: Limited = (timed, us) => {
+  get #limit(): Limited {
     const { engine } = this.#core;
-    const place = engine.ticker.add(timed, engine.time() + us);
-    return () => engine.ticker.drop(place);
-  };
+    return (timed, us) => {
+      const place = engine.ticker.add(timed, engine.time() + us);
+      return () => engine.ticker.drop(place);
+    };
+  }
+
+  #spend(response: Response): void {
+    this.#spent ??= new WeakSet();
+    this.#spent.add(response);
+  }
 
   /** The request of an attempt: equal to the first but for the retry header. */
   #outgoing(lane: Lane): { input: string | URL | Request; init: RequestInit } {
     const { attempt } = lane;
-    const { input: first, init: given, headers: all, options, retryHeader, asked } = this.#plan;
+    const { input: first, init: given } = this.#given;
+    const asked = this.#asked;
     const { key } = asked;
+    const options = this.#options;
+    const retryHeader =
+      attempt > 1 && (options.retryHeader ?? this.#sending.given.retryHeader ?? !isBrowser());
     const init: RequestInit = { ...given, signal: lane.signal };
-    delete init.tidegate;
-    if (key !== undefined || (attempt > 1 && retryHeader)) {
-      const headers = all();
+    if (init.tidegate !== undefined) delete init.tidegate;
+    if (key !== undefined || retryHeader) {
+      const headers = this.#given.headers();
       if (key !== undefined) headers.set("Idempotency-Key", key);
-      if (attempt > 1 && retryHeader) headers.set("Retry-Attempt", String(attempt - 1));
+      if (retryHeader) headers.set("Retry-Attempt", String(attempt - 1));
       init.headers = headers;
     }
     if (attempt > 1 && options.bodyFactory !== undefined) {
@@ -245,30 +306,28 @@ class FetchAdapter implements Adapter<Response> {
   }
 
   get predicate(): Predicate | undefined {
-    return this.#plan.options.predicate;
+    return this.#options.predicate;
   }
 
   get onRetry(): OnRetry | undefined {
-    return this.#plan.options.onRetry;
+    return this.#options.onRetry;
   }
 
   outcome(response: Response): number {
     const { status, headers } = response;
     const { engine, number } = this.#core;
     return status >= 400
-      ? engine.classify(number, status, headers, this.#beginnings.get(response))
+      ? engine.classify(number, status, headers, this.#beginnings?.get(response))
       : (this.#streaming?.failure(response) ?? 0);
   }
 
   /** What the note says beside why there was no further attempt. */
   get remark(): string | undefined {
-    return this.#core.setting("retry.read_errors") === 1
-      ? noteOfSdk(this.#plan.headers().get("x-stainless-retry-count"))
-      : undefined;
+    return this.#readsErrors ? noteOfSdk(this.#given.headers().get("x-stainless-retry-count")) : undefined;
   }
 
   lasts(response: Response): boolean {
-    return this.#plan.asked.untilBody && this.#opens(response);
+    return this.#asked.untilBody && this.#opens(response);
   }
 
   /** Whether the body can be watched and has not been read. */
@@ -280,13 +339,16 @@ class FetchAdapter implements Adapter<Response> {
   release(lane: Lane): void {
     const response = lane.value as Response;
     const before = this.#releasing;
-    this.#spent.add(response);
+    this.#spend(response);
     this.#releasing = (async () => {
       await before;
       const kept = await drained(response, this.#limit).catch(() => closeBody(response.body));
       if (!kept) return;
-      if (kept === response) this.#spent.delete(response);
-      else this.#kept.set(response, kept);
+      if (kept === response) this.#spent?.delete(response);
+      else {
+        this.#kept ??= new WeakMap();
+        this.#kept.set(response, kept);
+      }
       if (lane.value === response) lane.value = kept;
     })();
   }
@@ -296,11 +358,11 @@ class FetchAdapter implements Adapter<Response> {
   }
 
   intact(response: Response): boolean {
-    return !this.#spent.has(response);
+    return this.#spent?.has(response) !== true;
   }
 
   watch(response: Response, ends: BodyEnds, tell: (what: unknown) => void, lane: Lane): Response {
-    const { usage } = this.#plan;
+    const { usage } = this.#sending.given;
     const told = usage === undefined ? ends : metering().read(this.#core, ends, lane, usage);
     const [guarded, guard] = this.#streaming?.flow(this.#core, response, told) ?? watch(response, told);
     this.#guard = guard;
@@ -322,7 +384,7 @@ class FetchAdapter implements Adapter<Response> {
     const response = this.#reads(answered) && !answered.bodyUsed ? final(answered) : answered;
     const body = response.body as { once?: (event: "close", end: () => void) => void } | null | undefined;
     const web = isOpen(response);
-    const bounded = this.#plan.asked.untilBody && this.#plan.asked.until < Infinity;
+    const bounded = this.#asked.untilBody && this.#asked.until < Infinity;
     if (!bounded || !(web || typeof body?.once === "function")) {
       ending.tell(response);
       return response;
@@ -339,7 +401,7 @@ class FetchAdapter implements Adapter<Response> {
       if (guard === undefined) closeBody(body, error);
       else guard.fail(error);
     };
-    place = ticker.add({ tick }, this.#plan.asked.until);
+    place = ticker.add({ tick }, this.#asked.until);
     ticker.weaken(place);
     if (guard === undefined) body?.once?.("close", end);
     ending.tell(given);

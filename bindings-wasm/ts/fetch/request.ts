@@ -20,15 +20,45 @@ const OPTIONS = new Set(
 const MOST_ROUTES = 10_000;
 const PORTS: Readonly<Record<string, string>> = { "http:": "80", "https:": "443" };
 
-/** The state of a policy's requests: its routes by key. */
+/** The beginning of a URL that its origin depends on alone; other URLs are parsed. */
+const BEGINNING = /^https?:\/\/[^/?#\\@\s]+(?=\/)/;
+
+/** The state of a policy's requests: its routes by key, and the keys by the beginning of a URL. */
 export class Sending {
   readonly core: Core;
   readonly given: PolicyOptions<unknown>;
   readonly routes = new Map<string, number>();
+  readonly #origins = new Map<string, string>();
+  /** The last URL's beginning, with the slash behind it, and its key: most requests go where the last one went. */
+  #last: readonly [string, string] = ["\0", ""];
 
   constructor(core: Core, given: PolicyOptions<unknown>) {
     this.core = core;
     this.given = given;
+  }
+
+  /** The default route of a URL, which is parsed once for each origin. */
+  origin(url: string): string {
+    if (url.startsWith(this.#last[0])) return this.#last[1];
+    const beginning = BEGINNING.exec(url)?.[0];
+    if (beginning === undefined) return originOf(parsed(url));
+    let origin = this.#origins.get(beginning);
+    if (origin === undefined) {
+      if (this.#origins.size >= MOST_ROUTES) this.#origins.clear();
+      origin = originOf(parsed(beginning));
+      this.#origins.set(beginning, origin);
+    }
+    this.#last = [`${beginning}/`, origin];
+    return origin;
+  }
+}
+
+/** A URL, as `fetch` reads it; undefined for a mistake, which `fetch` reports. */
+export function parsed(url: string): URL | undefined {
+  try {
+    return new URL(url, (globalThis as { location?: { href?: string } }).location?.href);
+  } catch {
+    return undefined;
   }
 }
 
@@ -120,16 +150,17 @@ export function askedFor(
   return { flags, limit, parent, around, key, untilBody, until, most, weights, held };
 }
 
-/** Begins the call of a request on its route. */
+/** Begins the call of a request on its route; its path matters only where a policy holds retries by path. */
 export function begun<A, T>(
   sending: Sending,
   run: Run<A, T>,
   routeKey: string,
-  path: string | undefined,
+  where: { readonly target: string | undefined },
   { flags, limit, parent, weights }: Asked,
 ): Promise<T> {
   const { core, routes } = sending;
   const { engine } = core;
+  const path = core.setting("retry.hold") === 1 ? where.target : undefined;
   let route = routeOf(sending, routeKey);
   for (;;) {
     const target = path === undefined ? 0 : core.target(route, path);

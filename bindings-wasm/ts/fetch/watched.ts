@@ -9,6 +9,7 @@
 import { Guard, provideWatcher, type Reader, rebuilt, type Watching } from "./body.js";
 
 const decoder = new TextDecoder();
+const decoded = (bytes: Uint8Array): string => decoder.decode(bytes);
 
 /** The watch over one response. It does not hold the response, whose collection may be the only sign that it was dropped. */
 class Watch implements Watching {
@@ -98,7 +99,26 @@ class Watch implements Watching {
   }
 }
 
-const watches = new WeakMap<Response, Watch>();
+/** Puts a private field into a response: to read it costs less than a `WeakMap`, and nobody else can see it. */
+class Stamp extends class {
+  constructor(response: object) {
+    // biome-ignore lint/correctness/noConstructorReturn: a derived class adds its fields to what this returns
+    return response;
+  }
+} {
+  readonly #watch: Watch;
+
+  constructor(response: Response, watch: Watch) {
+    super(response);
+    this.#watch = watch;
+  }
+
+  /** The watch over a response. */
+  static of(response: object): Watch {
+    return (response as Stamp).#watch;
+  }
+}
+
 const unread = new FinalizationRegistry<Watch>((watch) => watch.thrownAway());
 
 let platforms: typeof Response | undefined;
@@ -107,7 +127,7 @@ let prototype: object = {};
 /** The prototype of watched responses. */
 function prototypeOf(platform: typeof Response): object {
   if (platform === platforms) return prototype;
-  const own = (response: Response) => watches.get(response) as Watch;
+  const own = Stamp.of;
   class Watched extends platform {
     override get body(): Response["body"] {
       const watch = own(this);
@@ -123,9 +143,9 @@ function prototypeOf(platform: typeof Response): object {
       return watch.fresh || watch.inner !== undefined ? watch.wrap(this).clone() : super.clone();
     }
 
-    override async text(): Promise<string> {
+    override text(): Promise<string> {
       const watch = own(this);
-      if (watch.fresh) return decoder.decode(await watch.read());
+      if (watch.fresh) return watch.read().then(decoded);
       return watch.inner === undefined ? super.text() : watch.inner.text();
     }
 
@@ -173,7 +193,7 @@ export function watched(response: Response, told: Reader): [watched: Response, w
     !body.locked;
   if (!ordinary) return Guard.of(response, told);
   const watch = new Watch(body, told);
-  watches.set(response, watch);
+  new Stamp(response, watch);
   Object.setPrototypeOf(response, prototypeOf(Response));
   unread.register(response, watch);
   return [response, watch];

@@ -165,9 +165,8 @@ export class Core implements Refused {
     return retries;
   }
 
-  /** The number of a path, for `begin`; 0 if the policy holds no retries (`retry.hold`). */
+  /** The number of a path, for `begin`, where the policy holds retries (`retry.hold`). */
   target(route: number, path: string): number {
-    if (this.setting("retry.hold") !== 1) return 0;
     say(path);
     return this.engine.native.target(this.engine.handle, route, this.engine.time());
   }

@@ -109,6 +109,10 @@ function isThenable(value: unknown): value is PromiseLike<unknown> {
   );
 }
 
+function runs(lane: Lane | undefined): boolean {
+  return lane?.settled === false && !lane.stopped;
+}
+
 /** A call that is not on the fast path, or has left it. */
 export class Run<A, T = A> implements Timed, Waiter {
   readonly #core: Core;
@@ -164,7 +168,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     return this.#drive(() => {
       this.#call = call;
       if (this.#core.hedges) this.#remember();
-      if (this.#outside !== undefined) this.#unfollow = onAbort(this.#outside, this.#aborted);
+      if (this.#outside !== undefined) this.#unfollow = onAbort(this.#outside, () => this.#aborted());
       this.#engine.after(step);
       this.#carry(step);
     });
@@ -263,9 +267,9 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#inside ??= this.#engine.surroundings();
   }
 
-  readonly #aborted = (): void => {
+  #aborted(): void {
     if (!this.#ended) this.#bounded(() => this.#carry(this.#engine.tell(this.#call, CANCEL)));
-  };
+  }
 
   /** Ends a call whose body has been read or closed, or failed. */
   #finish(outcome: number): void {
@@ -288,10 +292,7 @@ export class Run<A, T = A> implements Timed, Waiter {
       const us = spanOf(step);
       if (action === ATTEMPT) {
         const number = (step >>> 12) & 0xff;
-        this.#retrying(
-          this.#lanes.some((it) => it?.settled === false && !it.stopped),
-          0,
-        );
+        if (this.#failed !== undefined) this.#retrying(this.#lanes.some(runs), 0);
         if (this.#ended) {
           this.#engine.tell(this.#call, finished(number, CANCELLED)); // `onRetry` has cancelled the call
           return;
