@@ -39,7 +39,7 @@ from ._http.front import Front
 from ._http.httpx_fast import Plans
 from ._http.httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
 from ._http.options import RequestOptions, gathered, options
-from ._http.until import bound_transport, bounded
+from ._http.until import UNTIL, bound_transport
 from ._native import Unread
 
 if TYPE_CHECKING:
@@ -155,16 +155,19 @@ class Transport(_Shared, _SyncBase):
                 return quick.call(self._send, request, request, 0, None)
             sent = quick.outgoing(request, self._whole)
             if sent is not None:
-                return quick.call(self._send, request, *sent, quick.left)
+                return quick.call(self._send, request, *sent)
         return drive(*self._start(SyncRun, request))
 
-    def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
+    def _send(self, request: Any, sent: Any, began: int, until: float | None) -> Any:
         """Makes a first attempt: returns a successful, complete response, or any other one in an `Unread`."""
-        if left is None:
+        if until is None:
             response = self._inner.handle_request(sent)
         else:
-            with bounded(left):
+            token = UNTIL.set(until)
+            try:
                 response = self._inner.handle_request(sent)
+            finally:
+                UNTIL.reset(token)
         whole = self._whole = type(response.stream) is self._bytes
         if response.status_code >= 400 or not whole:
             return Unread(response)
@@ -221,12 +224,12 @@ class AsyncTransport(_Shared, _AsyncBase):
                 return await quick.acall(self._send, request, request, 0, None)
             sent = quick.outgoing(request, self._whole)
             if sent is not None:
-                return await quick.acall(self._send, request, *sent, quick.left)
+                return await quick.acall(self._send, request, *sent)
         from ._call.tasks import drive as drive_async
 
         return await drive_async(*self._start(AsyncRun, request))
 
-    async def _send(self, request: Any, sent: Any, began: int, left: float | None) -> Any:
+    async def _send(self, request: Any, sent: Any, began: int, until: float | None) -> Any:
         """Makes a first attempt: returns a successful, complete response, or any other one in an `Unread`."""
         response = await self._inner.handle_async_request(sent)
         whole = self._whole = type(response.stream) is self._bytes

@@ -7,6 +7,7 @@ this fast path.
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._call import caller
@@ -22,7 +23,7 @@ from .httpx_run import PHASES
 from .options import AROUND, NONE, NORMAL
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from .front import Front
     from .httpx_run import Family, HttpxRun
@@ -34,13 +35,26 @@ _around: Final = AROUND.get
 class Quick(Caller):
     """Caller of one route whose first attempts are native; an `HttpxRun` does the rest."""
 
-    __slots__ = ("_family", "_front", "_inner", "_kind", "left", "repeats", "span", "tunings")
+    __slots__ = (
+        "_ahead",
+        "_family",
+        "_fitting",
+        "_front",
+        "_inner",
+        "_kind",
+        "_now",
+        "left",
+        "repeats",
+        "span",
+        "tunings",
+    )
 
     _judged_by_type = False  # an `HttpxRun` judges responses and the client's exceptions
     _family: Family
     _front: Front
     _inner: Any
     _kind: type[HttpxRun]
+    _now: Callable[[], int]
     repeats: bool
     """Whether the policy retries its HTTP method."""
     span: int | None
@@ -48,24 +62,35 @@ class Quick(Caller):
     left: float
     """`span` in seconds, plus a margin."""
     tunings: int
+    _fitting: dict[str, Any] | None
+    """Timeouts of an earlier request that are all within the limit."""
+    _ahead: float | None
+    """What a time on the engine's clock, in seconds, lacks to the end of a limit that begins then, on the
+    process's monotonic clock; None if the engine has another clock."""
 
-    def outgoing(self, request: Any, whole: bool) -> tuple[Any, int] | None:
-        """Returns the request with timeouts within the limit, and the limit's start on the engine's clock.
+    def outgoing(self, request: Any, whole: bool) -> tuple[Any, int, float] | None:
+        """Returns the request with timeouts within the limit, and the limit's start and end.
 
-        Returns None inside a scope, where less time may be left. `whole` says that the transport returns
-        complete bodies, so that the timeouts are not needed again after it returns.
+        The start is on the engine's clock, the end on the process's monotonic clock. Returns None inside a
+        scope, where less time may be left. `whole` says that the transport returns complete bodies, so that
+        the timeouts are not needed again after it returns.
         """
         if self.span is None or scope() is not None:
             return None
         left = self.left
         extensions = request.extensions
         given = extensions.get("timeout") or NONE
+        if whole and given == self._fitting:  # a client gives equal timeouts to most of its requests
+            began = self._now()
+            ahead = self._ahead
+            return request, began, monotonic() + left if ahead is None else began * 1e-6 + ahead
         if whole and len(given) == 4:
             for own in given.values():
                 if own is None or own > left:
                     break
             else:
-                return request, self._engine.native.now()
+                self._fitting = dict(given)
+                return request, self._now(), monotonic() + left
         # A dict of our own: the transport reads it again with the body, and the timeout may change by then.
         timeouts = dict(given)
         for phase in PHASES:
@@ -75,7 +100,7 @@ class Quick(Caller):
         sent = object.__new__(type(request))
         sent.__dict__.update(request.__dict__)
         sent.extensions = {**extensions, "timeout": timeouts}
-        return sent, self._engine.native.now()
+        return sent, self._now(), monotonic() + left
 
     def _begun(
         self, scope: Any, call: int, step: int, fn: Any, args: Any, kwargs: dict[str, Any] | None
@@ -200,6 +225,9 @@ class Plans:
         quick._inner, quick._kind = self._inner, self._kind
         quick.span = min(spans) if spans else None
         quick.left = (quick.span or 0) / 1e6 + MARGIN
+        quick._now, quick._fitting = policy.engine.native.now, None
+        real = policy.engine.clock is None
+        quick._ahead = monotonic() - quick._now() * 1e-6 + quick.left if real else None
         quick.tunings = policy.engine.tunings
         flags = MAY_PARK | NORMAL | REPLAYABLE | slot
         quick.repeats = front.retries(policy, request.method)
