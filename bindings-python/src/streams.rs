@@ -128,22 +128,38 @@ impl Frames {
 
     /// Reads the next bytes: those of them that are the body's, and whether the body has ended.
     #[pyo3(signature = (data: "bytes") -> "tuple[bytes, bool]")]
-    fn read<'a>(&self, data: &'a [u8]) -> (std::borrow::Cow<'a, [u8]>, bool) {
+    fn read(&self, data: &[u8]) -> (std::borrow::Cow<'static, [u8]>, bool) {
+        let mut body = Vec::with_capacity(data.len());
+        let ended = self.take(data, |part| body.extend_from_slice(part));
+        (body.into(), ended)
+    }
+
+    /// Reads the next bytes: whether one of them is the body's, and whether the body has ended.
+    #[pyo3(signature = (data: "bytes") -> "tuple[bool, bool]")]
+    fn skim(&self, data: &[u8]) -> (bool, bool) {
+        let mut any = false;
+        let ended = self.take(data, |_| any = true);
+        (any, ended)
+    }
+}
+
+impl Frames {
+    fn take(&self, data: &[u8], each: impl FnMut(&[u8])) -> bool {
         let mut framing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let body = framing.take(data);
-        (body, framing.at == At::End)
+        framing.take(data, each);
+        framing.at == At::End
     }
 }
 
 impl Framing {
-    fn take<'a>(&mut self, mut data: &'a [u8]) -> std::borrow::Cow<'a, [u8]> {
-        let mut body = Vec::new();
+    /// Gives the parts of the body in the next bytes; none of them is empty.
+    fn take(&mut self, mut data: &[u8], mut each: impl FnMut(&[u8])) {
         while let Some((byte, rest)) = data.split_first() {
             match self.at {
-                At::Endless => return data.into(),
+                At::Endless => return each(data),
                 At::Body | At::Chunk => {
                     let (taken, behind) = data.split_at(self.fitting(data.len()));
-                    body.extend_from_slice(taken);
+                    each(taken);
                     self.left -= taken.len() as u64;
                     if self.left == 0 {
                         self.at = if self.at == At::Body { At::End } else { At::Close };
@@ -167,7 +183,6 @@ impl Framing {
             }
             data = rest;
         }
-        body.into()
     }
 
     fn fitting(&self, len: usize) -> usize {

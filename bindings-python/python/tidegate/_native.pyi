@@ -547,6 +547,10 @@ class Frames:
         """
         Reads the next bytes: those of them that are the body's, and whether the body has ended.
         """
+    def skim(self, /, data: "bytes") -> "tuple[bool, bool]":
+        """
+        Reads the next bytes: whether one of them is the body's, and whether the body has ended.
+        """
 
 @final
 class Gcra:

@@ -19,7 +19,7 @@ from tidegate._native import HELD_AT_MOST, READ_AT_MOST
 
 from .beginning import seconds_for
 from .drain import DRAIN_BYTES, DRAIN_SECONDS
-from .silence import GROUP, Silence
+from .silence import Silence
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
     from .silence import Pieces
 
-_classes: Final[dict[type, type]] = {}
+_classes: Final[dict[tuple[type, bool], type]] = {}
+_TOGETHER: Final = 512
+"""Pieces that are kept at most, if no read waits meanwhile."""
 _bodies: Final[dict[int, StreamBody]] = {}
 """The bodies whose silence is bounded, by the id of their stream, until their connection is released."""
 
@@ -92,32 +94,46 @@ class Body(_Reading):
 
 
 class StreamBody(Silence, _Reading):
-    """The call of a response whose silence is bounded."""
+    """The call of a response whose silence is bounded.
+
+    Where each byte counts, the stream's own count of bytes says whether a piece has come, so a piece costs
+    nothing. Otherwise the stream keeps the pieces that come, and they are looked at together.
+    """
 
     def __init__(self, run: Any, response: Any, step: int, pieces: Pieces | None) -> None:
         super().__init__(run, None, step, pieces or pieces_of(run, response))
         self._content = content = response.content
         self._key = id(content)
-        self._unread: list[bytes] = list(getattr(content, "_buffer", ())) if pieces is None else []
-        kind = type(content)
-        if kind not in _classes:
-            _classes[kind] = type(
-                kind.__name__, (_Listening, kind), {"__module__": kind.__module__, "__slots__": ()}
-            )
-        content.__class__ = _classes[kind]
+        keeps = not self._pieces.plain
+        self._unread: list[bytes] = list(getattr(content, "_buffer", ())) if keeps and pieces is None else []
+        self._total = None if keeps else content.total_bytes  # when it was looked at last
+        known = type(content), keeps
+        if known not in _classes:
+            _classes[known] = _listening(*known)
+        content.__class__ = _classes[known]
         _bodies[self._key] = self
         self._open(response)
 
     def _event(self) -> int:
-        self._read()
+        self._look()
         return super()._event()
 
+    def _look(self) -> None:
+        """Looks at the pieces that have come, while a read may wait for the event loop to give it some."""
+        if self._began < 0:
+            self._read()
+        else:
+            self.goes_on()
+            self._began = self._now()
+
     def _read(self) -> None:
-        """Reads the pieces that have come, before the age is asked."""
+        """Looks at the pieces that have come since the last look."""
         if self._unread:
             piece = b"".join(self._unread)
             self._unread.clear()
             self._heard(piece)
+        elif self._total is not None and self._total != self._content.total_bytes:
+            self._total, self._waited = self._content.total_bytes, 0
 
     def _end(self, outcome: int) -> None:
         if self._call and outcome == 0:
@@ -126,40 +142,25 @@ class StreamBody(Silence, _Reading):
                 self._pieces.meter.whole = self._content.is_eof()
         super()._end(outcome)
 
-    def came(self, data: bytes) -> None:
-        """Notes data of the connection. What comes while nothing reads is looked at later."""
-        self._unread.append(data)
-        if self._began >= 0:
-            now = self._now()
-            self._waited += max(now - self._began, 0)
-            self._began = now
-            self._read()
-        elif len(self._unread) >= GROUP:
-            self._read()
-
     def waits(self) -> None:
         """Notes that a read waits for data."""
+        self._read()
         self._began = self._now()
 
     def goes_on(self) -> None:
         """Notes that a read no longer waits."""
         self._ended()
+        self._read()
 
     def _released(self) -> None:
         _bodies.pop(self._key, None)
         super()._released()
 
 
-class _Listening:
-    """A stream of aiohttp that says when data come, and when a read waits for them."""
+class _Waiting:
+    """A stream of aiohttp that says when a read waits for data."""
 
     __slots__ = ()
-
-    def feed_data(self, data: bytes, *more: Any) -> Any:
-        body = _bodies.get(id(self))
-        if body is not None and data:
-            body.came(data)
-        return super().feed_data(data, *more)  # type: ignore[misc]
 
     async def _wait(self, name: str) -> None:
         body = _bodies.get(id(self))
@@ -171,6 +172,25 @@ class _Listening:
             await super()._wait(name)  # type: ignore[misc]
         finally:
             body.goes_on()
+
+
+def _listening(kind: type, keeps: bool) -> type:
+    """Returns the class of streams of this kind that say when a read waits, and keep the data that come."""
+    feed = kind.feed_data  # type: ignore[attr-defined]
+
+    def feed_data(self: Any, data: bytes, *more: Any) -> Any:
+        body = _bodies.get(id(self))
+        if body is not None and data:
+            unread = body._unread
+            unread.append(data)
+            if len(unread) >= _TOGETHER:
+                body._look()
+        return feed(self, data, *more)
+
+    members: dict[str, Any] = {"__module__": kind.__module__, "__slots__": ()}
+    if keeps:
+        members["feed_data"] = feed_data
+    return type(kind.__name__, (_Waiting, kind), members)
 
 
 def pieces_of(run: Any, response: Any) -> Pieces:

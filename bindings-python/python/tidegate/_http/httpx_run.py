@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tidegate._call.open_call import MARGIN
 from tidegate._engine.wire import span_of
@@ -12,8 +12,8 @@ from .beginning import begin, begin_async
 from .body import AsyncBody, SyncBody
 from .drain import drain, drain_async
 from .run import HttpRun, is_seekable
-from .streams import AsyncStream, SyncStream, ahold, encoding_of, hold
-from .until import bounded
+from .streams import AsyncStream, SyncStream, ahold, encoding_of, hold, wire_of
+from .until import Wire, bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ def replay_of(stream: Any, family: Family) -> tuple[bool, Any]:
 class HttpxRun(HttpRun):
     """A request of httpx or httpx2 under a policy."""
 
-    __slots__ = ("encoding", "family", "inner", "library", "timeouts")
+    __slots__ = ("encoding", "family", "inner", "library", "timeouts", "wire")
 
     def __init__(
         self, front: Front, request: Any, options: Mapping[str, Any], family: Family, inner: Any
@@ -117,6 +117,7 @@ class HttpxRun(HttpRun):
         self.library = family.module.__name__  # type: ignore[misc]  # per instance, not per class
         self.timeouts: dict[str, Any] | None = None
         self.encoding = "identity"
+        self.wire: Any = None  # the connection of the response, if no other response shares it
 
     def method(self) -> str:
         """Returns the HTTP method."""
@@ -231,7 +232,12 @@ class HttpxRun(HttpRun):
         """Applies the deadline to the body, instead of the attempt timeout."""
         self._cap(span_of(step))
         self.encoding = encoding_of(value)
+        if self.limits is not None:
+            self.wire = wire_of(value, self.library, self._wires)
         value.stream = self._guarded(value.stream, step)
+
+    _wires: ClassVar[type | None] = None
+    """The class of connections that say when a read waits; None if any connection can be made to."""
 
     def _cap(self, us: int) -> None:
         """Sets the read timeout to the caller's own, limited to `us` microseconds (negative: no limit)."""
@@ -252,6 +258,7 @@ class SyncRun(HttpxRun):
     """A request that is sent in a thread."""
 
     __slots__ = ()
+    _wires = Wire
 
     def start(self, attempt: int, us: int) -> Any:
         """Sends the request."""

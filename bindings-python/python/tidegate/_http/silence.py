@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from .meter import Meter
 
 
-GROUP: Final = 64
-"""Pieces of a delivered body that are looked at together."""
-
-
 class Limits:
     """The timeouts that a policy has for streams.
 
@@ -72,6 +68,11 @@ class Pieces:
         self.events = Events() if limits.events and encoding.lower() == "identity" else None
         self.failure = 0
         self.meter = meter
+
+    @property
+    def plain(self) -> bool:
+        """Whether each byte counts, so that no piece has to be read."""
+        return self.events is None and self.meter is None
 
     def counts(self, piece: bytes) -> bool:
         """Reads a piece and returns whether it counts."""

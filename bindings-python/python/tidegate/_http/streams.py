@@ -6,19 +6,24 @@ No client library is imported here.
 from __future__ import annotations
 
 from functools import partial
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
 
 from tidegate._call import outcomes
+from tidegate._engine.errors import TidegateError
 from tidegate._engine.wire import VERDICTS, verdict_of
 from tidegate._native import HELD_AT_MOST
 
 from .body import LoopBody, ThreadBody
-from .silence import GROUP, Pieces, Silence
-from .until import UNTIL
+from .silence import Pieces, Silence
+from .until import bounded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Iterator
+    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+
+_ALONE: Final = (b"HTTP/1.1", b"HTTP/1.0")
+"""The versions of HTTP under which a connection carries one response at a time."""
 
 
 class Held:
@@ -97,7 +102,15 @@ def encoding_of(response: Any) -> str:
 
 
 class _Stream(Silence):
-    """A delivered body of httpx whose silence is bounded."""
+    """A delivered body of httpx whose silence is bounded.
+
+    Most pieces are in the client's buffer when they are asked for. So where the body has a connection of its
+    own (HTTP/1), the connection says when a read waits for the server, and a piece costs two comparisons.
+    Otherwise a read is taken to wait for each piece.
+    """
+
+    _due: float = inf
+    """When the engine wants to know the age, or the deadline is over: microseconds on the engine's clock."""
 
     def __init__(self, run: Any, inner: Any, step: int) -> None:
         held = isinstance(inner, Held)
@@ -105,13 +118,28 @@ class _Stream(Silence):
         self._first: list[bytes] = inner.first if held else []
         self._rest = inner.rest if held else inner
         self._unread: list[bytes] = []
+        self._plain = self._pieces.plain
+        self._some = False  # whether a piece has come since the last look, where each of them counts
+        self._aim()
+
+    def _aim(self) -> None:
+        self._due = inf if self._until is None else self._until
 
     def _read(self) -> None:
-        """Reads the pieces that have come, before the age is asked."""
-        if self._unread:
+        """Looks at the pieces that have come since the last look."""
+        if self._some:
+            self._some, self._waited = False, 0
+        elif self._unread:
             piece = b"".join(self._unread)
             self._unread.clear()
             self._heard(piece)
+
+    def _check(self) -> TidegateError | None:
+        """Returns the error of a call that is out of time."""
+        self._read()
+        late = self._late()
+        self._aim()
+        return late
 
     def _end(self, outcome: int) -> None:
         if self._call and outcome == 0:
@@ -120,53 +148,46 @@ class _Stream(Silence):
 
 
 class SyncStream(_Stream, ThreadBody):
-    """A body that is read in a thread: each receive is limited to the time left.
+    """A body that is read in a thread: each receive is limited to the time left."""
 
-    Most pieces are there already when they are asked for. So they are looked at in groups, of at most `GROUP`
-    pieces and a 16th of `idle_timeout`, by which a silence may be noticed late. After pieces that did not
-    count each is looked at by itself.
-    """
+    def receive(self, read: Callable[[float | None], Any]) -> Any:
+        """Reads from the server; `read` takes the seconds for which it may wait."""
+        late = self._check()
+        if late is not None:
+            raise late
+        self._began = self._now()
+        got = read(self._seconds())
+        self._ended()
+        return got
 
-    def _slack(self) -> int:
-        """Returns for how many microseconds the limit of a read may be used again."""
-        idle = self._run.limits.idle  # type: ignore[attr-defined]
-        return 0 if self._waited else 1_000_000 if idle is None else int(idle) // 16
+    def _received(self, rest: Iterator[bytes]) -> Iterator[bytes]:
+        """The pieces of a body whose connection cannot say when a read waits."""
 
-    def _until_now(self) -> float | None:
-        """Returns when the next reads end at the latest, on the process's monotonic clock."""
-        left = self._seconds(self._slack())
-        return None if left is None else monotonic() + left
+        def read(left: float | None) -> bytes | None:
+            with bounded(left):
+                return next(rest, None)
+
+        while (piece := self.receive(read)) is not None:
+            yield piece
 
     def __iter__(self) -> Iterator[bytes]:
-        limit, unlimit, clock, unread = UNTIL.set, UNTIL.reset, self._now, self._unread
-        keep, times = unread.append, self._pieces.events is not None
-        until: float | None = None
-        again = -1
+        clock, keep = self._now, None if self._plain else self._unread.append
+        wire = self._run.wire  # type: ignore[attr-defined]
         try:
             while self._first:
                 yield self._first.pop(0)
             rest = iter(self._rest)
-            while True:
-                began = clock()
-                if began >= again or len(unread) >= GROUP:
-                    self._read()
-                    late = self._late()
-                    if late is not None:
-                        self._close_quietly()
-                        raise late
-                    until, again = self._until_now(), began + self._slack()
-                self._began = began
-                token = limit(until)
-                try:
-                    piece = next(rest, None)
-                finally:
-                    unlimit(token)
-                if piece is None:
-                    break
-                if times:
-                    self._waited += clock() - began
-                self._began = -1
-                keep(piece)
+            if wire is None:
+                rest = self._received(rest)
+            else:
+                wire.reader = ref(self)  # weak: a body that is dropped unread frees its slot at once
+            for piece in rest:
+                if keep is None:
+                    self._some = True
+                else:
+                    keep(piece)
+                if clock() >= self._due and (late := self._check()) is not None:
+                    raise late
                 yield piece
             self._read()
             self._finish()
@@ -176,12 +197,18 @@ class SyncStream(_Stream, ThreadBody):
             if self._began >= 0:
                 self._read()
                 self._ended()
-            late = self._late()
+            late = error if isinstance(error, TidegateError) else self._late()
             if late is not None:
                 self._close_quietly()
+                self._end(outcomes.CANCELLED)
+                if late is error:
+                    raise
                 raise late from error
             self._end(self._run.judge_error(error))
             raise
+        finally:
+            if wire is not None:
+                wire.reader = None
 
 
 class _Waiting:
@@ -193,7 +220,7 @@ class _Waiting:
         self._read = read
         self._trap = trap
 
-    def __await__(self) -> Generator[Any, Any, bytes]:
+    def __await__(self) -> Generator[Any, Any, Any]:
         trap = self._trap
         while True:
             try:
@@ -208,93 +235,134 @@ class _Waiting:
             try:
                 trap = step()
             except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
+                return end.value
 
 
 class AsyncStream(_Stream, LoopBody):
-    """A body that is read in an event loop: a read is cancelled when its time is up.
+    """A body that is read in an event loop: a read is cancelled when its time is up."""
 
-    Most pieces are there already when they are asked for: a read that does not wait needs no timer.
-    """
+    async def _receive(self, read: Any) -> Any:
+        """Awaits a read from the server. One that does not wait needs no timer."""
+        from tidegate._call.timers import arm
+
+        if not hasattr(read, "send"):
+            read = read.__await__()
+        try:
+            trap = read.send(None)
+        except StopIteration as end:
+            return end.value
+        run, call = self._run, self._call
+        late = self._check()
+        if late is not None:
+            read.close()
+            raise late
+        armed = None
+        self._began = self._now()
+        if call and self._until is not None:
+            armed = arm(run.engine, call, self._until - self._began)
+            armed.reports[call] = self._event
+        failure: BaseException | None = None
+        got = None
+        try:
+            got = await _Waiting(read, trap)
+        except BaseException as error:
+            failure = error
+        stopped = None
+        if armed is not None:
+            stopped = armed.disarm(call, failure)
+            armed.reports.pop(call, None)
+        if stopped is not None:
+            self._end(outcomes.CANCELLED)  # the read has unwound, so the slot can be released (R12)
+            if stopped[1] and failure is not None:
+                raise failure
+            raise run.refuse(VERDICTS[verdict_of(stopped[0])]) from failure
+        self._ended()
+        if failure is not None:
+            raise failure
+        return got
+
+    async def _received(self, rest: Any) -> AsyncIterator[bytes]:
+        """The pieces of a body whose connection cannot say when a read waits."""
+        go_on = rest.__anext__
+        while True:
+            try:
+                piece = await self._receive(go_on())
+            except StopAsyncIteration:
+                return
+            yield piece
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         from tidegate._call.tasks import close
-        from tidegate._call.timers import arm
 
-        run = self._run
+        clock, keep = self._now, None if self._plain else self._unread.append
+        run: Any = self._run
+        wire = run.wire
         while self._first:
             yield self._first.pop(0)
         rest = self._rest.__aiter__()
-        go_on, unread = rest.__anext__, self._unread
-        keep = unread.append
-        timers: Any = None
-        trap: Any = None
-        known = self._call
+        pieces = rest
+        if wire is None:
+            pieces = self._received(rest)
+        else:
+            _listen(wire, ref(self))
         try:
-            while True:
-                read = go_on()
-                if not hasattr(read, "send"):
-                    read = read.__await__()
-                piece: bytes | None = None
-                try:
-                    trap = read.send(None)
-                except StopIteration as end:
-                    piece = end.value
-                except StopAsyncIteration:
-                    break
-                except BaseException as error:
-                    self._end(run.judge_error(error))
-                    raise
-                if piece is not None and len(unread) < GROUP:
+            async for piece in pieces:
+                if keep is None:
+                    self._some = True
+                else:
                     keep(piece)
-                    yield piece
-                    continue
-                self._read()
-                late = self._late()
-                if late is not None:
-                    read.close()
-                    await close(self._inner.aclose())
+                if clock() >= self._due and (late := self._check()) is not None:
                     raise late
-                if piece is not None:
-                    keep(piece)
-                    yield piece
-                    continue
-                call = self._call
-                armed = None
-                self._began = self._now()
-                if call and self._until is not None:
-                    armed = timers = arm(run.engine, call, self._until - self._began)
-                    timers.reports[call] = self._event
-                failure: BaseException | None = None
-                try:
-                    piece = await _Waiting(read, trap)
-                except BaseException as error:
-                    failure = error
-                stopped = None if armed is None else armed.disarm(call, failure)
-                if stopped is not None:
-                    self._end(outcomes.CANCELLED)  # the read has unwound, so the slot can be released (R12)
-                    if stopped[1] and failure is not None:
-                        raise failure
-                    await close(self._inner.aclose())
-                    raise run.refuse(VERDICTS[verdict_of(stopped[0])]) from failure
-                self._ended()
-                if isinstance(failure, StopAsyncIteration):
-                    break
-                if failure is not None:
-                    # The client's own timeout is a millisecond longer, and in a busy loop it may fire first.
-                    late = self._late() if isinstance(failure, Exception) else None
-                    if late is not None:
-                        await close(self._inner.aclose())
-                        raise late from failure
-                    self._end(run.judge_error(failure))
-                    raise failure
-                piece = piece or b""
-                keep(piece)
                 yield piece
             self._read()
             self._finish()
+        except GeneratorExit:
+            raise  # closed early: `aclose` follows
+        except TidegateError as error:
+            self._end(outcomes.CANCELLED)
+            await close(self._inner.aclose(), error)
+            raise
+        except Exception as error:
+            # The client's own timeout is a millisecond longer, and in a busy loop it may fire first.
+            self._read()
+            late = self._late()
+            if late is not None:
+                await close(self._inner.aclose())
+                raise late from error
+            self._end(run.judge_error(error))
+            raise
+        except BaseException as error:
+            self._end(run.judge_error(error))
+            raise
         finally:
-            if timers is not None:
-                timers.reports.pop(known, None)
+            if wire is None:
+                await pieces.aclose()
+            else:
+                wire.__dict__.pop("read", None)
             if hasattr(rest, "aclose"):
                 await rest.aclose()
+
+
+def _listen(wire: Any, stream: ref[AsyncStream]) -> None:
+    """Makes the connection of httpcore say when a read waits, until its `read` is removed again."""
+    inner = wire.read
+
+    async def read(*args: Any, **more: Any) -> Any:
+        body = stream()
+        return await (inner(*args, **more) if body is None else body._receive(inner(*args, **more)))
+
+    wire.read = read
+
+
+def wire_of(response: Any, library: str, kind: type | None) -> Any:
+    """Returns the connection that a response is read from; None if other code or responses share it."""
+    stream, extensions = response.stream, response.extensions
+    if isinstance(stream, Held):
+        stream = stream.inner
+    own = type(stream).__module__ == f"{library}._transports.default"
+    if not own or extensions.get("http_version") not in _ALONE:
+        return None
+    wire = extensions.get("network_stream")
+    if kind is None:
+        return wire if hasattr(wire, "read") and hasattr(wire, "__dict__") else None
+    return wire if isinstance(wire, kind) else None

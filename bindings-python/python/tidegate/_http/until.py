@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from contextvars import Token
     from types import TracebackType
+    from weakref import ref
 
 UNTIL: Final[ContextVar[float | None]] = ContextVar("tidegate.until", default=None)
 """The time limit, in seconds on the process's monotonic clock; None for no limit."""
@@ -84,27 +85,40 @@ class _Network:
         self._inner = inner
         self._core = core
 
-    def connect_tcp(self, *args: Any, timeout: float | None = None, **more: Any) -> _Stream:
+    def connect_tcp(self, *args: Any, timeout: float | None = None, **more: Any) -> Wire:
         left = _left(timeout, self._core.ConnectTimeout)
-        return _Stream(self._inner.connect_tcp(*args, timeout=left, **more), self._core)
+        return Wire(self._inner.connect_tcp(*args, timeout=left, **more), self._core)
 
-    def connect_unix_socket(self, *args: Any, timeout: float | None = None, **more: Any) -> _Stream:
+    def connect_unix_socket(self, *args: Any, timeout: float | None = None, **more: Any) -> Wire:
         left = _left(timeout, self._core.ConnectTimeout)
-        return _Stream(self._inner.connect_unix_socket(*args, timeout=left, **more), self._core)
+        return Wire(self._inner.connect_unix_socket(*args, timeout=left, **more), self._core)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
 
-class _Stream:
-    """A connection of httpcore that observes the time limit."""
+class Wire:
+    """A connection of httpcore that observes the time limit.
+
+    Attributes:
+        reader: The body that is being read from it, if its silence is bounded: it counts how long reads wait.
+    """
 
     def __init__(self, inner: Any, core: Any) -> None:
         self._inner = inner
         self._core = core
+        self.reader: ref[Any] | None = None
 
     def read(self, max_bytes: int, timeout: float | None = None) -> Any:
-        return self._inner.read(max_bytes, timeout=_left(timeout, self._core.ReadTimeout))
+        body = None if self.reader is None else self.reader()
+        if body is None:
+            return self._inner.read(max_bytes, timeout=_left(timeout, self._core.ReadTimeout))
+
+        def read(left: float | None) -> Any:
+            least = timeout if left is None else left if timeout is None else min(left, timeout)
+            return self._inner.read(max_bytes, timeout=_left(least, self._core.ReadTimeout))
+
+        return body.receive(read)
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         write, late = self._inner.write, self._core.WriteTimeout
@@ -112,9 +126,9 @@ class _Stream:
             piece = buffer if len(buffer) <= _PIECE else buffer[start : start + _PIECE]
             write(piece, timeout=_left(timeout, late))
 
-    def start_tls(self, *args: Any, timeout: float | None = None, **more: Any) -> _Stream:
+    def start_tls(self, *args: Any, timeout: float | None = None, **more: Any) -> Wire:
         left = _left(timeout, self._core.ConnectTimeout)
-        return _Stream(self._inner.start_tls(*args, timeout=left, **more), self._core)
+        return Wire(self._inner.start_tls(*args, timeout=left, **more), self._core)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from .silence import Pieces
 
 _PIECE: Final = 16 * 1024
+_BUFFER: Final = 32 * 1024
+"""Bytes that a receive takes at most. Larger than `http.client`'s, since each receive is noted."""
 _classes: Final[dict[type, type]] = {}
 
 
@@ -71,7 +73,7 @@ def receive(raw: Any, own_read: float | None) -> Receiver:
     """Puts a file of ours under a response that has yet to be read."""
     original = raw._original_response
     receiver = Receiver(original, socket_of(raw), own_read)
-    original.fp = io.BufferedReader(receiver)
+    original.fp = io.BufferedReader(receiver, _BUFFER)
     return receiver
 
 
@@ -105,21 +107,26 @@ class Heard:
         endless: Whether the body ends with its connection.
     """
 
-    __slots__ = ("_frames", "ended", "endless", "pieces")
+    __slots__ = ("_frames", "_plain", "ended", "endless", "pieces")
 
     def __init__(self, run: Any, raw: Any) -> None:
         original = raw._original_response
         chunked, length = bool(original.chunked), original.length
         self.pieces: Pieces = run.pieces(raw.headers.get("content-encoding", "identity"))
+        self._plain = self.pieces.plain
         self.endless = not chunked and length is None
         self.ended = not chunked and length == 0
         self._frames = Frames(chunked, None if chunked else length)
 
     def came(self, data: bytes) -> bool:
         """Reads what a receive has brought; returns whether it counts."""
-        piece, self.ended = self._frames.read(data)
+        if self._plain:
+            counts, self.ended = self._frames.skim(data)
+        else:
+            piece, self.ended = self._frames.read(data)
+            counts = self.pieces.counts(piece) if piece else False
         self.ended = self.ended or (self.endless and not data)
-        return self.pieces.counts(piece) if piece else False
+        return counts
 
 
 class Body(Open):
@@ -202,6 +209,7 @@ class Receiver(io.RawIOBase):
         self._own = own_read
         self._before = None if sock is None else sock.gettimeout()
         self._ended = False
+        self._drained = False  # whether the socket's file has nothing more in its buffer
 
     def readable(self) -> bool:
         return True
@@ -231,18 +239,21 @@ class Receiver(io.RawIOBase):
         if self._first:
             return self._held(buffer)
         if self._sock is not None and body is not None:
-            self._sock.settimeout(
-                self._own if left is None else left if self._own is None else min(self._own, left)
-            )
+            limit = self._own if left is None else left if self._own is None else min(self._own, left)
+            if limit != self._sock.gettimeout():  # setting it is a system call
+                self._sock.settimeout(limit)
         stream = body if isinstance(body, StreamBody) else None
         try:
             if body is None:
-                count: int = self._inner.readinto1(buffer)
+                count = self._receive(buffer)
             else:
                 if stream is not None:
                     stream.waits()
-                with bounded(left):
-                    count = self._inner.readinto1(buffer)
+                if self._sock is None:
+                    with bounded(left):
+                        count = self._receive(buffer)
+                else:
+                    count = self._receive(buffer)
         except OSError as error:
             raise error if body is None else body.failed(error) from None
         self._ended = count == 0
@@ -250,6 +261,19 @@ class Receiver(io.RawIOBase):
             stream.came(bytes(memoryview(buffer)[:count]))
         if body is not None:
             body.check()
+        return count
+
+    def _receive(self, buffer: Any) -> int:
+        """Receives once, at first what `http.client` has received with the head.
+
+        A buffered reader waits for more than it has if it is asked for more than fits into its buffer.
+        """
+        if self._drained:
+            received: int = self._inner.raw.readinto(buffer)
+            return received
+        part = memoryview(buffer)[: io.DEFAULT_BUFFER_SIZE]
+        count: int = self._inner.readinto1(part)
+        self._drained = count < len(part)
         return count
 
     def _held(self, buffer: Any) -> int:
