@@ -7,7 +7,7 @@ import type { Weights } from "./weights.js";
 
 /** What aborts the signal of an attempt: an `AbortController`, or an equal. */
 export interface Controller {
-  readonly signal: AbortSignal;
+  readonly signal: Signal;
   abort(reason: unknown): void;
 }
 
