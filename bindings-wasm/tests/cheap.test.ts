@@ -1,4 +1,4 @@
-/** What `policy.fetch` spares itself: signals of the platform for Node's own `fetch`, and parsing of URLs. */
+/** What `policy.fetch` does not spend: parsing a known origin again. What it keeps: signals of the platform. */
 
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";

@@ -8,8 +8,6 @@ import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
-import { provideSignals } from "./fetch/fetch.js";
-import { lighten } from "./fetch/light.js";
 import { pipes } from "./fetch/piped.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { providePipes, streaming } from "./fetch/streams.js";
@@ -25,7 +23,6 @@ providePipes(pipes);
 provideTicker(PatientTicker);
 provideMetering(metered);
 watchOnNode();
-provideSignals(lighten);
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(join(__dirname, "../esm/tidegate.wasm")),

@@ -48,13 +48,6 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly stream?: boolean | undefined;
 }
 
-let lighten: ((lane: Lane) => void) | undefined;
-
-/** Sets what gives attempts through the global `fetch` a cheaper signal; the entry for Node does so. */
-export function provideSignals(by: (lane: Lane) => void): void {
-  lighten = by;
-}
-
 /** The global `fetch` under a policy. */
 export function fetchUnder(core: Core, given: PolicyOptions<unknown>): Fetch {
   const sending = new Sending(core, given);
@@ -217,7 +210,6 @@ class FetchAdapter implements Adapter<Response> {
   #send(lane: Lane): Response | PromiseLike<Response> {
     if (lane.stopped) throw lane.signal.reason;
     const { fetch: send } = this.#sending.given;
-    if (send === undefined) lighten?.(lane);
     const { input, init } = this.#outgoing(lane);
     const sent = (send ?? globalThis.fetch)(input as RequestInfo, init);
     // Most policies do nothing between a first response and its outcome.

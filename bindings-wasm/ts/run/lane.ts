@@ -5,12 +5,6 @@ import type { Signal } from "../engine/global_types.js";
 import { metering } from "./metering.js";
 import type { Weights } from "./weights.js";
 
-/** What aborts the signal of an attempt: an `AbortController`, or an equal. */
-export interface Controller {
-  readonly signal: Signal;
-  abort(reason: unknown): void;
-}
-
 /** The argument of a function under a policy: the attempt that it makes. */
 export interface Attempt {
   /** Its number, starting from 1. */
@@ -43,7 +37,7 @@ export class Lane implements Attempt {
   /** Set where there is one; other attempts do without the field. */
   declare target: string | undefined;
   /** @internal */
-  declare controller: Controller | undefined;
+  declare controller: AbortController | undefined;
   /** @internal */
   declare reason: unknown;
   /** @internal Whether the engine has stopped it. */
