@@ -85,6 +85,7 @@ impl Engine {
     #[inline(always)]
     pub fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
         let (mut state, now) = self.at_now(py);
+        state.note_wall(now);
         let mut own = None;
         let (route, request) = state.mode.begins(route, request, &mut own);
         let (call, step) = state.core.begin(route, request, now);
@@ -101,6 +102,7 @@ impl Engine {
         weights: &[(String, u64)],
     ) -> PyResult<Begun> {
         let (mut state, now) = self.at_now(py);
+        state.note_wall(now);
         let mut own = None;
         let inactive = state.mode.inactive.is_some();
         let (route, request) = state.mode.begins(route, request, &mut own);
@@ -197,7 +199,8 @@ impl Engine {
             .max_routes(max_routes)
             .history(history)
             .weights(true)
-            .quotas(true);
+            .quotas(true)
+            .wall_clock(true);
         let core = Core::new(seed, options);
         let state = State::new(core, manual_clock.then_some(0));
         Self { manual: manual_clock, state: Lock::new(state) }

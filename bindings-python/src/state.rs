@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidegate::fleet::StoreCommand;
-use tidegate::{CallId, Engine as Core, Flags, Policy, PolicyId, Request, RouteId, Time};
+use tidegate::{CallId, Engine as Core, Flags, Policy, PolicyId, Request, RouteId, Time, WallTime};
 
 use crate::listeners::Listeners;
 
@@ -48,6 +48,8 @@ pub struct Traits {
 pub struct State {
     pub core: Core,
     pub manual: Option<u64>,
+    /// The wall clock when the engine was made, from which a manual clock goes on; microseconds since 1970.
+    wall: u64,
     woken: Vec<CallId>,
     /// Commands for the store that nobody has fetched yet.
     pub commands: Vec<StoreCommand>,
@@ -62,12 +64,34 @@ pub struct State {
 /// How many policies callers look at before the first sweep.
 const FIRST_SWEEP: usize = 64;
 
+/// The wall clock, in microseconds since 1970.
+#[expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the one wall clock read of this binding"
+)]
+fn wall() -> u64 {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() * 1_000_000 + u64::from(since.subsec_micros())
+}
+
 impl State {
+    /// Reports the wall clock, where limits refill by its windows. A manual clock has one of its own.
+    #[inline]
+    pub fn note_wall(&mut self, now: Time) {
+        if self.core.needs_wall() {
+            let wall = self.manual.map_or_else(wall, |us| self.wall.saturating_add(us));
+            self.core.note_wall(WallTime::from_unix_micros(wall), now);
+        }
+    }
+
     /// `manual` is the reading of a manual clock; `None` means the system's clock.
     pub fn new(core: Core, manual: Option<u64>) -> Self {
         Self {
             core,
             manual,
+            wall: wall(),
             woken: Vec::new(),
             commands: Vec::new(),
             listeners: Listeners::new(),

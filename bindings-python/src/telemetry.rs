@@ -269,7 +269,10 @@ impl Inspector {
         elapsed_us: u64,
     ) -> PyResult<(u32, u32, Vec<(&'static str, String)>, Vec<(&'static str, String, &'static str)>)> {
         let elapsed = Duration::from_micros(elapsed_us);
-        let restored = self.with(py, |state, now| state.core.restore(text, elapsed, now));
+        let restored = self.with(py, |state, now| {
+            state.note_wall(now);
+            state.core.restore(text, elapsed, now)
+        });
         let restored = restored.map_err(|error| StateError::new_err(error.to_string()))?;
         Ok((restored.routes, restored.left_out, restored.unknown, restored.dropped))
     }

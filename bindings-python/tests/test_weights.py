@@ -117,3 +117,27 @@ def test_a_document_declares_limits_in_tables(fake: tidegate.Engine) -> None:
     policies = tidegate.loads(document, engine=fake)
     assert policies["chat"].call(lambda: 7) == 7
     assert limit(fake, "tpm")["tokens"] == 59_500
+
+
+def test_a_budget_comes_back_when_its_window_begins(fake: tidegate.Engine, clock: FakeClock) -> None:
+    """Semantics 3.8.1, 3.8.4, 3.8.6 and 3.8.8."""
+    limits = ["usd: permits=1000 per=24h weight=usd max_debt=none refill=window"]
+    policy = tidegate.Policy("budget", engine=fake, rate_limit={"limits": limits})
+    caller = policy.at(weights={"usd": 600})
+    assert caller.call(lambda: 7) == 7
+    with pytest.raises(tidegate.RateLimited) as refused:
+        caller.call(lambda: 7)
+    midnight = refused.value.retry_at
+    assert midnight is not None
+    # The native half's manual clock began some milliseconds before or after the clock of the test.
+    day = round(midnight.timestamp()) % 86_400
+    assert day in (0, 1, 86_399)
+    left = midnight.timestamp() - fake.wall()
+    assert 0 < left <= 86_400
+    again = tidegate.Engine(seed=2, clock=clock)
+    tidegate.Policy("budget", engine=again, rate_limit={"limits": limits})
+    again.restore(fake.save())
+    assert limit(again, "usd")["tokens"] == 400
+    clock.tick(left + 5)
+    assert caller.call(lambda: 7) == 7
+    assert limit(fake, "usd")["tokens"] == 400

@@ -67,6 +67,14 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Reports the wall clock, where limits refill by its windows.
+    #[inline]
+    fn note_wall(&mut self, now: Time) {
+        if self.engine.needs_wall() {
+            self.engine.note_wall(clock::wall(), now);
+        }
+    }
+
     /// Collects the work that a step leaves for after the lock: wakers, store commands and events. Returns true if
     /// there is any.
     #[inline]
@@ -103,7 +111,7 @@ impl Shared {
         static NUMBERS: AtomicU64 = AtomicU64::new(1);
         Self {
             core: Lock::new(Core {
-                engine: tidegate::Engine::new(seed, options.weights(true).quotas(true)),
+                engine: tidegate::Engine::new(seed, options.weights(true).quotas(true).wall_clock(true)),
                 waiters: BTreeMap::new(),
                 ready: Vec::new(),
                 ids: Vec::new(),
@@ -133,6 +141,7 @@ impl Shared {
             request.remaining = Some(request.remaining.map_or(left, |own| own.min(left)));
         }
         let mut core = self.core.lock();
+        core.note_wall(now);
         loop {
             // Relaxed: the word is a hint; the engine answers `StaleRoute` to a stale one.
             let mut id = RouteId::from_word(route.load(Ordering::Relaxed));
@@ -469,7 +478,10 @@ impl Engine {
     /// # Errors
     /// The text is not a saved state, or the engine has begun calls. Nothing has changed then.
     pub fn restore(&self, saved: &str, age: Duration) -> Result<Restored, RestoreError> {
-        self.shared.look(|core, now| core.engine.restore(saved, clock::span(age), now))
+        self.shared.look(|core, now| {
+            core.note_wall(now);
+            core.engine.restore(saved, clock::span(age), now)
+        })
     }
 
     /// Checks the engine's invariants, for tests: permits are conserved, capacities are kept, no waiter is left behind,

@@ -152,7 +152,27 @@ struct State {
 /// In the place of the time: read the clock.
 const NOW: u64 = u64::MAX;
 
+/// The wall clock.
+#[expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the wall clock of limits with windows"
+)]
+fn wall() -> WallTime {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    WallTime::from_unix_micros(since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()))
+}
+
 impl State {
+    /// Reports the wall clock, where limits refill by its windows.
+    #[inline]
+    fn note_wall(&mut self, now: Time) {
+        if self.core.needs_wall() {
+            self.core.note_wall(wall(), now);
+        }
+    }
+
     /// The time that the host gives, or our own reading if it gives none.
     #[inline]
     fn time(&mut self, now: u64) -> Time {
@@ -188,7 +208,7 @@ impl Engine {
     pub fn new(seed: u64, max_routes: u32, journal: bool, history: u32) -> Arc<Self> {
         let routes = max_routes.clamp(1, 1 << 19);
         let options = Options::default().max_routes(routes).journal(journal).history(history);
-        let options = options.weights(true).quotas(true);
+        let options = options.weights(true).quotas(true).wall_clock(true);
         let core = Core::new(seed, options);
         Arc::new(Self {
             state: Mutex::new(State {
@@ -391,7 +411,9 @@ impl Engine {
     /// Goes on from what `save` gave, which is this old.
     pub fn restore(&self, saved: &str, elapsed_us: u64, now: u64) -> Result<Restored, Invalid> {
         let elapsed = tidegate::Duration::from_micros(elapsed_us);
-        let restored = self.state.lock().core.restore(saved, elapsed, time(now));
+        let mut state = self.state.lock();
+        state.note_wall(time(now));
+        let restored = state.core.restore(saved, elapsed, time(now));
         restored.map(Restored::of).map_err(|error| Invalid::State { reason: error.to_string() })
     }
 
@@ -453,6 +475,7 @@ impl Engine {
         let request = wire::unpack_request(flags, remaining, parent, target)?;
         let mut state = self.state.lock();
         let now = state.time(now);
+        state.note_wall(now);
         let (call, step) = state.core.begin(RouteId::from_word(route), &request, now);
         state.drain(step.flags);
         Some((call.to_word(), wire::pack_step(step)))

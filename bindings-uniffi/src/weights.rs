@@ -41,6 +41,7 @@ impl Engine {
         let route = RouteId::from_word(route);
         let mut state = self.state.lock();
         let now = state.time(now);
+        state.note_wall(now);
         let named = weights.iter().map(|weight| (weight.name.as_str(), weight.amount));
         let (call, step) = match state.core.weights(route, named) {
             Ok(weights) => state.core.begin_weighted(route, &request, weights, now),

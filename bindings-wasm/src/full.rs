@@ -108,6 +108,18 @@ pub fn save(engine: u32, now: f64) {
     host(|host| host.output = saved);
 }
 
+/// Reports the wall clock, in milliseconds since 1970, where limits refill by its windows; without one it does nothing. Returns
+/// whether there are such limits.
+#[wasm_bindgen]
+pub fn note_wall(engine: u32, wall_ms: f64, now: f64) -> u32 {
+    with(engine, |it| {
+        if it.core.needs_wall() {
+            it.core.note_wall(WallTime::from_unix_micros((wall_ms * 1_000.0) as u64), time(now));
+        }
+        it.core.needs_wall().into()
+    })
+}
+
 /// Restores the result of `save` in the input, which has this age. Returns 0, with a report in the output, or −1, with the reason
 /// in the output.
 #[wasm_bindgen]

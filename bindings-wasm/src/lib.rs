@@ -70,7 +70,7 @@ pub fn output_length() -> u32 {
 pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32, history: u32) -> u32 {
     let options = Options::default().max_routes(max_routes).journal(journal != 0).history(history);
     #[cfg(not(tidegate_small))]
-    let options = options.weights(true).quotas(true);
+    let options = options.weights(true).quotas(true).wall_clock(true);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
     host(|host| {

@@ -187,3 +187,21 @@ test("a route that was evicted is made again, with the call's weights", async ()
   }
   expect(lab.snapshot().routes.map(({ key }) => key)).toEqual(["other"]);
 });
+
+test("a budget comes back when its window begins (3.8.1, 3.8.4)", async () => {
+  const clock = new FakeClock();
+  const lab = engine({ clock });
+  const limits = ["usd: permits=1000 per=24h weight=usd max_debt=none refill=window"];
+  const budget = policy({ engine: lab, rateLimit: { limits } });
+  const caller = budget.at({ weights: { usd: 600 } });
+  expect(await caller.run(() => 7)).toBe(7);
+  const refused: unknown = await caller.run(() => 7).catch((error: unknown) => error);
+  expect(refused).toBeInstanceOf(RateLimited);
+  const midnight = Number((refused as RateLimited).retryAt);
+  const left = midnight - Date.now();
+  expect(left).toBeGreaterThan(-1_000);
+  expect(Math.round(midnight / 1000) % 86_400).toBeLessThan(2);
+  clock.tick(left + 5_000);
+  expect(await caller.run(() => 7)).toBe(7);
+  expect(limit(lab, "usd")?.tokens).toBe(400);
+});

@@ -78,6 +78,7 @@ mod weigh;
 mod weights;
 #[cfg_attr(tidegate_small, path = "engine/small.rs")]
 mod whole;
+mod windows;
 
 use policies::Entry;
 use route::Operated;
@@ -125,10 +126,12 @@ pub struct Options {
     pub weights: bool,
     /// Whether the host reports what answers say is left of quotas; if not, rate limits that learn from them are refused.
     pub quotas: bool,
+    /// Whether the host reports its wall clock; if not, limits that refill by its windows are refused.
+    pub wall_clock: bool,
 }
 
 impl Default for Options {
-    /// 10,000 routes; no journal, with a limit of 100,000 inputs; no history; timeouts of streams; no weights and no quotas.
+    /// 10,000 routes; no journal, with a limit of 100,000 inputs; no history; timeouts of streams; no weights, no quotas and no wall clock.
     fn default() -> Self {
         Self {
             max_routes: 10_000,
@@ -138,6 +141,7 @@ impl Default for Options {
             streams: true,
             weights: false,
             quotas: false,
+            wall_clock: false,
         }
     }
 }
@@ -177,6 +181,12 @@ impl Options {
     #[must_use]
     pub const fn quotas(self, quotas: bool) -> Self {
         Self { quotas, ..self }
+    }
+
+    /// Says that the host reports its wall clock ([`Engine::note_wall`]).
+    #[must_use]
+    pub const fn wall_clock(self, wall_clock: bool) -> Self {
+        Self { wall_clock, ..self }
     }
 
     /// Sets the bound on the inputs of a journal.
@@ -277,6 +287,7 @@ impl Engine {
         if let Some(rule) = rule.or_else(|| self.pools.rule_against_unit(&policy)) {
             return clash(policy, rule);
         }
+        self.desk.look_for_windows(&policy);
         self.by_name.insert(policy.name().to_owned(), number);
         self.pools.note_named(shared_pools);
         let again = route::stage::asked_again(&policy);

@@ -14,7 +14,7 @@ pub use aimd::{Aimd, AimdSettings, LimitSignal};
 pub use gcra::Gcra;
 pub use gradient2::{Gradient2, Gradient2Settings, Gradient2Variant};
 pub use rate::{RateSettings, TokenBucket};
-pub(crate) use weighted::{MOST, WeightedBucket, WeightedSettings};
+pub(crate) use weighted::{MOST, Refill, WeightedBucket, WeightedSettings};
 
 /// The range of a concurrency limit, normalized: at least one call, and never a minimum above the maximum.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -136,7 +136,7 @@ impl fmt::Display for Duration {
     }
 }
 
-/// Wall-clock time as the host gives it, for the HTTP dates in `Retry-After` and nothing else.
+/// Wall-clock time as the host gives it, for the HTTP dates in `Retry-After` and for limits that refill by windows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct WallTime(u64);
 
@@ -149,6 +149,34 @@ impl WallTime {
     /// Microseconds since the Unix epoch.
     pub const fn as_unix_micros(self) -> u64 {
         self.0
+    }
+}
+
+/// The host's wall clock, as it was last reported; from there it goes on with core's time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Wall {
+    micros: u64,
+    at: Time,
+}
+
+impl Wall {
+    pub fn new(wall: WallTime, now: Time) -> Self {
+        Self { micros: wall.0.max(1), at: now }
+    }
+
+    /// Core's time skips a span in which the wall clock does not advance.
+    pub fn skip(&mut self, span: Duration) {
+        self.at = self.at.after(span);
+    }
+
+    /// Whether the host has reported it.
+    pub fn is_known(self) -> bool {
+        self.micros > 0
+    }
+
+    /// Microseconds since 1970 at a moment of core's time.
+    pub fn at(self, now: Time) -> u64 {
+        self.micros.saturating_add(now.since(self.at).0).saturating_sub(self.at.since(now).0)
     }
 }
 

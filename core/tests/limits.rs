@@ -11,10 +11,9 @@ use tidegate::{
 #[test]
 fn mistakes_in_a_set_name_the_limit_and_the_rule() {
     let limit = |text| mistakes(&[("rate_limit.limits", Text(text))]).concat();
-    assert!(
-        limit("tpm")
-            .ends_with("must be name: permits=… per=…, perhaps with burst, weight, default and max_debt")
-    );
+    assert!(limit("tpm").ends_with(
+        "must be name: permits=… per=…, perhaps with burst, weight, default, max_debt, refill and anchor"
+    ));
     assert!(limit("tpm: permits=5").ends_with("needs permits and per"));
     assert!(limit("tpm: permits=5 per=5").contains("per must be a span such as"));
     assert!(

@@ -81,5 +81,6 @@ mod vectors_limit;
 mod vectors_protection;
 mod vectors_quantile;
 mod views;
+mod windows;
 mod wire;
 mod world;

@@ -74,7 +74,7 @@ def new_route(engine: Engine, policy: Policy, key: str, now: int) -> Route:
         if pool:
             route.rate = shared(engine, pool, now)
         elif keys.limits:
-            route.rate = route.own_rate = Limits(keys, now)
+            route.rate = route.own_rate = Limits(keys, now, engine.wall)
         else:
             bucket = RateBucket(keys.permits, keys.per, keys.burst, now)
             route.rate, route.own_rate = Tokens(bucket, keys.burst), bucket.exact
@@ -111,7 +111,7 @@ def shared(engine: Engine, name: str, now: int) -> Any:
         elif pool.kind == "rate_limit":
             keys = pool.rate
             single = new_rate(keys.permits, keys.per, keys.burst, now)
-            engine.pooled[name] = Limits(keys, now) if keys.limits else single
+            engine.pooled[name] = Limits(keys, now, engine.wall) if keys.limits else single
         elif pool.kind == "targets":
             assert pool.group is not None
             engine.pooled[name] = targets.new_group(pool.group, now)

@@ -43,6 +43,7 @@ from policy import Policy, Pool, new_budget
 from queues import impatient, out_of_patience, overdue
 from rates import Tokens
 from routes import OVERFLOW, Routes
+from windows import WallClock
 
 import components
 
@@ -63,6 +64,7 @@ class Engine:
         self.forced_open: set[tuple[str, str | None]] = set()
         self.link = "ok"
         self.stirred: list[targets.Group] = []
+        self.wall = WallClock()
         self.woken: list[Call] = []
 
     # ---- what the host calls ----
@@ -121,6 +123,10 @@ class Engine:
         """2.22: what the host knows of the device's networks."""
         self.clock(reading)
         self.link = link
+
+    def report_wall(self, micros: int, reading: int) -> None:
+        """3.8.4: the host's wall clock."""
+        self.wall.report(micros, self.clock(reading))
 
     def release(self, policy: Policy, keep: bool, reading: int) -> Policy:
         """0.9: its only owner lets it go and takes its like in: the policy that calls use from here on."""

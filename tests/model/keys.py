@@ -235,7 +235,8 @@ def limit(value: Value) -> tuple[str, dict[str, str]] | None:
     own = {key: text for key, _, text in parts}
     if not colon or not NAME.fullmatch(name) or len(own) < len(parts):
         return None
-    if not {"permits", "per"} <= set(own) <= {"permits", "per", "burst", "weight", "default", "max_debt"}:
+    known = {"permits", "per", "burst", "weight", "default", "max_debt", "refill", "anchor"}
+    if not {"permits", "per"} <= set(own) <= known:
         return None
     per = span(own["per"])
     right = 1 <= per <= YEAR and per == int(per)
@@ -248,4 +249,12 @@ def limit(value: Value) -> tuple[str, dict[str, str]] | None:
     elif not NAME.fullmatch(own["weight"]):
         return None
     burst = own.get("burst", own["permits"])
+    if own.get("refill", "continuous") not in ("continuous", "window"):
+        return None
+    if own.get("refill") == "window":  # 3.8.2, 3.8.3
+        anchor = span(own.get("anchor", "0us"))
+        right = right and own.get("anchor", "0us")[-1] in "smh"  # a span has its unit
+        right = right and anchor < per and anchor == int(anchor) and int(burst) == int(own["permits"])
+    elif "anchor" in own:
+        return None
     return (name, own) if right and int(own.get("default", "0")) <= int(burst) else None

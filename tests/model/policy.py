@@ -48,6 +48,8 @@ class LimitKeys:
     weight: str | None
     default: int | None
     max_debt: int
+    anchor: int | None
+    """3.8.1: None where it refills continuously."""
 
 
 @dataclass
@@ -303,6 +305,7 @@ def read_limit(own: dict[str, str]) -> LimitKeys:
         own.get("weight"),
         int(own["default"]) if "default" in own else None,
         0 if debt == "none" else int(debt),
+        keys.micros(own.get("anchor", "0us")) if own.get("refill") == "window" else None,
     )
 
 

@@ -16,6 +16,10 @@ LIMITS = [
     *["rpm: permits=1 per=1s default=1", "rpm: permits=1 per=1s max_debt=1"],
     *["t: permits=5 per=1s weight=t default=6", "t: permits=5 per=1s weight=t default=5 max_debt=0"],
     *["t: permits=5 per=1s burst=6 weight=t default=6", "t: permits=5 per=1s weight=T"],
+    *["d: permits=5 per=24h refill=window", "d: permits=5 per=24h refill=window anchor=8h", "d: permits=5 per=1s refill=day"],
+    *["d: permits=5 per=24h refill=window anchor=24h", "d: permits=5 per=24h anchor=8h", "d: permits=5 per=1s anchor=0s"],
+    *["d: permits=5 per=24h refill=window burst=6", "d: permits=5 burst=5 per=24h refill=window anchor=1.5ms"],
+    *["d: permits=5 per=24h refill=continuous", "d: permits=5 per=24h refill=window anchor=1"],
     *["t: permits=9007199254740991 per=1.5s weight=t", "t: permits=9007199254740992 per=1s weight=t"],
 ]
 RATE: list[Pair] = [("rate_limit.permits", 5), ("rate_limit.per", 1_000_000)]

@@ -68,6 +68,8 @@ class World:
             number, weight, total = entry["settle"]
             call, now = self.calls[entry["on"]], self.engine.clock(entry["at"])
             step = {"told": sets.told(call, number, weight, total, now)}
+        elif "wall" in entry:
+            self.engine.report_wall(entry["wall"], entry["at"])
         elif "head" in entry:
             headers = [(name, value) for name, value in entry["head"]]
             sets.heard(self.engine, self.calls[entry["on"]], headers, entry["at"])
@@ -112,6 +114,8 @@ def told(entry: dict[str, Any], step: Step | None, wakes: list[str]) -> str:
         what = f"link {entry['link']}"
     elif "release" in entry:
         what = f"release {entry['release']}"
+    elif "wall" in entry:
+        what = f"wall {entry['wall']}"
     elif "head" in entry:
         what = f"{entry['on']}: an answer with {entry['head']}"
     elif "settle" in entry:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import answers
-import rate
 from budgets import NEVER, Debt
 from call import MAX_PARK, OVERDUE, Attempt, Call, Step, earliest, later, span
+from levels import Level
 from rates import Tokens
+from windows import WallClock, Windowed
 
 if TYPE_CHECKING:
     from engine import Engine
@@ -19,21 +21,6 @@ if TYPE_CHECKING:
 
 UNSERVED = ("never_sent", "throttled", "conflict", "permanent")
 """3.6.4: after these an attempt without a total counts nothing."""
-
-
-@dataclass
-class Level(rate.Bucket):
-    """A bucket whose level may fall below 0."""
-
-    def charge(self, tokens: int, most: int, now: int) -> None:
-        """3.6.5, 3.6.6: what has been used already; beyond the largest debt it is forgiven."""
-        self.refill(now)
-        self.tokens = min(self.tokens, max(self.tokens - tokens, Fraction(-most)))
-
-    def give_back(self, tokens: int, now: int) -> None:
-        """3.6.3: "at most to a full burst"."""
-        self.refill(now)
-        self.tokens = min(Fraction(self.burst), self.tokens + tokens)
 
 
 @dataclass
@@ -59,10 +46,10 @@ class Several:
 class Limits(Tokens):
     """A set, and its one queue (3.4.4)."""
 
-    def __init__(self, keys: RateLimit, now: int) -> None:
+    def __init__(self, keys: RateLimit, now: int, wall: WallClock) -> None:
         super().__init__(Several(), None)
         self.limits: list[tuple[LimitKeys, Level]] = [
-            (limit, Level(limit.permits, limit.per, limit.burst, now)) for limit in keys.limits
+            (limit, new_level(limit, now, wall)) for limit in keys.limits
         ]
         self.unknown_is_zero = keys.unknown_is_zero
         self.learns = keys.learns
@@ -215,10 +202,11 @@ class Limits(Tokens):
                 spared.tokens -= taken
 
     def in_debt(self, now: int) -> bool:
-        """3.6.8."""
-        for _, level in self.limits:
+        """3.6.8; a look changes nothing."""
+        looked = [copy.copy(level) for _, level in self.limits]
+        for level in looked:
             level.refill(now)
-        return any(level.tokens < 0 for _, level in self.limits)
+        return any(level.tokens < 0 for level in looked)
 
     # ---- what an evicted route owes ----
 
@@ -228,18 +216,29 @@ class Limits(Tokens):
 
     def debt(self, now: int, waiters: bool = False) -> Debt:
         """When all limits will be full."""
-        waits = []
-        for at, (_, level) in enumerate(self.limits):
+        waits, shares = [], []
+        for at, level in enumerate(copy.copy(level) for _, level in self.limits):
             queued = sum(self.costs(call)[at] for call in self.queue) if waiters else 0
             waits.append(level.wait_for(level.burst + queued, now))
-        return (int(max(waits) > 0), min(NEVER, now + max(waits)))
+            shares.append(level.share(queued, now))
+        return (1 + max(shares) if max(waits) > 0 else 0, min(NEVER, now + max(waits)))
 
     def owe(self, debt: Debt, now: int) -> None:
         """Each limit is not full before."""
         for _, level in self.limits:
+            if isinstance(level, Windowed):
+                level.owe_share(debt[0] - 1, now)
+                continue
             level.refill(now)
             missing = Fraction((debt[1] - level.now) * level.permits, level.per)
             level.tokens = min(level.tokens, max(Fraction(0), level.burst - missing))
+
+
+def new_level(limit: LimitKeys, now: int, wall: WallClock) -> Level:
+    """3.8.1: with windows or without."""
+    if limit.anchor is None:
+        return Level(limit.permits, limit.per, limit.burst, now)
+    return Windowed(limit.permits, limit.per, limit.burst, now, anchor=limit.anchor, wall=wall)
 
 
 def of(call: Call) -> Limits | None:

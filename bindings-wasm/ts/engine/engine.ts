@@ -95,6 +95,10 @@ export class Engine {
   tunings = 0;
   /** @internal The last reading of the clock, in µs: the moment of the current step, from which the span of the step counts. */
   last = 0;
+
+  /** @internal Whether limits refill by windows of the wall clock, so that each call reports it. */
+  windows = false;
+  #wall: number | undefined;
   /** @internal Whether records have a consumer: a listener or the metrics. */
   listening = false;
   /** @internal Sends commands to the fleet's store, if one is attached. */
@@ -276,6 +280,16 @@ export class Engine {
     return this.clock === undefined ? platformTime() : this.clock.us();
   }
 
+  /** @internal Reports the wall clock, by whose windows some limits refill; `windows` says whether there are such limits. */
+  reportWall(): void {
+    if (!this.full) return;
+    const now = this.time();
+    // A clock for tests goes on from the real time at which it was first read.
+    this.#wall ??= Date.now() - now / 1000;
+    const wall = this.clock === undefined ? Date.now() : this.#wall + now / 1000;
+    this.windows = this.native.note_wall(this.handle, wall, now) !== 0;
+  }
+
   /** @internal Reports an event of a call, wakes other calls that can now continue, and returns the call's next step. */
   tell(call: number, event: number): number {
     const step = this.native.on(this.handle, call, event, this.time());
@@ -310,6 +324,7 @@ export class Engine {
     if (number >= 0) {
       this.#inputs?.policy(name, pairs);
       this.wanted.own(number, name, pairs, place);
+      this.reportWall();
     }
     tester?.after(this, number < 0 ? (known ?? -1) : number);
     if (number >= 0) return number;
@@ -416,6 +431,7 @@ export class Engine {
    */
   restore(saved: SavedState): Restored {
     const native = this.whole("restore");
+    this.reportWall();
     const age = Math.max(Date.now() - Number(saved.at), 0);
     say(JSON.stringify(saved.state) ?? "");
     const done = native.restore(this.handle, Number.isNaN(age) ? 0 : age * 1000, this.time());
@@ -568,6 +584,7 @@ export class Engine {
   /** @internal Notes that settings in force have changed. */
   changed(): void {
     this.tunings += 1;
+    this.reportWall();
     this.after(WAKES | COMMANDS);
   }
 

@@ -135,6 +135,7 @@ export class Inputs {
       }
       if (count % BATCH === 0 && engine.listening) engine.publish();
     }
+    engine.reportWall();
     if (engine.listening) engine.publish();
   }
 }

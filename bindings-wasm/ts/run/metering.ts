@@ -98,6 +98,7 @@ export function begin(
   parent: number,
   target: number,
 ): number {
+  if (engine.windows) engine.reportWall();
   if (weights !== undefined) return metering().begin(engine, weights, route, flags, limit, parent, target);
   const step = engine.native.begin(engine.handle, route, flags, limit, parent, target, engine.time());
   if (step !== FIRST) provided?.unweighted(engine, route, step);

@@ -263,7 +263,17 @@ fn limits(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) -> bool {
     let mut weighted = false;
     for name in ["a", "b", "c"].into_iter().take(dice.of(&[1, 2, 2, 3])) {
         let (permits, per) = (dice.of(&[1, 2, 3, 7]), dice.of(&["1us", "3us", "1ms", "50ms", "100ms", "1s"]));
-        let mut text = format!("{name}: permits={permits} per={per} burst={}", dice.of(&[1, 3, 10, 20]));
+        let mut text = format!("{name}: permits={permits} per={per}");
+        if dice.chance(30) {
+            text += dice.of(&[
+                " refill=window",
+                " refill=window",
+                " refill=window anchor=700us",
+                " refill=window anchor=1us",
+            ]);
+        } else {
+            text += &format!(" burst={}", dice.of(&[1, 3, 10, 20]));
+        }
         if dice.chance(65) {
             weighted = true;
             text += dice.of(&[" weight=tokens", " weight=tokens", " weight=out"]);

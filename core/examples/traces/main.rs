@@ -233,6 +233,10 @@ impl Trace {
             let policy = format!("p{}", self.dice.below(policies));
             return json!({ "at": self.now, "release": { "policy": policy, "keep": self.dice.chance(30) } });
         }
+        if self.sets && self.dice.chance(6) {
+            let base = self.dice.of(&[1 << 50, 1 << 50, (1 << 50) + 70_000, (1 << 50) - 1_000_000, 0]);
+            return json!({ "at": self.now, "wall": base + self.now });
+        }
         if self.mobile && self.dice.chance(4) {
             return json!({ "at": self.now, "link": self.dice.of(&["ok", "ok", "metered", "offline", "offline"]) });
         }

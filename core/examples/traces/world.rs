@@ -19,7 +19,12 @@ impl World {
     pub fn new(seed: u64, max_routes: u32, pools: &[Json], policies: &[Json]) -> Option<Self> {
         let mut engine = Engine::new(
             seed,
-            Options::default().max_routes(max_routes).journal(true).weights(true).quotas(true),
+            Options::default()
+                .max_routes(max_routes)
+                .journal(true)
+                .weights(true)
+                .quotas(true)
+                .wall_clock(true),
         );
         let mut known = BTreeMap::new();
         for pool in pools {
@@ -77,6 +82,9 @@ impl World {
             let left = Quotas::read(&headers, WallTime::from_unix_micros(0)).left();
             self.engine.note_quotas(self.calls[entry["on"].as_str().expect("a name")], left, now);
             2
+        } else if let Some(wall) = entry["wall"].as_u64() {
+            self.engine.note_wall(WallTime::from_unix_micros(wall), now);
+            2
         } else if let Some(link) = entry["link"].as_str() {
             let link = Link::ALL.into_iter().find(|it| it.name() == link).expect("a state of the link");
             self.engine.set_link(link, now);
@@ -103,7 +111,7 @@ impl World {
         let mut woken = Vec::new();
         self.engine.take_wakes(&mut woken);
         let name = |id: &CallId| self.calls.iter().rev().find(|call| call.1 == id).map(|call| call.0.clone());
-        if ["force", "release", "link", "head"].iter().all(|key| entry[*key].is_null()) {
+        if ["force", "release", "link", "head", "wall"].iter().all(|key| entry[*key].is_null()) {
             entry["step"] = json!(word);
         }
         entry["wakes"] = json!(woken.iter().map(name).collect::<Vec<_>>());

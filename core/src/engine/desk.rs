@@ -30,12 +30,18 @@ pub(super) struct Desk {
     pub lifted: bool,
     /// Weights of the call that begins next.
     pub weighed: Option<Weights>,
-    /// The limit of a set, by its place, that last refused a call or made it wait.
-    pub refused_by: Option<(PoolAt, u8)>,
+    /// The limit of a set, by its place, that last refused a call or made it wait, and what the call
+    /// takes of it.
+    pub refused_by: Option<(PoolAt, u8, u64)>,
     /// Number of settlements that came after their attempts' end.
     pub late_settlements: u64,
     /// Whether the host passes weights.
     pub weights: bool,
+    /// Whether it reports its wall clock, and whether a policy or a pool has limits that refill by it.
+    pub wall_clock: bool,
+    pub windows: bool,
+    /// Whether the engine has been restored from a saved state.
+    pub restored: bool,
     /// Whether it reports what answers say is left of quotas.
     pub quotas: bool,
 }
@@ -59,6 +65,9 @@ impl Desk {
             late_settlements: 0,
             weights: options.weights,
             quotas: options.quotas,
+            wall_clock: options.wall_clock,
+            windows: false,
+            restored: false,
         }
     }
 }

@@ -113,7 +113,7 @@ impl Engine {
             max_time: bounds::max_time(policy, group, max_wait),
             load: bounds::load(policy, budget.as_ref()),
             memory_per_route: bounds::memory(policy),
-            warnings: bounds::warnings(policy, bulkhead, budget.is_some()),
+            warnings: bounds::warnings(policy, bulkhead, budget.is_some(), self.desk.restored),
         })
     }
 }

@@ -14,7 +14,7 @@ use crate::action::{CallId, Event, Flags, Link, PathId, PolicyId, Request, Route
 use crate::fleet::{CommandId, KeptReply, StoreCommand, StoreKind};
 use crate::full::{Full, Part};
 use crate::policy::{Policy, Pool};
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, WallTime};
 
 pub use text::InputError;
 
@@ -50,6 +50,8 @@ pub enum Input {
     Settle { call: CallId, attempt: u8, name: Box<str>, total: u64, now: Time },
     /// [`Engine::note_quotas`].
     Left { call: CallId, left: Left, now: Time },
+    /// [`Engine::note_wall`].
+    Wall { wall: WallTime, now: Time },
     /// [`Engine::on`].
     On { call: CallId, event: Event, now: Time },
     /// [`Engine::retune`].

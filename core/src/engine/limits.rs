@@ -6,10 +6,10 @@ use crate::answer::Measure;
 use crate::debt::Debt;
 use crate::full::Name;
 use crate::hash;
-use crate::limit::{MOST, WeightedBucket, WeightedSettings};
+use crate::limit::{MOST, Refill, WeightedBucket, WeightedSettings};
 use crate::policy::{LimitSet, NamedLimit};
 use crate::state::{Damage, Loader, Saver};
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, Wall};
 
 /// Tokens that a call takes of each limit, in the order of the set.
 pub(in crate::engine) type Costs = [u64; WEIGHTS];
@@ -25,6 +25,8 @@ pub(in crate::engine) struct Limits {
     pub unknown_is_zero: bool,
     /// The process's part of them, if they are the fleet's. The buckets above say only what is declared then.
     pub shared: Option<Box<SetShare>>,
+    /// Whether a limit refills by windows.
+    windows: bool,
 }
 
 /// One limit of a set.
@@ -72,7 +74,18 @@ impl Limits {
         };
         let list = set.limits.iter().map(limit).collect();
         let shared = set.fleet.map(|on_loss| Box::new(SetShare::new(set, on_loss, now)));
-        Self { list, mark: mark(&weights), weights, unknown_is_zero: set.unknown_is_zero, shared }
+        let windows = set.has_windows();
+        Self { list, mark: mark(&weights), weights, unknown_is_zero: set.unknown_is_zero, windows, shared }
+    }
+
+    /// Passes the host's wall clock to limits that refill by windows.
+    #[inline]
+    pub fn see(&mut self, wall: Wall) {
+        if self.windows {
+            for limit in &mut self.list {
+                limit.bucket.wall = wall;
+            }
+        }
     }
 
     /// Applies new settings with the same weights. A limit that both sets have keeps its tokens, its debt and its
@@ -280,19 +293,25 @@ impl Limits {
         self.list.iter().any(|limit| limit.bucket.is_in_debt(now))
     }
 
-    /// When all limits will be full, with the waiters' tokens or without.
+    /// When all limits will be full, with the waiters' tokens or without. The amount is 1 and the largest share that is
+    /// missing in a limit that refills by windows.
     pub fn debt(&mut self, waiters: bool, now: Time) -> Debt {
-        let mut longest = Duration::ZERO;
+        let (mut longest, mut missing) = (Duration::ZERO, 0);
         let all = self.queued();
         if let Some(share) = &mut self.shared {
             longest = share.full_in(if waiters { &all } else { &[0; WEIGHTS] }, now);
         }
-        for limit in self.list.iter_mut().filter(|_| self.shared.is_none()) {
+        for limit in self.list.iter().filter(|_| self.shared.is_none()) {
             let queued = if waiters { limit.queued } else { 0 };
             let all = queued + u128::from(limit.bucket.settings().burst);
-            longest = longest.max(limit.bucket.wait_for(all, now));
+            let mut bucket = limit.bucket.clone(); // looking changes nothing
+            longest = longest.max(bucket.wait_for(all, now));
+            missing = missing.max(bucket.missing_share(queued, now));
         }
-        if longest == Duration::ZERO { Debt::NONE } else { Debt { amount: 1, until: now.after(longest) } }
+        if longest == Duration::ZERO {
+            return Debt::NONE;
+        }
+        Debt { amount: 1 + missing, until: now.after(longest) }
     }
 
     pub fn owe(&mut self, debt: Debt, now: Time) {
@@ -300,7 +319,7 @@ impl Limits {
             return share.owe(debt.until, now);
         }
         for limit in &mut self.list {
-            limit.bucket.owe(debt.until, now);
+            limit.bucket.owe(debt.until, debt.amount.saturating_sub(1), now);
         }
     }
 
@@ -319,7 +338,7 @@ impl Limits {
             if let Some(limit) = it.list.iter_mut().find(|limit| *limit.name == *name) {
                 limit.bucket.load(from)?;
             } else {
-                let _ = (from.whole()?, from.whole()?, from.whole()?);
+                let _ = WeightedBucket::saved(from)?;
                 from.dropped(());
             }
         }
@@ -338,7 +357,8 @@ fn measure(weight: Option<&str>) -> Option<Measure> {
 
 /// The bucket of what answers may take away of a limit.
 fn allowance(of: WeightedSettings) -> WeightedSettings {
-    WeightedSettings { per: Duration::from_micros(of.per.as_micros().saturating_mul(2)), max_debt: 0, ..of }
+    let per = Duration::from_micros(of.per.as_micros().saturating_mul(2));
+    WeightedSettings { per, max_debt: 0, refill: Refill::Continuous, ..of }
 }
 
 /// The names of a set's weights, each once, in the order of its limits.

@@ -91,6 +91,7 @@ impl Engine {
         if let Some(rule) = self.desk.rule_against_limits(None, pool.policy()) {
             return Err(Clash { name: pool.name().to_owned(), rule });
         }
+        self.desk.look_for_windows(pool.policy());
         let name = pool.name().to_owned();
         let Some(full) = Full::here() else {
             return Err(Clash { name, rule: "a small engine has no pools" });
@@ -170,6 +171,7 @@ impl Engine {
             return Err(Clash { name, rule });
         }
         known.pool = to;
+        self.desk.look_for_windows(&policy);
         let before = self.desk.routes.levels(at.route());
         let route = &mut self.desk.routes[at];
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {

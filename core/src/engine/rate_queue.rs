@@ -337,8 +337,12 @@ impl Arena {
 
 impl Routes {
     pub(super) fn limits_mut(&mut self, home: PoolAt) -> Option<&mut Limits> {
+        let wall = self.wall;
         match self[home].rate.as_deref_mut().map(|queue| &mut queue.bucket) {
-            Some(Bucket::Set(limits)) => Some(limits),
+            Some(Bucket::Set(limits)) => {
+                limits.see(wall);
+                Some(limits)
+            }
             _ => None,
         }
     }

@@ -36,6 +36,10 @@ impl Engine {
                 self.note_quotas(call, left, now);
                 Answer::Noted
             }
+            Input::Wall { wall, now } => {
+                self.note_wall(wall, now);
+                Answer::Noted
+            }
             Input::On { call, event, now } => Answer::Step(self.on(call, event, now)),
             Input::Retune { policy, to, now } => Answer::Retuned(self.retune(policy, *to, now)),
             Input::Release { policy, keep, now } => {

@@ -118,6 +118,7 @@ impl Engine {
             return clash(to, rule);
         }
         if entry.policy != to {
+            self.desk.look_for_windows(&to);
             if !self.desk.keep_for_calls(number) {
                 return clash(
                     to,

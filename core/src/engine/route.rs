@@ -30,7 +30,7 @@ use crate::full::{Full, Part, Rare};
 use crate::policy::Policy;
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 use crate::{hash, rng, text};
 use debts::Debts;
 use evict::Ends;
@@ -146,6 +146,8 @@ pub(super) struct Routes {
     /// How often a key had to share its policy's overflow route.
     pub overflows: u64,
     pub evictions: u64,
+    /// The host's wall clock, by which limits refill that do so by windows.
+    pub wall: Wall,
 }
 
 impl Routes {
@@ -166,6 +168,7 @@ impl Routes {
             looks: 0,
             overflows: 0,
             evictions: 0,
+            wall: Wall::default(),
         }
     }
 

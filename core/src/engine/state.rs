@@ -166,7 +166,9 @@ impl Engine {
         // Nothing can fail from here on.
         self.clock.observe(now);
         self.clock.skip(skipped);
+        self.desk.routes.wall.skip(skipped);
         self.ordinal = ordinal;
+        self.desk.restored = true;
         for (at, parts) in pools.into_iter().chain(targets) {
             self.desk.routes[at].go_on_from(parts);
         }

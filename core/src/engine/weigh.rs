@@ -9,7 +9,6 @@ use super::fleet::set::SetShare;
 use super::limits::is_same_form;
 use super::place::{PoolAt, Slot};
 use super::pools::Pools;
-use super::rate_queue::Bucket;
 use super::sheets::WEIGHTS;
 use super::stage::Answer;
 use crate::action::{AttemptSlot, Step, Verdict, Wait};
@@ -65,13 +64,11 @@ impl Desk {
     #[inline(never)]
     pub(super) fn has_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) -> bool {
         let (cost, costs) = (self.calls[slot].cost(), self.costs(slot, home));
-        let Some(queue) = self.routes[home].rate.as_deref_mut() else { return true };
-        match &mut queue.bucket {
-            Bucket::Set(limits) => {
-                queue.waiting.len() == 0 && limits.turn(&costs, false, now).0 == Duration::ZERO
-            }
-            _ => queue.has(cost, now),
+        if let Some(limits) = self.routes.limits_mut(home) {
+            let fits = limits.turn(&costs, false, now).0 == Duration::ZERO;
+            return fits && self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.len() == 0);
         }
+        self.routes[home].rate.as_deref_mut().is_none_or(|queue| queue.has(cost, now))
     }
 
     /// Takes the tokens that a hedge may take.
@@ -104,7 +101,7 @@ impl Desk {
             return Answer::Refuse(Verdict::CostAboveBurst, None); // a burst has shrunk since the call began
         }
         let (turn, last) = limits.turn(&costs, true, now);
-        self.refused_by = Some((home, last as u8));
+        self.refused_by = Some((home, last as u8, costs[last]));
         let waiting = self.routes[home].rate.as_deref().map_or(0, |queue| queue.waiting.len());
         let in_vain = turn > max_wait || now.after(turn) >= deadline;
         if !waits || !parks || waiting >= most || in_vain {
@@ -155,7 +152,7 @@ impl Desk {
             };
             // What is queued includes the call's own tokens.
             let (turn, last) = limits.turn(if is_head { &costs } else { &[0; WEIGHTS] }, !is_head, now);
-            self.refused_by = Some((home, last as u8));
+            self.refused_by = Some((home, last as u8, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         Answer::Wait(self.wait_for_set(slot, home, now))
@@ -242,6 +239,11 @@ impl Desk {
         if set.is_some_and(|set| set.is_weighted()) && !self.weights {
             return Some(
                 "rate_limit.limits has a weight, which this package does not pass yet; leave the weight out",
+            );
+        }
+        if set.is_some_and(|set| set.has_windows()) && !self.wall_clock {
+            return Some(
+                "rate_limit.limits has refill = window, and this package does not report the wall clock yet; leave refill out",
             );
         }
         if set.is_some_and(|set| set.learns && set.fleet.is_some()) && to.is_own("rate_limit.learn") {

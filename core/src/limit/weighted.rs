@@ -1,7 +1,7 @@
 //! The bucket of one limit of a set (semantics 3.4): a token bucket in 64 bits, whose level may fall below 0.
 
 use crate::state::{Damage, Loader, Saver};
-use crate::time::{Duration, TOO_FAR, Time};
+use crate::time::{Duration, TOO_FAR, Time, Wall};
 use crate::wide;
 
 /// The largest number of a set's settings and weights.
@@ -18,10 +18,31 @@ pub(crate) struct WeightedSettings {
     pub burst: u64,
     /// The most that the level falls below 0; what is charged beyond is forgiven.
     pub max_debt: u64,
+    /// When `permits` come back.
+    pub refill: Refill,
 }
 
-/// A bucket that starts full and refills continuously, in integers: a token has as many parts as `per` has
-/// microseconds, and each microsecond adds `permits` parts. A clock that runs back adds nothing.
+/// When the tokens of a limit come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refill {
+    /// A part with each microsecond.
+    Continuous,
+    /// All `permits` at once whenever a window of `per` begins on the host's wall clock. Windows are counted from
+    /// this span after 1970-01-01T00:00:00Z, and it is below `per`.
+    Window(Duration),
+}
+
+impl Refill {
+    /// When the window of a moment of the wall clock began, in microseconds since 1970.
+    fn start(anchor: Duration, per: Duration, wall: u64) -> u64 {
+        let (anchor, per) = (anchor.as_micros(), per.as_micros().max(1));
+        wall.checked_sub(anchor).map_or(0, |since| anchor + since / per * per)
+    }
+}
+
+/// A bucket that starts full, in integers: a token has as many parts as `per` has microseconds. It refills continuously,
+/// `permits` parts with each microsecond; or by windows, with `permits` whole tokens whenever one begins. A clock that
+/// runs back adds nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct WeightedBucket {
     settings: WeightedSettings,
@@ -30,12 +51,16 @@ pub(crate) struct WeightedBucket {
     missing: u128,
     /// The bucket is filled up to here.
     filled: Time,
+    /// When the last window that has been counted began, in microseconds since 1970; `None` until the first look.
+    begun: Option<u64>,
+    /// The host's wall clock, by which windows begin.
+    pub wall: Wall,
 }
 
 impl WeightedBucket {
     /// Creates a full bucket.
     pub fn new(settings: WeightedSettings, now: Time) -> Self {
-        Self { settings, missing: 0, filled: now }
+        Self { settings, missing: 0, filled: now, begun: None, wall: Wall::default() }
     }
 
     pub fn settings(&self) -> WeightedSettings {
@@ -49,6 +74,9 @@ impl WeightedBucket {
         let over = needed.saturating_sub(full(self.settings));
         if tokens == 0 || over == 0 {
             return Duration::ZERO;
+        }
+        if let Refill::Window(_) = self.settings.refill {
+            return self.wait_for_windows(over, now);
         }
         let micros = wide::div_ceil(over, self.settings.permits.max(1).into());
         self.filled.since(now).plus(Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX)))
@@ -93,9 +121,37 @@ impl WeightedBucket {
         self.missing_at(now) > full(self.settings)
     }
 
-    /// Takes tokens until the bucket will not be full before the moment; at most a full bucket.
-    pub fn owe(&mut self, until: Time, now: Time) {
+    /// Time until enough windows have begun for these missing parts; at least a microsecond.
+    fn wait_for_windows(&self, over: u128, now: Time) -> Duration {
+        let per = self.settings.per.as_micros().max(1);
+        let windows =
+            wide::div_ceil(over, u128::from(self.settings.permits.max(1)).saturating_mul(per.into()));
+        let windows = u64::try_from(windows).unwrap_or(u64::MAX);
+        let wall = self.wall.at(now);
+        let until = self.begun.unwrap_or(wall).saturating_add(windows.saturating_mul(per));
+        Duration::from_micros(until.saturating_sub(wall).max(1))
+    }
+
+    /// The missing part of a full bucket that refills by windows, once `queued` tokens more are taken: in 2^-20 of it,
+    /// rounded up and at most all. 0 for a bucket that refills continuously.
+    pub fn missing_share(&mut self, queued: u128, now: Time) -> u64 {
+        let Refill::Window(_) = self.settings.refill else { return 0 };
         self.refill(now);
+        let full = full(self.settings);
+        let missing = queued.saturating_mul(part(self.settings)).saturating_add(self.missing).min(full);
+        wide::div_ceil(missing << SHARE_BITS, full) as u64
+    }
+
+    /// Takes tokens until the bucket will not be full before the moment; at most a full bucket. One that refills by
+    /// windows loses `share` of a full bucket, as [`WeightedBucket::missing_share`] has it.
+    pub fn owe(&mut self, until: Time, share: u64, now: Time) {
+        self.refill(now);
+        if let Refill::Window(_) = self.settings.refill {
+            let share = u128::from(share.min(1 << SHARE_BITS));
+            let missing = (full(self.settings) * share).div_ceil(1 << SHARE_BITS);
+            self.missing = self.missing.max(missing);
+            return;
+        }
         let wait = u128::from(until.since(self.filled).as_micros());
         let missing = wait.saturating_mul(self.settings.permits.into());
         self.missing = self.missing.max(missing.min(full(self.settings)));
@@ -111,12 +167,28 @@ impl WeightedBucket {
         let there = there / old * new + there % old * new / old;
         let grown = if to.burst > self.settings.burst { full(to).saturating_sub(there) } else { 0 };
         self.missing = missing.max(grown).min(most(to));
+        // Windows of other lengths or another anchor begin after this one.
+        self.begun = match to.refill {
+            Refill::Window(anchor) => {
+                let kept = (to.refill, to.per) == (self.settings.refill, self.settings.per);
+                let fresh = self.wall.is_known().then(|| Refill::start(anchor, to.per, self.wall.at(now)));
+                if kept { self.begun } else { fresh }
+            }
+            Refill::Continuous => None,
+        };
         self.settings = to;
     }
 
-    /// Writes the missing tokens: the parts of a token, whole tokens, and parts of one.
+    /// Writes the missing tokens: the parts of a token, whole tokens, and parts of one. With windows a 0 and the moment
+    /// of the wall clock come first.
     pub fn save(&self, to: &mut Saver) {
-        let (missing, part) = (self.missing_at(to.now()), part(self.settings));
+        let mut it = self.clone();
+        it.refill(to.now());
+        let (missing, part) = (it.missing, part(self.settings));
+        if let Some(begun) = it.begun {
+            to.whole(0);
+            to.whole(it.wall.at(to.now()).max(begun));
+        }
         to.whole(self.settings.per.as_micros().max(1));
         to.whole((missing / part) as u64);
         to.whole((missing % part) as u64);
@@ -124,15 +196,28 @@ impl WeightedBucket {
 
     /// Restores the missing tokens that were saved under any settings, debts included.
     pub fn load(&mut self, from: &mut Loader<'_>) -> Result<(), Damage> {
-        let (old, whole, rest) =
-            (u128::from(from.whole()?), u128::from(from.whole()?), u128::from(from.whole()?));
+        let (wall, [old, whole, rest]) = Self::saved(from)?;
         if old == 0 || rest >= old {
             return Err(Damage("must be less than a whole token"));
         }
         let new = part(self.settings);
         let missing = (whole * new).saturating_add((rest * new).div_ceil(old));
         (self.missing, self.filled) = (missing.min(most(self.settings)), from.then());
+        if let Refill::Window(anchor) = self.settings.refill {
+            self.begun = wall.map(|wall| Refill::start(anchor, self.settings.per, wall));
+            // What was saved without windows has flowed in until now; windows begin from now on.
+            let elapsed = if wall.is_none() { from.now().since(from.then()) } else { Duration::ZERO };
+            let came = u128::from(elapsed.as_micros()) * u128::from(self.settings.permits);
+            self.missing = self.missing.saturating_sub(came);
+        }
         Ok(())
+    }
+
+    /// Reads what [`WeightedBucket::save`] has written: the moment of the wall clock, and the three numbers.
+    pub fn saved(from: &mut Loader<'_>) -> Result<(Option<u64>, [u128; 3]), Damage> {
+        let first = from.whole()?;
+        let (wall, old) = if first == 0 { (Some(from.whole()?), from.whole()?) } else { (None, first) };
+        Ok((wall, [old.into(), from.whole()?.into(), from.whole()?.into()]))
     }
 
     fn missing_at(&self, now: Time) -> u128 {
@@ -143,6 +228,9 @@ impl WeightedBucket {
 
     /// Fills the bucket up to `now`.
     fn refill(&mut self, now: Time) {
+        if let Refill::Window(anchor) = self.settings.refill {
+            return self.begin_windows(anchor, now);
+        }
         let elapsed = now.since(self.filled).as_micros();
         if elapsed > TOO_FAR || self.filled.since(now).as_micros() > TOO_FAR {
             self.filled = now; // garbage, or another origin: add no tokens, and do not wait for the clock's return
@@ -153,6 +241,31 @@ impl WeightedBucket {
         self.filled = now.max(self.filled);
     }
 }
+
+impl WeightedBucket {
+    /// Adds the tokens of the windows that have begun. A wall clock that was set back by more than a window counts its
+    /// windows from there; by less, the same window does not begin twice. Nothing begins before the host has reported its
+    /// clock.
+    fn begin_windows(&mut self, anchor: Duration, now: Time) {
+        if !self.wall.is_known() {
+            return;
+        }
+        let per = self.settings.per.as_micros().max(1);
+        let start = Refill::start(anchor, self.settings.per, self.wall.at(now));
+        let begun = *self.begun.get_or_insert(start);
+        if start > begun {
+            let came = u128::from((start - begun).div_ceil(per)) * u128::from(self.settings.permits);
+            self.missing = self.missing.saturating_sub(came.saturating_mul(part(self.settings)));
+        }
+        if start > begun || begun - start > per {
+            self.begun = Some(start);
+        }
+        self.filled = now.max(self.filled);
+    }
+}
+
+/// Precision of the share of a full bucket that evicted routes owe.
+const SHARE_BITS: u32 = 20;
 
 /// Parts of a token.
 fn part(settings: WeightedSettings) -> u128 {
@@ -185,7 +298,8 @@ mod tests {
     }
 
     fn settings(permits: u64, per: u64, burst: u64, max_debt: u64) -> WeightedSettings {
-        WeightedSettings { permits, per: Duration::from_micros(per), burst, max_debt }
+        let refill = Refill::Continuous;
+        WeightedSettings { permits, per: Duration::from_micros(per), burst, max_debt, refill }
     }
 
     /// Semantics 3.6.5 and 3.6.6.

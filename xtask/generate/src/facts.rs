@@ -263,7 +263,7 @@ pub fn values(key: &Key) -> String {
         return "names of a to z, 0 to 9 and _, each with its class".into();
     }
     if matches!(key.domain, Domain::Limits) {
-        return "texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt; a document has a table for each".into();
+        return "texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt, or `usd: permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at once; a document has a table for each".into();
     }
     let rule = key.rule();
     rule.strip_prefix("must be ").map_or(rule.clone(), str::to_owned)

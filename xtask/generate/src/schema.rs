@@ -284,9 +284,10 @@ fn value(key: &Key) -> Json {
                 "properties": {
                     "permits": whole(1), "per": span, "burst": whole(1),
                     "weight": { "type": "string", "pattern": KIND }, "default": whole(0), "max_debt": none,
+                    "refill": { "enum": ["continuous", "window"] }, "anchor": span,
                 },
                 "required": ["permits", "per"],
-                "dependentRequired": { "default": ["weight"], "max_debt": ["weight"] },
+                "dependentRequired": { "default": ["weight"], "max_debt": ["weight"], "anchor": ["refill"] },
                 "additionalProperties": false,
             });
             json!({

@@ -483,8 +483,9 @@ public struct RateLimit: Sendable, Hashable {
     public var onLoss: OnLoss?
     /// Several limits by name, at most 4, that a call takes all at once or none: instead of permits, per and
     /// burst. A limit with a weight counts the amount that each call names, such as tokens. Texts such as
-    /// `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt; a document has a
-    /// table for each; default: off.
+    /// `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt, or `usd:
+    /// permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at
+    /// once; a document has a table for each; default: off.
     public var limits: [String]?
     /// limits: what an attempt counts that may have been served and of which no amount was settled: what it
     /// had reserved, or nothing. `.reservation`, `.zero`; default: `.reservation`.

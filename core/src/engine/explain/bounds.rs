@@ -184,8 +184,14 @@ pub(super) fn memory(policy: &Policy) -> usize {
     bytes
 }
 
-/// Settings that may not do what their author expects. `bulkhead` is the policy that holds the bulkhead's settings.
-pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Vec<&'static str> {
+/// Settings that may not do what their author expects. `bulkhead` is the policy that holds the bulkhead's settings;
+/// `restored` says whether the engine has been restored from a saved state.
+pub(super) fn warnings(
+    policy: &Policy,
+    bulkhead: &Policy,
+    budgeted: bool,
+    restored: bool,
+) -> Vec<&'static str> {
     let (retry, never) = (&policy.retry, Duration::MAX);
     let retries = retry.max_attempts > 1;
     let queue = bulkhead.bulkhead.as_ref().map(|it| it.max_queue);
@@ -226,6 +232,10 @@ pub(super) fn warnings(policy: &Policy, bulkhead: &Policy, budgeted: bool) -> Ve
                 set.limits.iter().any(|it| it.default.is_some_and(|weight| weight > it.bucket.burst / 2))
             }),
             "rate_limit.limits: a default above half a burst, so that one call keeps the others waiting until half a burst has flowed in",
+        ),
+        (
+            !restored && set.is_some_and(|set| set.has_windows()),
+            "rate_limit.limits: a restart begins a window with all its permits again; save the engine's state and restore it",
         ),
         (
             policy.attempt_timeout != never && policy.deadline <= policy.attempt_timeout,

@@ -216,7 +216,7 @@ impl SetShare {
     /// The own share owes tokens until this moment.
     pub fn owe(&mut self, until: Time, now: Time) {
         for lease in &mut self.list {
-            lease.local.owe(until, now);
+            lease.local.owe(until, 0, now);
         }
     }
 

@@ -9,6 +9,7 @@
 //! weights MARK AMOUNT AMOUNT AMOUNT AMOUNT       of the call that the next line begins
 //! settle NOW CALL ATTEMPT WEIGHT TOTAL
 //! left NOW CALL REQUESTS TOKENS INPUT OUTPUT    of the service's quotas; - is unknown
+//! wall NOW MICROSECONDS                 since 1970
 //! on NOW CALL timer | poll | cancel | headers ATTEMPT | finished ATTEMPT KIND OPINION RETRY_AFTER |
 //!                                       progress ATTEMPT AGE
 //! retune NOW POLICY NAME PAIRS
@@ -35,7 +36,7 @@ use crate::fleet::{CommandId, KeptReply, StoreKind};
 use crate::outcome::{Kind, Opinion, Outcome};
 use crate::policy::{Policy, Pool, PoolKind, Value};
 use crate::text::is_hidden;
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, WallTime};
 use crate::wire;
 
 /// Largest id.
@@ -145,6 +146,7 @@ impl fmt::Display for Input {
                 let (now, call) = (now.as_micros(), call.to_word());
                 write!(f, "settle {now} {call} {attempt} {} {total}", Quoted(name))
             }
+            Self::Wall { wall, now } => write!(f, "wall {} {}", now.as_micros(), wall.as_unix_micros()),
             Self::Left { call, left, now } => {
                 write!(f, "left {} {}", now.as_micros(), call.to_word())?;
                 left.iter().try_for_each(|left| write!(f, " {}", Or(*left)))
@@ -472,6 +474,10 @@ impl FromStr for Input {
                 let attempt = line.number("attempt", 255)? as u8;
                 let name = line.text("weight")?.into();
                 Self::Settle { call, attempt, name, total: line.number("total", u64::MAX)?, now }
+            }
+            "wall" => {
+                let now = line.now()?;
+                Self::Wall { wall: WallTime::from_unix_micros(line.number("wall", u64::MAX)?), now }
             }
             "left" => {
                 let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));

@@ -8,7 +8,7 @@ use crate::engine::place::{PoolAt, RouteAt};
 use crate::engine::rate_queue::Bucket;
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// How many idle routes an eviction visits, least recently used first, to find one without debts.
 const LOOKED_AT: usize = 8;
@@ -54,9 +54,11 @@ impl Routes {
             return;
         }
         let Some(overflow) = self.of_key(number, None) else { return };
+        let wall = self.wall;
         let route = &mut self.slots[overflow.index()];
         // Invalidate the ids that hosts hold for keys of the overflow route, so that no key continues in two routes.
         route.generation = (route.generation + 1).min(RouteId::GENERATIONS);
+        route.see(wall);
         // Waiters of the overflow route take their tokens later, and may be calls of this key.
         let (owed, idle) = (route.owed_with_waiters(now), route.active == 0);
         if idle && !is_owed(&owed, now) {
@@ -66,7 +68,9 @@ impl Routes {
     }
 
     fn owe_what_is_remembered(&mut self, slot: RouteAt, hash: u64, now: Time) {
+        let wall = self.wall;
         let route = &mut self.slots[slot.index()];
+        route.see(wall);
         let number = route.policy;
         for (owner, _) in route.owners().into_iter().flatten() {
             route.owe_one(owner, self.debts.of(number, owner, hash, now), now);
@@ -161,9 +165,11 @@ impl Routes {
     /// Makes room for one route; false if every route is pinned. Visits at most [`LOOKED_AT`] and
     /// [`PINNED_LOOKED_AT`] routes, however many there are.
     pub(super) fn evict(&mut self, now: Time) -> bool {
+        let wall = self.wall;
         for _ in 0..PINNED_LOOKED_AT {
             let slot = self.parked.oldest;
-            let Some(route) = self.slots.get(slot.index()) else { break };
+            let Some(route) = self.slots.get_mut(slot.index()) else { break };
+            route.see(wall);
             let pinned = route.is_pinned(now);
             self.count_look();
             self.unlink(slot);
@@ -178,6 +184,7 @@ impl Routes {
             let slot = next;
             let Some(route) = self.slots.get_mut(slot.index()) else { break };
             next = route.after;
+            route.see(wall);
             if route.is_pinned(now) {
                 // A store or an operator pinned it while it was idle.
                 self.unlink(slot);
@@ -257,6 +264,14 @@ impl Route {
         if self.overflow {
             self.forget_stages();
             (self.guard, self.holds, self.cooldown) = (None, None, None);
+        }
+    }
+
+    /// Passes the host's wall clock to limits that refill by its windows.
+    #[inline]
+    fn see(&mut self, wall: Wall) {
+        if let Some(Bucket::Set(limits)) = self.rate.as_deref_mut().map(|queue| &mut queue.bucket) {
+            limits.see(wall);
         }
     }
 

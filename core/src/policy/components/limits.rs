@@ -5,7 +5,7 @@
 use super::prelude::*;
 use super::rate_limit::{BURST, LEASE, ON_LOSS, PER, PERMITS, STORE, UNIT};
 use crate::full::{Full, Name, Rare};
-use crate::limit::{MOST, WeightedSettings};
+use crate::limit::{MOST, Refill, WeightedSettings};
 use crate::policy::OnLoss;
 use crate::policy::domain::is_short_name;
 use crate::policy::span;
@@ -51,7 +51,15 @@ pub(in crate::policy) const COMPONENT: Component = Component {
         }
         let limits = settings.limits();
         for limit in limits.iter().filter(|_| settings.in_fleet(STORE)) {
-            let WeightedSettings { permits, burst, max_debt, .. } = limit.bucket;
+            let WeightedSettings { permits, burst, max_debt, refill, .. } = limit.bucket;
+            if refill != Refill::Continuous {
+                let rule = text::of(&[
+                    "refill must be continuous where ",
+                    STORE,
+                    " is fleet: leave refill out, or keep the limit local",
+                ]);
+                fail(LIMITS, (*limit.name).into(), rule);
+            }
             let largest = permits.max(burst).max(max_debt);
             if largest > MOST_SHARED {
                 let rule = text::of(&[
@@ -110,7 +118,7 @@ pub(crate) struct NamedLimit {
 impl NamedLimit {
     /// The limit as a pair writes it, without keys that have their defaults: one text for each meaning.
     pub(in crate::policy) fn text(&self) -> String {
-        let WeightedSettings { permits, per, burst, max_debt } = self.bucket;
+        let WeightedSettings { permits, per, burst, max_debt, refill } = self.bucket;
         let mut all = text::of(&[&self.name, ": permits=", &text::whole(permits), " per=", &per.text()]);
         let mut add = |key: &str, value: &str| all += &text::of(&[" ", key, "=", value]);
         if burst != permits {
@@ -124,6 +132,12 @@ impl NamedLimit {
         }
         if self.weight.is_some() && max_debt != burst {
             add("max_debt", &if max_debt == 0 { "none".into() } else { text::whole(max_debt) });
+        }
+        if let Refill::Window(anchor) = refill {
+            add("refill", "window");
+            if anchor > Duration::ZERO {
+                add("anchor", &anchor.text());
+            }
         }
         all
     }
@@ -144,6 +158,11 @@ pub(crate) struct LimitSet {
 impl LimitSet {
     pub(crate) fn is_weighted(&self) -> bool {
         self.limits.iter().any(|limit| limit.weight.is_some())
+    }
+
+    /// Whether a limit refills by windows of the host's wall clock.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.limits.iter().any(|limit| limit.bucket.refill != Refill::Continuous)
     }
 }
 
@@ -166,7 +185,8 @@ impl Settings {
 
 /// Reads a limit of a set; the error is the rule that it breaks.
 pub(in crate::policy) fn limit(text: &str) -> Result<NamedLimit, String> {
-    let form = "must be name: permits=… per=…, perhaps with burst, weight, default and max_debt";
+    let form =
+        "must be name: permits=… per=…, perhaps with burst, weight, default, max_debt, refill and anchor";
     let Some(full) = Full::here() else { return Err(String::new()) };
     let (name, rest) = text.split_once(':').ok_or(form)?;
     if !is_short_name(name) {
@@ -176,6 +196,7 @@ pub(in crate::policy) fn limit(text: &str) -> Result<NamedLimit, String> {
     }
     let (mut permits, mut per, mut burst, mut weight, mut default, mut max_debt) =
         (None, None, None, None, None, None);
+    let (mut refill, mut anchor) = (None, None);
     for part in rest.split_ascii_whitespace() {
         let (key, value) = part.split_once('=').ok_or(form)?;
         let whole = |least: u64| match value.parse::<u64>() {
@@ -198,6 +219,18 @@ pub(in crate::policy) fn limit(text: &str) -> Result<NamedLimit, String> {
                 per = Some(micros.ok_or(r#"per must be a span such as "1m", from 1us to 365 days"#)?);
                 continue;
             }
+            "anchor" if anchor.is_none() => {
+                let rule = r#"anchor must be a span after midnight UTC such as "8h", below per"#;
+                anchor = Some(span::parse(value).ok().ok_or(rule)?);
+                continue;
+            }
+            "refill" if refill.is_none() => {
+                refill = match value {
+                    "window" | "continuous" => Some(value == "window"),
+                    _ => return Err("refill must be continuous or window".into()),
+                };
+                continue;
+            }
             "weight" if weight.is_none() => {
                 if !is_short_name(value) {
                     return Err(
@@ -208,9 +241,12 @@ pub(in crate::policy) fn limit(text: &str) -> Result<NamedLimit, String> {
                 weight = Some(Name::new(value, full));
                 continue;
             }
-            "per" | "weight" => return Err(text::of(&[key, " is given more than once"])),
+            "per" | "weight" | "refill" | "anchor" => {
+                return Err(text::of(&[key, " is given more than once"]));
+            }
             _ => {
-                let rule = "the keys of a limit are permits, per, burst, weight, default, max_debt";
+                let rule =
+                    "the keys of a limit are permits, per, burst, weight, default, max_debt, refill, anchor";
                 return Err(text::of(&["no key ", key, "; ", rule]));
             }
         };
@@ -224,6 +260,18 @@ pub(in crate::policy) fn limit(text: &str) -> Result<NamedLimit, String> {
         };
     }
     let (Some(permits), Some(per)) = (permits, per) else { return Err("needs permits and per".into()) };
+    let windows = refill == Some(true);
+    if windows && burst.is_some_and(|burst| burst != permits) {
+        return Err(
+            "burst must be permits where refill is window: all permits of a window come at once".into()
+        );
+    }
+    if anchor.is_some() && !windows {
+        return Err("anchor means something only beside refill = window".into());
+    }
+    if anchor.is_some_and(|anchor| anchor >= per) {
+        return Err("anchor must be below per, because windows follow each other".into());
+    }
     let burst = burst.unwrap_or(permits);
     if weight.is_none() && (default.is_some() || max_debt.is_some()) {
         return Err("default and max_debt mean something only beside weight".into());
@@ -232,6 +280,8 @@ pub(in crate::policy) fn limit(text: &str) -> Result<NamedLimit, String> {
         return Err("default must be at most burst".into());
     }
     let max_debt = if weight.is_some() { max_debt.unwrap_or(burst) } else { 0 };
-    let bucket = WeightedSettings { permits, per: Duration::from_micros(per), burst, max_debt };
+    let anchor = Duration::from_micros(anchor.unwrap_or(0));
+    let refill = if windows { Refill::Window(anchor) } else { Refill::Continuous };
+    let bucket = WeightedSettings { permits, per: Duration::from_micros(per), burst, max_debt, refill };
     Ok(NamedLimit { name: Name::new(name, full), bucket, weight, default })
 }

@@ -89,12 +89,12 @@ impl FleetDesk<'_> {
         }
         if let Some(at) = share.never_fits(&costs) {
             // The process's share never holds that many tokens; only the store can give them.
-            self.desk.refused_by = Some((home, at as u8));
+            self.desk.refused_by = Some((home, at as u8, costs[at]));
             return Answer::Refuse(Verdict::RateLimited, back);
         }
         let (turn, last) = share.alone_turn(&costs, &ahead, now);
         let (down, in_vain) = (!share.up, turn > max_wait || now.after(turn) >= deadline);
-        self.desk.refused_by = Some((home, last as u8));
+        self.desk.refused_by = Some((home, last as u8, costs[last]));
         if !waits || !parks || !down || waiting >= most || in_vain {
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }

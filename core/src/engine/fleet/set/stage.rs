@@ -48,7 +48,7 @@ impl FleetDesk<'_> {
         // Do not ask while the store has said that it has no tokens, nor while the own share is exhausted.
         let empty = share.asked == 0 && share.is_empty_for(&share.lacks(&costs), now);
         let lacks = share.own_turn(&costs, &[0; WEIGHTS], now).0 > Duration::ZERO;
-        self.desk.refused_by = Some((home, last as u8));
+        self.desk.refused_by = Some((home, last as u8, costs[last]));
         let in_vain = turn > max_wait || now.after(turn) >= deadline;
         if (empty || lacks) && (!waits || in_vain) || waits && waiting >= most {
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
@@ -105,7 +105,7 @@ impl FleetDesk<'_> {
         let (turn, last) = limits.turn(if is_head { &costs } else { &[0; WEIGHTS] }, !is_head, now);
         let answers = limits.shared.as_deref().is_some_and(|share| share.up && share.asked > 0);
         if waits || !answers {
-            self.desk.refused_by = Some((home, last as u8));
+            self.desk.refused_by = Some((home, last as u8, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         // The answer has not come in time. It is not overdue yet, because it was requested after this call arrived.
