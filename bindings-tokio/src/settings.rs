@@ -1124,7 +1124,7 @@ impl RateLimit {
     ///
     /// Texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and `max_debt`, or `usd:
     /// permits=5000000 per=24h weight=usd `max_debt=none` refill=window anchor=8h`, whose permits come back at once; a document
-    /// has a table for each; default: off.
+    /// has a table for each; default: required with `estimate_quantile`.
     pub fn limits(self, values: impl IntoIterator<Item = &'static str>) -> Self {
         values.into_iter().fold(self, |it, value| it.set("rate_limit.limits", value))
     }
@@ -1143,6 +1143,14 @@ impl RateLimit {
     /// One of none, down; default: `none`.
     pub fn learn(self, value: Learn) -> Self {
         self.set("rate_limit.learn", value)
+    }
+
+    /// `rate_limit.estimate_quantile`: limits: from 20 settled attempts on, what a call names of a weight is scaled by this
+    /// quantile of what attempts have used of it, between a 16th and 16 times.
+    ///
+    /// A finite number from 0.001 to 0.999; default: off.
+    pub fn estimate_quantile(self, value: f64) -> Self {
+        self.set("rate_limit.estimate_quantile", value)
     }
 }
 

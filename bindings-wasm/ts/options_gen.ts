@@ -302,7 +302,7 @@ export interface RateLimitKeys {
    * burst. A limit with a weight counts the amount that each call names, such as tokens. Texts such as `tpm:
    * permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt, or `usd: permits=5000000
    * per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at once; a document
-   * has a table for each; default: off.
+   * has a table for each; default: required with `estimateQuantile`.
    */
   limits?: readonly string[] | undefined;
   /**
@@ -315,6 +315,11 @@ export interface RateLimitKeys {
    * never raises one, none ignores it. None, down; default: `none`.
    */
   learn?: "none" | "down" | undefined;
+  /**
+   * limits: from 20 settled attempts on, what a call names of a weight is scaled by this quantile of what
+   * attempts have used of it, between a 16th and 16 times. 0.001 to 0.999; default: off.
+   */
+  estimateQuantile?: number | undefined;
 }
 
 type RateLimitRule1 =
@@ -322,8 +327,10 @@ type RateLimitRule1 =
   | Given<RateLimitKeys, "pool">
   | Given<RateLimitKeys, "limits">;
 
+type RateLimitRule2 = Given<RateLimitKeys, "limits"> | Not<RateLimitKeys, "estimateQuantile", number>;
+
 /** How many calls may start per span, per route. */
-export type RateLimit = RateLimitKeys & RateLimitRule1;
+export type RateLimit = RateLimitKeys & RateLimitRule1 & RateLimitRule2;
 
 /** The keys of a `Bulkhead`. */
 export interface BulkheadKeys {

@@ -16,6 +16,7 @@ mod documents;
 mod documents_pools;
 mod documents_printed;
 mod earned;
+mod estimates;
 mod explain;
 mod fleet;
 mod fleet_breaker;

@@ -202,6 +202,7 @@ class Call:
     told: int = 0  # the moment that its last step gave, while it waits for a target
     again: int = 0  # refused while it waited for a target: when another try makes sense
     amounts: dict[str, int] = field(default_factory=dict)  # of each weight
+    named: dict[str, int] = field(default_factory=dict)  # before they were scaled
     reserved: Reservation | None = None  # for the attempt that starts next
 
     def out(self) -> bool:

@@ -8,7 +8,7 @@ Given = dict[str, Value]
 
 # What stands in a pool and not in the policies that name it (0.4).
 POOLED: dict[str, list[str]] = {
-    "rate_limit": ["permits", "per", "burst", "limits", "settle_unknown", "learn"],
+    "rate_limit": ["permits", "per", "burst", "limits", "settle_unknown", "learn", "estimate_quantile"],
     "bulkhead": [
         *["kind", "max_concurrency", "max_queue", "min_concurrency", "signal", "latency_threshold"],
         "increase_step",
@@ -90,6 +90,7 @@ def needs(given: Given) -> list[str]:
         (rate and not has_rate, "rate_limit.per"),
         ("rate_limit.settle_unknown" in given, "rate_limit.limits"),
         ("rate_limit.learn" in given, "rate_limit.limits"),
+        ("rate_limit.estimate_quantile" in given, "rate_limit.limits"),
         (has(given, "bulkhead") and "bulkhead.pool" not in given, "bulkhead.max_concurrency"),
         (given.get("bulkhead.kind") == "aimd" and signal != "loss", "bulkhead.latency_threshold"),
         (breaker, "breaker.break_duration"),
@@ -118,6 +119,8 @@ def sets(limits: list[Value], given: Given) -> list[str]:
     wrong = ["rate_limit.limits"] if len(set(names)) < len(names) or len(names) > 4 else []
     wrong += [f"rate_limit.{key}" for key in ("permits", "per", "burst") if f"rate_limit.{key}" in given]
     weighted = any("weight" in own for _, own in read)
+    if "rate_limit.estimate_quantile" in given and not weighted:  # 3.9.1
+        wrong.append("rate_limit.estimate_quantile")
     return wrong + ["rate_limit.unit"] * (weighted and given.get("rate_limit.unit") == "call")
 
 

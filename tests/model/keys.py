@@ -106,6 +106,7 @@ REALS: dict[str, tuple[float, float, bool]] = {
     "throttle.k": (1.0, 1e6, False),
     "throttle.max_reject": (0.0, 1.0, True),
     "hedge.adaptive_delay_quantile": (0.001, 0.999, False),
+    "rate_limit.estimate_quantile": (0.001, 0.999, False),
 }
 PRESET_NAMES = "http httpware transient occ graph aws_standard aws_2026 aws_adaptive grpc llm".split()
 CHOICES: dict[str, list[str]] = {

@@ -36,6 +36,7 @@ class RateLimit:
     limits: list[LimitKeys] = field(default_factory=list)
     unknown_is_zero: bool = False
     learns: bool = False
+    quantile: float | None = None
 
 
 @dataclass
@@ -291,6 +292,7 @@ def read_rate(reader: Reader) -> RateLimit:
         limits,
         reader.word("rate_limit.settle_unknown", "reservation") == "zero",
         reader.word("rate_limit.learn", "none") == "down",
+        reader.real("rate_limit.estimate_quantile"),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import answers
 from budgets import NEVER, Debt
 from call import MAX_PARK, OVERDUE, Attempt, Call, Step, earliest, later, span
+from estimates import Estimate
 from levels import Level
 from rates import Tokens
 from windows import WallClock, Windowed
@@ -29,6 +30,8 @@ class Reservation:
 
     amounts: dict[str, int]
     totals: dict[str, int] = field(default_factory=dict)
+    named: dict[str, int] = field(default_factory=dict)
+    """What the call has named; without it nothing is learned (3.9.2)."""
 
 
 class Several:
@@ -53,6 +56,9 @@ class Limits(Tokens):
         ]
         self.unknown_is_zero = keys.unknown_is_zero
         self.learns = keys.learns
+        self.estimates: dict[str, Estimate] = {}
+        if keys.quantile is not None:
+            self.estimates = {weight: Estimate(keys.quantile) for weight in self.weights()}
         # 3.7.5: what answers may still take away, which comes back half as fast as tokens flow in.
         self.spared = [Level(limit.permits, 2 * limit.per, limit.burst, now) for limit in keys.limits]
 
@@ -84,8 +90,16 @@ class Limits(Tokens):
         amounts = self.amounts(call.request.weights)
         if amounts is None:
             return False
-        call.amounts = amounts
-        return all(cost <= it.burst for cost, (_, it) in zip(self.costs(call), self.limits, strict=True))
+        call.named = call.amounts = amounts
+        fits = all(cost <= it.burst for cost, (_, it) in zip(self.costs(call), self.limits, strict=True))
+        if fits and self.estimates:  # 3.9.5: once for all attempts
+            call.amounts = {weight: self.scaled(weight, amount) for weight, amount in amounts.items()}
+        return fits
+
+    def scaled(self, weight: str, amount: int) -> int:
+        """3.9.3 and 3.9.4: within the smallest of the bursts."""
+        least = min(level.burst for limit, level in self.limits if limit.weight == weight)
+        return self.estimates[weight].reserve(amount, least)
 
     def wait_of(self, calls: list[Call], now: int) -> int:
         """Until the tokens of all these would be there: the latest of the limits' turns (3.4.5)."""
@@ -100,7 +114,7 @@ class Limits(Tokens):
             return False
         for cost, (_, level) in zip(self.costs(call), self.limits, strict=True):
             assert level.take(cost, now) is None
-        call.reserved = Reservation(dict(call.amounts)) if call.amounts else None
+        call.reserved = Reservation(dict(call.amounts), named=dict(call.named)) if call.amounts else None
         return True
 
     def take_at_once(self, call: Call, now: int) -> bool:
@@ -172,6 +186,9 @@ class Limits(Tokens):
         """3.6.3, 3.6.4; `kind` None: nobody knows how it ended. Did any come back?"""
         nothing = self.unknown_is_zero or kind in UNSERVED
         back = False
+        for weight, total in reserved.totals.items() if reserved.named else ():
+            if weight in self.estimates:
+                self.estimates[weight].note(total, reserved.named[weight])
         for limit, level in self.limits:
             if limit.weight is None:
                 continue
@@ -254,7 +271,7 @@ def start(call: Call, attempt: Attempt) -> None:
 def settle(engine: Engine, call: Call, attempts: list[Attempt], kind: str | None, now: int) -> None:
     """3.6.7: once; what comes back goes to the waiters when all have been settled."""
     limits, back = of(call), False
-    for attempt in attempts:
+    for attempt in sorted(attempts, key=lambda it: -it.number):  # 3.9.2: the newest first
         reserved, attempt.reserved = attempt.reserved, None
         if limits is not None and reserved is not None:
             back = limits.settle_one(reserved, kind, now) or back

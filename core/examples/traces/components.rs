@@ -292,6 +292,9 @@ fn limits(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) -> bool {
     if dice.chance(50) {
         put("rate_limit.learn", json!("down"));
     }
+    if weighted && dice.chance(40) {
+        put("rate_limit.estimate_quantile", json!(dice.of(&[0.5, 0.9, 0.95])));
+    }
     weighted
 }
 

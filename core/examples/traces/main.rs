@@ -182,7 +182,10 @@ impl Trace {
             }
         };
         let mut script = Vec::new();
-        for _ in 0..10 + self.dice.below(if self.rich { 90 } else { 50 }) {
+        // Reservations are scaled once twenty attempts have settled.
+        let text = json!(policies).to_string() + &json!(pools).to_string();
+        let more = if text.contains("estimate_quantile") { 300 } else { 0 };
+        for _ in 0..10 + self.dice.below(if self.rich { 90 } else { 50 }) + more {
             self.advance();
             let mut entry = self.entry(policies.len() as u64);
             let word = world.act(&mut entry);

@@ -1,5 +1,7 @@
 //! The state of a set of limits (semantics 3.4 to 3.6): a bucket for each, and what its waiters will take.
 
+mod scale;
+
 use super::fleet::set::SetShare;
 use super::sheets::{Amounts, WEIGHTS};
 use crate::answer::Measure;
@@ -10,6 +12,9 @@ use crate::limit::{MOST, Refill, WeightedBucket, WeightedSettings};
 use crate::policy::{LimitSet, NamedLimit};
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time, Wall};
+
+use scale::Estimate;
+pub(in crate::engine) use scale::Scale;
 
 /// Tokens that a call takes of each limit, in the order of the set.
 pub(in crate::engine) type Costs = [u64; WEIGHTS];
@@ -27,6 +32,8 @@ pub(in crate::engine) struct Limits {
     pub shared: Option<Box<SetShare>>,
     /// Whether a limit refills by windows.
     windows: bool,
+    /// What attempts use of each weight, where reservations are scaled by it.
+    estimates: Vec<Estimate>,
 }
 
 /// One limit of a set.
@@ -75,7 +82,9 @@ impl Limits {
         let list = set.limits.iter().map(limit).collect();
         let shared = set.fleet.map(|on_loss| Box::new(SetShare::new(set, on_loss, now)));
         let windows = set.has_windows();
-        Self { list, mark: mark(&weights), weights, unknown_is_zero: set.unknown_is_zero, windows, shared }
+        let estimates = weights.iter().filter_map(|_| set.quantile.map(Estimate::new)).collect();
+        let unknown_is_zero = set.unknown_is_zero;
+        Self { list, mark: mark(&weights), weights, unknown_is_zero, windows, shared, estimates }
     }
 
     /// Passes the host's wall clock to limits that refill by windows.
@@ -102,6 +111,9 @@ impl Limits {
             limit.allowance = was.allowance.clone();
             limit.allowance.retune(allowance(settings), now);
         }
+        // Both have the same weights, in the same order.
+        let estimates = core::mem::take(&mut fresh.estimates).into_iter().enumerate();
+        fresh.estimates = estimates.map(|(at, it)| it.kept(self.estimates.get(at))).collect();
         self.carry_share(&mut fresh, now);
         *self = fresh;
     }
@@ -121,6 +133,23 @@ impl Limits {
                 limit.bucket = local.clone();
                 limit.bucket.retune(settings, now);
             }
+        }
+    }
+
+    /// The scales of a new call's amounts. None takes more of a limit than the limit ever holds.
+    pub fn scales(&self, amounts: &Amounts) -> [Scale; WEIGHTS] {
+        core::array::from_fn(|weight| {
+            let Some(estimate) = self.estimates.get(weight) else { return Scale::ONE };
+            let those = self.list.iter().filter(|limit| limit.weight == Some(weight));
+            let most = those.map(|limit| limit.bucket.settings().burst).min();
+            estimate.scale(amounts[weight], most.unwrap_or(MOST))
+        })
+    }
+
+    /// Notes what an attempt has used of what its call named.
+    pub fn note_used(&mut self, weight: usize, used: u64, named: u64) {
+        if let Some(estimate) = self.estimates.get_mut(weight) {
+            estimate.note(used, named);
         }
     }
 
@@ -328,6 +357,9 @@ impl Limits {
             to.text(&limit.name);
             limit.bucket.save(to);
         }
+        for (name, estimate) in self.weights.iter().zip(&self.estimates) {
+            estimate.save(name, to);
+        }
     }
 
     /// Restores the limits that are saved by name; others begin full.
@@ -335,7 +367,15 @@ impl Limits {
         let mut it = Self::new(set, from.then());
         while from.has_more() {
             let name = from.text()?;
-            if let Some(limit) = it.list.iter_mut().find(|limit| *limit.name == *name) {
+            if let Some(weight) = name.strip_prefix('~') {
+                let at = it.weights.iter().position(|known| **known == *weight);
+                if let Some(estimate) = at.and_then(|at| it.estimates.get_mut(at)) {
+                    estimate.load(from)?;
+                } else {
+                    let _ = from.any()?;
+                    from.dropped(());
+                }
+            } else if let Some(limit) = it.list.iter_mut().find(|limit| *limit.name == *name) {
                 limit.bucket.load(from)?;
             } else {
                 let _ = WeightedBucket::saved(from)?;
@@ -374,7 +414,7 @@ fn weights(set: &LimitSet) -> Vec<Name> {
 
 fn mark(weights: &[Name]) -> u64 {
     let names: Vec<&str> = weights.iter().map(|name| &**name).collect();
-    hash::of(names.join(" ").as_bytes()) as u64
+    u64::from(hash::of(names.join(" ").as_bytes()) as u32) // blocks of weights keep 32 bits of it
 }
 
 /// Whether two policies' rate limits have the same form: a single rate, or a set of the same weights.

@@ -3,6 +3,7 @@
 
 use super::arena::Arena;
 use super::blocks::{Blocks, NONE};
+use super::limits::Scale;
 use super::place::Slot;
 use crate::action::AttemptSlot;
 use crate::full::Full;
@@ -18,7 +19,9 @@ pub(in crate::engine) type Amounts = [u64; WEIGHTS];
 pub(in crate::engine) struct Sheet {
     amounts: Amounts,
     /// First block: mark of the set whose weights these are.
-    mark: u64,
+    mark: u32,
+    /// First block: what is reserved of each amount.
+    scales: [Scale; WEIGHTS],
     /// The place of the call's next block.
     pub(in crate::engine) next: u32,
     /// Number of the attempt; 0 in the first block.
@@ -32,11 +35,19 @@ const _: () = assert!(size_of::<Sheet>() <= 48 && WEIGHTS == 4);
 
 /// An attempt whose reservation is to be settled.
 pub(in crate::engine) struct Unsettled {
-    /// What it had reserved.
+    /// What it had reserved, and what its call had named.
     pub reserved: Amounts,
+    pub named: Amounts,
     /// The last totals that its host has told, by weight.
     pub totals: [Option<u64>; WEIGHTS],
     pub mark: u64,
+}
+
+impl Sheet {
+    /// What an attempt of the call reserves; of its first block.
+    fn reserved(&self) -> Amounts {
+        core::array::from_fn(|weight| self.scales[weight].of(self.amounts[weight]))
+    }
 }
 
 impl Blocks<Sheet> {
@@ -58,16 +69,21 @@ impl Blocks<Sheet> {
 
 /// Weights of calls.
 impl Arena {
-    /// Gives a call its weights.
-    pub(in crate::engine) fn set_weights(&mut self, slot: Slot, mark: u64, amounts: Amounts, full: Full) {
-        let sheet = Sheet { amounts, mark, next: NONE, attempt: 0, bits: 0 };
+    /// Gives a call its weights, and what it reserves of them.
+    pub(in crate::engine) fn set_weights(
+        &mut self,
+        slot: Slot,
+        (mark, amounts, scales): (u64, Amounts, [Scale; WEIGHTS]),
+        full: Full,
+    ) {
+        let sheet = Sheet { amounts, mark: mark as u32, scales, next: NONE, attempt: 0, bits: 0 };
         self.more_of(slot, full).sheets.insert(slot, sheet);
     }
 
-    /// The weights of a call, and the mark of their set.
+    /// What each attempt of a call reserves of its weights, and the mark of their set.
     pub(in crate::engine) fn weights(&self, slot: Slot) -> Option<(u64, Amounts)> {
         let sheet = self.sheets()?.get(slot)?;
-        Some((sheet.mark, sheet.amounts))
+        Some((sheet.mark.into(), sheet.reserved()))
     }
 
     /// Notes that a call has reserved tokens for its next attempt.
@@ -80,7 +96,7 @@ impl Arena {
     /// Takes the reservation of an attempt that will not start; what had been reserved, if it was.
     pub(in crate::engine) fn unreserve(&mut self, slot: Slot) -> Option<(u64, Amounts)> {
         let sheet = self.sheets_mut()?.get_mut(slot)?;
-        (core::mem::take(&mut sheet.bits) != 0).then_some((sheet.mark, sheet.amounts))
+        (core::mem::take(&mut sheet.bits) != 0).then(|| (sheet.mark.into(), sheet.reserved()))
     }
 
     /// Makes the reservation of a call that of its attempt which starts now.
@@ -92,7 +108,9 @@ impl Arena {
             && let Some(first) = sheets.place(slot)
         {
             let next = sheets[first].next;
-            sheets[first].next = sheets.add(Sheet { amounts: [0; WEIGHTS], mark: 0, next, attempt, bits: 0 });
+            let scales = [Scale::ONE; WEIGHTS];
+            let sheet = Sheet { amounts: [0; WEIGHTS], mark: 0, scales, next, attempt, bits: 0 };
+            sheets[first].next = sheets.add(sheet);
         }
     }
 
@@ -114,7 +132,7 @@ impl Arena {
         (weight, total): (usize, u64),
     ) -> Option<u64> {
         let sheets = self.sheets_mut()?;
-        let reserved = sheets.get(slot)?.amounts[weight];
+        let reserved = sheets.get(slot)?.reserved()[weight];
         let (_, at) = sheets.find(slot, AttemptSlot::of(attempt).bit())?;
         let sheet = &mut sheets[at];
         if sheet.attempt != attempt {
@@ -135,13 +153,13 @@ impl Arena {
         let sheets = self.sheets_mut()?;
         let (before, at) = sheets.find(slot, attempt_slots)?;
         let first = sheets.get(slot)?;
-        let (reserved, mark) = (first.amounts, first.mark);
+        let (reserved, named, mark) = (first.reserved(), first.amounts, first.mark.into());
         let sheet = &sheets[at];
         let total = |weight: usize| (sheet.bits >> weight & 1 != 0).then_some(sheet.amounts[weight]);
         let (totals, next) = (core::array::from_fn(total), sheet.next);
         sheets[before].next = next;
         sheets.release(at);
-        Some(Unsettled { reserved, totals, mark })
+        Some(Unsettled { reserved, named, totals, mark })
     }
 
     /// The attempts with a reservation, by attempt slot.

@@ -44,7 +44,8 @@ impl Desk {
             return false;
         }
         if weighted {
-            self.calls.set_weights(slot, mark, amounts, full);
+            let scales = limits.scales(&amounts);
+            self.calls.set_weights(slot, (mark, amounts, scales), full);
         }
         true
     }
@@ -210,6 +211,11 @@ impl Desk {
                 class,
                 Some(Class::NeverSent | Class::Throttled | Class::Conflict | Class::Permanent)
             );
+            for (weight, total) in unsettled.totals.iter().enumerate() {
+                if let Some(total) = total {
+                    limits.note_used(weight, *total, unsettled.named[weight]);
+                }
+            }
             let none = unserved || limits.unknown_is_zero;
             let used = core::array::from_fn(|weight| {
                 unsettled.totals[weight].unwrap_or(if none { 0 } else { unsettled.reserved[weight] })

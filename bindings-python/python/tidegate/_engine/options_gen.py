@@ -309,11 +309,14 @@ class RateLimit(Options):
             per and burst. A limit with a weight counts the amount that each call names, such as tokens. Texts
             such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt, or
             `usd: permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits
-            come back at once; a document has a table for each; off by default.
+            come back at once; a document has a table for each; required with `estimate_quantile`.
         settle_unknown: limits: what an attempt counts that may have been served and of which no amount was
             settled: what it had reserved, or nothing. `"reservation"` (default), `"zero"`.
         learn: limits: what an answer's headers say is left of the service's own quota: down lowers a limit to
             it and never raises one, none ignores it. `"none"` (default), `"down"`.
+        estimate_quantile: limits: from 20 settled attempts on, what a call names of a weight is scaled by
+            this quantile of what attempts have used of it, between a 16th and 16 times. 0.001 to 0.999; off
+            by default.
     """
 
     permits: int = UNSET
@@ -330,6 +333,7 @@ class RateLimit(Options):
     limits: Collection[str] = UNSET
     settle_unknown: Literal["reservation", "zero"] = UNSET
     learn: Literal["none", "down"] = UNSET
+    estimate_quantile: float = UNSET
 
 
 class Cooldown(Options):

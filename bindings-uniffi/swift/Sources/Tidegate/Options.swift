@@ -485,7 +485,7 @@ public struct RateLimit: Sendable, Hashable {
     /// burst. A limit with a weight counts the amount that each call names, such as tokens. Texts such as
     /// `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt, or `usd:
     /// permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at
-    /// once; a document has a table for each; default: off.
+    /// once; a document has a table for each; default: required with `estimateQuantile`.
     public var limits: [String]?
     /// limits: what an attempt counts that may have been served and of which no amount was settled: what it
     /// had reserved, or nothing. `.reservation`, `.zero`; default: `.reservation`.
@@ -493,6 +493,9 @@ public struct RateLimit: Sendable, Hashable {
     /// limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and
     /// never raises one, none ignores it. `.off`, `.down`; default: `.off`.
     public var learn: Learn?
+    /// limits: from 20 settled attempts on, what a call names of a weight is scaled by this quantile of what
+    /// attempts have used of it, between a 16th and 16 times. 0.001 to 0.999; default: off.
+    public var estimateQuantile: Double?
 
     /// What is left out is left to core.
     public init(
@@ -509,7 +512,8 @@ public struct RateLimit: Sendable, Hashable {
         onLoss: OnLoss? = nil,
         limits: [String]? = nil,
         settleUnknown: SettleUnknown? = nil,
-        learn: Learn? = nil
+        learn: Learn? = nil,
+        estimateQuantile: Double? = nil
     ) {
         self.permits = permits
         self.per = per
@@ -525,6 +529,7 @@ public struct RateLimit: Sendable, Hashable {
         self.limits = limits
         self.settleUnknown = settleUnknown
         self.learn = learn
+        self.estimateQuantile = estimateQuantile
     }
 
     func write(_ pairs: inout Pairs) {
@@ -543,6 +548,7 @@ public struct RateLimit: Sendable, Hashable {
         pairs.add("rate_limit.limits", limits)
         pairs.add("rate_limit.settle_unknown", settleUnknown)
         pairs.add("rate_limit.learn", learn)
+        pairs.add("rate_limit.estimate_quantile", estimateQuantile)
         pairs.present(since: before, "rate_limit.unit", .word(value: "call"), inPresets: false)
     }
 }
@@ -1311,6 +1317,7 @@ let camelCased: [String: String] = [
     "deadline_until": "deadlineUntil",
     "delay_max": "delayMax",
     "delay_min": "delayMin",
+    "estimate_quantile": "estimateQuantile",
     "failover_on": "failoverOn",
     "failure_on": "failureOn",
     "failure_ratio": "failureRatio",

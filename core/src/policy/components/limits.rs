@@ -21,13 +21,15 @@ keys! {
         "limits: what an attempt counts that may have been served and of which no amount was settled: what it had reserved, or nothing.";
     LEARN = "rate_limit.learn", Domain::Choice(&["none", "down"]), "none",
         "limits: what an answer's headers say is left of the service's own quota: down lowers a limit to it and never raises one, none ignores it.";
+    ESTIMATE_QUANTILE = "rate_limit.estimate_quantile", domains::QUANTILE, "",
+        "limits: from 20 settled attempts on, what a call names of a weight is scaled by this quantile of what attempts have used of it, between a 16th and 16 times.";
 }
 
 /// What sets of limits add to a rate limit.
 pub(in crate::policy) const COMPONENT: Component = Component {
     table: "rate_limit",
     keys: KEYS,
-    beside: &[(SETTLE_UNKNOWN, LIMITS), (LEARN, LIMITS)],
+    beside: &[(SETTLE_UNKNOWN, LIMITS), (LEARN, LIMITS), (ESTIMATE_QUANTILE, LIMITS)],
     check: |settings, errors| {
         if !settings.given(LIMITS) {
             return;
@@ -85,6 +87,11 @@ pub(in crate::policy) const COMPONENT: Component = Component {
             if limits[..at].iter().any(|other| other.name == limit.name) {
                 fail(LIMITS, (*limit.name).into(), "is given more than once".into());
             }
+        }
+        if settings.given(ESTIMATE_QUANTILE) && limits.iter().all(|limit| limit.weight.is_none()) {
+            let rule =
+                text::of(&["needs a limit of ", LIMITS, " with a weight, because only weights settle"]);
+            fail(ESTIMATE_QUANTILE, settings.shown_value(ESTIMATE_QUANTILE), rule);
         }
         if limits.iter().any(|limit| limit.weight.is_some())
             && settings.given(UNIT)
@@ -153,6 +160,8 @@ pub(crate) struct LimitSet {
     pub(crate) learns: bool,
     /// What holds while the store is gone, if the limits are the fleet's.
     pub(crate) fleet: Option<OnLoss>,
+    /// The quantile of what attempts use of what their calls name, by which reservations are scaled.
+    pub(crate) quantile: Option<f64>,
 }
 
 impl LimitSet {
@@ -179,7 +188,8 @@ impl Settings {
         let unknown_is_zero = self.word(SETTLE_UNKNOWN) == "zero";
         let learns = self.word(LEARN) == "down";
         let fleet = self.in_fleet(STORE).then(|| self.on_loss(ON_LOSS));
-        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero, learns, fleet }, full))
+        let quantile = self.given(ESTIMATE_QUANTILE).then(|| self.real(ESTIMATE_QUANTILE));
+        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero, learns, fleet, quantile }, full))
     }
 }
 

@@ -726,7 +726,7 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
      * burst. A limit with a weight counts the amount that each call names, such as tokens. Texts such as
      * `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt, or `usd:
      * permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at
-     * once; a document has a table for each; default: off.
+     * once; a document has a table for each; default: required with `estimateQuantile`.
      */
     public var limits: List<String>?
         get() = settings.list("rate_limit.limits")
@@ -747,6 +747,14 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
     public var learn: RateLimitLearn?
         get() = settings.choice<RateLimitLearn>("rate_limit.learn")
         set(value) = settings.put("rate_limit.learn", value)
+
+    /**
+     * limits: from 20 settled attempts on, what a call names of a weight is scaled by this quantile of what
+     * attempts have used of it, between a 16th and 16 times. 0.001 to 0.999; default: off.
+     */
+    public var estimateQuantile: Double?
+        get() = settings.real("rate_limit.estimate_quantile")
+        set(value) = settings.put("rate_limit.estimate_quantile", value)
 }
 
 /** How many calls may be in flight at once, per route. */
