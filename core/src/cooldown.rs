@@ -1,7 +1,7 @@
 //! Cooldown: one answer that says "too many requests" stops all attempts of a route for a while; then the number of
 //! attempts at once grows from one again (semantics 16).
 
-mod told;
+mod shared;
 
 use std::collections::VecDeque;
 

@@ -180,7 +180,7 @@ fn closings_and_the_time_closed_are_counted() {
     it.retune(CooldownSettings { max: secs(0), ..it.settings() }, at(26));
     assert_eq!((it.closed_time(at(26)), it.closed_time(at(90))), (secs(18), secs(18)), "it is cut");
     let mut it = cooldown();
-    assert!(it.on_told(secs(4), 1, 3, at(0)), "another process of the fleet has closed it");
+    assert!(it.on_shared_closing(secs(4), 1, 3, at(0)), "another process of the fleet has closed it");
     assert_eq!((it.closings(), it.closed_time(at(2)), it.closed_time(at(9))), (1, secs(2), secs(4)));
     let mut it = cooldown();
     it.on_throttled(at(0), Some(secs(10)), 3, 0, at(0));

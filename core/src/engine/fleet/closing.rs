@@ -10,7 +10,7 @@ pub(in crate::engine) struct Closing {
     /// The fleet's last closing that this process knows of; 0 means none.
     pub(super) epoch: u64,
     /// The latest end that the store has answered about.
-    pub(super) told: Time,
+    pub(super) known_until: Time,
     /// When the state was last read.
     pub(super) asked_at: Option<Time>,
     /// Number of commands without an answer.
@@ -22,8 +22,13 @@ pub(in crate::engine) struct Closing {
 impl Closing {
     /// Creates the state for a cooldown of the fleet; `None` for any other.
     pub fn of(cooldown: &CooldownPart) -> Option<Box<Self>> {
-        let it =
-            Self { epoch: 0, told: Time::default(), asked_at: None, out: 0, heard: CommandId::from_word(0) };
+        let it = Self {
+            epoch: 0,
+            known_until: Time::default(),
+            asked_at: None,
+            out: 0,
+            heard: CommandId::from_word(0),
+        };
         cooldown.fleet.then(|| Box::new(it))
     }
 

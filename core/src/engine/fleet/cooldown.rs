@@ -134,7 +134,7 @@ impl FleetDesk<'_> {
             return;
         }
         closing.heard = command;
-        closing.told = closing.told.max(sent.after(span));
+        closing.known_until = closing.known_until.max(sent.after(span));
         // Limit a closing to the policy's longest, whatever the store answers.
         let left = Duration::from_micros(left);
         let is_new = left > Duration::ZERO && epoch != closing.epoch;
@@ -147,20 +147,20 @@ impl FleetDesk<'_> {
             let since = now.min(sent.after(policy.store_timeout));
             let rest = since.after(left.min(settings.longest())).since(now);
             let in_flight = active.saturating_sub(cooling.waiting()).max(1);
-            cooling.part.on_told(rest, u32::try_from(row).unwrap_or(u32::MAX), in_flight, now)
+            cooling.part.on_shared_closing(rest, u32::try_from(row).unwrap_or(u32::MAX), in_flight, now)
         };
         let own = cooling.part.closed_for(now);
         let Some(closing) = &mut cooling.fleet else {
             return missing("what a cooldown knows of the fleet's");
         };
         if adopted {
-            closing.told = closing.told.max(own.map_or(now, |own| now.after(own)));
+            closing.known_until = closing.known_until.max(own.map_or(now, |own| now.after(own)));
             self.desk.note(move |it| it.cooldown_changed(None, route, from, now));
         }
         // The command that reported the closing was lost, or the store has lost its data. Not after a report: a store
         // that forgets at once would get it for ever.
         let Some(closing) = self.desk.routes.closing_mut(route) else { return };
-        let unknown = own.filter(|own| *own > left && (epoch == 0 || now.after(*own) > closing.told));
+        let unknown = own.filter(|own| *own > left && (epoch == 0 || now.after(*own) > closing.known_until));
         if let Some(own) = unknown.filter(|_| span == Duration::ZERO) {
             self.send_cooldown(route, own, now);
         }

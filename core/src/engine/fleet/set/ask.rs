@@ -184,8 +184,8 @@ impl FleetDesk<'_> {
         let all = share.processes;
         // A store of ours never grants more than asked for, nor less than needed.
         let granted: Costs = core::array::from_fn(|at| {
-            let told = pairs.get(2 * at).copied().unwrap_or(0);
-            if *wait > 0 { 0 } else { told.min(asked.want[at]) }
+            let offered = pairs.get(2 * at).copied().unwrap_or(0);
+            if *wait > 0 { 0 } else { offered.min(asked.want[at]) }
         });
         for (lease, granted) in share.list.iter_mut().zip(granted) {
             lease.put(granted, now);
@@ -194,8 +194,8 @@ impl FleetDesk<'_> {
         let refused = below(&asked.need);
         share.empty = if let Some(first) = refused {
             // No call waits for ever for a store that names no time, and none asks again at once.
-            let told = (*late as usize).checked_sub(1).filter(|at| *at < usize::from(asked.count));
-            let last = told.filter(|at| asked.need[*at] > 0).unwrap_or(first);
+            let named = (*late as usize).checked_sub(1).filter(|at| *at < usize::from(asked.count));
+            let last = named.filter(|at| asked.need[*at] > 0).unwrap_or(first);
             let wait = Duration::from_micros(*wait).min(share.longest(last)).max(LEAST_WAIT);
             Some(Empty { need: asked.need, until: now.after(wait), last })
         } else {

@@ -11,7 +11,7 @@ impl Cooldown {
 
     /// Adopts a closing of another process, of which so much is `left`, with its closings in a `row`. `in_flight` is the
     /// number of this process's attempts. Returns whether it closed, or whether its closing ends later now.
-    pub(crate) fn on_told(&mut self, left: Duration, row: u32, in_flight: u32, now: Time) -> bool {
+    pub(crate) fn on_shared_closing(&mut self, left: Duration, row: u32, in_flight: u32, now: Time) -> bool {
         let now = self.clock.observe(now);
         let (closed, end) = (!self.open && now < self.until, now.after(left));
         if closed && end <= self.until || left == Duration::ZERO {
