@@ -1123,8 +1123,8 @@ impl RateLimit {
     /// burst. A limit with a weight counts the amount that each call names, such as tokens.
     ///
     /// Texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and `max_debt`, or `usd:
-    /// permits=5000000 per=24h weight=usd `max_debt=none` refill=window anchor=8h`, whose permits come back at once; a document
-    /// has a table for each; default: required with `estimate_quantile`.
+    /// permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at once; a document has
+    /// a table for each; default: required with `estimate_quantile`.
     pub fn limits(self, values: impl IntoIterator<Item = &'static str>) -> Self {
         values.into_iter().fold(self, |it, value| it.set("rate_limit.limits", value))
     }

@@ -167,8 +167,8 @@ fn keys_of_any_characters_stand_on_one_line() {
 fn what_is_wrong_is_named() {
     let most = u64::MAX;
     for (line, error) in [
-        ("", "input = (nothing): must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, store, reply, commands, link, lift_budgets".to_owned()),
-        ("wake", "input = wake: must be one of policy, pool, route, target, begin, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, store, reply, commands, link, lift_budgets".into()),
+        ("", "input = (nothing): must be one of policy, pool, route, target, begin, weights, settle, wall, left, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, store, reply, commands, link, lift_budgets".to_owned()),
+        ("wake", "input = wake: must be one of policy, pool, route, target, begin, weights, settle, wall, left, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, store, reply, commands, link, lift_budgets".into()),
         ("wakes 1", "end = 1: must be the end of the line".into()),
         ("on", format!("now = (nothing): must be a whole number up to {most}")),
         ("on +5 1 poll", format!("now = +5: must be a whole number up to {most}")),

@@ -272,7 +272,8 @@ fn limits(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) -> bool {
                 " refill=window anchor=1us",
             ]);
         } else {
-            text += &format!(" burst={}", dice.of(&[1, 3, 10, 20]));
+            text += " burst=";
+            text += dice.of(&["1", "3", "10", "20"]);
         }
         if dice.chance(65) {
             weighted = true;

@@ -14,6 +14,7 @@ use crate::action::{CallId, Link};
 
 /// Calls, routes, and the stages' messages to the rest of the engine.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // independent facts about a host and its engine
 pub(super) struct Desk {
     pub seed: u64,
     pub policies: Policies,

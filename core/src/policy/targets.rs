@@ -123,13 +123,168 @@ pub(super) struct Given<'a> {
     pub shown: String,
 }
 
-/// What is given of one target.
+/// The pairs of one target.
 #[derive(Default)]
-struct Told<'a> {
+struct MemberPairs<'a> {
     name: String,
     share: Option<u32>,
     only_after: Vec<String>,
     own: Vec<Given<'a>>,
+}
+
+/// The pairs of a group, sorted by what they are about, and the mistakes in them.
+#[derive(Default)]
+struct GroupPairs<'a> {
+    /// Bytes of the group's name.
+    name_length: usize,
+    pick: Option<Pick>,
+    /// Number of pairs that name a `pick`, right or wrong.
+    picks: u32,
+    /// What each key of the queue is given as.
+    queue: [Option<(Stored, Given<'a>)>; 2],
+    default_share: Option<u32>,
+    defaults: Vec<Given<'a>>,
+    members: Vec<MemberPairs<'a>>,
+    errors: Vec<PolicyError>,
+}
+
+impl<'a> GroupPairs<'a> {
+    fn fail(&mut self, given: &Given<'_>, value: String, rule: impl Into<Box<str>>) {
+        let value = given.pair.written.map_or(value, check::clipped);
+        let error = PolicyError::new(&*given.shown, value, String::from(rule.into()));
+        self.errors.push(PolicyError { line: given.pair.line, ..error });
+    }
+
+    fn take(&mut self, given: Given<'a>) {
+        self.picks += u32::from(given.pair.key == PICK);
+        let value = match &given.pair.value {
+            Ok(value) => *value,
+            Err(rule) => return self.fail(&given, String::new(), &**rule),
+        };
+        let shown = check::shown(value, false);
+        match given.pair.key {
+            PICK => self.take_pick(&given, value, shown),
+            MEMBER => self.take_member(&given, value, shown),
+            SHARE => match value {
+                Value::Number(n) if n >= 1.0 && n <= f64::from(MOST_SHARES) && n.fract() == 0.0 => {
+                    let share = Some(n as u32);
+                    match self.members.last_mut() {
+                        Some(member) => member.share = share,
+                        None => self.default_share = share,
+                    }
+                }
+                _ => self.fail(&given, shown, format!("must be a whole number from 1 to {MOST_SHARES}")),
+            },
+            ONLY_AFTER => self.take_only_after(&given, value, shown),
+            key if let Some(place) = QUEUE_KEYS.iter().position(|own| own.path == key) => {
+                match domain::parse(&QUEUE_KEYS[place], value, &[]) {
+                    Ok(_) if self.queue[place].is_some() => {
+                        self.fail(&given, shown, "is given more than once");
+                    }
+                    Ok(stored) => self.queue[place] = Some((stored, given)),
+                    Err(rule) => self.fail(&given, shown, rule),
+                }
+            }
+            key if !owns(key) => {
+                let rule = if TABLE.iter().any(|known| known.path == key) {
+                    "a target has attempt_timeout, rate_limit (permits, per, burst), bulkhead without a queue, breaker, and cooldown (base, max, \
+                     quota_wait); all else belongs to the policies that name the group"
+                } else {
+                    "no such key; a group has pick, max_queue and max_wait, a target share, only_after, attempt_timeout, rate_limit, bulkhead, breaker and cooldown"
+                };
+                self.fail(&given, shown, rule);
+            }
+            TIMEOUT if matches!(value, Value::Number(n) if n > LONGEST_TIMEOUT) => {
+                self.fail(&given, check::shown(value, true), "must be at most 1h for a target");
+            }
+            _ => match self.members.last_mut() {
+                Some(member) => member.own.push(given),
+                None => self.defaults.push(given),
+            },
+        }
+    }
+
+    fn take_pick(&mut self, given: &Given<'_>, value: Value<'_>, shown: String) {
+        match (Pick::ALL.iter().find(|(word, _)| Value::Text(word) == value), self.pick) {
+            (_, Some(_)) => self.fail(given, shown, "is given more than once"),
+            (Some((_, word)), None) => self.pick = Some(*word),
+            (None, None) => self.fail(given, shown, "must be one of ladder, balanced"),
+        }
+    }
+
+    /// Begins a target.
+    fn take_member(&mut self, given: &Given<'_>, value: Value<'_>, shown: String) {
+        match value {
+            Value::Text(member) if is_name(member) && self.name_length + member.len() < LONGEST => {
+                if self.members.iter().any(|known| known.name == member) {
+                    self.fail(given, shown, "is the name of another target of this group");
+                }
+                self.members.push(MemberPairs { name: member.to_owned(), ..MemberPairs::default() });
+            }
+            _ => {
+                let rule = format!(
+                    "must be a name without control characters, and with the group's name of at most {} bytes",
+                    LONGEST - 1
+                );
+                self.fail(given, shown, rule);
+                self.members.push(MemberPairs::default());
+            }
+        }
+    }
+
+    fn take_only_after(&mut self, given: &Given<'_>, value: Value<'_>, shown: String) {
+        match (value, self.members.last_mut()) {
+            (_, None) => {
+                let rule = "belongs to a member: a call's first attempt needs one that is open to all";
+                self.fail(given, shown, rule);
+            }
+            (Value::Text(kind), Some(member))
+                if is_short_name(kind) && !["ok", "cancelled"].contains(&kind) =>
+            {
+                member.only_after.push(kind.to_owned());
+            }
+            _ => {
+                self.fail(
+                    given,
+                    shown,
+                    "must be a class or a kind of failure, such as throttled or too_long",
+                );
+            }
+        }
+    }
+
+    /// The length of the queue and how long a call may wait in it, as given or by default.
+    fn queue(&mut self) -> (u32, Duration) {
+        let [length, wait] = [MAX_QUEUE, MAX_WAIT].map(|place| {
+            let given = self.queue[place].as_ref().map(|(stored, _)| stored.clone());
+            given.or(QUEUE_KEYS[place].default_value())
+        });
+        let max_queue = if let Some(Stored::Whole(count)) = length { count } else { 0 };
+        let max_wait = if let Some(Stored::Span(span)) = wait { span } else { Duration::ZERO };
+        if max_queue == 0
+            && let Some((_, given)) = self.queue[MAX_WAIT].take()
+        {
+            let shown = check::shown(Value::Number(max_wait.as_micros() as f64), true);
+            self.fail(&given, shown, "needs a queue: max_queue of at least 1");
+        }
+        (max_queue, max_wait)
+    }
+
+    /// Checks the list of targets as a whole.
+    fn check_members(&mut self) {
+        let members = &self.members;
+        let (value, rule) = if members.is_empty() {
+            ("(absent)".into(), "is required: a list of the group's targets, in the order of a ladder".into())
+        } else if members.len() > MOST {
+            (format!("({} targets)", members.len()), format!("a group has at most {MOST} targets"))
+        } else if members.iter().all(|member| !member.only_after.is_empty()) {
+            let rule = "one of them must have no only_after, because first attempts need a target";
+            ("(all have only_after)".into(), rule.into())
+        } else {
+            return;
+        };
+        self.errors.push(PolicyError::new("members", value, rule));
+    }
 }
 
 /// The settings of one target, from its own pairs and the group's default.
@@ -175,137 +330,19 @@ fn leave_once(errors: &mut Vec<PolicyError>) {
 impl Group {
     /// Builds a group from its pairs; errors name the key as the group's author wrote it.
     pub(super) fn build(name: &str, given: Vec<Given<'_>>) -> Result<Self, Vec<PolicyError>> {
-        let mut errors = Vec::new();
-        let mut fail = |given: &Given<'_>, value: String, rule: String| {
-            let value = given.pair.written.map_or(value, check::clipped);
-            errors
-                .push(PolicyError { line: given.pair.line, ..PolicyError::new(&*given.shown, value, rule) });
-        };
-        let (mut pick, mut picks) = (None, 0);
-        let mut defaults: Vec<Given<'_>> = Vec::new();
-        let mut members: Vec<Told<'_>> = Vec::new();
-        let mut default_share = None;
-        let mut queue: [Option<(Stored, Given<'_>)>; 2] = [None, None];
-        for given in given {
-            picks += u32::from(given.pair.key == PICK);
-            let value = match &given.pair.value {
-                Ok(value) => *value,
-                Err(rule) => {
-                    fail(&given, String::new(), rule.clone());
-                    continue;
-                }
-            };
-            let shown = check::shown(value, false);
-            match given.pair.key {
-                PICK => match (Pick::ALL.iter().find(|(word, _)| Value::Text(word) == value), pick) {
-                    (_, Some(_)) => fail(&given, shown, "is given more than once".into()),
-                    (Some((_, word)), None) => pick = Some(*word),
-                    (None, None) => fail(&given, shown, "must be one of ladder, balanced".into()),
-                },
-                MEMBER => match value {
-                    Value::Text(member) if is_name(member) && name.len() + member.len() < LONGEST => {
-                        if members.iter().any(|known| known.name == member) {
-                            fail(&given, shown, "is the name of another target of this group".into());
-                        }
-                        members.push(Told { name: member.to_owned(), ..Told::default() });
-                    }
-                    _ => {
-                        let rule = format!(
-                            "must be a name without control characters, and with the group's name of at most {} bytes",
-                            LONGEST - 1
-                        );
-                        fail(&given, shown, rule);
-                        members.push(Told::default());
-                    }
-                },
-                SHARE => match value {
-                    Value::Number(n) if n >= 1.0 && n <= f64::from(MOST_SHARES) && n.fract() == 0.0 => {
-                        let share = Some(n as u32);
-                        match members.last_mut() {
-                            Some(member) => member.share = share,
-                            None => default_share = share,
-                        }
-                    }
-                    _ => fail(&given, shown, format!("must be a whole number from 1 to {MOST_SHARES}")),
-                },
-                ONLY_AFTER => match (value, members.last_mut()) {
-                    (_, None) => {
-                        let rule =
-                            "belongs to a member: a call's first attempt needs one that is open to all";
-                        fail(&given, shown, rule.into());
-                    }
-                    (Value::Text(kind), Some(member))
-                        if is_short_name(kind) && !["ok", "cancelled"].contains(&kind) =>
-                    {
-                        member.only_after.push(kind.to_owned());
-                    }
-                    _ => fail(
-                        &given,
-                        shown,
-                        "must be a class or a kind of failure, such as throttled or too_long".into(),
-                    ),
-                },
-                key if let Some(place) = QUEUE_KEYS.iter().position(|own| own.path == key) => {
-                    match domain::parse(&QUEUE_KEYS[place], value, &[]) {
-                        Ok(_) if queue[place].is_some() => {
-                            fail(&given, shown, "is given more than once".into());
-                        }
-                        Ok(stored) => queue[place] = Some((stored, given)),
-                        Err(rule) => fail(&given, shown, rule),
-                    }
-                }
-                key if !owns(key) => {
-                    let rule = if TABLE.iter().any(|known| known.path == key) {
-                        "a target has attempt_timeout, rate_limit (permits, per, burst), bulkhead without a queue, breaker, and cooldown (base, max, \
-                         quota_wait); all else belongs to the policies that name the group"
-                    } else {
-                        "no such key; a group has pick, max_queue and max_wait, a target share, only_after, attempt_timeout, rate_limit, bulkhead, breaker and cooldown"
-                    };
-                    fail(&given, shown, rule.into());
-                }
-                TIMEOUT if matches!(value, Value::Number(n) if n > LONGEST_TIMEOUT) => {
-                    let shown = check::shown(value, true);
-                    fail(&given, shown, "must be at most 1h for a target".into());
-                }
-                _ => match members.last_mut() {
-                    Some(member) => member.own.push(given),
-                    None => defaults.push(given),
-                },
-            }
+        let mut read = GroupPairs { name_length: name.len(), ..GroupPairs::default() };
+        for pair in given {
+            read.take(pair);
         }
-        let of_queue = |place: usize| {
-            queue[place].as_ref().map(|(stored, _)| stored.clone()).or(QUEUE_KEYS[place].default_value())
-        };
-        let max_queue = match of_queue(MAX_QUEUE) {
-            Some(Stored::Whole(count)) => count,
-            _ => 0,
-        };
-        let max_wait = match of_queue(MAX_WAIT) {
-            Some(Stored::Span(span)) => span,
-            _ => Duration::ZERO,
-        };
-        if let (0, [_, Some((_, given))]) = (max_queue, &queue) {
-            let shown = check::shown(Value::Number(max_wait.as_micros() as f64), true);
-            fail(given, shown, "needs a queue: max_queue of at least 1".into());
-        }
-        let mut whole = |value: String, rule: String| errors.push(PolicyError::new("members", value, rule));
-        if members.is_empty() {
-            whole(
-                "(absent)".into(),
-                "is required: a list of the group's targets, in the order of a ladder".into(),
-            );
-        } else if members.len() > MOST {
-            whole(format!("({} targets)", members.len()), format!("a group has at most {MOST} targets"));
-        } else if members.iter().all(|member| !member.only_after.is_empty()) {
-            let rule = "one of them must have no only_after, because first attempts need a target";
-            whole("(all have only_after)".into(), rule.into());
-        }
+        let (max_queue, max_wait) = read.queue();
+        read.check_members();
+        let GroupPairs { pick, picks, default_share, defaults, members, mut errors, .. } = read;
         let mut built = Vec::new();
         for member in members {
             match target_of(name, (&member.name, &member.own), &defaults) {
                 Ok(policy) => {
                     let share = member.share.or(default_share).unwrap_or(1);
-                    let Told { name, only_after, .. } = member;
+                    let MemberPairs { name, only_after, .. } = member;
                     built.push(Member { name, share, only_after, policy });
                 }
                 Err(_) if member.name.is_empty() => {}

@@ -331,7 +331,11 @@ fn method(text: &mut String, key: &Key, required: &[Required]) {
 
 fn doc(text: &mut String, indent: &str, words: &str) {
     let mut line = format!("{indent}///");
-    for word in words.split(' ').map(quoted) {
+    let mut in_code = false;
+    for word in words.split(' ') {
+        let starts_in_code = in_code;
+        in_code ^= word.matches('`').count() % 2 == 1;
+        let word = if starts_in_code { word.into() } else { quoted(word) };
         if line.chars().count() + 1 + word.chars().count() > WIDTH {
             let _ = writeln!(text, "{line}");
             line = format!("{indent}///");

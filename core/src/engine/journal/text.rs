@@ -345,6 +345,31 @@ impl<'a> Line<'a> {
         Ok((now, built(Pool::from_pairs(&name, kind, &plain(&pairs)))?))
     }
 
+    /// Reads what a host reports of metered services.
+    fn metered(&mut self, word: &str) -> Result<Input, InputError> {
+        Ok(match word {
+            "weights" => {
+                let mark = self.number("mark", u64::MAX)?;
+                let amounts = self.four(|line| line.number("amount", ID))?;
+                Input::Weights { weights: Weights { amounts, mark } }
+            }
+            "settle" => {
+                let (now, call) = (self.now()?, CallId::from_word(self.number("call", ID)?));
+                let attempt = self.number("attempt", 255)? as u8;
+                let name = self.text("weight")?.into();
+                Input::Settle { call, attempt, name, total: self.number("total", u64::MAX)?, now }
+            }
+            "wall" => {
+                let now = self.now()?;
+                Input::Wall { wall: WallTime::from_unix_micros(self.number("wall", u64::MAX)?), now }
+            }
+            _ => {
+                let (now, call) = (self.now()?, CallId::from_word(self.number("call", ID)?));
+                Input::Left { call, left: self.four(|line| line.optional("left", u64::MAX))?, now }
+            }
+        })
+    }
+
     fn link(&mut self) -> Result<Link, InputError> {
         let word = self.word();
         let link = Link::ALL.into_iter().find(|it| it.name() == word);
@@ -464,25 +489,7 @@ impl FromStr for Input {
                 let (now, route) = (line.now()?, RouteId::from_word(line.number("route", ID)?));
                 Self::Begin { route, request: line.request()?, now }
             }
-            "weights" => {
-                let mark = line.number("mark", u64::MAX)?;
-                let amounts = line.four(|line| line.number("amount", ID))?;
-                Self::Weights { weights: Weights { amounts, mark } }
-            }
-            "settle" => {
-                let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));
-                let attempt = line.number("attempt", 255)? as u8;
-                let name = line.text("weight")?.into();
-                Self::Settle { call, attempt, name, total: line.number("total", u64::MAX)?, now }
-            }
-            "wall" => {
-                let now = line.now()?;
-                Self::Wall { wall: WallTime::from_unix_micros(line.number("wall", u64::MAX)?), now }
-            }
-            "left" => {
-                let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));
-                Self::Left { call, left: line.four(|line| line.optional("left", u64::MAX))?, now }
-            }
+            word @ ("weights" | "settle" | "wall" | "left") => line.metered(word)?,
             "on" => {
                 let (now, call) = (line.now()?, CallId::from_word(line.number("call", ID)?));
                 Self::On { call, event: line.event()?, now }
@@ -538,7 +545,7 @@ impl FromStr for Input {
                 return error("dropped", line.word(), rule);
             }
             word => {
-                let words = "policy, pool, route, target, begin, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, \
+                let words = "policy, pool, route, target, begin, weights, settle, wall, left, on, retune, release, retune_pool, force, force_target, fallback, restore, fork, wakes, \
                              store, reply, commands, link, lift_budgets";
                 return error("input", word, format!("must be one of {words}"));
             }

@@ -131,7 +131,9 @@ impl<'t> Read<'t> {
             let path = join(&shown, ONLY_AFTER);
             match &item.node {
                 Node::List(kinds) if !kinds.is_empty() => {
-                    kinds.iter().for_each(|kind| self.pair(ONLY_AFTER, &path, kind));
+                    for kind in kinds {
+                        self.pair(ONLY_AFTER, &path, kind);
+                    }
                 }
                 _ => {
                     let rule = "must be a list of classes and kinds of failure, such as [\"too_long\"]";
