@@ -64,15 +64,6 @@ public struct Attempt: Sendable, Hashable {
     }
 }
 
-extension Attempt {
-    /// Reports the fields of the attempt's response, which may say what is left of the service's quotas (semantics 3.7).
-    func learn(_ policy: Policy, _ response: URLResponse) {
-        guard policy.shared.streams.learns, let engine = origin.engine, let response = response as? HTTPURLResponse else { return }
-        let headers = response.allHeaderFields.map { Header(name: "\($0.key)", value: "\($0.value)") }
-        engine.native.noteQuotas(call: origin.call, headers: headers, now: engine.now())
-    }
-}
-
 /// Result of a call, with its report.
 public struct Ended<Value: Sendable>: Sendable {
     /// Value or error of the deciding attempt, or an error of Tidegate.
