@@ -65,11 +65,7 @@ pub struct State {
 const FIRST_SWEEP: usize = 64;
 
 /// The wall clock, in microseconds since 1970.
-#[expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "the one wall clock read of this binding"
-)]
+#[expect(clippy::disallowed_methods, reason = "the one wall clock read of this binding")]
 fn wall() -> u64 {
     use std::time::{SystemTime, UNIX_EPOCH};
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

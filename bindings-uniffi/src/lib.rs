@@ -153,11 +153,7 @@ struct State {
 const NOW: u64 = u64::MAX;
 
 /// The wall clock.
-#[expect(
-    clippy::disallowed_types,
-    clippy::disallowed_methods,
-    reason = "the wall clock of limits with windows"
-)]
+#[expect(clippy::disallowed_methods, reason = "the wall clock of limits with windows")]
 fn wall() -> WallTime {
     use std::time::{SystemTime, UNIX_EPOCH};
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -53,6 +53,11 @@ impl Drawn<Backoff> {
         let call = call.unwrap_or_else(|| self.draw());
         self.part.nth_delay(n.into(), |i| rng::bits(self.seed, call, Purpose::Backoff, i.min(255) as u8))
     }
+
+    /// The delay before retry `n` without jitter.
+    pub fn ceiling(&self, n: impl Into<u32>) -> Duration {
+        self.part.ceiling(n.into())
+    }
 }
 
 /// The failures after which a retry quota charges for a retry, in the order of their numbers.

@@ -1,6 +1,7 @@
 //! Metrics and records of metered and streaming services (semantics 12.1, 12.5).
 
 #![allow(missing_docs)] // sentences
+#![allow(clippy::float_cmp)] // counts and whole numbers of seconds
 
 use crate::host::{SECOND, at, of};
 use tidegate::{
@@ -61,7 +62,9 @@ impl Bench {
         self.engine.check().unwrap();
         let mut records = Vec::new();
         self.engine.take_records(&mut records);
-        records.iter().for_each(|record| self.meter.add(&self.engine, record));
+        for record in &records {
+            self.meter.add(&self.engine, record);
+        }
         self.records.extend(records);
         step
     }

@@ -131,7 +131,17 @@ fn rejections_of_one_kind_on_one_route_are_told_once_a_second() {
     assert_eq!(told(&mut host), [AttemptDone, CallDone]);
 }
 
-/// A story for each type that there is a cause for; what it told.
+/// The records of a stream that stalls after its first piece.
+fn stalled_stream() -> Vec<Record> {
+    let mut host = listening(&[("first_byte_timeout", Number(1e6)), ("idle_timeout", Number(1e6))]);
+    let call = host.start(Request { stream: true, slot_until_body: true, ..Request::default() }, 0);
+    let _ = host.engine.on(call, Event::Headers { attempt: 1 }, at(10));
+    let age = Duration::from_secs(1);
+    let _ = host.engine.on(call, Event::Progress { attempt: 1, age }, at(2 * SECOND));
+    taken(&mut host)
+}
+
+/// Records of a story for each type that has a cause.
 fn stories() -> Vec<(&'static str, Vec<Record>)> {
     let mut stories = Vec::new();
     stories.push(("queue, grant, shed, reclaim", {
@@ -230,14 +240,7 @@ fn stories() -> Vec<(&'static str, Vec<Record>)> {
         let _ = host.finish(call, 1, of(Class::Throttled), 10);
         taken(&mut host)
     }));
-    stories.push(("a stream that stalls", {
-        let mut host = listening(&[("first_byte_timeout", Number(1e6)), ("idle_timeout", Number(1e6))]);
-        let call = host.start(Request { stream: true, slot_until_body: true, ..Request::default() }, 0);
-        let _ = host.engine.on(call, Event::Headers { attempt: 1 }, at(10));
-        let age = Duration::from_secs(1);
-        let _ = host.engine.on(call, Event::Progress { attempt: 1, age }, at(2 * SECOND));
-        taken(&mut host)
-    }));
+    stories.push(("a stream that stalls", stalled_stream()));
     stories
 }
 

@@ -27,7 +27,7 @@ impl Backoff {
 
     /// How long before retry `n`, 1 to 255, without jitter.
     fn ceiling(&self, n: u8) -> f64 {
-        seconds(self.0.lock().ceiling(n.into()))
+        seconds(self.0.lock().ceiling(n))
     }
 
     /// Another of the same state.

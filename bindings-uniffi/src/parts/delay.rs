@@ -27,7 +27,7 @@ impl Backoff {
 
     /// How long before retry `n`, 1 to 255, without jitter.
     pub fn ceiling(&self, n: u8) -> u64 {
-        self.0.lock().ceiling(n.into()).as_micros()
+        self.0.lock().ceiling(n).as_micros()
     }
 
     /// Another of the same state.

@@ -23,7 +23,7 @@ pub extern "C" fn backoff_delay(part: u32, n: u32, own: u32, call: u64) -> f64 {
 /// How long before retry `n`, 1 to 255, without jitter.
 #[unsafe(no_mangle)]
 pub extern "C" fn backoff_ceiling(part: u32, n: u32) -> f64 {
-    millis(with(part, |it: &mut Drawn<tidegate::Backoff>| it.ceiling(n.into())))
+    millis(with(part, |it: &mut Drawn<tidegate::Backoff>| it.ceiling(n)))
 }
 
 /// Milliseconds that the `Retry-After` value in the input asks for, or NaN; `wall_us` is the Unix time.
