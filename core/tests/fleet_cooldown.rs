@@ -355,9 +355,40 @@ fn what_is_left_is_saved_and_a_new_process_learns_it_from_the_store() {
     assert_eq!(back.left(1_000), Some(4_999_000), "it is not put off");
 }
 
-/// A retune, and a fork, while commands are out.
+/// A retune takes the cooldown, or its store, away while a command is out and a call is at work; then it comes back.
 #[test]
-fn retunes_and_forks_leave_no_command_that_blocks() {
+fn an_answer_after_a_retune_that_takes_the_cooldown_away_changes_nothing() {
+    let local: Vec<_> = cooldown(&[]).into_iter().filter(|(key, _)| *key != "cooldown.store").collect();
+    let none = vec![("retry.max_attempts", Number(1.0))];
+    for without in [local, none] {
+        let mut engine = Engine::new(1, Options::default());
+        let _ = engine.attach_store(StoreKind::Lua, "", 1, at(0));
+        let policy = engine.policy(Policy::from_pairs("api", &cooldown(&[])).unwrap()).unwrap();
+        let route = engine.route(policy, "eu", at(0));
+        let mut it = Alone { engine, route };
+        let (call, _) = it.begin(0);
+        let out = it.commands();
+        assert_eq!(out.len(), 1, "the read of the first call");
+        let to = Policy::from_pairs("api", &without).unwrap();
+        let _ = it.engine.retune(policy, to, at(500)).unwrap();
+        for command in out {
+            let _ = it.engine.on_reply(command.id, Reply::Bytes(b"9000000 7 1"), at(2_000));
+        }
+        it.engine.check().unwrap();
+        assert_eq!(it.left(2_000), None, "the answer was for settings that are gone");
+        let to = Policy::from_pairs("api", &cooldown(&[])).unwrap();
+        let _ = it.engine.retune(policy, to, at(3_000)).unwrap();
+        let _ = it.begin(4_000);
+        assert_eq!(it.asked(), ["0 0"], "it asks anew");
+        it.finish(call, throttled(3), 5_000);
+        assert!(it.left(5_000).is_some());
+        it.engine.check().unwrap();
+    }
+}
+
+/// A fork while commands are out.
+#[test]
+fn forks_leave_no_command_that_blocks() {
     let mut it = Alone::new(&cooldown(&[]));
     let (call, _) = it.begin(0);
     let out = it.commands();

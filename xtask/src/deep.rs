@@ -139,6 +139,14 @@ fn long(shop: &Shop, report: &mut Report) {
         let run = [&run[..], &["routes::", "--", "--ignored"]].concat();
         Verdict::tests(cargo(shop).args(run).stream(), Counts::from_cargo)
     });
+    report.step(LONG, "what a command of each script costs the server", || match redis::program(shop) {
+        Ok(program) => {
+            let run = ["test", "--release", "-p", "tidegate-fleet-tests", "--test", "cost", "--"];
+            let run = cargo(shop).args(run).args(["--ignored", "--nocapture"]).env(redis::PROGRAM, program);
+            Verdict::tests(run.stream(), Counts::from_cargo)
+        }
+        Err(Error(why)) => Verdict::NotRun(why),
+    });
     report.step(
         LONG,
         "a million commands to the fleet's scripts and to their twin",
@@ -401,11 +409,12 @@ mod tests {
     }
 
     /// Test programs with ignored tests, and the source file that runs those.
-    const IGNORED: [(&str, &str); 5] = [
+    const IGNORED: [(&str, &str); 6] = [
         ("bindings-tokio/tests/traces.rs", "traces.rs"),
         ("core/tests/routes.rs", "deep.rs"),
         ("core/tests/rules.rs", "deep.rs"),
         ("core/tests/search.rs", "deep.rs"),
+        ("tests/fleet/tests/cost.rs", "deep.rs"),
         ("tests/fleet/tests/partition.rs", "redis.rs"),
     ];
 

@@ -202,7 +202,7 @@ impl FleetDesk<'_> {
         }
         match (&mut it.cooldown, &policy.cooldown) {
             (Some(cooling), Some(to)) => cooling.retune(to, at),
-            (Some(cooling), None) if it.active > 0 => cooling.part.reset(at),
+            (Some(cooling), None) if it.active > 0 => cooling.drop_settings(at),
             (cooldown, _) => *cooldown = fresh.cooldown,
         }
         it.without_guards();

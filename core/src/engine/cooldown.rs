@@ -50,6 +50,12 @@ impl Cooling {
         self.fleet = self.fleet.take().filter(|_| to.fleet).or_else(|| Closing::of(to));
     }
 
+    /// Its settings are gone, but calls are at work: it is open, and no longer the fleet's.
+    pub fn drop_settings(&mut self, now: Time) {
+        self.part.reset(now);
+        self.fleet = None;
+    }
+
     /// Number of calls that wait.
     pub fn waiting(&self) -> u32 {
         self.returning.len() + self.arriving.len()
