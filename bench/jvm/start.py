@@ -1,9 +1,10 @@
-"""CPU time of a JVM's first engine and call above that of an empty program: pairs of whole processes, in turn.
+"""CPU time of a JVM's first engine and call above that of an empty program: pairs of processes, in turn.
 
-    cd bindings-uniffi/kotlin && mvn -q -Pbench -DskipTests -pl :tidegate-bench -am package dependency:build-classpath -Dmdep.outputFile=…
+    cd bindings-uniffi/kotlin
+    mvn -q -Pbench -DskipTests -pl :tidegate-bench -am package dependency:build-classpath -Dmdep.outputFile=…
     python bench/jvm/start.py --class-path "$(cat …)" [--runs 40] [-- java's options]
 
-Prints medians and quartiles in milliseconds: of the empty program, of the other, and of the differences of the pairs.
+Prints medians and quartiles in milliseconds: of the empty program, the other, and the pairs' differences.
 """
 
 import argparse

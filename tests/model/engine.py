@@ -58,7 +58,7 @@ class Engine:
         self.arena: list[Call | None] = []
         self.free: list[int] = []
         self.cursor = 0
-        self.routes = Routes(seed, max_routes, self.pinned)
+        self.routes = Routes(seed, max_routes, self.shut, self.pinned)
         self.pools: dict[str, Pool] = {}
         self.pooled: dict[str, Any] = {}
         self.forced_open: set[tuple[str, str | None]] = set()
@@ -79,11 +79,14 @@ class Engine:
         return self.routes.find(policy, key, now, lambda name: components.new_route(self, policy, name, now))
 
     def pinned(self, route: Route, now: int) -> bool:
+        """0.5.2, 3.6.8: shut, or in debt."""
+        in_debt = isinstance(route.own_rate, sets.Limits) and route.own_rate.in_debt(now)
+        return in_debt or self.shut(route, now)
+
+    def shut(self, route: Route, now: int) -> bool:
         """0.5: is a break under way, is it forced open, or is it the overflow route?"""
         breaker = route.breaker
         if route.cooldown is not None and route.cooldown.left(now) is not None:
-            return True
-        if isinstance(route.own_rate, sets.Limits) and route.own_rate.in_debt(now):  # 3.6.8
             return True
         is_open = breaker is not None and breaker.state == "open" and now < breaker.until
         return is_open or self.forced(route) or route.key == OVERFLOW

@@ -84,7 +84,9 @@ def limit_cases() -> list[Case]:
 
     story = Story("limits", "keys of another type, contents that are none, and arguments that are none")
     for place in (1, 2):
-        story.do("HSET", place, "mine", "1").expect("WRONGTYPE", "00aa 1 3", f"{RPM} 1 1 0 0").do("DEL", place)
+        story.do("HSET", place, "mine", "1").expect("WRONGTYPE", "00aa 1 3", f"{RPM} 1 1 0 0").do(
+            "DEL", place
+        )
     story.do("SET", 0, "mine").expect("WRONGTYPE", one, f"{RPM} 1 1 0 0").do("DEL", 0)
     for bad in ("", "x", "1 2 3", f"-x {START} 0 5", f"1 {START} 5 5", f"+1 {START} 0 5", f"--1 {START} 0 5"):
         story.do("HSET", 0, "rpm", bad).expect("0 0 0 4 0", one, f"{RPM} 9 1 0 0")
@@ -111,7 +113,9 @@ def limit_cases() -> list[Case]:
         f"r.m {RPM[4:]} 1 1 0 0",
     ):
         story.expect("ERR", one, bad)
-    story.expect("ERR", one, f"rpm 1 {2**45 + 1} 1 0 1 1 0 0").expect("ERR", one, f"rpm 1 1 {2**53} 0 1 1 0 0")
+    story.expect("ERR", one, f"rpm 1 {2**45 + 1} 1 0 1 1 0 0").expect(
+        "ERR", one, f"rpm 1 1 {2**53} 0 1 1 0 0"
+    )
     story.expect("ERR", one).expect("ERR").expect("ERR", one, *[f"{RPM} 1 1 0 0"] * 5)
     stories.append(story.expect("0 0 0 1 0 1 0 1 0 1 0", one, *[f"{n} 1 1 1 0 1 1 0 0" for n in "abcd"]))
 

@@ -65,8 +65,10 @@ class Sketch:
 class Routes:
     """All routes, and those without calls in the order of their last use."""
 
-    def __init__(self, seed: int, most: int, pinned: Callable[[Route, int], bool]) -> None:
-        self.secret, self.most, self.pinned = rng.split_mix(seed), most, pinned
+    def __init__(
+        self, seed: int, most: int, shut: Callable[[Route, int], bool], pinned: Callable[[Route, int], bool]
+    ) -> None:
+        self.secret, self.most, self.shut, self.pinned = rng.split_mix(seed), most, shut, pinned
         self.width = 256
         while self.width < min(most, 65_536):
             self.width *= 2
@@ -166,8 +168,8 @@ class Routes:
         route.active += 1
 
     def leave(self, route: Route, now: int) -> None:
-        """A call less; an overflow route is idle like any other until an eviction sees it."""
+        """A call less; an overflow route or one in debt is idle like others until an eviction sees it."""
         route.active -= 1
         if route.active == 0:
-            pinned = self.pinned(route, now) and (route.key != OVERFLOW or route.is_forced())
-            (self.parked if pinned else self.idle).append(route)
+            parked = self.shut(route, now) and (route.key != OVERFLOW or route.is_forced())
+            (self.parked if parked else self.idle).append(route)

@@ -20,7 +20,7 @@ from .silence import Pieces, Silence
 from .until import bounded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 
 _ALONE: Final = (b"HTTP/1.1", b"HTTP/1.0")
 """The versions of HTTP under which a connection carries one response at a time."""
@@ -281,7 +281,7 @@ class AsyncStream(_Stream, LoopBody):
             raise failure
         return got
 
-    async def _received(self, rest: Any) -> AsyncIterator[bytes]:
+    async def _received(self, rest: Any) -> AsyncGenerator[bytes, None]:
         """The pieces of a body whose connection cannot say when a read waits."""
         go_on = rest.__anext__
         while True:
