@@ -69,7 +69,7 @@ export function mistakesOf(texts: readonly string[], form: Form, pairs: readonly
  */
 const FULL_TABLES = ["hedge", "throttle", "cooldown", "kinds"];
 const FULL_WORDS =
-  /:"(?:graph|aws_\w+|grpc|llm|ratio|share|tokens|quota|cubic|aimd|gradient2|fleet)"|"(?:pool|limits|hold|readErrors|throttledStatuses|prioritized|queueTarget|queueAdaptiveLifo|firstByteTimeout|idleTimeout|deadlineUntil|counts|settleUnknown|learn|failoverOn|targets)":|"statuses":\[[^\]]*\b409\b/;
+  /:"(?:graph|aws_\w+|grpc|llm|ratio|share|tokens|quota|cubic|aimd|gradient2|fleet)"|"(?:pool|limits|hold|readErrors|throttledStatuses|prioritized|queueTarget|queueAdaptiveLifo|firstByteTimeout|idleTimeout|deadlineUntil|counts|settleUnknown|learn|estimateQuantile|failoverOn|targets)":|"statuses":\[[^\]]*\b409\b/;
 
 /** Whether a policy needs the full module. */
 export function needsFull(settings: object): boolean {

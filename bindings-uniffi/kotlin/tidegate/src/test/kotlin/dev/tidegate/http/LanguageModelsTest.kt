@@ -138,6 +138,8 @@ class LanguageModelsTest {
             [targets.chat]
             pick = "ladder" # or "balanced": by shares, load and latency
             members = ["large", "small"]
+            max_queue = 200 # calls that wait where no target admits them,
+            max_wait = "5s" # each for so long
             default.breaker = { consecutive = 3, break_duration = "30s" }
             default.rate_limit = { permits = 500, per = "1m" }
             [policy.answers]
