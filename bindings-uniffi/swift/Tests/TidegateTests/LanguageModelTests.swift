@@ -144,6 +144,8 @@ private func tokens(of answer: Data) throws -> Int {
             [targets.chat]
             pick = "ladder" # or "balanced": by shares, load and latency
             members = ["large", "small"]
+            max_queue = 200 # calls that wait where no target admits them,
+            max_wait = "5s" # each for so long
             default.breaker = { consecutive = 3, break_duration = "30s" }
             default.rate_limit = { permits = 500, per = "1m" }
             [policy.answers]
