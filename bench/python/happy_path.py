@@ -16,15 +16,18 @@ import argparse
 import asyncio
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from keep import keep
 from peers import found
-from rows import GROUPS, running
+from rows import GROUPS, Row, running
 
 import tidegate
+
+THREADS = "concurrent.futures.thread"
 
 
 def timed_sync(fn: Callable[[], object], calls: int) -> float:
@@ -50,6 +53,32 @@ def timed_async(fn: Callable[[], Awaitable[object]], calls: int) -> float:
     return asyncio.run(main())
 
 
+def measured(
+    title: str, awaited: bool, bare: Callable[[], Any], rows: list[Row], options: argparse.Namespace
+) -> None:
+    """Measures a group, its rows in turn, and prints it."""
+    measure: Callable[[Any, int], float] = timed_async if awaited else timed_sync
+    figures: dict[str, list[float]] = {name: [] for name, _, _ in rows}
+    bares = []
+    for _ in range(options.repeats):
+        bares.append(measure(bare, options.calls))
+        for name, fn, _ in rows:  # side by side: what disturbs one disturbs all
+            few = options.calls if name.startswith("tidegate") else max(options.calls // 10, 100)
+            figures[name].append(measure(fn, few))
+    floor = statistics.median(bares)
+    above = {name: statistics.median(values) - floor for name, values in figures.items()}
+    header = f"{title} (bare: {floor:,.0f} ns)"
+    print(f"\n| {header} | ns above | ÷ tidegate |\n|---|--:|--:|" if options.markdown else f"\n{header}")
+    keep(title, "a bare call", "ns", floor)
+    for name, _, against in rows:
+        keep(title, name, "ns above", above[name], against)
+        ratio = f"{above[name] / above[against]:.1f} ×" if against else ""
+        if options.markdown:
+            print(f"| {name} | {above[name]:,.0f} | {ratio} |")
+        else:
+            print(f"  {name:42} {above[name]:9,.0f} ns   {ratio}")
+
+
 def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -57,32 +86,15 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--markdown", action="store_true", help="print tables for docs/performance.md")
     options = parser.parse_args()
-    peers = found()
-    print(
-        f"Python {platform.python_version()} ({platform.machine()}), tidegate {tidegate.__version__}; {peers}"
-    )
+    print(f"Python {platform.python_version()} ({platform.machine()}), tidegate {tidegate.__version__}")
     print(f"CPU ns per call above the bare one, median of {options.repeats}")
+    if THREADS not in sys.modules:
+        # A call sets a context variable only in a program that has imported a thread pool, as most peers do.
+        awaited, bare, rows = GROUPS["sync"]
+        measured("sync, no thread pool imported", awaited, bare, list(rows), options)
+    print(f"\nbeside {found()}")
     for title, (awaited, bare, rows) in GROUPS.items():
-        measure: Callable[[Any, int], float] = timed_async if awaited else timed_sync
-        figures: dict[str, list[float]] = {name: [] for name, _, _ in rows}
-        bares = []
-        for _ in range(options.repeats):
-            bares.append(measure(bare, options.calls))
-            for name, fn, _ in rows:  # side by side: what disturbs one disturbs all
-                few = options.calls if name.startswith("tidegate") else max(options.calls // 10, 100)
-                figures[name].append(measure(fn, few))
-        floor = statistics.median(bares)
-        above = {name: statistics.median(values) - floor for name, values in figures.items()}
-        header = f"{title} (bare: {floor:,.0f} ns)"
-        print(f"\n| {header} | ns above | ÷ tidegate |\n|---|--:|--:|" if options.markdown else f"\n{header}")
-        keep(title, "a bare call", "ns", floor)
-        for name, _, against in rows:
-            keep(title, name, "ns above", above[name], against)
-            ratio = f"{above[name] / above[against]:.1f} ×" if against else ""
-            if options.markdown:
-                print(f"| {name} | {above[name]:,.0f} | {ratio} |")
-            else:
-                print(f"  {name:42} {above[name]:9,.0f} ns   {ratio}")
+        measured(title, awaited, bare, rows, options)
 
 
 if __name__ == "__main__":

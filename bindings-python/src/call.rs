@@ -11,6 +11,7 @@ use crate::again::{self, After};
 use crate::awaitable::is_coroutine;
 use crate::engine::Begun;
 use crate::ffi::{Args, Raised, is_exactly, or_none};
+use crate::inside;
 use crate::runner::Settings;
 use crate::scope::{self, Around, Globals};
 use crate::unread::Unread;
@@ -87,9 +88,11 @@ fn within_variable<'py>(
     args: Args<'_, 'py>,
 ) -> Result<Bound<'py, PyAny>, Raised> {
     let py = function.py();
-    let outer = or_none(py, around.scope.clone());
-    let scope = (settings.owner.bind(py), call.to_word(), py.None(), outer).into_pyobject(py)?;
-    scope::set_for(globals, scope.as_any(), || args.call(function))
+    let owner = settings.owner.bind(py);
+    let scope = inside::make(py, &globals.inside, call.to_word(), owner, around.scope.clone())?;
+    let result = scope::set_for(globals, &scope, || args.call(function));
+    inside::end(&scope);
+    result
 }
 
 /// Continues after a failed attempt: natively if the next one starts at once, otherwise in the shell.

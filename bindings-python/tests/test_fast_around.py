@@ -170,7 +170,7 @@ def test_where_contexts_are_moved_the_variable_tells(
     before = SCOPE.get()
     assert (outer.call(SCOPE.get) is before) == (told_by == "frames")
     monkeypatch.setitem(sys.modules, mover, types.ModuleType(mover))
-    assert outer.call(SCOPE.get)[0] is engine
+    assert outer.call(SCOPE.get)._scope[0] is engine
     assert outer.call(lambda: tries_of(inner.call)) == 1
     assert tries_of(outer.call) == 3
     assert outer.call(lambda: contextless(tries_of, inner.call)) == 3
