@@ -26,13 +26,13 @@ internal object Judged {
     fun of(error: Throwable, core: Core): Long = chain(error, core, 1)
 
     private fun chain(error: Throwable, core: Core, depth: Int): Long {
-        val own = ended(error) ?: answered(error, core)
+        val facts = facts(error.javaClass)
+        val own = ended(error, facts) ?: if (facts.mayAnswer) answered(error, facts, core) else null
         if (own != null) return own
-        val sql = SQL in generateSequence<Class<*>>(error.javaClass) { it.superclass }.map { it.name }
-        val state = if (sql) (error.ask("getSQLState") as? String)?.takeIf { it.isNotEmpty() } else null
+        val state = if (facts.isSql) (error.ask("getSQLState") as? String)?.takeIf { it.isNotEmpty() } else null
         if (state != null) return sqlState(state)?.let(::word) ?: LISTED
-        if (sql && isMysql(error)) ErrorsGen.mysql[error.ask("getErrorCode") as? Int]?.let { return word(it) }
-        val listed = generateSequence<Class<*>>(error.javaClass) { it.superclass }.map { it.name }.firstOrNull(ErrorsGen.types::containsKey)
+        if (facts.isMysql) ErrorsGen.mysql[error.ask("getErrorCode") as? Int]?.let { return word(it) }
+        val listed = facts.listed
         if (listed != null && listed !in ErrorsGen.wraps) return typed(error, listed)
         val cause = error.cause
         val inner = if (cause == null || depth >= ErrorsGen.DEEPEST) UNKNOWN else chain(cause, core, depth + 1)
@@ -40,14 +40,12 @@ internal object Judged {
     }
 
     /** Outcome of an inner policy's end: its refusal, or its judgement of a failure. */
-    private fun ended(error: Throwable): Long? = when (error) {
+    private fun ended(error: Throwable, facts: Facts): Long? = when (error) {
         is RateLimited, is Throttled, is CoolingDown, is TargetsLimited -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
         is Rejected -> Wire.CONFLICT // no evidence about the server
         is TidegateException -> if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
-        else -> Marks.take(error) ?: (error.cause as? TidegateException)?.takeIf { isGrpc(error) }?.let(::ended)
+        else -> Marks.take(error) ?: if (facts.isGrpc) (error.cause as? TidegateException)?.let { ended(it, facts) } else null
     }
-
-    private fun isGrpc(error: Throwable) = error.javaClass.name.startsWith("io.grpc.Status")
 
     private fun typed(error: Throwable, listed: String): Long {
         val connecting = error is SocketTimeoutException && listed == "java.net.SocketTimeoutException" &&
@@ -55,19 +53,15 @@ internal object Judged {
         return if (connecting) Wire.NEVER_SENT else word(ErrorsGen.types.getValue(listed))
     }
 
-    private fun isMysql(error: Throwable) = error.javaClass.name.let { it.startsWith("com.mysql.") || it.startsWith("org.mariadb.") }
-
     private fun sqlState(state: String): String? = ErrorsGen.sqlStates[state] ?: ErrorsGen.sqlStates[state.take(2)]
 
     private fun word(name: String): Long = if (name == Outcome.PERMANENT) LISTED else Wire.outcome(Outcome.classes.indexOf(name), 0, null)
 
     /** Outcome of the response that an error carries: an AWS throttling code, an HTTP status, or a gRPC code. */
-    private fun answered(error: Throwable, core: Core): Long? {
-        val name = error.javaClass.name
-        if (name.startsWith("java.") || name.startsWith("javax.") || name.startsWith("kotlin.")) return null // they carry no response
-        val isThrottled = error.ask("awsErrorDetails")?.ask("errorCode") in ErrorsGen.throttling
-        if (isGrpc(error)) return (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let { grpc(it, emptyList(), error, core) }
-        val response = error.ask("getResponse") ?: error.ask("response")
+    private fun answered(error: Throwable, facts: Facts, core: Core): Long? {
+        val isThrottled = error.ask(AWS)?.ask("errorCode") in ErrorsGen.throttling
+        if (facts.isGrpc) return (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let { grpc(it, emptyList(), error, core) }
+        val response = RESPONSES.firstNotNullOfOrNull { error.ask(it) }
         val status = STATUSES.firstNotNullOfOrNull { number(error.ask(it)) } ?: number(response?.ask("getStatus")) ?: number(response?.ask("code"))
         if (status == null) return if (isThrottled) core.classify(429, emptyList()) else null
         val headers = HEADERS.firstNotNullOfOrNull { error.ask(it) ?: response?.ask(it) }
@@ -103,24 +97,41 @@ internal object Judged {
 
     /** Compared by name, because a runtime may lack the module `java.sql`. */
     private const val SQL = "java.sql.SQLException"
+    private const val AWS = "awsErrorDetails"
+    private val RESPONSES = listOf("getResponse", "response")
     private val STATUSES = listOf("code", "statusCode", "getStatusCode", "status", "getStatus", "getRawStatusCode")
     private val HEADERS = listOf("getResponseHeaders", "responseHeaders", "getHeaders", "headers")
 
     /** Result of a public method without arguments; null if there is none, or it throws. */
     fun Any.ask(method: String): Any? = try {
-        if (method !in readable(javaClass)) null else open(javaClass).firstNotNullOfOrNull { reader(it, method) }?.invoke(this)
+        if (method !in facts(javaClass).methods) null else open(javaClass).firstNotNullOfOrNull { reader(it, method) }?.invoke(this)
     } catch (@Suppress("TooGenericExceptionCaught") _: Throwable) {
         null
     }
 
-    /** Names of the public methods without arguments, by type: to look for ten that are absent takes 19 µs. Names only, so no class loader is kept. */
-    private val readable = WeakHashMap<Class<*>, Set<String>>()
+    /** What the rule reads of a type, once: to look for ten methods that are absent takes 19 µs. Words only, so no class loader is kept. */
+    private class Facts(type: Class<*>) {
+        private val names = generateSequence(type) { it.superclass }.map { it.name }.toList()
+        private val isPlatform = PLATFORM.any(type.name::startsWith)
 
-    private fun readable(type: Class<*>): Set<String> = synchronized(readable) {
-        readable.getOrPut(type) {
-            open(type).flatMapTo(HashSet()) { of -> of.methods.filter { it.parameterCount == 0 }.map { it.name } }
-        }
+        /** Names of the public methods without arguments. */
+        val methods: Set<String> = open(type).flatMapTo(HashSet()) { of -> of.methods.filter { it.parameterCount == 0 }.map { it.name } }
+        val isGrpc = type.name.startsWith("io.grpc.Status")
+        val isSql = SQL in names
+        val isMysql = isSql && MYSQL.any(type.name::startsWith)
+
+        /** Name of the nearest class that core's table lists. */
+        val listed = names.firstOrNull(ErrorsGen.types::containsKey)
+
+        /** Whether an error of this type may carry a response. Those of the platform carry none. */
+        val mayAnswer = !isPlatform && (isGrpc || AWS in methods || (RESPONSES + STATUSES).any(methods::contains))
     }
+
+    private val PLATFORM = listOf("java.", "javax.", "kotlin.")
+    private val MYSQL = listOf("com.mysql.", "org.mariadb.")
+    private val facts = WeakHashMap<Class<*>, Facts>()
+
+    private fun facts(type: Class<*>): Facts = synchronized(facts) { facts.getOrPut(type) { Facts(type) } }
 
     private fun reader(of: Class<*>, method: String) = of.methods.firstOrNull { it.name == method && it.parameterCount == 0 }
 
