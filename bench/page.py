@@ -27,7 +27,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 GATES = Path(__file__).parent / "gates.tsv"
+WHY = "../performance.md"
+"""The page that explains what is missed."""
 TITLES = {"JVM": "Kotlin and the JVM", "Fleet": "A rate limit that processes share (Redis)"}
+VERSIONS = "versions"
+"""The group of the lines that say what ran."""
 WORSE = 1.1
 """A ratio that grew by more than this is listed as slower."""
 
@@ -56,10 +60,21 @@ class Row(NamedTuple):
 Rows = dict[Key, Row]
 
 
-def read(path: Path) -> tuple[Rows, list[float]]:
-    """The rows of all runs, and the loads before and after each."""
+class Run(NamedTuple):
+    """What a file of rows holds."""
+
+    rows: Rows
+    loads: list[float]
+    """Before and after each run."""
+    versions: dict[str, list[str]]
+    """By language: what ran, in the words of its benches."""
+
+
+def read(path: Path) -> Run:
+    """The rows of all runs."""
     rows: Rows = {}
     loads = []
+    versions: dict[str, list[str]] = defaultdict(list)
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         cells = line.split("\t")
         if len(cells) != 6:
@@ -68,8 +83,22 @@ def read(path: Path) -> tuple[Rows, list[float]]:
         if not language:
             loads.append(float(value))
             continue
+        if group == VERSIONS:
+            if row not in versions[language]:
+                versions[language].append(row)
+            continue
         rows.setdefault(Key(language, group, row), Row(unit, [], against)).values.append(float(value))
-    return rows, loads
+    return Run(rows, loads, dict(versions))
+
+
+def processor() -> str:
+    """The name of this machine's processor, or of its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
 
 
 def reference(rows: Rows, key: Key) -> Key | None:
@@ -171,12 +200,12 @@ def gates(rows: Rows) -> Iterable[str]:
     for line in GATES.read_text(encoding="utf-8").splitlines():
         if not line or line.startswith("#"):
             continue
-        language, group, row, beside, most, goal = line.split("\t")
+        language, group, row, beside, most, goal, why = line.split("\t")
         key, other = Key(language, group, row), Key(language, group, beside)
         times = ratio(rows, key, other) if key in rows and other in rows else None
         verdict = "not measured"
         if times is not None:
-            verdict = "goal" if times <= float(goal) else "met" if times <= float(most) else "**missed**"
+            verdict = "goal" if times <= float(goal) else "met" if times <= float(most) else f"missed: [why]({WHY}#{why})"
         measured = "" if times is None else f"{times:.3g} ×"
         yield f"| {language}, {group}: {row} | {beside} | {most} × | {goal} × | {measured} | {verdict} |"
 
@@ -213,8 +242,9 @@ def changes(rows: Rows, before: Rows) -> list[str]:
     return found
 
 
-def page(rows: Rows, loads: list[float], before: Rows, drawn: dict[str, str]) -> str:
+def page(run: Run, before: Rows, drawn: dict[str, str]) -> str:
     """The whole page."""
+    rows, loads, versions = run
     runs = max((len(row.values) for row in rows.values()), default=0)
     load = f"at a load of {min(loads):.1f} to {max(loads):.1f}" if loads else "at an unknown load"
     lines = [
@@ -223,12 +253,13 @@ def page(rows: Rows, loads: list[float], before: Rows, drawn: dict[str, str]) ->
         "<!-- Written by `cargo xtask bench --keep` (bench/page.py). Do not edit. -->",
         "",
         f"{'Median of ' + str(runs) + ' runs' if runs > 1 else 'One run'} of {datetime.date.today():%d %B %Y}, {os.cpu_count()} cores"
-        f" ({platform.machine()}, {platform.system()}), {load}. Each ratio compares two rows of the same run. A range is over the runs."
+        f" ({processor()}, {platform.system()}), {load}. Each ratio compares two rows of the same run. A range is over the runs."
         " [Performance](../performance.md) says what the rows are, and where the time goes.",
         "",
         "## Gates",
         "",
-        "A gate is a ratio to a row beside it, so that another machine or a busy hour changes little.",
+        "A gate is a ratio to a row beside it, so that another machine or a busy hour changes little."
+        " A reason is given for each gate that is missed.",
         "",
         *gates(rows),
         "",
@@ -247,6 +278,8 @@ def page(rows: Rows, loads: list[float], before: Rows, drawn: dict[str, str]) ->
     for language, groups in languages.items():
         title = TITLES.get(language, language)
         lines += [f"## {title}", ""]
+        for version in versions.get(language, []):
+            lines += [f"{version}.", ""]
         if drawing := plot(rows, groups, f"{title}: what a call costs"):
             name = re.sub(r"\W+", "-", language.lower()) + ".svg"
             drawn[name] = drawing
@@ -266,13 +299,13 @@ def main() -> None:
     parser.add_argument("--kept", type=Path, required=True, help="the folder of the last page that was kept")
     parser.add_argument("--out", type=Path, required=True, help="the folder of this one")
     options = parser.parse_args()
-    rows, loads = read(options.rows)
-    if not rows:
+    run = read(options.rows)
+    if not run.rows:
         sys.exit(f"{options.rows} has no rows: no bench has run")
     last = options.kept / "rows.tsv"
-    before = read(last)[0] if last.is_file() else {}
+    before = read(last).rows if last.is_file() else {}
     drawn: dict[str, str] = {}
-    text = page(rows, loads, before, drawn)
+    text = page(run, before, drawn)
     options.out.mkdir(parents=True, exist_ok=True)
     for name, content in {
         "README.md": text,
@@ -280,7 +313,7 @@ def main() -> None:
         **drawn,
     }.items():
         (options.out / name).write_text(content, encoding="utf-8")
-    print(f"{len(rows)} rows, {len(drawn)} plots")
+    print(f"{len(run.rows)} rows, {len(drawn)} plots")
 
 
 if __name__ == "__main__":

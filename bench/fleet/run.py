@@ -42,7 +42,8 @@ def settings() -> argparse.Namespace:
     parser.add_argument("--only", action="append", help="contenders with this in their names")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each alone; the best counts")
     parser.add_argument("--seconds", type=float, default=1.5, help="how long each run counts")
-    parser.add_argument("--processes", type=int, nargs="*", default=[1, 2, 4, 8, 16])
+    parser.add_argument("--processes", type=int, nargs="*", default=[1, 4, 16])
+    parser.add_argument("--alone", action="store_true", help="only what one process pays where nothing is refused")
     parser.add_argument("--markdown", action="store_true", help="print tables for docs/performance.md")
     parser.add_argument("--out", type=Path, help="a file for all figures")
     parser.add_argument(
@@ -114,7 +115,11 @@ def alone(bench: Bench) -> None:
         least = [min(values) for values in zip(*(figures(result) for result in results), strict=True)]
         most = max(result.per_second for result in results)
         at_once = f"{max(crowd[name]):,.0f}" if name in crowd else ""
-        keep(name, min(figures(result)[0] for result in results))
+        keep(name, "nothing refused", "µs", least[0])
+        keep(name, "the server's CPU of a call", "µs of the server", least[5])
+        keep(name, "calls a second, one after the other", "calls/s", most)
+        if at_once:
+            keep(name, f"calls a second, {AT_ONCE} at once", "calls/s", max(crowd[name]))
         rows.append([name, f"{most:,.0f}", *(few(figure) for figure in least), at_once])
     columns = ["calls/s", "p50 µs", "p99 µs", "round trips", "commands", "CPU µs", "server's CPU µs"]
     bench.show("nothing refused, of a call", [*columns, f"calls/s, {AT_ONCE} at once"], rows)
@@ -129,12 +134,19 @@ def figures(result: Result) -> tuple[float, ...]:
     return *latencies, spent.trips / each, spent.commands / each, cpu, spent.cpu * 1e6 / each
 
 
-def keep(name: str, p50: float) -> None:
-    """Appends a median latency to the file that `TIDEGATE_BENCH_ROWS` names (`bench/page.py` reads it)."""
+def keep_versions(text: str) -> None:
+    """Appends what ran to the file that `TIDEGATE_BENCH_ROWS` names."""
+    if path := os.environ.get("TIDEGATE_BENCH_ROWS"):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(f"Fleet\tversions\t{text}\t\t0\t\n")
+
+
+def keep(name: str, what: str, unit: str, value: float) -> None:
+    """Appends a figure to the file that `TIDEGATE_BENCH_ROWS` names (`bench/page.py` reads it)."""
     if path := os.environ.get("TIDEGATE_BENCH_ROWS"):
         language, _, row = name.partition(": ")
         with open(path, "a", encoding="utf-8") as file:
-            file.write(f"Fleet\t{language}, nothing refused\t{row}\tµs\t{p50!r}\t\n")
+            file.write(f"Fleet\t{language}, {what}\t{row}\t{unit}\t{value!r}\t\n")
 
 
 def few(figure: float) -> str:
@@ -233,12 +245,14 @@ def main() -> None:
     with serving(args.redis_server) as server:
         bench = Bench(args, server)
         versions = "; ".join(f"{name} {version or 'NOT HERE'}" for name, version in bench.versions.items())
+        keep_versions(versions)
         print(f"{versions}; {os.cpu_count()} cores, {platform.machine()}, load {os.getloadavg()[0]:.1f}")
         if args.check:
             sys.exit(check(bench))
         alone(bench)
-        limited(bench)
-        scaled(bench)
+        if not args.alone:
+            limited(bench)
+            scaled(bench)
         print(f"\nload at the end {os.getloadavg()[0]:.1f}")
     if args.out:
         args.out.write_text(json.dumps({"versions": bench.versions, "runs": bench.kept}))

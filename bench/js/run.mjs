@@ -143,7 +143,9 @@ if (mode === "--one") {
 }
 const version = (pack) => JSON.parse(readFileSync(new URL(`node_modules/${pack}/package.json`, import.meta.url), "utf8")).version;
 const peers = ["cockatiel", "p-retry", "opossum", "bottleneck", "p-limit"];
-console.log(`Node ${process.version}; ${peers.map((peer) => `${peer} ${version(peer)}`).join(", ")}`);
+const ran = `Node ${process.version}; ${peers.map((peer) => `${peer} ${version(peer)}`).join(", ")}`;
+console.log(ran);
+keep("versions", ran, "", 0);
 console.log("nanoseconds above a bare call, best of rounds; × is how many times tidegate's");
 const wanted = process.argv.slice(2);
 for (const [title, contenders] of Object.entries(CONTENDERS)) {

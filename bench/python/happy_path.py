@@ -92,7 +92,9 @@ def main() -> None:
         # A call sets a context variable only in a program that has imported a thread pool, as most peers do.
         awaited, bare, rows = GROUPS["sync"]
         measured("sync, no thread pool imported", awaited, bare, list(rows), options)
-    print(f"\nbeside {found()}")
+    peers = found()
+    print(f"\nbeside {peers}")
+    keep("versions", f"Python {platform.python_version()}, tidegate {tidegate.__version__}; {peers}", "", 0)
     for title, (awaited, bare, rows) in GROUPS.items():
         measured(title, awaited, bare, rows, options)
 

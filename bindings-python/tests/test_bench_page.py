@@ -35,19 +35,20 @@ def written(folder: Path, runs: list[tuple[float, float]]) -> Path:
 
 def test_a_ratio_is_of_one_run_and_the_page_has_their_median(page: ModuleType, tmp_path: Path) -> None:
     # The third run was disturbed: both rows took three times as long, and the ratio is the same.
-    rows, loads = page.read(written(tmp_path, [(100, 1000), (110, 990), (300, 3000)]))
+    run = page.read(written(tmp_path, [(100, 1000), (110, 990), (300, 3000)]))
+    rows = run.rows
     ours, peer = page.Key("Python", "sync", OURS), page.Key("Python", "sync", PEER)
-    assert (rows[ours].median, page.ratio(rows, peer, ours), loads) == (110, 10.0, [0.5])
-    text = page.page(rows, loads, {}, {})
+    assert (rows[ours].median, page.ratio(rows, peer, ours), run.loads) == (110, 10.0, [0.5])
+    text = page.page(run, {}, {})
     assert f"| **{OURS}** | 110 ns above | 100 to 300 |  |" in text
     assert f"| {PEER} | 1,000 ns above | 990 to 3,000 | 10.00 × |" in text
 
 
-@pytest.mark.parametrize(("ours", "verdict"), [(60, "goal"), (75, "met"), (90, "**missed**")])
+@pytest.mark.parametrize(("ours", "verdict"), [(60, "goal"), (75, "met"), (90, "missed: [why](../performance.md#python)")])
 def test_a_gate_is_met_missed_or_not_measured(
     page: ModuleType, tmp_path: Path, ours: float, verdict: str
 ) -> None:
-    rows, _ = page.read(written(tmp_path, [(ours, 1000)]))
+    rows = page.read(written(tmp_path, [(ours, 1000)])).rows
     lines = list(page.gates(rows))
     [measured] = [line for line in lines if f"Python, sync: {OURS}" in line]
     assert measured.endswith(f"| {ours / 1000:.3g} × | {verdict} |")
@@ -55,11 +56,11 @@ def test_a_gate_is_met_missed_or_not_measured(
 
 
 def test_what_became_slower_beside_its_peer_is_named(page: ModuleType, tmp_path: Path) -> None:
-    before, _ = page.read(written(tmp_path, [(100, 1000)]))
-    now, _ = page.read(written(tmp_path, [(120, 1000)]))
+    before = page.read(written(tmp_path, [(100, 1000)])).rows
+    now = page.read(written(tmp_path, [(120, 1000)])).rows
     [line] = page.changes(now, before)
     assert line == f"- Python, sync: `{OURS}` is 0.12 × of {PEER}, was 0.10 ×: slower"
-    twice_as_slow_a_machine, _ = page.read(written(tmp_path, [(200, 2000)]))
+    twice_as_slow_a_machine = page.read(written(tmp_path, [(200, 2000)])).rows
     assert page.changes(twice_as_slow_a_machine, before) == []
 
 
@@ -70,8 +71,25 @@ def test_a_line_of_another_form_is_refused_with_its_place(page: ModuleType, tmp_
         page.read(path)
 
 
+def test_the_page_names_what_ran_once(page: ModuleType, tmp_path: Path) -> None:
+    path = written(tmp_path, [(100, 1000), (110, 990)])
+    line = "Python\tversions\tPython 3.11.7; pyresilience 0.4.1\t\t0\t\n"
+    path.write_text(path.read_text(encoding="utf-8") + 2 * line, encoding="utf-8")
+    text = page.page(page.read(path), {}, {})
+    assert text.count("Python 3.11.7; pyresilience 0.4.1.") == 1
+    assert "versions" not in text
+
+
 def test_gates_are_ratios_and_the_goal_is_not_above_the_gate() -> None:
     lines = (BENCH / "gates.tsv").read_text(encoding="utf-8").splitlines()
     gates = [line.split("\t") for line in lines if not line.startswith("#")]
-    assert len(gates) >= 25 and all(len(gate) == 6 for gate in gates)
-    assert all(0 < float(goal) <= float(most) for *_, most, goal in gates)
+    assert len(gates) >= 25 and all(len(gate) == 7 for gate in gates)
+    assert all(0 < float(goal) <= float(most) for *_, most, goal, _ in gates)
+
+
+def test_each_gate_has_a_heading_that_explains_it() -> None:
+    lines = (BENCH / "gates.tsv").read_text(encoding="utf-8").splitlines()
+    reasons = {line.split("\t")[6] for line in lines if not line.startswith("#")}
+    text = (BENCH.parent / "docs/performance.md").read_text(encoding="utf-8")
+    headings = {line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
+    assert reasons and reasons <= headings

@@ -13,16 +13,17 @@ const KEPT: &str = "docs/benchmarks";
 /// The variable by which a bench learns where its rows go.
 const ROWS: &str = "TIDEGATE_BENCH_ROWS";
 
-/// A language's benches: its name, and what runs them once.
-type Bench = (&'static str, fn(&Shop, &Venv, &Path) -> Result);
+/// A language's benches: its name, and what runs them once; the flag says whether this is the first run. Later runs leave
+/// out what has no row on the page.
+type Bench = (&'static str, fn(&Shop, &Venv, &Path, bool) -> Result);
 
 const BENCHES: [Bench; 6] = [
     ("rust", rust),
     ("python", python),
     ("javascript", javascript),
-    ("jvm", |shop, _, rows| jvm::bench(shop, (ROWS, rows))),
-    ("swift", |shop, _, rows| swift::bench(shop, (ROWS, rows))),
-    ("fleet", |shop, venv, rows| fleet::beside_peers(shop, venv, &[], (ROWS, rows))),
+    ("jvm", |shop, _, rows, _| jvm::bench(shop, (ROWS, rows))),
+    ("swift", |shop, _, rows, _| swift::bench(shop, (ROWS, rows))),
+    ("fleet", fleet),
 ];
 
 /// `cargo xtask bench [--runs N] [--keep] [language…]`: runs the benches beside their peers, N times in turn (1), and
@@ -43,7 +44,7 @@ pub fn bench(shop: &Shop, runs: u32, keep: bool, only: &[String]) -> Result {
         for (language, bench) in BENCHES {
             if only.is_empty() || only.iter().any(|name| name == language) {
                 println!("── bench: {language}, run {run} of {runs}");
-                bench(shop, &venv, &rows)?;
+                bench(shop, &venv, &rows, run == 1)?;
             }
         }
         let so_far = fs::read_to_string(&rows).map_err(Error::at("read", &rows))?;
@@ -64,7 +65,13 @@ fn load() -> String {
     load.map(|load| format!("\tload\t\t\t{load}\t\n")).unwrap_or_default()
 }
 
-fn rust(shop: &Shop, _: &Venv, rows: &Path) -> Result {
+fn fleet(shop: &Shop, venv: &Venv, rows: &Path, first: bool) -> Result {
+    let args: &[&str] = if first { &[] } else { &["--alone", "--rounds", "1"] };
+    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+    fleet::beside_peers(shop, venv, &args, (ROWS, rows))
+}
+
+fn rust(shop: &Shop, _: &Venv, rows: &Path, _: bool) -> Result {
     let bench = |features: &[&str], program: &str, args: &[&str]| {
         let run = ["run", "-q", "--release", "-p", "tidegate-bench-core", "--bin", program];
         cargo(shop).args(run).args(features).arg("--").args(args).env(ROWS, rows).inherit()
@@ -74,13 +81,13 @@ fn rust(shop: &Shop, _: &Venv, rows: &Path) -> Result {
     bench(&["--features", "host"], "tidegate-bench-host", &["ns", "http_bare", "http_layer", "host_run"])
 }
 
-fn python(shop: &Shop, venv: &Venv, rows: &Path) -> Result {
+fn python(shop: &Shop, venv: &Venv, rows: &Path, _: bool) -> Result {
     ["happy_path", "decorated", "contended", "parts", "over_httpx", "memory"].into_iter().try_for_each(
         |name| venv.script(&present(shop, &format!("bench/python/{name}.py"))?).env(ROWS, rows).inherit(),
     )
 }
 
-fn javascript(shop: &Shop, _: &Venv, rows: &Path) -> Result {
+fn javascript(shop: &Shop, _: &Venv, rows: &Path, _: bool) -> Result {
     if let Err(why) = step("javascript: build the package", || js::built(shop).and_then(|_| js::peers(shop)))
     {
         println!("not run: {why}");

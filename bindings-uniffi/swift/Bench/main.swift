@@ -11,11 +11,17 @@ struct Down: Error {}
 @inline(never) func fail(_ number: Int) async throws -> Int { throw Down() }
 
 /// Appends one figure to the file that `TIDEGATE_BENCH_ROWS` names, for `bench/page.py`.
-func keep(_ row: String, _ nanoseconds: Double) {
+func keep(_ row: String, _ nanoseconds: Double, group: String = "one call") {
     guard let path = ProcessInfo.processInfo.environment["TIDEGATE_BENCH_ROWS"], let file = fopen(path, "a") else { return }
-    fputs("Swift\tone call\t\(row)\tns\t\(nanoseconds)\t\n", file)
+    fputs("Swift\t\(group)\t\(row)\tns\t\(nanoseconds)\t\n", file)
     fclose(file)
 }
+
+#if compiler(>=6.1)
+let compiler = "Swift 6.1 or newer"
+#else
+let compiler = "Swift 6.0"
+#endif
 
 func isChosen(_ name: String) -> Bool { CommandLine.arguments.count < 2 || name.contains(CommandLine.arguments[1]) }
 
@@ -65,6 +71,7 @@ func all() async throws {
     let slots = try Policy("slots", retry: Retry(), bulkhead: Bulkhead(maxConcurrency: 10), breaker: Breaker(consecutive: 5, breakDuration: .seconds(1)), engine: engine)
     let timed = try Policy("timed", deadline: .seconds(30), attemptTimeout: .seconds(10), retry: Retry(), engine: engine)
 
+    keep(compiler, 0, group: "versions")
     try await median("a bare call") { for number in 0..<$0 { _ = try await work(number) } }
     try await median("policy.run: retry") { for number in 0..<$0 { _ = try await plain.run { _ in try await work(number) } } }
     let forgetful = try Policy("forgetful", retry: Retry(), engine: Tidegate.Engine(seed: 1, history: 0))

@@ -90,17 +90,18 @@ fn main() {
 
 fn versions() {
     let lock = include_str!("../../../../Cargo.lock");
-    print!("tidegate {}", env!("CARGO_PKG_VERSION"));
+    let mut ran = format!("tidegate {}", env!("CARGO_PKG_VERSION"));
     for peer in PEERS {
         let version = lock
             .split("[[package]]")
             .filter(|package| package.lines().any(|line| line == format!("name = \"{peer}\"")))
             .filter_map(|package| package.lines().find_map(|line| line.strip_prefix("version = ")));
         // If the lock file has two versions, the newest is the one used here.
-        print!("; {peer} {}", version.max().unwrap_or("?").trim_matches('"'));
+        ran += &format!("; {peer} {}", version.max().unwrap_or("?").trim_matches('"'));
     }
+    keep("versions", &ran, "", 0.0, "");
     println!(
-        "\nns per call: median and least of {RUNS} runs in turn; ratios of the least to the first row of a group"
+        "{ran}\nns per call: median and least of {RUNS} runs in turn; ratios of the least to the first row of a group"
     );
 }
 

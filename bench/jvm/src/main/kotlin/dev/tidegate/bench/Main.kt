@@ -76,6 +76,10 @@ private fun keep(group: String, row: String, ns: Double) {
     File(path).appendText("JVM\t$group\t$row\tns\t$ns\t\n")
 }
 
+/** The name of the jar that a type is from, which has its version. */
+private inline fun <reified T> jarOf(): String =
+    File(T::class.java.protectionDomain.codeSource.location.path).nameWithoutExtension
+
 private fun Engine.named(name: String, configure: Configure<PolicyOptions>): Policy = policy(name, this, configure)
 
 internal fun stack(engine: Engine, name: String, wait: Duration = 0.seconds, more: Configure<PolicyOptions> = Configure { }) = engine.named(name) {
@@ -168,5 +172,7 @@ fun main() {
         "A part on its own",
         Bench("TokenBucket.tryTake", 1_000) { times -> repeat(times) { bucket.tryTake(Duration.ZERO, 0) } },
     )
-    println("\nJVM ${System.getProperty("java.version")}, ${Runtime.getRuntime().availableProcessors()} processors")
+    val ran = "JVM ${System.getProperty("java.version")}, Kotlin ${KotlinVersion.CURRENT}; ${jarOf<Retry>()}, ${jarOf<HttpClient>()}"
+    println("\n$ran")
+    keep("versions", ran, 0.0)
 }
