@@ -205,7 +205,13 @@ def gates(rows: Rows) -> Iterable[str]:
         times = ratio(rows, key, other) if key in rows and other in rows else None
         verdict = "not measured"
         if times is not None:
-            verdict = "goal" if times <= float(goal) else "met" if times <= float(most) else f"missed: [why]({WHY}#{why})"
+            verdict = (
+                "goal"
+                if times <= float(goal)
+                else "met"
+                if times <= float(most)
+                else f"missed: [why]({WHY}#{why})"
+            )
         measured = "" if times is None else f"{times:.3g} ×"
         yield f"| {language}, {group}: {row} | {beside} | {most} × | {goal} × | {measured} | {verdict} |"
 

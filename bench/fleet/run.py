@@ -43,7 +43,9 @@ def settings() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="runs of each alone; the best counts")
     parser.add_argument("--seconds", type=float, default=1.5, help="how long each run counts")
     parser.add_argument("--processes", type=int, nargs="*", default=[1, 4, 16])
-    parser.add_argument("--alone", action="store_true", help="only what one process pays where nothing is refused")
+    parser.add_argument(
+        "--alone", action="store_true", help="only what one process pays where nothing is refused"
+    )
     parser.add_argument("--markdown", action="store_true", help="print tables for docs/performance.md")
     parser.add_argument("--out", type=Path, help="a file for all figures")
     parser.add_argument(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from time import monotonic_ns
 from typing import Any
 
 import tidegate
@@ -151,3 +153,13 @@ GROUPS: dict[str, tuple[bool, Callable[[], Any], list[Row]]] = {
     ),
 }
 SYNC, ASYNC, SUSPENDED, SYNC_RETRY, ASYNC_RETRY = (rows for _, _, rows in GROUPS.values())
+
+_scope: ContextVar[object] = ContextVar("_scope", default=None)
+GROUPS["what a call contains, each alone"] = (
+    False,
+    through(work),
+    [
+        ("two readings of the clock", lambda: (monotonic_ns(), monotonic_ns()), ""),
+        ("a context variable, set and reset", lambda: _scope.reset(_scope.set(engine)), ""),
+    ],
+)

@@ -44,7 +44,9 @@ def test_a_ratio_is_of_one_run_and_the_page_has_their_median(page: ModuleType, t
     assert f"| {PEER} | 1,000 ns above | 990 to 3,000 | 10.00 × |" in text
 
 
-@pytest.mark.parametrize(("ours", "verdict"), [(60, "goal"), (75, "met"), (90, "missed: [why](../performance.md#python)")])
+@pytest.mark.parametrize(
+    ("ours", "verdict"), [(60, "goal"), (75, "met"), (90, "missed: [why](../performance.md#python)")]
+)
 def test_a_gate_is_met_missed_or_not_measured(
     page: ModuleType, tmp_path: Path, ours: float, verdict: str
 ) -> None:
@@ -91,5 +93,7 @@ def test_each_gate_has_a_heading_that_explains_it() -> None:
     lines = (BENCH / "gates.tsv").read_text(encoding="utf-8").splitlines()
     reasons = {line.split("\t")[6] for line in lines if not line.startswith("#")}
     text = (BENCH.parent / "docs/performance.md").read_text(encoding="utf-8")
-    headings = {line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")}
+    headings = {
+        line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")
+    }
     assert reasons and reasons <= headings
