@@ -22,7 +22,7 @@ from pathlib import Path
 import binaries
 from binaries import Wrong
 
-LARGEST = 1_700_000  # ADR 0050 has what is in it; the limit is so that it does not grow unseen
+LARGEST = 1_950_000  # ADR 0050 has what is in it; the limit is so that it does not grow unseen
 MUSL = {"libc.so", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"}
 SYSTEMS = {"manylinux": "linux", "musllinux": "linux", "macosx": "macos", "win": "windows"}
 
