@@ -30,6 +30,11 @@ async function failure(work: () => unknown): Promise<unknown> {
   throw new Error("it did not fail");
 }
 
+test("an error without a name and a code is unknown, also where no word means throttled", () => {
+  const nameless = Object.assign(new Error("no words"), { name: "", code: "" });
+  expect(judged(nameless)).toEqual({ kind: "permanent", wait: 0, unlisted: true });
+});
+
 /** The number of times that the policy calls `work`, and the result. */
 async function tries(
   by: ReturnType<typeof make>,

@@ -58,11 +58,13 @@ export interface ServerTable {
 let server: ServerTable = { NAMES: {}, WRAPS: {}, SQLSTATES: {}, THROTTLING: "", GRPC: "" };
 let names: Map<string, number> | undefined;
 let states: Map<string, number> | undefined;
+let throttling: Set<unknown> | undefined;
+let statuses: string[][] | undefined;
 
 /** Adds the errors of servers to the table; entries for servers call it. */
 export function teach(table: ServerTable): void {
   server = table;
-  names = states = undefined;
+  names = states = throttling = undefined;
 }
 
 /** Reads a property; one that throws counts as absent. */
@@ -75,8 +77,8 @@ function read(value: unknown, name: string): unknown {
   }
 }
 
-function at(value: unknown, path: string): unknown {
-  return path.split(".").reduce(read, value);
+function paths(text: string): string[][] {
+  return text.split(" ").map((path) => path.split("."));
 }
 
 /** The number of the class or kind of an outcome. */
@@ -186,12 +188,13 @@ function ofOurs(error: TidegateError): number {
 
 /** The outcome of a status or code on the error, judged like a response. */
 function status(error: object, core: Core, code: unknown, name: unknown): number | undefined {
-  const throttled = [name, code, read(error, "Code")].some(
-    (word) => typeof word === "string" && ` ${server.THROTTLING} `.includes(` ${word} `),
-  );
-  if (throttled) return answer(error, core, 429);
-  for (const path of STATUS_PATHS.split(" ")) {
-    const found = at(error, path);
+  throttling ??= new Set(server.THROTTLING.match(/\S+/g));
+  if (throttling.has(name) || throttling.has(code) || throttling.has(read(error, "Code"))) {
+    return answer(error, core, 429);
+  }
+  statuses ??= paths(STATUS_PATHS);
+  for (const path of statuses) {
+    const found = path.reduce(read, error as unknown);
     if (Number.isInteger(found) && (found as number) >= 400 && (found as number) < 600) {
       return answer(error, core, found as number);
     }
@@ -210,8 +213,8 @@ function status(error: object, core: Core, code: unknown, name: unknown): number
 }
 
 function answer(error: object, core: Core, found: number): number {
-  for (const path of HEADER_PATHS.split(" ")) {
-    const headers = at(error, path);
+  for (const path of paths(HEADER_PATHS)) {
+    const headers = path.reduce(read, error as unknown);
     if (headers !== undefined && headers !== null) return judged(core, found, headers);
   }
   return judged(core, found, undefined);
