@@ -563,7 +563,9 @@ pub fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
             Domain::Real { .. } => "real",
             Domain::Flag => "flag",
             Domain::Choice(_) => "choice",
-            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "list",
+            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits | Domain::Shares => {
+                "list"
+            }
             Domain::Kinds => "kinds",
             Domain::Name => "name",
         };

@@ -70,7 +70,9 @@ pub fn keys() -> Vec<Key> {
         Domain::Real { .. } => "real",
         Domain::Flag => "flag",
         Domain::Choice(_) => "choice",
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "list",
+        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits | Domain::Shares => {
+            "list"
+        }
         Domain::Kinds => "kinds",
         Domain::Name => "name",
     };

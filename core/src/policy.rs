@@ -26,7 +26,7 @@ mod written;
 pub use check::{PolicyError, Value};
 pub(crate) use components::{
     Breaker, Bulkhead, CooldownPart, FleetBreaker, FleetRate, FleetSlots, Hedge, HedgeBudget, LimitSet,
-    LimitSettings, MOST_LIMITS, NamedLimit, RateLimit, Retry, Stream, Throttle,
+    LimitSettings, MOST_LIMITS, NamedLimit, QueueOrder, RateLimit, Retry, Stream, Throttle,
 };
 pub use components::{TABLE, TABLES};
 #[cfg(feature = "documents")]

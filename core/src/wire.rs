@@ -210,7 +210,10 @@ pub fn about(text: &str) -> u32 {
     let of = |key: &Key| match (key.path.strip_suffix(text), key.domain) {
         (Some(""), Domain::Span { .. }) => 3,
         (Some(""), Domain::Flag) => 4,
-        (Some(""), Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits) => 5,
+        (
+            Some(""),
+            Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Limits | Domain::Shares,
+        ) => 5,
         (Some(""), _) => 2,
         (before, _) => {
             let last = before.is_some_and(|before| before.ends_with('.'));

@@ -83,6 +83,14 @@ fn values(domain: Domain) -> BoxedStrategy<Vec<Owned>> {
                 })
                 .boxed()
         }
+        Domain::Shares => {
+            let share = ("[a-z][a-z0-9.=_-]{0,8}", 1u32..=1_000);
+            prop::collection::btree_map(share.0, share.1, 1..4)
+                .prop_map(|shares| {
+                    shares.iter().map(|(key, share)| Owned::Text(format!("{key}={share}"))).collect()
+                })
+                .boxed()
+        }
         Domain::Name => "[a-zA-Z0-9_. \"'\\\\é-]{1,9}".prop_map(|name| vec![Owned::Text(name)]).boxed(),
     }
 }

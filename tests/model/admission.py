@@ -191,6 +191,8 @@ def take_set(engine: Engine, call: Call, limits: sets.Limits, keys: RateLimit, n
     limits.hand_out(engine, now, None)
     if limits.take_at_once(call, now):
         return None
+    if limits.order is not None:
+        return take_in_order(engine, call, limits, keys, now)
     wait = limits.wait_of([*limits.queue, call], now)
     too_long = keys.max_wait is not None and wait > keys.max_wait
     too_late = call.deadline is not None and now + wait >= call.deadline
@@ -198,6 +200,35 @@ def take_set(engine: Engine, call: Call, limits: sets.Limits, keys: RateLimit, n
     if len(limits.queue) >= places or too_long or too_late:
         return refuse(engine, call, "rate_limited", wait, now)
     limits.park(call, keys, now)
+    return park(engine, call, "rate", now)
+
+
+def take_in_order(
+    engine: Engine, call: Call, limits: sets.Limits, keys: RateLimit, now: int
+) -> Step | None:
+    """3.10.9 to 3.10.11."""
+    assert limits.order is not None
+    limits.order.join(call)
+    if limits.take_in_order(call, now):
+        return None
+    least = limits.least_wait(call, now)
+    too_long = keys.max_wait is not None and least > keys.max_wait
+    too_late = call.deadline is not None and now + least >= call.deadline
+    full = len(limits.queue) >= keys.max_waiters
+    victim = limits.order.victim(call) if full else None
+    wait = limits.wait_of([*limits.queue, call], now)
+    waits = call.request.may_park and keys.wait
+    if not waits or too_long or too_late or (full and victim is None):
+        limits.order.leave(call)
+        return refuse(engine, call, "rate_limited", wait, now)
+    if victim is not None:
+        victim.again = now + limits.wait_of(limits.queue, now)
+        limits.remove(victim)
+        engine.refuse(victim, "rate_limited", now, None)
+    limits.park(call, keys, now)
+    head = limits.head()
+    if victim is not None and head is not None and head is not call:
+        engine.wake(head, None)
     return park(engine, call, "rate", now)
 
 

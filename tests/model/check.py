@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from keys import Value, limit
+from keys import Value, limit, share
 
 Given = dict[str, Value]
 
 # What stands in a pool and not in the policies that name it (0.4).
 POOLED: dict[str, list[str]] = {
-    "rate_limit": ["permits", "per", "burst", "limits", "settle_unknown", "learn", "estimate_quantile"],
+    "rate_limit": [
+        *["permits", "per", "burst", "limits", "settle_unknown", "learn", "estimate_quantile"],
+        *["prioritized", "fair_by", "shares"],
+    ],
     "bulkhead": [
         *["kind", "max_concurrency", "max_queue", "min_concurrency", "signal", "latency_threshold"],
         "increase_step",
@@ -122,6 +125,23 @@ def sets(limits: list[Value], given: Given) -> list[str]:
     if "rate_limit.estimate_quantile" in given and not weighted:  # 3.9.1
         wrong.append("rate_limit.estimate_quantile")
     return wrong + ["rate_limit.unit"] * (weighted and given.get("rate_limit.unit") == "call")
+
+
+def order(limits: list[Value], shares: list[Value], given: Given, *, pool: bool) -> list[str]:
+    """What the order of a queue needs (3.10.13)."""
+    if "rate_limit.pool" in given:
+        return []  # each of these keys is one of the pool's
+    wrong = []
+    by_key = given.get("rate_limit.fair_by") == "key"
+    queues = pool or number(given, "rate_limit.wait", 0) == 1
+    if number(given, "rate_limit.prioritized", 0) == 1 and not (limits and queues):
+        wrong.append("rate_limit.prioritized")
+    if by_key and not (limits and pool):
+        wrong.append("rate_limit.fair_by")
+    read = [found[0] for found in map(share, shares) if found]
+    if shares and (not by_key or len(set(read)) < len(read)):
+        wrong.append("rate_limit.shares")
+    return wrong
 
 
 def gives_way(key: str, given: Given, limits: bool) -> bool:

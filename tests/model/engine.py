@@ -527,7 +527,7 @@ class Engine:
 
     def turned_away(self, call: Call, verdict: str, now: int) -> Step:
         """A refused waiter's end; before a further attempt it is the failure at hand."""
-        wait = call.again - now if call.why == "target" and call.again > now else None
+        wait = call.again - now if call.why in ("target", "rate") and call.again > now else None
         if call.attempt == 0:
             return self.end(call, verdict, None, wait, now)
         return self.end_with_last(

@@ -41,7 +41,7 @@ def turn_out(engine: Engine, routes: list[Route], now: int) -> None:
             continue
         for tokens in (call.route.rate, call.route.send):
             if tokens is not None and call in tokens.queue:
-                tokens.queue.remove(call)
+                tokens.remove(call)
                 tokens.left = True
                 queues.append(tokens)
         if call.route.permits is not None and call in call.route.permits.queue:

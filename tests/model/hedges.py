@@ -76,10 +76,11 @@ def start(engine: Engine, call: Call, now: int) -> Step | None:
         return None
     rate = route.rate if policy.rate is not None and policy.rate.per_attempt else None
     limits = rate if isinstance(rate, sets.Limits) else None
-    if limits is not None and (limits.queue or limits.wait_of([call], now)):
-        return None
     wanted = [(route.send, 1), (None if limits is not None else rate, call.request.cost)]
     if any(tokens and (tokens.queue or tokens.bucket.wait_for(cost, now)) for tokens, cost in wanted):
+        return None
+    # Last, because windows are counted from the first look after the report of the wall clock (3.8.5).
+    if limits is not None and (limits.queue or limits.wait_of([call], now)):
         return None
     # "one extra permit": where nothing else runs, the call's own is free
     own = policy.bulkhead is not None and policy.bulkhead.per_attempt and not call.shares

@@ -22,6 +22,7 @@ COUNT_ON: dict[str, list[str]] = {**RETRY_ON, "permanent": ["permanent"], "ignor
 LISTS = [
     *["retry.statuses", "retry.throttled_statuses", "retry.methods", "retry.retry_on"],
     *["retry.failover_on", "breaker.failure_on", "breaker.ignore_on", "kinds", "rate_limit.limits"],
+    "rate_limit.shares",
 ]
 STATUSES = [408, 429, 502, 503, 504]
 KINDS = 23
@@ -124,6 +125,7 @@ CHOICES: dict[str, list[str]] = {
     "rate_limit.unit": ["call", "attempt"],
     "rate_limit.settle_unknown": ["reservation", "zero"],
     "rate_limit.learn": ["none", "down"],
+    "rate_limit.fair_by": ["none", "key"],
     "bulkhead.kind": ["fixed", "aimd", "gradient2"],
     "bulkhead.signal": ["latency", "loss", "both"],
     "bulkhead.unit": ["call", "attempt"],
@@ -141,6 +143,7 @@ FLAGS = [
     "retry.read_errors",
     "cooldown.wait",
     "rate_limit.wait",
+    "rate_limit.prioritized",
     "bulkhead.queue_adaptive_lifo",
     "bulkhead.prioritized",
     "throttle.prioritized",
@@ -204,6 +207,8 @@ def allowed(key: str, value: Value, kinds: dict[str, str]) -> bool:
         return declared(value) is not None
     if key == "rate_limit.limits":
         return limit(value) is not None
+    if key == "rate_limit.shares":
+        return share(value) is not None
     return key == "retry.methods" and value in KNOWN_METHODS
 
 
@@ -212,6 +217,14 @@ def declared(value: Value) -> tuple[str, str] | None:
     name, sign, base = str(value).partition("=")
     taken = name in COUNT_ON or name in ("ok", "cancelled", "")
     return (name, base) if sign and not taken and base in COUNT_ON and base in COUNT_ON[base] else None
+
+
+def share(value: Value) -> tuple[str, int] | None:
+    """``key=share`` (3.10.3)."""
+    found = re.fullmatch(r"(.+)=0*([1-9][0-9]{0,2}|1000)", str(value), re.ASCII)
+    if isinstance(value, str) and found and len(found[1].encode()) <= 100 and found[1].isprintable():
+        return found[1], int(found[2])
+    return None
 
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,49}")

@@ -10,6 +10,7 @@ import groups
 import keys
 from backoff import Backoff
 from keys import SECOND, Pair, Value
+from order import OrderKeys
 from presets import PRESETS
 
 WINDOWS = ["ttl", "min_retries_per_sec", "percent_can_retry", "rounding"]
@@ -37,6 +38,7 @@ class RateLimit:
     unknown_is_zero: bool = False
     learns: bool = False
     quantile: float | None = None
+    order: OrderKeys | None = None
 
 
 @dataclass
@@ -293,7 +295,16 @@ def read_rate(reader: Reader) -> RateLimit:
         reader.word("rate_limit.settle_unknown", "reservation") == "zero",
         reader.word("rate_limit.learn", "none") == "down",
         reader.real("rate_limit.estimate_quantile"),
+        read_order(reader),
     )
+
+
+def read_order(reader: Reader) -> OrderKeys | None:
+    """3.10: None is the order of arrival."""
+    prioritized = reader.flag("rate_limit.prioritized")
+    by_key = reader.word("rate_limit.fair_by", "none") == "key"
+    shares = dict(found for found in map(keys.share, reader.lists.get("rate_limit.shares", [])) if found)
+    return OrderKeys(prioritized, by_key, shares) if prioritized or by_key else None
 
 
 def read_limit(own: dict[str, str]) -> LimitKeys:
@@ -513,7 +524,8 @@ def build(name: str, pairs: list[Pair]) -> Policy | list[str]:
     every = {**both, **dict.fromkeys(reader.lists, 0)}
     wrong += check.needs(every) + check.exclusions(every)
     wrong += [key for key in check.relations(both) if key not in wrong]
-    wrong += check.sets(reader.lists.get("rate_limit.limits", []), both)
+    limits, shares = (reader.lists.get(f"rate_limit.{key}", []) for key in ("limits", "shares"))
+    wrong += check.sets(limits, both) + check.order(limits, shares, both, pool=False)
     shared = set(reader.lists.get("breaker.failure_on", [])) & set(reader.lists.get("breaker.ignore_on", []))
     if shared:
         wrong.append("breaker.ignore_on")
@@ -562,7 +574,8 @@ def build_pool(name: str, kind: str, pairs: list[Pair]) -> Pool | list[str]:
     wrong += [key for key, _ in pairs if key not in own]
     every = {**reader.given, **dict.fromkeys(reader.lists, 0)}
     wrong += check.needs({**every, **({f"{table}.": 0} if kind != "budget" else {})})
-    wrong += check.sets(reader.lists.get("rate_limit.limits", []), reader.given)
+    limits, shares = (reader.lists.get(f"rate_limit.{key}", []) for key in ("limits", "shares"))
+    wrong += check.sets(limits, reader.given) + check.order(limits, shares, reader.given, pool=True)
     if not wrong:
         wrong += check.relations(reader.given)
     if wrong:

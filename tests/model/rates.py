@@ -72,15 +72,23 @@ class Tokens:
         """When a waiter leaves without tokens, the head is woken, after all has been handed out."""
         if call not in self.queue:
             return
-        self.queue.remove(call)
+        self.remove(call)
         self.left = True
         self.wake_head(engine, now)
 
+    def remove(self, call: Call) -> None:
+        """A waiter leaves without tokens."""
+        self.queue.remove(call)
+
+    def head(self) -> Call | None:
+        """The next waiter."""
+        return self.queue[0] if self.queue else None
+
     def wake_head(self, engine: Engine, now: int) -> None:
         """Some have left."""
-        head = self.queue[0] if self.queue else None
+        head = self.head()
         self.hand_out(engine, now, None)
-        if self.queue and self.queue[0] is head:
+        if head is not None and self.head() is head:
             engine.wake(head, None)
 
     def owed_by_waiters(self, now: int) -> Debt:

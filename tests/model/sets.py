@@ -13,6 +13,7 @@ from budgets import NEVER, Debt
 from call import MAX_PARK, OVERDUE, Attempt, Call, Step, earliest, later, span
 from estimates import Estimate
 from levels import Level
+from order import Order
 from rates import Tokens
 from windows import WallClock, Windowed
 
@@ -59,6 +60,7 @@ class Limits(Tokens):
         self.estimates: dict[str, Estimate] = {}
         if keys.quantile is not None:
             self.estimates = {weight: Estimate(keys.quantile) for weight in self.weights()}
+        self.order = None if keys.order is None else Order(keys.order)
         # 3.7.5: what answers may still take away, which comes back half as fast as tokens flow in.
         self.spared = [Level(limit.permits, 2 * limit.per, limit.burst, now) for limit in keys.limits]
 
@@ -123,33 +125,33 @@ class Limits(Tokens):
 
     def came_back(self, engine: Engine, now: int) -> None:
         """3.6.3: to the waiters; a head that must still wait is woken, because its turn is earlier now."""
-        head = self.queue[0] if self.queue else None
+        head = self.head()
         self.hand_out(engine, now, None)
-        if head is not None and self.queue and self.queue[0] is head:
+        if head is not None and self.head() is head:
             engine.wake(head, None)
 
     def hand_out(self, engine: Engine, now: int, own: Call | None) -> None:
         """3.4.4: to the head, while all limits have its tokens; then the new head is woken."""
         moved = False
-        while self.queue:
-            head = self.queue[0]
+        while (head := self.head()) is not None:
             if head.deadline is not None and now >= head.deadline:
-                self.queue.pop(0)
+                self.remove(head)
                 engine.refuse(head, "deadline_queued", now, own)
             elif self.taken(head, now):
-                self.queue.pop(0)
+                self.serve(head)
+                self.queue.remove(head)
                 head.state = "granted"
                 engine.wake(head, own)
             else:
                 break
             moved = True
-        if moved and self.queue:
-            engine.wake(self.queue[0], own)
+        if moved and head is not None:
+            engine.wake(head, own)
 
     def leave(self, engine: Engine, call: Call, now: int) -> None:
         """A waiter leaves without tokens."""
         if call in self.queue:
-            self.queue.remove(call)
+            self.remove(call)
             self.wake_head(engine, now)
 
     def park(self, call: Call, keys: RateLimit, now: int) -> None:
@@ -160,12 +162,46 @@ class Limits(Tokens):
 
     def turn_in_queue(self, call: Call, now: int) -> int:
         """3.4.5: "behind the head it is an estimate", after all tokens that are queued."""
-        return self.wait_of([call] if self.queue[0] is call else self.queue, now)
+        return self.wait_of([call] if self.head() is call else self.queue, now)
+
+    # ---- the order of the queue (3.10); `queue` is in the order of arrival ----
+
+    def head(self) -> Call | None:
+        """3.4.4, 3.10.4: the next waiter."""
+        return super().head() if self.order is None else self.order.head()
+
+    def remove(self, call: Call) -> None:
+        """A waiter leaves without tokens."""
+        self.queue.remove(call)
+        if self.order is not None:
+            self.order.leave(call)
+
+    def serve(self, call: Call) -> None:
+        """3.10.6: it is charged the longest time that a limit takes to bring its tokens."""
+        if self.order is not None:
+            times = [
+                math.ceil(Fraction(cost * limit.per, limit.permits))
+                for cost, (limit, _) in zip(self.costs(call), self.limits, strict=True)
+            ]
+            self.order.serve(call, max(times))
+
+    def take_in_order(self, call: Call, now: int) -> bool:
+        """3.10.9: a newcomer, which is among the waiters already, where it is the first of them."""
+        assert self.order is not None
+        if not self.queue or self.order.head() is not call or not self.taken(call, now):
+            return False
+        self.serve(call)
+        return True
+
+    def least_wait(self, call: Call, now: int) -> int:
+        """3.10.10: behind the waiters of its own criticality and key alone."""
+        assert self.order is not None
+        return self.wait_of(self.order.of(self.order.flow_of(call)), now)
 
     def step(self, call: Call, now: int) -> Step:
         """When a waiter looks again."""
         turn = now + self.turn_in_queue(call, now)
-        turn = turn if self.queue[0] is call else max(turn, now + 1)
+        turn = turn if self.head() is call else max(turn, now + 1)
         until = earliest(turn, call.patience, now + MAX_PARK)
         return {"action": "wait", "why": "rate", "next_us": span(until, now), "stop": 0}
 

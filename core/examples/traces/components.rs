@@ -145,11 +145,14 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
         }
     }
     if dice.chance(if sets { 90 } else { 40 }) {
-        let mut weighted = false;
-        if pooled("rate_limit") && dice.chance(70) {
+        let (mut weighted, mut own_set) = (false, false);
+        let of_set = sets && pooled("rate_limit");
+        if pooled("rate_limit") && dice.chance(if of_set { 90 } else { 70 }) {
             put("rate_limit.pool", json!("rate_limit"));
+            weighted = json!(pools).to_string().contains(" weight=");
         } else if sets {
-            weighted = limits(dice, &mut put);
+            weighted = limits(dice, "rate_limit.", &mut put);
+            own_set = true;
         } else {
             rate(dice, "rate_limit.", &mut put);
         }
@@ -159,6 +162,9 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
                 put("rate_limit.max_wait", json!(dice.of(&SPANS)));
             }
             put("rate_limit.max_waiters", json!(dice.of(&[1, 2, 5])));
+            if own_set && dice.chance(40) {
+                put("rate_limit.prioritized", json!(1));
+            }
         }
         let unit = dice.of(&["call", "attempt"]);
         put("rate_limit.unit", json!(if weighted { "attempt" } else { unit }));
@@ -259,7 +265,8 @@ fn rate(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {
 }
 
 /// A set of limits; whether one has a weight.
-fn limits(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) -> bool {
+fn limits(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) -> bool {
+    let mut put = |key: &str, value: Json| put(&format!("{table}{key}"), value);
     let mut weighted = false;
     for name in ["a", "b", "c"].into_iter().take(dice.of(&[1, 2, 2, 3])) {
         let (permits, per) = (dice.of(&[1, 2, 3, 7]), dice.of(&["1us", "3us", "1ms", "50ms", "100ms", "1s"]));
@@ -285,18 +292,37 @@ fn limits(dice: &mut Dice, put: &mut impl FnMut(&str, Json)) -> bool {
                 text += dice.of(&[" max_debt=none", " max_debt=1", " max_debt=5", " max_debt=100"]);
             }
         }
-        put("rate_limit.limits", json!(text));
+        put("limits", json!(text));
     }
     if dice.chance(40) {
-        put("rate_limit.settle_unknown", json!(dice.of(&["reservation", "zero"])));
+        put("settle_unknown", json!(dice.of(&["reservation", "zero"])));
     }
     if dice.chance(50) {
-        put("rate_limit.learn", json!("down"));
+        put("learn", json!("down"));
     }
     if weighted && dice.chance(40) {
-        put("rate_limit.estimate_quantile", json!(dice.of(&[0.5, 0.9, 0.95])));
+        put("estimate_quantile", json!(dice.of(&[0.5, 0.9, 0.95])));
     }
     weighted
+}
+
+/// A pool of a set whose queue is mostly not in the order of arrival.
+pub fn set_pool(dice: &mut Dice) -> Json {
+    let mut pairs = Vec::new();
+    let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
+    limits(dice, "", &mut put);
+    if dice.chance(50) {
+        put("prioritized", json!(1));
+    }
+    if dice.chance(75) {
+        put("fair_by", json!("key"));
+        for key in ["r", "s", "a=b"] {
+            if dice.chance(25) {
+                put("shares", json!(format!("{key}={}", dice.of(&[1, 2, 7, 1_000]))));
+            }
+        }
+    }
+    json!({ "name": "rate_limit", "kind": "rate_limit", "pairs": pairs })
 }
 
 fn queue(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) {

@@ -166,6 +166,10 @@ impl Trace {
             if self.rich && !self.form.small && !self.form.hosts && self.dice.trace % 6 == 5 {
                 pools.push(components::targets(&mut self.dice));
             }
+            if self.sets && self.dice.chance(60) {
+                pools.retain(|pool| pool["kind"] != "rate_limit");
+                pools.push(components::set_pool(&mut self.dice));
+            }
             let policies: Vec<Json> = (0..count)
                 .map(|n| {
                     let name = format!("p{n}");

@@ -218,6 +218,9 @@ impl Engine {
             State::Granted => self.claim(slot, now),
             State::Refused => {
                 let (refusal, retry_in) = (call.refusal(), call.refused_for(now));
+                if refusal == Verdict::RateLimited && self.desk.routes.in_set(call.route) {
+                    self.desk.note_displaced(slot, now);
+                }
                 self.refuse(slot, refusal, retry_in, now)
             }
             State::Running if out_of_time => {

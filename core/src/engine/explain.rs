@@ -228,7 +228,7 @@ fn concerns(key: &Key, kind: Option<Value<'_>>, (policy, source): (&Policy, &Pol
         ("bulkhead", "queue_interval" | "codel") => {
             policy.bulkhead.as_ref().is_some_and(|it| it.codel.is_some() || it.pool.is_some())
         }
-        ("rate_limit", "settle_unknown" | "learn" | "estimate_quantile") => {
+        ("rate_limit", "settle_unknown" | "learn" | "estimate_quantile" | "prioritized" | "fair_by") => {
             source.rate_limit.as_ref().is_some_and(|it| it.limits.is_some())
         }
         ("rate_limit", "store" | "lease" | "on_loss") => {

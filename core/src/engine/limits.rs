@@ -1,8 +1,10 @@
 //! The state of a set of limits (semantics 3.4 to 3.6): a bucket for each, and what its waiters will take.
 
+mod order;
 mod scale;
 
 use super::fleet::set::SetShare;
+use super::place::Slot;
 use super::sheets::{Amounts, WEIGHTS};
 use crate::answer::Measure;
 use crate::debt::Debt;
@@ -12,7 +14,9 @@ use crate::limit::{MOST, Refill, WeightedBucket, WeightedSettings};
 use crate::policy::{LimitSet, NamedLimit};
 use crate::state::{Damage, Loader, Saver};
 use crate::time::{Duration, Time, Wall};
+use crate::wide;
 
+use order::Order;
 use scale::Estimate;
 pub(in crate::engine) use scale::Scale;
 
@@ -34,6 +38,8 @@ pub(in crate::engine) struct Limits {
     windows: bool,
     /// What attempts use of each weight, where reservations are scaled by it.
     estimates: Vec<Estimate>,
+    /// The order of its queue, if it is not that of arrival.
+    pub order: Option<Box<Order>>,
 }
 
 /// One limit of a set.
@@ -84,7 +90,8 @@ impl Limits {
         let windows = set.has_windows();
         let estimates = weights.iter().filter_map(|_| set.quantile.map(Estimate::new)).collect();
         let unknown_is_zero = set.unknown_is_zero;
-        Self { list, mark: mark(&weights), weights, unknown_is_zero, windows, shared, estimates }
+        let order = set.order.as_ref().map(|settings| Box::new(Order::new(settings)));
+        Self { list, mark: mark(&weights), weights, unknown_is_zero, windows, shared, estimates, order }
     }
 
     /// Passes the host's wall clock to limits that refill by windows.
@@ -188,15 +195,43 @@ impl Limits {
         if let Some(share) = &mut self.shared {
             return share.turn(costs, if behind { &queued } else { &[0; WEIGHTS] }, now);
         }
+        let mut all = if behind { queued } else { [0; WEIGHTS] };
+        all.iter_mut().zip(costs).for_each(|(all, cost)| *all += u128::from(*cost));
+        self.turn_after(&all, now)
+    }
+
+    /// Time until so many tokens of each limit will be there, and the limit that frees last.
+    fn turn_after(&mut self, tokens: &[u128; WEIGHTS], now: Time) -> (Duration, usize) {
         let mut last = (Duration::ZERO, 0);
-        for (at, (limit, cost)) in self.list.iter_mut().zip(costs).enumerate() {
-            let ahead = if behind { limit.queued } else { 0 };
-            let wait = limit.bucket.wait_for(ahead + u128::from(*cost), now);
+        for (at, (limit, tokens)) in self.list.iter_mut().zip(tokens).enumerate() {
+            let wait = limit.bucket.wait_for(*tokens, now);
             if wait > last.0 {
                 last = (wait, at);
             }
         }
         last
+    }
+
+    /// Time until a waiter can have its tokens if only waiters of its own criticality and key come before it.
+    pub fn least_turn(&mut self, slot: Slot, now: Time) -> Duration {
+        let queued = self.order.as_ref().map_or([0; WEIGHTS], |order| order.queued_with(slot));
+        self.turn_after(&queued, now).0
+    }
+
+    /// The waiter that is next, if the order is not that of arrival.
+    pub fn next_in_order(&self) -> Option<Slot> {
+        self.order.as_deref().and_then(Order::next)
+    }
+
+    /// What a call is charged in the order of the queue: the longest time that a limit takes to bring its tokens, in µs.
+    pub fn charge_of(&self, costs: &Costs) -> u64 {
+        let time = |(limit, cost): (&Limit, &u64)| {
+            let WeightedSettings { permits, per, .. } = limit.bucket.settings();
+            // Factors are below 2^53.
+            wide::div_ceil(u128::from(*cost) * u128::from(per.as_micros()), permits.max(1).into())
+        };
+        let longest = self.list.iter().zip(costs).map(time).max();
+        longest.map_or(0, |time| u64::try_from(time).unwrap_or(MOST).min(MOST))
     }
 
     /// Takes the tokens of a call from all limits, if all have them.
@@ -245,6 +280,9 @@ impl Limits {
     pub fn forget_waiters(&mut self) {
         for limit in &mut self.list {
             limit.queued = 0;
+        }
+        if let Some(order) = &mut self.order {
+            order.clear();
         }
         if let Some(share) = &mut self.shared {
             share.forget();

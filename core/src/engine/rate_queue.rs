@@ -1,7 +1,7 @@
 //! Rates and the calls that wait for their tokens: the rate limit (semantics 3), and the send rate of the AWS SDKs'
 //! adaptive mode (2.14).
 //!
-//! Each rate has one FIFO. A waiter computes its turn when it queues, so it needs no wakeup. If a waiter leaves
+//! Each rate has one FIFO; a set may have another order (semantics 3.10). A waiter computes its turn when it queues, so it needs no wakeup. If a waiter leaves
 //! without tokens, the engine wakes the new head, whose turn has moved forward.
 
 use super::arena::Arena;
@@ -175,6 +175,14 @@ impl RateQueue {
         }
     }
 
+    /// The waiter that is next.
+    pub fn head(&self) -> Option<Slot> {
+        match &self.bucket {
+            Bucket::Set(limits) if limits.order.is_some() => limits.next_in_order(),
+            _ => self.waiting.head(),
+        }
+    }
+
     /// Appends a call to the waiters.
     pub fn enlist(&mut self, calls: &mut Arena, slot: Slot, cost: u64) {
         self.queued += cost;
@@ -227,12 +235,13 @@ impl Desk {
             let costs = self.costs(slot, home);
             if let Some(limits) = self.routes.limits_mut(home) {
                 limits.delist(&costs);
+                limits.leave_order(slot, &costs);
             }
         }
     }
 
-    /// Applies new settings of a set to its waiters: what they take is counted anew, and those that take more than a
-    /// limit holds now are refused.
+    /// Applies new settings of a set to its waiters: what they take is counted anew, they take their places in its order
+    /// as they have come, and those that take more than a limit holds now are refused.
     pub(super) fn set_retuned(&mut self, home: PoolAt, now: Time) {
         let head = |it: &Self| it.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head());
         let mut next = head(self);
@@ -242,11 +251,13 @@ impl Desk {
             let costs = self.costs(slot, home);
             let Some(limits) = self.routes.limits_mut(home) else { return missing("the limits of a set") };
             limits.enlist(&costs);
-            if limits.are_above_burst(&costs) {
+            let above = limits.are_above_burst(&costs);
+            self.join_order(slot, home, &costs);
+            if above {
                 self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
             }
         }
-        if let Some(slot) = head(self) {
+        if let Some(slot) = self.routes[home].rate.as_deref().and_then(RateQueue::head) {
             self.wakes.push(self.calls.id(slot));
         }
     }
@@ -316,7 +327,7 @@ impl Desk {
     /// Wakes a new head, if its turn may have changed since it queued.
     pub(super) fn settle_heads(&mut self, route: RouteAt, sending: bool) {
         let Some(queue) = self.routes.rate_queue_mut(route, sending) else { return };
-        match queue.waiting.head() {
+        match queue.head() {
             None => queue.restless = false,
             Some(head)
                 if queue.restless || sending || matches!(queue.bucket, Bucket::Fleet(_) | Bucket::Set(_)) =>

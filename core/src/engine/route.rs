@@ -39,7 +39,7 @@ use evict::Ends;
 const LONGEST_KEY: usize = 512;
 
 /// Key of a policy's overflow route. Hosts cannot give this key, because control characters are removed from theirs.
-const OVERFLOW: &str = "\u{0}overflow";
+pub(super) const OVERFLOW: &str = "\u{0}overflow";
 
 /// Place of a component that can be shared: in a pool, or in each route ([`PoolAt::NONE`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

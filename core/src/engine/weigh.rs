@@ -1,6 +1,8 @@
 //! The queue of a set of limits, and the reservations of attempts (semantics 3.4 to 3.6). Hosts' methods are in
 //! `weights.rs`.
 
+mod ordered;
+
 use super::arena::flag;
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
@@ -9,6 +11,7 @@ use super::fleet::set::SetShare;
 use super::limits::is_same_form;
 use super::place::{PoolAt, Slot};
 use super::pools::Pools;
+use super::rate_queue::RateQueue;
 use super::sheets::WEIGHTS;
 use super::stage::Answer;
 use crate::action::{AttemptSlot, Step, Verdict, Wait};
@@ -65,9 +68,11 @@ impl Desk {
     #[inline(never)]
     pub(super) fn has_tokens(&mut self, slot: Slot, home: PoolAt, now: Time) -> bool {
         let (cost, costs) = (self.calls[slot].cost(), self.costs(slot, home));
-        if let Some(limits) = self.routes.limits_mut(home) {
-            let fits = limits.turn(&costs, false, now).0 == Duration::ZERO;
-            return fits && self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.len() == 0);
+        if self.routes.limits(home).is_some() {
+            // Where calls wait, the limits are not asked: windows are counted from when they are (semantics 3.8.5).
+            let alone = self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.len() == 0);
+            let limits = self.routes.limits_mut(home).filter(|_| alone);
+            return limits.is_some_and(|limits| limits.turn(&costs, false, now).0 == Duration::ZERO);
         }
         self.routes[home].rate.as_deref_mut().is_none_or(|queue| queue.has(cost, now))
     }
@@ -91,6 +96,9 @@ impl Desk {
         self.hand_out_set(home, false, now);
         if self.take_set(slot, home, now) {
             return Answer::Pass;
+        }
+        if self.routes.limits(home).is_some_and(|limits| limits.order.is_some()) {
+            return self.ask_in_order(slot, home, now);
         }
         let (costs, call) = (self.costs(slot, home), &self.calls[slot]);
         let (deadline, parks, cost) = (call.deadline, call.has(flag::MAY_PARK), u64::from(call.cost()));
@@ -123,8 +131,7 @@ impl Desk {
     /// When a waiter checks again: the head at its turn, others once they are woken.
     fn wait_for_set(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
         let until = self.calls[slot].moment.min(self.calls[slot].deadline).min(now.after(MAX_PARK));
-        let is_head =
-            self.routes[home].rate.as_deref().is_some_and(|queue| queue.waiting.head() == Some(slot));
+        let is_head = self.routes[home].rate.as_deref().is_some_and(|queue| queue.head() == Some(slot));
         // What is queued includes the call's own tokens.
         let costs = if is_head { self.costs(slot, home) } else { [0; WEIGHTS] };
         let turn = self.routes.limits_mut(home).map(|limits| limits.turn(&costs, !is_head, now).0);
@@ -147,7 +154,7 @@ impl Desk {
         }
         if self.calls[slot].moment <= now {
             let costs = self.costs(slot, home);
-            let is_head = self.routes[home].rate.as_deref().is_some_and(|it| it.waiting.head() == Some(slot));
+            let is_head = self.routes[home].rate.as_deref().is_some_and(|it| it.head() == Some(slot));
             let Some(limits) = self.routes.limits_mut(home) else {
                 return Answer::broken(Verdict::RateLimited);
             };
@@ -164,7 +171,7 @@ impl Desk {
     /// knows.
     pub(super) fn hand_out_set(&mut self, home: PoolAt, refund: bool, now: Time) -> bool {
         let mut moved = false;
-        while let Some(slot) = self.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head()) {
+        while let Some(slot) = self.routes[home].rate.as_deref().and_then(RateQueue::head) {
             if !self.chores.one_more(Chore::Tokens(home.route(), false)) {
                 self.wakes.push(self.calls.id(slot)); // its next event resumes this loop
                 return true;
@@ -182,6 +189,9 @@ impl Desk {
             if self.routes.limits(home).and_then(|it| it.shared.as_deref()).is_some_and(SetShare::is_alone) {
                 self.policies.count_fallback(self.calls[slot].policy);
             }
+            if let Some(limits) = self.routes.limits_mut(home).filter(|it| it.order.is_some()) {
+                limits.serve(slot, &costs);
+            }
             self.unlist(slot);
             self.calls[slot].flags |= flag::TOKENS;
             self.calls.reserve(slot);
@@ -190,7 +200,7 @@ impl Desk {
             moved = true;
         }
         if (moved || refund)
-            && let Some(head) = self.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head())
+            && let Some(head) = self.routes[home].rate.as_deref().and_then(RateQueue::head)
         {
             self.wakes.push(self.calls.id(head));
         }

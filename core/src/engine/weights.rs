@@ -191,12 +191,14 @@ impl Engine {
         let Some(limits) = self.desk.routes.limits(route.own()) else { return Ok(()) };
         let here =
             self.desk.calls.iter().filter(|(_, call)| self.desk.routes[call.route].rate_at == route.own());
-        let (mut queued, mut sheets) = ([0_u128; WEIGHTS], 0);
+        let (mut queued, mut sheets, mut waiting) = ([0_u128; WEIGHTS], 0, Vec::new());
         for (slot, call) in here {
             if call.state() == State::Paced && call.listed() && !call.has(flag::SENDING) {
-                for (sum, cost) in queued.iter_mut().zip(self.desk.costs(slot, route.own())) {
+                let costs = self.desk.costs(slot, route.own());
+                for (sum, cost) in queued.iter_mut().zip(costs) {
                     *sum += u128::from(cost);
                 }
+                waiting.push((slot, costs));
             }
             if self.desk.calls.weights(slot).is_some_and(|(mark, _)| mark == limits.mark) {
                 let reserved = self.desk.calls.unsettled(slot);
@@ -214,6 +216,9 @@ impl Engine {
                 "route {route}: {:?} tokens queued, the waiters take {queued:?}",
                 limits.queued()
             ));
+        }
+        if let Some(order) = &limits.order {
+            order.check(&waiting).map_err(|error| format!("route {route}: {error}"))?;
         }
         if self.desk.calls.sheets_in_use() < sheets {
             return Err(format!("route {route}: fewer blocks of weights in use than calls need ({sheets})"));

@@ -68,12 +68,13 @@ pub(super) struct Pair<'a> {
 
 pub(super) fn build(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Policy, Vec<PolicyError>> {
     let pairs = pairs.iter().map(|(key, value)| Pair { key, value: Ok(*value), written: None, line: None });
-    build_written(name, pairs)
+    build_written(name, false, pairs)
 }
 
-/// Builds a policy from pairs that carry their spelling and line.
+/// Builds a policy from pairs that carry their spelling and line; `of_pool` if it is the one component of a pool.
 pub(super) fn build_written<'a>(
     name: &str,
+    of_pool: bool,
     pairs: impl Iterator<Item = Pair<'a>>,
 ) -> Result<Policy, Vec<PolicyError>> {
     let mut errors = Vec::new();
@@ -81,13 +82,13 @@ pub(super) fn build_written<'a>(
         let rule = ["a name has 1 to ", &text::whole(LONGEST as u64), " bytes and no control characters"];
         errors.push(PolicyError::new("policy", quoted(name), text::of(&rule)));
     }
-    let (settings, mut more) = settings(pairs);
+    let (settings, mut more) = settings(of_pool, pairs);
     errors.append(&mut more);
     if errors.is_empty() { Ok(settings.policy(name)) } else { Err(errors) }
 }
 
 /// The checked settings of pairs, and the mistakes in them.
-fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
+fn settings<'a>(of_pool: bool, pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
     let pairs: Vec<_> = pairs.collect();
     let mut errors = Vec::new();
     let mut given = Settings { kinds: whole::declared(&pairs), ..Settings::default() };
@@ -101,7 +102,7 @@ fn settings<'a>(pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyE
             errors.push(PolicyError { value, line: pair.line, ..error });
         }
     }
-    let mut settings = Settings { kinds: given.kinds.clone(), ..Settings::default() };
+    let mut settings = Settings { kinds: given.kinds.clone(), of_pool, ..Settings::default() };
     if let Some(Stored::Word(preset)) = given.values.get("preset").and_then(|v| v.first()) {
         for (key, value) in presets::pairs(preset).iter().filter(|(key, _)| !whole::gives_way(key, &given)) {
             settings.add(key, *value).expect("presets are valid: a test builds each");
@@ -130,6 +131,8 @@ pub(super) struct Settings {
     pub(super) kinds: Vec<Name>,
     /// The keys that come from the preset alone.
     pub(super) preset: Option<Rare<Vec<&'static str>>>,
+    /// Whether they are those of a pool.
+    pub(super) of_pool: bool,
 }
 
 impl Settings {

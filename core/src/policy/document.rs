@@ -431,7 +431,7 @@ fn policy(name: &str, item: &Item<'_>, named: &mut Vec<pools::Named>) -> Result<
     let Pairs { found, mut errors, .. } = pairs;
     named.extend(found.iter().filter_map(|pair| pools::Named::new(&path, pair)));
     let lines: Vec<_> = found.iter().map(|pair| (pair.key, pair.line)).collect();
-    let built = check::build_written(name, found.into_iter());
+    let built = check::build_written(name, false, found.into_iter());
     let checked = built.as_ref().err().into_iter().flatten().cloned();
     errors.extend(checked.map(|error| {
         let given = lines.iter().find(|(key, _)| *key == error.key).and_then(|(_, line)| *line);
@@ -558,6 +558,7 @@ fn sample(key: &Key) -> String {
     let words = match key.domain {
         Domain::Kinds => return r#"a table of names and classes, such as { busy = "throttled" }"#.into(),
         Domain::Limits => return r#"a table of named limits, such as { tpm = { permits = 200000, per = "1m", weight = "tokens" } }"#.into(),
+        Domain::Shares => return r#"a table of route keys and whole numbers, such as { acme = 4 }"#.into(),
         Domain::KindWords(words) if key.default.is_empty() => words.join(" "),
         _ => key.default.to_owned(),
     };

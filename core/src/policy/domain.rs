@@ -1,7 +1,7 @@
 //! Domains of keys: checks a value against its key's domain, and returns the rule that it breaks.
 
 use super::check::{LONGEST, Value};
-use super::components::limit;
+use super::components::{limit, share};
 use super::keys::{Domain, Key};
 use super::{span, whole};
 use crate::full::{Full, Name};
@@ -147,6 +147,14 @@ pub(super) fn parse(key: &Key, value: Value<'_>, kinds: &[Name]) -> Result<Store
                 limit(text).map(|it| Stored::Name(Name::new(&it.text(), full)))
             }
             _ => limit("").map(|_| Stored::Flag(false)),
+        },
+        Domain::Shares => match (value, Full::here()) {
+            (_, None) => Err(String::new()),
+            (Value::Text(text), Some(full)) => share(text).map(|(key, share)| {
+                let text = text::of(&[key, "=", &text::whole(share.into())]);
+                Stored::Name(Name::new(&text, full))
+            }),
+            _ => share("").map(|_| Stored::Flag(false)),
         },
         Domain::Name => match (value, Full::here()) {
             (Value::Text(text), Some(full)) if is_name(text) => Ok(Stored::Name(Name::new(text, full))),

@@ -60,6 +60,8 @@ pub enum Domain {
     Kinds,
     /// The limits of a set, each written `name: permits=… per=…`; the key is repeated.
     Limits,
+    /// The shares of some route keys, each written `key=share`; the key is repeated.
+    Shares,
     /// The name of something that is declared elsewhere.
     Name,
 }
@@ -67,7 +69,10 @@ pub enum Domain {
 impl Domain {
     /// Whether the key holds several values.
     pub const fn is_list(&self) -> bool {
-        matches!(self, Self::Statuses | Self::Words(_) | Self::KindWords(_) | Self::Kinds | Self::Limits)
+        matches!(
+            self,
+            Self::Statuses | Self::Words(_) | Self::KindWords(_) | Self::Kinds | Self::Limits | Self::Shares
+        )
     }
 }
 

@@ -191,7 +191,7 @@ impl Pool {
                 PolicyError { line: pair.line, ..error }
             })
             .collect();
-        match check::build_written(name, own.into_iter()) {
+        match check::build_written(name, true, own.into_iter()) {
             Ok(policy) if errors.is_empty() => return Ok(Self { kind, policy, group: None }),
             Ok(_) => {}
             Err(mut more) => {

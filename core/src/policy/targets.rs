@@ -303,7 +303,7 @@ fn target_of(
     let absent = |key: &str| cools && all.iter().all(|given| given.pair.key != key);
     let more = [ALONE].into_iter().chain(COOLDOWN.into_iter().filter(|(key, _)| absent(key)));
     let more = more.map(|(key, value)| Pair { key, value: Ok(value), written: None, line: None });
-    check::build_written(&full, more.chain(pairs)).map_err(|errors| {
+    check::build_written(&full, false, more.chain(pairs)).map_err(|errors| {
         let named = |error: PolicyError| {
             let given = all.iter().find(|given| given.pair.key == error.key);
             let key = given.map_or_else(

@@ -2,8 +2,8 @@
 
 use super::check::{Pair, PolicyError, Settings, Value};
 use super::components::{
-    Component, backoff, breaker, budget, bulkhead, call, cooldown, hedge, limits, rate_limit, retry, stream,
-    targets, throttle,
+    Component, backoff, breaker, budget, bulkhead, call, cooldown, hedge, limits, order, rate_limit, retry,
+    stream, targets, throttle,
 };
 use super::domain::{Stored, kind};
 use super::pool::PoolKind;
@@ -33,6 +33,7 @@ pub(super) const COMPONENTS: &[Component] = &[
     rate_limit::COMPONENT,
     rate_limit::SHARED,
     limits::COMPONENT,
+    order::COMPONENT,
     bulkhead::COMPONENT,
     bulkhead::MORE,
     breaker::COMPONENT,

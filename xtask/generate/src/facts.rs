@@ -99,6 +99,7 @@ pub fn sample(key: &Key) -> Value<'static> {
         Domain::Statuses => Value::Number(503.0),
         Domain::Kinds => Value::Text("x=transient"),
         Domain::Limits => Value::Text("x: permits=1 per=1s"),
+        Domain::Shares => Value::Text("x=1"),
         Domain::Name => Value::Text("x"),
     }
 }
@@ -264,6 +265,9 @@ pub fn values(key: &Key) -> String {
     }
     if matches!(key.domain, Domain::Limits) {
         return "texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and max_debt, or `usd: permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at once; a document has a table for each".into();
+    }
+    if matches!(key.domain, Domain::Shares) {
+        return "texts such as `acme=4`, a route key and its share from 1 to 1,000; a document may have a table".into();
     }
     let rule = key.rule();
     rule.strip_prefix("must be ").map_or(rule.clone(), str::to_owned)

@@ -169,9 +169,12 @@ fn limits_and_default(key: &Key, required: &[Required]) -> String {
         Domain::Flag => "True or false".into(),
         Domain::Choice(words) => words.join(", "),
         Domain::Name => "A [Pool]".into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
-            values(key)
-        }
+        Domain::Statuses
+        | Domain::Words(_)
+        | Domain::KindWords(_)
+        | Domain::Kinds
+        | Domain::Limits
+        | Domain::Shares => values(key),
     };
     let absent = match default_key(key) {
         Some(other) => format!("that of `{}`", path_words(other.path)),
@@ -222,7 +225,9 @@ pub fn kind(key: &Key) -> (String, String) {
         Domain::Real { .. } => plain("Double", "real"),
         Domain::Flag => plain("Boolean", "flag"),
         Domain::Statuses => plain("List<Int>", "list"),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => plain("List<String>", "list"),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits | Domain::Shares => {
+            plain("List<String>", "list")
+        }
         Domain::Kinds => plain("Map<String, FailureBase>", "map"),
         Domain::Name => plain("Pool", "pool"),
     }

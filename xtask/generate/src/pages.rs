@@ -263,7 +263,7 @@ the options at work.
             }
             Domain::Words(words) => format!("Some of {}.", words.join(", ")),
             Domain::Flag | Domain::Name => String::new(),
-            Domain::Statuses | Domain::Kinds | Domain::Limits => {
+            Domain::Statuses | Domain::Kinds | Domain::Limits | Domain::Shares => {
                 let mut values = self.words(&values(key), None);
                 values[..1].make_ascii_uppercase();
                 values + "."

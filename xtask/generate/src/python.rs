@@ -161,7 +161,12 @@ pub fn range(key: &Key) -> String {
             words.join(", ")
         }
         Domain::Name => "The name of a `Pool`, or the pool itself".into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
+        Domain::Statuses
+        | Domain::Words(_)
+        | Domain::KindWords(_)
+        | Domain::Kinds
+        | Domain::Limits
+        | Domain::Shares => {
             let mut values = values(key);
             values[..1].make_ascii_uppercase();
             values
@@ -264,7 +269,7 @@ pub fn kind_of(key: &Key) -> String {
         Domain::Real { none, .. } => format!("float{}", or_none(none)),
         Domain::Flag => "bool".into(),
         Domain::Statuses => "Collection[int]".into(),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "Collection[str]".into(),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits | Domain::Shares => "Collection[str]".into(),
         Domain::Kinds => "Mapping[str, Base]".into(),
         Domain::Name => "str | Named".into(),
     }

@@ -286,7 +286,7 @@ pub fn argument(key: &Key) -> (String, String) {
         Domain::Choice(_) => bound(false, &choice_name(key)),
         Domain::Name => bound(false, "&str"),
         Domain::Statuses => bound(false, "u16"),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits | Domain::Shares => {
             bound(false, "&'static str")
         }
     }

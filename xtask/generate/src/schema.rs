@@ -298,6 +298,18 @@ fn value(key: &Key) -> Json {
                 "maxProperties": 4,
             })
         }
+        Domain::Shares => {
+            let share = "^.{1,100}=(1000|[1-9][0-9]{0,2})$";
+            json!({ "anyOf": [
+                {
+                    "type": "object",
+                    "propertyNames": { "minLength": 1, "maxLength": 100 },
+                    "additionalProperties": { "type": "integer", "minimum": 1, "maximum": 1000 },
+                    "minProperties": 1,
+                },
+                { "type": "array", "items": { "type": "string", "pattern": share }, "minItems": 1 },
+            ] })
+        }
         Domain::Name => json!({ "type": "string", "minLength": 1, "maxLength": 100 }),
     };
     schema["description"] = match key.domain {
@@ -323,7 +335,7 @@ fn default(key: &Key) -> Option<Json> {
             key.default.split(' ').map(word).collect()
         }
         Domain::Count { .. } | Domain::Real { .. } => word(key.default),
-        Domain::Kinds | Domain::Limits | Domain::Name => return None,
+        Domain::Kinds | Domain::Limits | Domain::Shares | Domain::Name => return None,
     })
 }
 

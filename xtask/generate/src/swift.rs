@@ -211,7 +211,7 @@ pub fn kind(key: &Key) -> String {
         Domain::Real { none, .. } => bound(none, "Double"),
         Domain::Flag => "Bool".into(),
         Domain::Statuses => "[Int]".into(),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "[String]".into(),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits | Domain::Shares => "[String]".into(),
         Domain::Kinds => "[String: Base]".into(),
         Domain::Name => "String".into(),
     }
@@ -233,9 +233,12 @@ fn limits_and_default(key: &Key, required: &[Required]) -> String {
             words.iter().map(|word| format!("`.{}`", case(word))).collect::<Vec<_>>().join(", ")
         }
         Domain::Name => "The name of a `Pool`".into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
-            values(key)
-        }
+        Domain::Statuses
+        | Domain::Words(_)
+        | Domain::KindWords(_)
+        | Domain::Kinds
+        | Domain::Limits
+        | Domain::Shares => values(key),
     };
     let absent = match default_key(key) {
         Some(other) => {

@@ -230,9 +230,12 @@ fn limits_and_default(key: &Key, required: &[Required]) -> String {
         Domain::Flag => "True or false".into(),
         Domain::Choice(words) => words.join(", "),
         Domain::Name => "The name of a `Pool`, or the pool itself".into(),
-        Domain::Statuses | Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits => {
-            values(key)
-        }
+        Domain::Statuses
+        | Domain::Words(_)
+        | Domain::KindWords(_)
+        | Domain::Kinds
+        | Domain::Limits
+        | Domain::Shares => values(key),
     };
     let absent = match default_key(key) {
         Some(other) => format!("that of `{}`", camel_path(other.path)),
@@ -301,7 +304,9 @@ pub fn kind(key: &Key) -> String {
         }
         Domain::Flag => "boolean".into(),
         Domain::Statuses => "readonly number[]".into(),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits => "readonly string[]".into(),
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Limits | Domain::Shares => {
+            "readonly string[]".into()
+        }
         Domain::Kinds => "Readonly<Record<string, Base>>".into(),
         Domain::Name => "string | Named".into(),
     }

@@ -2,6 +2,7 @@
 //!
 //! A pair writes a limit as one text, `tpm: permits=200000 per=1m weight=tokens`; a document has a table of its own.
 
+use super::order::QueueOrder;
 use super::prelude::*;
 use super::rate_limit::{BURST, LEASE, ON_LOSS, PER, PERMITS, STORE, UNIT};
 use crate::full::{Full, Name, Rare};
@@ -162,6 +163,8 @@ pub(crate) struct LimitSet {
     pub(crate) fleet: Option<OnLoss>,
     /// The quantile of what attempts use of what their calls name, by which reservations are scaled.
     pub(crate) quantile: Option<f64>,
+    /// The order of the queue, if it is not that of arrival.
+    pub(crate) order: Option<QueueOrder>,
 }
 
 impl LimitSet {
@@ -189,7 +192,8 @@ impl Settings {
         let learns = self.word(LEARN) == "down";
         let fleet = self.in_fleet(STORE).then(|| self.on_loss(ON_LOSS));
         let quantile = self.given(ESTIMATE_QUANTILE).then(|| self.real(ESTIMATE_QUANTILE));
-        Some(Rare::new(LimitSet { limits: self.limits(), unknown_is_zero, learns, fleet, quantile }, full))
+        let (limits, order) = (self.limits(), self.queue_order());
+        Some(Rare::new(LimitSet { limits, unknown_is_zero, learns, fleet, quantile, order }, full))
     }
 }
 

@@ -1,4 +1,5 @@
-//! The limits of a set in a document: `[policy.x.rate_limit.limits.tpm]`, or the same in a pool.
+//! The limits of a set in a document: `[policy.x.rate_limit.limits.tpm]`, or the same in a pool; and the shares of keys in
+//! its queue.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::policy::suggest::join;
 
 type Entries<'a> = Vec<(Cow<'a, str>, Item<'a>)>;
 
-/// Turns each table of limits into a list of texts, as pairs have them. Any other value becomes invalid.
+/// Turns each table of limits or shares into a list of texts, as pairs have them. Any other value becomes invalid.
 pub(super) fn list_limits(root: &mut Item<'_>) {
     let Node::Table(sections) = &mut root.node else { return };
     for (_, section) in sections.iter_mut().filter(|(name, _)| name == "policy" || name == "pool") {
@@ -21,9 +22,13 @@ pub(super) fn list_limits(root: &mut Item<'_>) {
             for rate in
                 keys.iter_mut().filter(|(name, _)| name == "rate_limit").filter_map(|(_, it)| entries_of(it))
             {
-                for (_, limits) in rate.iter_mut().filter(|(name, _)| name == "limits") {
-                    if let Node::Table(entries) = std::mem::replace(&mut limits.node, Node::Other) {
-                        limits.node = Node::List(entries.into_iter().map(limit_text).collect());
+                for (name, list) in rate.iter_mut().filter(|(name, _)| name == "limits" || name == "shares") {
+                    if name == "shares" && matches!(list.node, Node::List(_)) {
+                        continue;
+                    }
+                    if let Node::Table(entries) = std::mem::replace(&mut list.node, Node::Other) {
+                        let text = if name == "limits" { limit_text } else { share_text };
+                        list.node = Node::List(entries.into_iter().map(text).collect());
                     }
                 }
             }
@@ -72,6 +77,16 @@ fn limit_text<'a>((name, item): (Cow<'a, str>, Item<'a>)) -> Item<'a> {
         .into(),
         line: item.line,
     }
+}
+
+fn share_text<'a>((name, item): (Cow<'a, str>, Item<'a>)) -> Item<'a> {
+    let node = match item.node {
+        Node::Number(n) if n.fract() == 0.0 && (0.0..1e6).contains(&n) => {
+            Node::Text(format!("{name}={}", n as u32).into())
+        }
+        _ => Node::Other,
+    };
+    Item { node, written: format!("{} = {}", quoted(&name), item.written).into(), line: item.line }
 }
 
 /// The keys of a limit and their values, in the spelling of both formats.

@@ -117,7 +117,7 @@ fn value(input: &mut Input<'_>, key: &'static Key) -> Option<(&'static str, Valu
         Domain::Choice(words) | Domain::Words(words) => Value::Text(input.of(words)),
         Domain::KindWords(words) if input.chance(190) => Value::Text(input.of(words)),
         Domain::KindWords(_) => Value::Text("quota"),
-        Domain::Statuses | Domain::Kinds | Domain::Limits | Domain::Name => return None,
+        Domain::Statuses | Domain::Kinds | Domain::Limits | Domain::Shares | Domain::Name => return None,
     };
     Some((key.path, value))
 }
