@@ -18,6 +18,7 @@ mod documents_printed;
 mod earned;
 mod estimates;
 mod explain;
+mod fair;
 mod fleet;
 mod fleet_breaker;
 mod fleet_cooldown;

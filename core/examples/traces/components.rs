@@ -105,6 +105,9 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
     if dice.chance(8) {
         return holding(dice, name);
     }
+    if sets && pooled("rate_limit") && dice.chance(65) {
+        return crowding(dice, name);
+    }
     let deadline = dice.chance(50);
     if deadline {
         put("deadline", json!(dice.of(&[1, 50_000, 200_000, 1_000_000, 2_500_000, 30_000_000])));
@@ -226,6 +229,30 @@ fn holding(dice: &mut Dice, name: &str) -> Json {
     json!({ "name": name, "pairs": pairs })
 }
 
+/// One whose calls wait for the tokens of a pool.
+fn crowding(dice: &mut Dice, name: &str) -> Json {
+    let mut pairs = vec![
+        json!(["rate_limit.pool", "rate_limit"]),
+        json!(["rate_limit.unit", "attempt"]),
+        json!(["rate_limit.wait", 1]),
+        json!(["rate_limit.max_wait", dice.of(&[200_000, 3_000_000, 70_000_000])]),
+        json!(["rate_limit.max_waiters", dice.of(&[3, 6, 30])]),
+    ];
+    if dice.chance(30) {
+        pairs.push(json!(["deadline", dice.of(&[200_000, 2_500_000])]));
+    }
+    if dice.chance(50) {
+        pairs.push(json!(["retry.max_attempts", 3]));
+        pairs.push(json!(["retry.backoff.base", dice.of(&[0, 1_000, 100_000])]));
+        pairs.push(json!(["retry.budget.kind", "none"]));
+    }
+    if dice.chance(20) {
+        pairs.push(json!(["bulkhead.max_concurrency", 2]));
+        pairs.push(json!(["bulkhead.max_queue", 3]));
+    }
+    json!({ "name": name, "pairs": pairs })
+}
+
 fn cooldown(dice: &mut Dice, deadline: bool, put: &mut impl FnMut(&str, Json)) {
     put("cooldown.base", json!(dice.of(&[1, 1_000, 50_000, 100_000])));
     put("cooldown.max", json!(dice.of(&[100_000, 400_000, 3_000_000])));
@@ -310,7 +337,15 @@ fn limits(dice: &mut Dice, table: &str, put: &mut impl FnMut(&str, Json)) -> boo
 pub fn set_pool(dice: &mut Dice) -> Json {
     let mut pairs = Vec::new();
     let mut put = |key: &str, value: Json| pairs.push(json!([key, value]));
-    limits(dice, "", &mut put);
+    if dice.chance(40) {
+        limits(dice, "", &mut put);
+    } else {
+        let text = "slow: permits=20 per=1s weight=tokens default=1 burst=";
+        put("limits", json!(format!("{text}{}", dice.of(&[3, 20, 40]))));
+        if dice.chance(30) {
+            put("limits", json!("calls: permits=3 per=100ms"));
+        }
+    }
     if dice.chance(50) {
         put("prioritized", json!(1));
     }

@@ -111,6 +111,8 @@ struct Trace {
     mobile: bool,
     /// Sets of limits in the place of single ones.
     sets: bool,
+    /// Many calls at once, for a queue that is not in the order of arrival.
+    crowded: bool,
     /// 1 to 8 in some traces, in which there are more keys than that: routes are evicted, and keys share the overflow route.
     max_routes: u32,
 }
@@ -152,6 +154,7 @@ impl Trace {
             mobile,
             // In one trace of six; the others keep what they have always drawn.
             sets: rich && !small && !form.hosts && trace % 6 == 4,
+            crowded: false,
             max_routes,
         }
     }
@@ -166,7 +169,8 @@ impl Trace {
             if self.rich && !self.form.small && !self.form.hosts && self.dice.trace % 6 == 5 {
                 pools.push(components::targets(&mut self.dice));
             }
-            if self.sets && self.dice.chance(60) {
+            self.crowded = self.sets && self.dice.chance(60);
+            if self.crowded {
                 pools.retain(|pool| pool["kind"] != "rate_limit");
                 pools.push(components::set_pool(&mut self.dice));
             }
@@ -247,8 +251,12 @@ impl Trace {
         if self.mobile && self.dice.chance(4) {
             return json!({ "at": self.now, "link": self.dice.of(&["ok", "ok", "metered", "offline", "offline"]) });
         }
-        let more = if self.stubborn { 4 } else { 25 };
-        if live.is_empty() || self.dice.chance(if live.len() > 6 { 10 } else { more }) {
+        let (more, many) = match (self.crowded, self.stubborn) {
+            (true, _) => (60, 16),
+            (_, true) => (4, 6),
+            _ => (25, 6),
+        };
+        if live.is_empty() || self.dice.chance(if live.len() > many { 10 } else { more }) {
             return self.begin(policies);
         }
         let old = self.dice.chance(8);

@@ -90,7 +90,9 @@ impl Engine {
             let call = &self.desk.calls[slot];
             let (listed, route, sending) = (call.listed(), call.route, call.has(flag::SENDING));
             if listed && call.state() == State::Paced {
-                left.push((route, sending));
+                // A pool's queue is one, whatever the routes of its waiters.
+                let queue = if sending { route } else { self.desk.routes[route].rate_at.route() };
+                left.push((queue, sending));
             } else if listed && call.state() == State::Held {
                 let home = self.desk.targets_of(slot).filter(|home| !groups.contains(home));
                 groups.extend(home);

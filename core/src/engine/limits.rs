@@ -218,6 +218,18 @@ impl Limits {
         self.turn_after(&queued, now).0
     }
 
+    /// The limit that will have the tokens of all waiters last.
+    pub fn last_to_free(&self, now: Time) -> usize {
+        let mut last = (Duration::ZERO, 0);
+        for (at, limit) in self.list.iter().enumerate() {
+            let wait = limit.bucket.clone().wait_for(limit.queued, now); // looking changes nothing
+            if wait > last.0 {
+                last = (wait, at);
+            }
+        }
+        last.1
+    }
+
     /// The waiter that is next, if the order is not that of arrival.
     pub fn next_in_order(&self) -> Option<Slot> {
         self.order.as_deref().and_then(Order::next)

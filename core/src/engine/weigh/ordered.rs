@@ -96,8 +96,8 @@ impl Desk {
     #[cold]
     pub(in crate::engine) fn note_displaced(&mut self, slot: Slot, now: Time) {
         let home = self.routes[self.calls[slot].route].rate_at;
-        let Some(limits) = self.routes.limits_mut(home) else { return };
-        let last = limits.turn(&[0; WEIGHTS], true, now).1;
+        let Some(limits) = self.routes.limits(home).filter(|limits| limits.order.is_some()) else { return };
+        let last = limits.last_to_free(now);
         let weight = limits.list[last].weight;
         let amounts = self.calls.weights(slot).map(|(_, amounts)| amounts);
         let amount = weight.zip(amounts).map_or(0, |(weight, amounts)| amounts[weight]);
