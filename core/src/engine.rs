@@ -56,6 +56,7 @@ mod race;
 mod rate_queue;
 mod recheck;
 mod record;
+mod refusals;
 #[cfg(feature = "documents")]
 mod reload;
 mod replay;
@@ -93,6 +94,7 @@ pub use ledger::Counts;
 pub use pages::{SavePages, SavedPart, SnapshotPages};
 pub(crate) use record::bits;
 pub use record::{Record, RecordType};
+pub use refusals::Refusal;
 pub use state::{RestoreError, Restored};
 pub use targets::Skip;
 pub use view::{

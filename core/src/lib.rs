@@ -86,9 +86,9 @@ pub use cooldown::{Cooldown, CooldownSettings, CooldownState, Place};
 pub use engine::{
     Answer, BreakerView, CallExplanation, Clash, Component, CooldownView, Counts, EDGES, Engine,
     FleetRateView, HedgeView, HoldView, Input, InputError, LimitKind, LimitView, Load, Options,
-    PolicyExplanation, PoolView, RateView, Record, RecordType, RestoreError, Restored, RouteView, SavePages,
-    SavedPart, SendView, SharedView, Skip, Snapshot, SnapshotPages, StoreView, TargetView, ThrottleView,
-    TimeLeft, WeightError, Weights,
+    PolicyExplanation, PoolView, RateView, Record, RecordType, Refusal, RestoreError, Restored, RouteView,
+    SavePages, SavedPart, SendView, SharedView, Skip, Snapshot, SnapshotPages, StoreView, TargetView,
+    ThrottleView, TimeLeft, WeightError, Weights,
 };
 pub use limit::{
     Aimd, AimdSettings, Gcra, Gradient2, Gradient2Settings, Gradient2Variant, LimitSignal, RateSettings,

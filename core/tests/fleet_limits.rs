@@ -433,6 +433,7 @@ fn all_limits_or_none_and_the_refusal_names_the_last() {
     it.serve(0);
     let step = it.engine.on(call, Event::Poll, at(0));
     assert!(matches!(step.action, Action::Done { verdict: Verdict::RateLimited, .. }), "{step:?}");
+    assert_eq!(it.engine.refusal_of(call).unwrap().to_string(), "limit tpm, 2000 tokens");
     assert_eq!(it.engine.snapshot(at(0)).routes[0].limits[0].tokens, rpm.tokens, "and takes no other");
     let (_, action) = it.begin(2_000, 1_000);
     let Action::Done { verdict: Verdict::RateLimited, retry_in: Some(left), .. } = action else {

@@ -99,7 +99,7 @@ fn a_host_that_passes_no_weights_refuses_a_policy_that_counts_them() {
 fn a_call_takes_its_tokens_of_all_limits_or_none_and_the_refusal_names_the_last() {
     let mut host = host(&[RPM, TPM]);
     start(&mut host, 6_000, 0);
-    let (_, step) = begin(&mut host, 5_000, 0);
+    let (refused, step) = begin(&mut host, 5_000, 0);
     assert_eq!(
         step.action,
         Action::Done {
@@ -112,8 +112,14 @@ fn a_call_takes_its_tokens_of_all_limits_or_none_and_the_refusal_names_the_last(
     assert_eq!((limit(&host, "rpm", 0).tokens, tokens(&host, 0)), (2, 4_000), "nothing of rpm was taken");
     start(&mut host, 1, 0);
     start(&mut host, 1, 0);
-    let (_, step) = begin(&mut host, 1, 0);
+    let (counted, step) = begin(&mut host, 1, 0);
     assert_eq!((verdict(step), host.engine.limit_of_refusal()), (Verdict::RateLimited, Some("rpm")));
+    assert_eq!(host.engine.refusal_of(counted).unwrap().to_string(), "limit rpm");
+    assert_eq!(
+        host.engine.refusal_of(refused).unwrap().to_string(),
+        "limit tpm, 5000 tokens",
+        "an earlier one"
+    );
 }
 
 /// Semantics 3.4.4: one queue, and nobody passes its head.
@@ -193,7 +199,9 @@ fn weights_have_names_defaults_and_bounds() {
         Verdict::CostAboveBurst,
         "no amount and no default"
     );
-    assert_eq!(verdict(begin(&mut host, 10_001, 0).1), Verdict::CostAboveBurst);
+    let (large, step) = begin(&mut host, 10_001, 0);
+    assert_eq!(verdict(step), Verdict::CostAboveBurst);
+    assert_eq!(host.engine.refusal_of(large).unwrap().to_string(), "limit tpm, 10001 tokens");
     start(&mut host, 10_000, 0);
     assert_eq!((limit(&host, "out", 0).tokens, limit(&host, "rpm", 0).tokens), (60, 2));
     let none = Host::new(&[("deadline", Number(1e6))]);

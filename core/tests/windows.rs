@@ -165,10 +165,13 @@ fn a_money_budget_forgives_and_any_other_window_pays_its_debt() {
         assert!(settle(&mut host, call, 1, 1_200_000, 0));
         let _ = finish(&mut host, call, 1, Class::Ok, 0);
         assert_eq!(limit_of(&host, 0), (if forgiven == 0 { -200_000 } else { 0 }, forgiven));
-        let (_, step) = begin(&mut host, 250_000, 0);
+        let (refused, step) = begin(&mut host, 250_000, 0);
         assert_eq!(verdict(step), Verdict::RateLimited);
         assert_eq!(host.engine.limit_of_refusal(), Some("usd"));
         assert_eq!(host.engine.weight_of_refusal(), Some(("tokens", 250_000)));
+        let refusal = host.engine.refusal_of(refused).unwrap();
+        assert_eq!((refusal.limit, refusal.weight), ("usd", Some(("tokens", 250_000))));
+        assert_eq!(host.engine.refusal_of(call), None, "it was served");
         let _ = begin(&mut host, 0, 12 * HOUR);
         assert_eq!(limit_of(&host, 12 * HOUR).0, tomorrow);
     }

@@ -5,9 +5,9 @@ use super::Options;
 use super::arena::Arena;
 use super::chores::Chores;
 use super::hold::Paths;
-use super::place::PoolAt;
 use super::policies::Policies;
 use super::record::Notes;
+use super::refusals::Refusals;
 use super::route::Routes;
 use super::weights::Weights;
 use crate::action::{CallId, Link};
@@ -31,9 +31,8 @@ pub(super) struct Desk {
     pub lifted: bool,
     /// Weights of the call that begins next.
     pub weighed: Option<Weights>,
-    /// The limit of a set, by its place, that last refused a call or made it wait, and what the call
-    /// takes of it.
-    pub refused_by: Option<(PoolAt, u8, u64)>,
+    /// Which limits of sets refused calls.
+    pub refusals: Refusals,
     /// Number of settlements that came after their attempts' end.
     pub late_settlements: u64,
     /// Whether the host passes weights.
@@ -62,7 +61,7 @@ impl Desk {
             link: Link::Ok,
             lifted: false,
             weighed: None,
-            refused_by: None,
+            refusals: Refusals::default(),
             late_settlements: 0,
             weights: options.weights,
             quotas: options.quotas,

@@ -183,9 +183,9 @@ impl Limits {
         self.list.iter().filter(|limit| limit.weight == Some(weight)).filter_map(|limit| limit.default).max()
     }
 
-    /// Whether a call takes more of a limit than the limit ever holds.
-    pub fn are_above_burst(&self, costs: &Costs) -> bool {
-        self.list.iter().zip(costs).any(|(limit, cost)| *cost > limit.bucket.settings().burst)
+    /// The first limit of which a call takes more than the limit ever holds.
+    pub fn above_burst(&self, costs: &Costs) -> Option<usize> {
+        self.list.iter().zip(costs).position(|(limit, cost)| *cost > limit.bucket.settings().burst)
     }
 
     /// Time until a call can have its tokens, and the limit that frees last: beside the waiters' tokens, if it queues

@@ -251,9 +251,10 @@ impl Desk {
             let costs = self.costs(slot, home);
             let Some(limits) = self.routes.limits_mut(home) else { return missing("the limits of a set") };
             limits.enlist(&costs);
-            let above = limits.are_above_burst(&costs);
+            let above = limits.above_burst(&costs);
             self.join_order(slot, home, &costs);
-            if above {
+            if let Some(at) = above {
+                self.refusals.note(self.calls.id(slot), (home, at, costs[at]));
                 self.turn_away_from(slot, Verdict::CostAboveBurst, None, now);
             }
         }

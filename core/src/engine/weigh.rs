@@ -43,7 +43,9 @@ impl Desk {
         };
         let Some(amounts) = amounts else { return false };
         let (mark, weighted) = (limits.mark, !limits.weights.is_empty());
-        if limits.are_above_burst(&limits.costs(self.calls[slot].cost(), &amounts)) {
+        let costs = limits.costs(self.calls[slot].cost(), &amounts);
+        if let Some(at) = limits.above_burst(&costs) {
+            self.refusals.note(self.calls.id(slot), (home, at, costs[at]));
             return false;
         }
         if weighted {
@@ -106,14 +108,15 @@ impl Desk {
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
         let Some(limits) = self.routes.limits_mut(home) else { return Answer::broken(Verdict::RateLimited) };
-        if limits.are_above_burst(&costs) {
+        if let Some(at) = limits.above_burst(&costs) {
+            self.refusals.note(self.calls.id(slot), (home, at, costs[at]));
             return Answer::Refuse(Verdict::CostAboveBurst, None); // a burst has shrunk since the call began
         }
         let (turn, last) = limits.turn(&costs, true, now);
-        self.refused_by = Some((home, last as u8, costs[last]));
         let waiting = self.routes[home].rate.as_deref().map_or(0, |queue| queue.waiting.len());
         let in_vain = turn > max_wait || now.after(turn) >= deadline;
         if !waits || !parks || waiting >= most || in_vain {
+            self.refusals.note(self.calls.id(slot), (home, last, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         self.calls.note_charged(slot);
@@ -160,7 +163,7 @@ impl Desk {
             };
             // What is queued includes the call's own tokens.
             let (turn, last) = limits.turn(if is_head { &costs } else { &[0; WEIGHTS] }, !is_head, now);
-            self.refused_by = Some((home, last as u8, costs[last]));
+            self.refusals.note(self.calls.id(slot), (home, last, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         Answer::Wait(self.wait_for_set(slot, home, now))

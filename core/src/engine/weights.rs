@@ -170,22 +170,6 @@ impl Engine {
         true
     }
 
-    /// The limit that refused a call in the last step that did: the one that frees last. The step's `retry_in` says when.
-    pub fn limit_of_refusal(&self) -> Option<&str> {
-        let (home, at, _) = self.desk.refused_by?;
-        let limit = self.desk.routes.limits(home)?.list.get(usize::from(at))?;
-        Some(&*limit.name)
-    }
-
-    /// The weight that the limit counts which refused a call in the last step that did, and the call's amount of it;
-    /// `None` for a limit that counts calls.
-    pub fn weight_of_refusal(&self) -> Option<(&str, u64)> {
-        let (home, at, amount) = self.desk.refused_by?;
-        let limits = self.desk.routes.limits(home)?;
-        let weight = limits.list.get(usize::from(at))?.weight?;
-        Some((limits.weights.get(weight)?, amount))
-    }
-
     /// Checks the sets of limits: what is queued, and that each attempt that counts has a reservation.
     pub(super) fn check_weights(&self, route: RouteAt) -> Result<(), String> {
         let Some(limits) = self.desk.routes.limits(route.own()) else { return Ok(()) };

@@ -48,7 +48,9 @@ impl Desk {
         let limit = self.policies.of(call).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
-        if self.routes.limits(home).is_none_or(|limits| limits.are_above_burst(&costs)) {
+        let Some(limits) = self.routes.limits(home) else { return Answer::broken(Verdict::RateLimited) };
+        if let Some(at) = limits.above_burst(&costs) {
+            self.refusals.note(self.calls.id(slot), (home, at, costs[at]));
             return Answer::Refuse(Verdict::CostAboveBurst, None); // a burst has shrunk since the call began
         }
         let waiting = self.routes[home].rate.as_deref().map_or(0, |queue| queue.waiting.len());
@@ -68,7 +70,7 @@ impl Desk {
         let (turn, last) = limits.turn(&costs, true, now);
         if !waits || !parks || in_vain || full && displaced.is_none() {
             limits.leave_order(slot, &costs);
-            self.refused_by = Some((home, last as u8, costs[last]));
+            self.refusals.note(self.calls.id(slot), (home, last, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         if let Some(displaced) = displaced {
@@ -101,6 +103,6 @@ impl Desk {
         let weight = limits.list[last].weight;
         let amounts = self.calls.weights(slot).map(|(_, amounts)| amounts);
         let amount = weight.zip(amounts).map_or(0, |(weight, amounts)| amounts[weight]);
-        self.refused_by = Some((home, last as u8, amount));
+        self.refusals.note(self.calls.id(slot), (home, last, amount));
     }
 }

@@ -14,6 +14,9 @@ use crate::engine::stage::{Answer, missing};
 use crate::policy::OnLoss;
 use crate::time::{Duration, Time};
 
+/// What refuses a waiter: see [`FleetDesk::refuse_waiters`].
+type Refused = (Verdict, Option<Duration>, bool, Option<usize>);
+
 impl FleetDesk<'_> {
     /// Puts a call into the queue of its set; it gives up after `patience`.
     pub(super) fn queue_for_set(
@@ -89,13 +92,13 @@ impl FleetDesk<'_> {
         }
         if let Some(at) = share.never_fits(&costs) {
             // The process's share never holds that many tokens; only the store can give them.
-            self.desk.refused_by = Some((home, at as u8, costs[at]));
+            self.desk.refusals.note(self.desk.calls.id(slot), (home, at, costs[at]));
             return Answer::Refuse(Verdict::RateLimited, back);
         }
         let (turn, last) = share.alone_turn(&costs, &ahead, now);
         let (down, in_vain) = (!share.up, turn > max_wait || now.after(turn) >= deadline);
-        self.desk.refused_by = Some((home, last as u8, costs[last]));
         if !waits || !parks || !down || waiting >= most || in_vain {
+            self.desk.refusals.note(self.desk.calls.id(slot), (home, last, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         self.queue_for_set(slot, home, (max_wait, cost), now);
@@ -116,11 +119,12 @@ impl FleetDesk<'_> {
         let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
         self.refuse_waiters(home, now, |share, costs, ahead, now| {
             if share.on_loss == OnLoss::Closed {
-                return (Verdict::StoreUnavailable, back, true);
+                return (Verdict::StoreUnavailable, back, true, None);
             }
-            let never = share.never_fits(costs).is_some();
-            let (turn, _) = share.alone_turn(costs, ahead, now);
-            (Verdict::RateLimited, if never { back } else { Some(turn) }, never)
+            let never = share.never_fits(costs);
+            let (turn, last) = share.alone_turn(costs, ahead, now);
+            let turn = if never.is_some() { back } else { Some(turn) };
+            (Verdict::RateLimited, turn, never.is_some(), never.or(Some(last)))
         });
         self.desk.hand_out_set(home, false, now);
         self.desk.wake_head(home);
@@ -138,20 +142,21 @@ impl FleetDesk<'_> {
     /// Refuses calls when the store has no tokens: those that do not wait, and those whose wait would be in vain.
     pub(super) fn set_refused(&mut self, home: PoolAt, now: Time) {
         self.refuse_waiters(home, now, |share, costs, ahead, now| {
-            let (turn, _) = share.turn(costs, ahead, now);
+            let (turn, last) = share.turn(costs, ahead, now);
             // Calls that lack less of the limit that frees last are asked about next.
             let spared = !share.is_empty_for(&share.lacks(costs), now);
-            (Verdict::RateLimited, if spared { None } else { Some(turn) }, false)
+            (Verdict::RateLimited, if spared { None } else { Some(turn) }, false, Some(last))
         });
     }
 
     /// Refuses waiters in their order. `asks` answers for each, by its costs and the tokens ahead of it, with which verdict,
-    /// when another try makes sense (`None`: not refused here, unless it must be), and whether it must be refused.
+    /// when another try makes sense (`None`: not refused here, unless it must be), whether it must be refused, and by which
+    /// limit.
     fn refuse_waiters(
         &mut self,
         home: PoolAt,
         now: Time,
-        asks: impl Fn(&mut SetShare, &Costs, &[u128; WEIGHTS], Time) -> (Verdict, Option<Duration>, bool),
+        asks: impl Fn(&mut SetShare, &Costs, &[u128; WEIGHTS], Time) -> Refused,
     ) {
         let (mut ahead, mut next) = ([0_u128; WEIGHTS], self.desk.routes.rate_queue(home).1);
         while let Some(slot) = next {
@@ -164,11 +169,14 @@ impl FleetDesk<'_> {
             let Some(share) = self.desk.routes.set_share_mut(home) else {
                 return missing("the fleet's share of a set");
             };
-            let (verdict, turn, must) = asks(share, &costs, &ahead, now);
+            let (verdict, turn, must, limit) = asks(share, &costs, &ahead, now);
             let in_vain = turn.is_some_and(|turn| !waits || now.after(turn) >= give_up);
             if must || in_vain {
                 if self.desk.routes.set_share_mut(home).is_some_and(|share| share.is_alone()) {
                     self.desk.policies.count_fallback(policy);
+                }
+                if let Some(at) = limit {
+                    self.desk.refusals.note(self.desk.calls.id(slot), (home, at, costs[at]));
                 }
                 self.desk.turn_away_from(slot, verdict, turn, now);
             } else {

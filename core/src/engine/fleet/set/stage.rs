@@ -36,7 +36,8 @@ impl FleetDesk<'_> {
         let Some(limits) = self.desk.routes.limits_mut(home) else {
             return Answer::broken(Verdict::RateLimited);
         };
-        if limits.are_above_burst(&costs) {
+        if let Some(at) = limits.above_burst(&costs) {
+            self.desk.refusals.note(self.desk.calls.id(slot), (home, at, costs[at]));
             return Answer::Refuse(Verdict::CostAboveBurst, None); // a burst has shrunk since the call began
         }
         if !up {
@@ -48,9 +49,9 @@ impl FleetDesk<'_> {
         // Do not ask while the store has said that it has no tokens, nor while the own share is exhausted.
         let empty = share.asked == 0 && share.is_empty_for(&share.lacks(&costs), now);
         let lacks = share.own_turn(&costs, &[0; WEIGHTS], now).0 > Duration::ZERO;
-        self.desk.refused_by = Some((home, last as u8, costs[last]));
         let in_vain = turn > max_wait || now.after(turn) >= deadline;
         if (empty || lacks) && (!waits || in_vain) || waits && waiting >= most {
+            self.desk.refusals.note(self.desk.calls.id(slot), (home, last, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         if !parks {
@@ -105,7 +106,7 @@ impl FleetDesk<'_> {
         let (turn, last) = limits.turn(if is_head { &costs } else { &[0; WEIGHTS] }, !is_head, now);
         let answers = limits.shared.as_deref().is_some_and(|share| share.up && share.asked > 0);
         if waits || !answers {
-            self.desk.refused_by = Some((home, last as u8, costs[last]));
+            self.desk.refusals.note(self.desk.calls.id(slot), (home, last, costs[last]));
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
         // The answer has not come in time. It is not overdue yet, because it was requested after this call arrived.
