@@ -271,6 +271,16 @@ impl Engine {
         state.core.target_of(CallId::from_word(call), None).map(ToOwned::to_owned)
     }
 
+    /// The limit of a set that refused a call, the weight that it counts, the call's amount of it, and all this in words; None
+    /// where no set refused it. Ask after the step that ended the call.
+    #[pyo3(signature = (call) -> "tuple[str, str | None, int | None, str] | None")]
+    fn refusal_of(&self, py: Python<'_>, call: u64) -> Option<(String, Option<String>, Option<u64>, String)> {
+        let state = self.state.lock(py);
+        let refusal = state.core.refusal_of(CallId::from_word(call))?;
+        let (weight, amount) = refusal.weight.unzip();
+        Some((refusal.limit.to_owned(), weight.map(ToOwned::to_owned), amount, refusal.to_string()))
+    }
+
     /// Refuses all attempts at a target of a group, or ends that. Raises `PolicyError` where there is none.
     fn force_target(&self, py: Python<'_>, group: &str, target: &str, on: bool) -> PyResult<()> {
         let (mut state, now) = self.at_now(py);

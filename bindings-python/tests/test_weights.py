@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import httpx
@@ -117,6 +118,49 @@ def test_a_document_declares_limits_in_tables(fake: tidegate.Engine) -> None:
     policies = tidegate.loads(document, engine=fake)
     assert policies["chat"].call(lambda: 7) == 7
     assert limit(fake, "tpm")["tokens"] == 59_500
+
+
+def test_a_refusal_names_the_limit_the_weight_and_the_amount(fake: tidegate.Engine) -> None:
+    """Semantics 3.4.6 and 3.8.14."""
+    policy = metered(fake)
+    caller = policy.at(weights={"tokens": 6_000})
+    caller.call(lambda: 7)
+    with pytest.raises(tidegate.RateLimited) as refused:
+        caller.call(lambda: 7)
+    error = refused.value
+    assert (error.limit, error.weight, error.amount) == ("tpm", "tokens", 6_000)
+    assert str(error) == (
+        "the rate limit is used up (policy 'metered', route 'default', limit tpm, 6000 tokens)"
+    )
+    assert vars(pickle.loads(pickle.dumps(error)))["limit"] == "tpm"
+    with pytest.raises(tidegate.CostAboveBurst, match=r"limit tpm, 10001 tokens\)$") as large:
+        policy.at(weights={"tokens": 10_001}).call(lambda: 7)
+    assert (large.value.limit, large.value.weight, large.value.amount) == ("tpm", "tokens", 10_001)
+    small = policy.at(weights={"tokens": 1})
+    assert [small.call(lambda: 7) for _ in range(2)] == [7, 7]
+    with pytest.raises(tidegate.RateLimited, match=r"limit rpm\)$") as counted:
+        small.call(lambda: 7)
+    assert (counted.value.limit, counted.value.weight, counted.value.amount) == ("rpm", None, None)
+
+
+def test_an_adapters_refusal_names_the_limit_too(fake: tidegate.Engine) -> None:
+    """Semantics 3.8.14."""
+    inner = httpx.MockTransport(lambda request: httpx.Response(200))
+    told = {"tidegate": {"weights": {"tokens": 6_000}}}
+    with httpx.Client(transport=Transport(inner, policy=metered(fake))) as client:
+        client.get("https://api.example/", extensions=told)
+        with pytest.raises(tidegate.RateLimited, match="limit tpm, 6000 tokens") as refused:
+            client.get("https://api.example/", extensions=told)
+    assert (refused.value.limit, refused.value.weight, refused.value.amount) == ("tpm", "tokens", 6_000)
+
+
+def test_a_plain_rate_names_no_limit(fake: tidegate.Engine) -> None:
+    """Semantics 3.8.14."""
+    policy = tidegate.Policy("plain", engine=fake, rate_limit={"permits": 1, "per": 60})
+    policy.call(lambda: 7)
+    with pytest.raises(tidegate.RateLimited, match=r"route 'default'\)$") as refused:
+        policy.call(lambda: 7)
+    assert (refused.value.limit, refused.value.weight, refused.value.amount) == (None, None, None)
 
 
 def test_a_budget_comes_back_when_its_window_begins(fake: tidegate.Engine, clock: FakeClock) -> None:

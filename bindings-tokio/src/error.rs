@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidegate::errors::NOTE;
 use tidegate::{
-    CallExplanation, CallId, Clash, Class, InputError, Outcome, PolicyError, Verdict, WeightError,
+    CallExplanation, CallId, Clash, Class, InputError, Outcome, PolicyError, Refusal, Verdict, WeightError,
 };
 
 use crate::Failure;
@@ -352,8 +352,18 @@ pub struct Stopped {
     /// The report of the call's end.
     pub report: Report,
     text: Cow<'static, str>,
+    /// The limit of a set that refused the call.
+    by: Option<Arc<Refused>>,
     /// The cause that represents this error in a chain of causes.
     mark: Option<Arc<Mark>>,
+}
+
+/// The limit of a set that refused a call: [`tidegate::Refusal`] with its own texts.
+#[derive(PartialEq, Eq, Debug)]
+struct Refused {
+    limit: String,
+    weight: Option<(String, u64)>,
+    text: String,
 }
 
 /// The cause of an [`Error::Stopped`] without an error of the call's own. Through it `stopped_in` finds Tidegate's
@@ -373,7 +383,31 @@ impl Stopped {
     pub(crate) fn new(policy: Arc<str>, route: Arc<str>, report: Report) -> Self {
         let (code, text) = Code::of(report.reason);
         let (reason, retry_in) = (report.reason, report.retry_in);
-        Self { code, reason, retry_in, policy, route, report, text: text.into(), mark: None }.marked()
+        Self { code, reason, retry_in, policy, route, report, text: text.into(), by: None, mark: None }
+            .marked()
+    }
+
+    /// A limit of a set has refused the call.
+    pub(crate) fn by(self, refusal: Refusal<'_>) -> Self {
+        let weight = refusal.weight.map(|(name, amount)| (name.to_owned(), amount));
+        let refused = Refused { limit: refusal.limit.to_owned(), weight, text: refusal.to_string() };
+        Self { by: Some(Arc::new(refused)), ..self }.marked()
+    }
+
+    /// The name of the limit that refused the call: of several that lack tokens the one that frees last, and of a call above
+    /// a burst the one that never holds so much. `None` for other errors, and for a rate limit without `limits`.
+    pub fn limit(&self) -> Option<&str> {
+        self.by.as_ref().map(|by| &*by.limit)
+    }
+
+    /// The weight that this limit counts; `None` for a limit that counts calls.
+    pub fn weight(&self) -> Option<&str> {
+        self.by.as_ref()?.weight.as_ref().map(|(name, _)| &**name)
+    }
+
+    /// The call's amount of that weight; `None` without a weight.
+    pub fn amount(&self) -> Option<u64> {
+        self.by.as_ref()?.weight.as_ref().map(|(_, amount)| *amount)
     }
 
     fn marked(self) -> Self {
@@ -397,7 +431,11 @@ impl Stopped {
 
 impl fmt::Display for Stopped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (policy {:?}, route {:?})", self.text, self.policy, self.route)
+        write!(f, "{} (policy {:?}, route {:?}", self.text, self.policy, self.route)?;
+        if let Some(by) = &self.by {
+            write!(f, ", {}", by.text)?;
+        }
+        f.write_str(")")
     }
 }
 

@@ -118,6 +118,38 @@ async fn calls_that_find_no_tokens_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_names_the_limit_the_weight_and_the_amount() {
+    let engine = Engine::new(7);
+    let policy = metered(&engine);
+    let weighing = |amount| policy.caller().weights([("tokens", amount)]);
+    assert!(weighing(6_000).run(works).await.is_ok());
+    let refused = |error: Error<io::Error>| error.stopped().unwrap().clone();
+    let tpm = refused(weighing(6_000).run(works).await.unwrap_err());
+    assert_eq!(
+        (tpm.limit(), tpm.weight(), tpm.amount()),
+        (Some("tpm"), Some("tokens"), Some(6_000)),
+        "spec 3.8.14"
+    );
+    let place = "policy \"metered\", route \"default\"";
+    assert_eq!(tpm.to_string(), format!("the rate limit is used up ({place}, limit tpm, 6000 tokens)"));
+    let large = refused(weighing(10_001).run(works).await.unwrap_err());
+    assert_eq!(large.code, Code::CostAboveBurst);
+    assert_eq!((large.limit(), large.weight(), large.amount()), (Some("tpm"), Some("tokens"), Some(10_001)));
+    assert!(large.to_string().ends_with(&format!("({place}, limit tpm, 10001 tokens)")));
+    for _ in 0..2 {
+        assert!(weighing(1).run(works).await.is_ok());
+    }
+    let rpm = refused(weighing(1).run(works).await.unwrap_err());
+    assert_eq!((rpm.limit(), rpm.weight(), rpm.amount()), (Some("rpm"), None, None), "spec 3.4.6");
+    assert!(rpm.to_string().ends_with(&format!("({place}, limit rpm)")));
+    let single = plain(&engine, "single", 3).rate_limit(RateLimit::new(1, ms(60_000))).build().unwrap();
+    assert!(single.run(works).await.is_ok());
+    let unnamed = refused(single.run(works).await.unwrap_err());
+    assert_eq!((unnamed.limit(), unnamed.weight(), unnamed.amount()), (None, None, None));
+    nothing_left(&engine);
+}
+
+#[tokio::test(start_paused = true)]
 async fn wrong_and_missing_weights_are_named_and_nothing_begins() {
     let engine = Engine::new(7);
     let weighed = |name, amount| metered(&engine).caller().weights([(name, amount)]);

@@ -14,6 +14,19 @@ pub struct Weight {
     pub amount: u64,
 }
 
+/// The limit of a set that refused a call.
+#[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
+pub struct Refusal {
+    /// The limit's name.
+    pub limit: String,
+    /// The weight that it counts; nothing for a limit that counts calls.
+    pub weight: Option<String>,
+    /// The call's amount of that weight.
+    pub amount: Option<u64>,
+    /// All this in words.
+    pub text: String,
+}
+
 fn invalid(error: &WeightError) -> Invalid {
     Invalid::Argument { reason: error.to_string() }
 }
@@ -61,6 +74,15 @@ impl Engine {
             Err(error @ WeightError::Missing { .. }) => Err(invalid(&error)),
             _ => Ok(()),
         }
+    }
+
+    /// The limit of a set that refused a call; nothing where no set refused it. Ask after the step that ended the call.
+    pub fn refusal_of(&self, call: u64) -> Option<Refusal> {
+        let state = self.state.lock();
+        let refusal = state.core.refusal_of(CallId::from_word(call))?;
+        let (weight, amount) = refusal.weight.unzip();
+        let (limit, weight) = (refusal.limit.to_owned(), weight.map(str::to_owned));
+        Some(Refusal { limit, weight, amount, text: refusal.to_string() })
     }
 
     /// Settles the total that an attempt has used of a weight so far. False where the attempt has ended, or counts no such weight.

@@ -83,6 +83,19 @@ pub fn target_of(engine: u32, call: f64) {
     host(|host| host.output = name);
 }
 
+/// Writes to the output which limit of a set refused a call, each part followed by NUL: all in words, the limit's name, and the weight
+/// that it counts with the call's amount; nothing where no set refused it. Ask after the step that ended the call.
+#[wasm_bindgen]
+pub fn refusal_of(engine: u32, call: f64) {
+    let call = CallId::from_word(call as u64);
+    let text = with(engine, |it| {
+        let refusal = it.core.refusal_of(call)?;
+        let weight = refusal.weight.map(|(name, amount)| format!("{name}\0{amount}\0")).unwrap_or_default();
+        Some(format!("{refusal}\0{}\0{weight}", refusal.limit))
+    });
+    host(|host| host.output = text.unwrap_or_default());
+}
+
 /// Reads a request to a language model: the input has its path, of this length, and its body. Writes a JSON list to the output: tokens
 /// of the prompt, the most tokens of the answer or null, and whether the answer is going to be a stream.
 #[wasm_bindgen]

@@ -188,6 +188,32 @@ test("a route that was evicted is made again, with the call's weights", async ()
   expect(lab.snapshot().routes.map(({ key }) => key)).toEqual(["other"]);
 });
 
+test("a refusal names the limit, the weight and the amount (3.4.6, 3.8.14)", async () => {
+  const { some, lab } = metered();
+  const refusal = (target: { run(fn: () => number): Promise<number> }): Promise<unknown> =>
+    target.run(() => 7).catch((error: unknown) => error);
+  const weighing = (tokens: number) => some.at({ weights: { tokens } });
+  await weighing(6_000).run(() => 7);
+  const refused = await refusal(weighing(6_000));
+  expect(refused).toBeInstanceOf(RateLimited);
+  expect(refused).toMatchObject({ limit: "tpm", weight: "tokens", amount: 6_000 });
+  const place = 'policy "metered", route "default"';
+  expect(String(refused)).toBe(`RateLimited: the rate limit is used up (${place}, limit tpm, 6000 tokens)`);
+  const large = await refusal(weighing(10_001));
+  expect(large).toBeInstanceOf(CostAboveBurst);
+  expect(large).toMatchObject({ limit: "tpm", weight: "tokens", amount: 10_001 });
+  expect(String(large)).toContain("limit tpm, 10001 tokens)");
+  for (const _ of [1, 2]) await weighing(1).run(() => 7);
+  const counted = (await refusal(weighing(1))) as RateLimited;
+  expect([counted.limit, counted.weight, counted.amount]).toEqual(["rpm", undefined, undefined]);
+  expect(counted.message).toContain(`(${place}, limit rpm)`);
+  const plain = policy({ engine: lab, rateLimit: { permits: 1, per: 60_000 } });
+  await plain.run(() => 7);
+  const unnamed = (await refusal(plain)) as RateLimited;
+  expect(unnamed).toBeInstanceOf(RateLimited);
+  expect([unnamed.limit, unnamed.weight, unnamed.amount]).toEqual([undefined, undefined, undefined]);
+});
+
 test("a budget comes back when its window begins (3.8.1, 3.8.4)", async () => {
   const clock = new FakeClock();
   const lab = engine({ clock });

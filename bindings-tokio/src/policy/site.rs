@@ -244,21 +244,27 @@ impl Site {
         Error::Failed(error, self.report(None, 0, Verdict::NotRetryable, None))
     }
 
-    /// Tidegate's own error for a call that ended so. If its weights are not those of its route, the message names the weight.
+    /// Tidegate's own error for a call that ended so. It names the limit of a set that refused the call. If the call's weights
+    /// are not those of its route, the message names the weight.
     #[cold]
     pub fn stopped(&self, report: Report) -> Stopped {
         let stopped = Stopped::new(self.policy.name.clone(), self.key.clone(), report);
-        if report.reason != Verdict::CostAboveBurst {
+        if !matches!(report.reason, Verdict::RateLimited | Verdict::CostAboveBurst) {
             return stopped;
         }
-        let wrong = self.shared().look(|core, now| {
+        self.shared().look(|core, now| {
+            if let Some(refusal) = report.call.and_then(|(_, call)| core.engine.refusal_of(call)) {
+                return stopped.by(refusal);
+            }
+            if report.reason == Verdict::RateLimited {
+                return stopped;
+            }
             let route = core.engine.route(self.policy.id, &self.key, now);
-            core.engine.weights(route, self.weights.iter().flat_map(Weights::named)).err()
-        });
-        match wrong {
-            Some(wrong) => stopped.unbegun(&wrong),
-            None => stopped,
-        }
+            match core.engine.weights(route, self.weights.iter().flat_map(Weights::named)) {
+                Ok(_) => stopped,
+                Err(wrong) => stopped.unbegun(&wrong),
+            }
+        })
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0x0427_d588_07eb_f8f3;
+pub const HASH: u64 = 0xf995_af48_be02_6352;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -185,6 +185,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineOnReply = uniffi_tidegate_uniffi_f
 export!(Java_dev_tidegate_ffi_Ffi_methodEnginePolicy = uniffi_tidegate_uniffi_fn_method_engine_policy of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer) -> u32);
 export!(Java_dev_tidegate_ffi_Ffi_methodEnginePool = uniffi_tidegate_uniffi_fn_method_engine_pool of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: RustBuffer, a2: RustBuffer, a3: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineReadsErrors = uniffi_tidegate_uniffi_fn_method_engine_reads_errors of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> i8);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineRefusalOf = uniffi_tidegate_uniffi_fn_method_engine_refusal_of of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineRelease = uniffi_tidegate_uniffi_fn_method_engine_release of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: i8, a2: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineReplay = uniffi_tidegate_uniffi_fn_method_engine_replay of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineRestore = uniffi_tidegate_uniffi_fn_method_engine_restore of uniffi_tidegate_uniffi_fn_clone_engine (a0: RustBuffer, a1: u64, a2: u64) -> RustBuffer);

@@ -16,6 +16,12 @@ export interface Details {
   cause?: unknown;
   /** The limits of a bulkhead. */
   limits?: Limits | undefined;
+  /** The limit of a set that refused the call. */
+  limit?: string | undefined;
+  /** The weight that it counts. */
+  weight?: string | undefined;
+  /** The call's amount of that weight. */
+  amount?: number | undefined;
 }
 
 /** The identity of an error class; by default `code` is the name in snake case, and `httpStatus` 503. */
@@ -99,6 +105,15 @@ export class RateLimited extends Rejected {
   static override [KIND]: Kind = ["RateLimited", 429];
   declare readonly code: "rate_limited";
   declare readonly httpStatus: 429;
+  /**
+   * The name of the limit that refused the call: of several that lack tokens the one that frees last. Undefined for a rate limit without
+   * `limits`.
+   */
+  declare readonly limit: string | undefined;
+  /** The weight that this limit counts; undefined for a limit that counts calls. */
+  declare readonly weight: string | undefined;
+  /** The call's amount of that weight; undefined without a weight. */
+  declare readonly amount: number | undefined;
 }
 
 /** The settings of a bulkhead. */
@@ -184,6 +199,12 @@ export class CostAboveBurst extends TidegateError {
   /** @internal */
   static override [KIND]: Kind = ["CostAboveBurst"];
   declare readonly code: "cost_above_burst";
+  /** The name of the limit that never holds so much. Undefined for a rate limit without `limits`. */
+  declare readonly limit: string | undefined;
+  /** The weight that this limit counts; undefined for a limit that counts calls. */
+  declare readonly weight: string | undefined;
+  /** The call's amount of that weight; undefined without a weight. */
+  declare readonly amount: number | undefined;
 }
 
 /** The call was abandoned, because the engine had no event of it for too long. */

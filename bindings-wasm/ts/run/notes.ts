@@ -91,11 +91,17 @@ export function refusal(
   route: string,
   retryIn: number | undefined,
   cause: unknown,
+  by: readonly string[] = [],
 ): errors.TidegateError {
   const [kind, text] = REFUSALS[verdict] ?? LOST;
   const details = { reason: verdict, retryIn, policy: policy.name, route, cause };
   const where = `policy ${JSON.stringify(policy.name)}, route ${quoted(route)}`;
-  if (kind !== errors.BulkheadFull) return new kind(`${text} (${where})`, details);
+  if (kind !== errors.BulkheadFull) {
+    const [words, limit, weight, amount] = by;
+    if (words === undefined) return new kind(`${text} (${where})`, details);
+    const named = { limit, weight, amount: amount === undefined ? amount : Number(amount) };
+    return new kind(`${text} (${where}, ${words})`, { ...details, ...named });
+  }
   const limits = policy.limits();
   const queue = limits.maxQueue ?? "none";
   const patience = limits.acquireTimeout === null ? "none" : seconds(limits.acquireTimeout);

@@ -7,7 +7,7 @@
 
 import type { Engine } from "../engine/engine.js";
 import type { Waiter } from "../engine/engine_types.js";
-import { said } from "../engine/native.js";
+import { pieces, said } from "../engine/native.js";
 import {
   ATTEMPT,
   ATTEMPT_UNIT,
@@ -495,6 +495,11 @@ export class Run<A, T = A> implements Timed, Waiter {
 
   /** The error of a call that ends without a result of its own. */
   #refuse(verdict: string, retryIn?: number, cause?: unknown): TidegateError {
+    const { full, handle, native } = this.#engine;
+    if (full && /^(rate_l|cost_)/.test(verdict)) {
+      native.refusal_of(handle, this.#call);
+      return refusal(verdict, this.#core, this.#route, retryIn, cause, pieces());
+    }
     return refusal(verdict, this.#core, this.#route, retryIn, cause);
   }
 

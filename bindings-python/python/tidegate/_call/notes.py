@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tidegate._engine import errors
 
@@ -103,15 +103,19 @@ def _shown(route: str) -> str:
     return repr(route if len(route) <= _LONGEST else route[:_LONGEST] + "…")
 
 
-def refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
+def refusal(
+    verdict: str, policy: Policy, route: str, retry_in: float | None = None, call: int = 0
+) -> errors.TidegateError:
     """Makes the error of a call without a result; its `retry_at` is on the engine's wall clock."""
-    error = _refusal(verdict, policy, route, retry_in)
+    error = _refusal(verdict, policy, route, retry_in, call)
     if retry_in is not None:
         error._at = policy.engine.wall() + retry_in
     return error
 
 
-def _refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = None) -> errors.TidegateError:
+def _refusal(
+    verdict: str, policy: Policy, route: str, retry_in: float | None, call: int
+) -> errors.TidegateError:
     """Makes the error of a call without a result."""
     kind, text = _ERRORS.get(verdict, _LOST)
     message = f"{text} (policy {policy.name!r}, route {_shown(route)})"
@@ -133,4 +137,11 @@ def _refusal(verdict: str, policy: Policy, route: str, retry_in: float | None = 
             policy=policy.name,
             route=route,
         )
-    return kind(message, reason=verdict, retry_in=retry_in, policy=policy.name, route=route)
+    more: dict[str, Any] = {}
+    if call and kind in (errors.RateLimited, errors.CostAboveBurst):
+        refused = policy.engine.native.refusal_of(call)
+        if refused is not None:
+            limit, weight, amount, words = refused
+            more = {"limit": limit, "weight": weight, "amount": amount}
+            message = f"{message[:-1]}, {words})"
+    return kind(message, reason=verdict, retry_in=retry_in, policy=policy.name, route=route, **more)

@@ -278,7 +278,7 @@ class Run:
 
     def refuse(self, verdict: str, retry_in: float | None = None) -> TidegateError:
         """Returns the error of a call that ends without a result of an attempt."""
-        return refusal(verdict, self.policy, self.route, retry_in)
+        return refusal(verdict, self.policy, self.route, retry_in, self.id)
 
     def intact(self, value: Any) -> bool:
         """Returns whether this earlier result can still be delivered."""

@@ -76,8 +76,33 @@ class Rejected(TidegateError):
     code = "rejected"
 
 
-class RateLimited(Rejected):
-    """The rate limit is used up."""
+class _OfLimit(TidegateError):
+    """Names the limit of a set that refused a call."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        limit: str | None = None,
+        weight: str | None = None,
+        amount: int | None = None,
+        **common: Any,
+    ) -> None:
+        super().__init__(message, **common)
+        self.limit = limit
+        self.weight = weight
+        self.amount = amount
+
+
+class RateLimited(_OfLimit, Rejected):
+    """The rate limit is used up.
+
+    Attributes:
+        limit: The name of the limit that refused the call: of several that lack tokens the one that frees last. None
+            for a rate limit without `limits`.
+        weight: The weight that this limit counts; None for a limit that counts calls.
+        amount: The call's amount of that weight; None without a weight.
+    """
 
     code = "rate_limited"
     http_status = 429
@@ -160,8 +185,14 @@ class TargetsLimited(NoTarget):
     http_status = 429
 
 
-class CostAboveBurst(TidegateError):
-    """The call costs more than the rate limit can ever hold."""
+class CostAboveBurst(_OfLimit):
+    """The call costs more than the rate limit can ever hold.
+
+    Attributes:
+        limit: The name of the limit that never holds so much. None for a rate limit without `limits`.
+        weight: The weight that this limit counts; None for a limit that counts calls.
+        amount: The call's amount of that weight; None without a weight.
+    """
 
     code = "cost_above_burst"
 

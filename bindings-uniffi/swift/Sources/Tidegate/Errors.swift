@@ -32,6 +32,13 @@ public struct Details: Sendable, Hashable {
     public let policy: String
     /// Key of the route.
     public let route: String
+    /// Name of the limit of a set that refused the call: of several that lack tokens the one that frees last, and of a call above a burst the
+    /// one that never holds so much. Nil for other errors, and for a rate limit without `limits`.
+    public internal(set) var limit: String?
+    /// Weight that this limit counts; nil for a limit that counts calls.
+    public internal(set) var weight: String?
+    /// The call's amount of that weight; nil without a weight.
+    public internal(set) var amount: Int?
     /// Call that the error ended; nil in the engine without a history.
     let origin: Origin
 }
@@ -42,6 +49,9 @@ extension TidegateError {
     public var retryAt: Date? { details.retryAt }
     public var policy: String { details.policy }
     public var route: String { details.route }
+    public var limit: String? { details.limit }
+    public var weight: String? { details.weight }
+    public var amount: Int? { details.amount }
     public var description: String { details.message }
     public var errorDescription: String? { details.message }
     public var errorUserInfo: [String: Any] {

@@ -1,4 +1,5 @@
 import Foundation
+internal import TidegateNative
 
 /// How a call ended. It is beside the result and not in the error, because Swift's errors are values that cannot carry it.
 public struct Report: Sendable, Hashable {
@@ -62,7 +63,7 @@ extension Verdict {
 
     /// Error of a call that has no result of its own.
     func refusal(
-        _ policy: Policy, route: String, retryIn: Duration?, last: (any Error)?, origin: Origin
+        _ policy: Policy, route: String, retryIn: Duration?, last: (any Error)?, origin: Origin, by: Refusal? = nil
     ) -> any Error {
         var text = "\(words) (policy \"\(policy.name)\", route \(quoted(route))"
         if cause == .bulkheadFull {
@@ -71,10 +72,11 @@ extension Verdict {
             let most = policy.setting("bulkhead.max_concurrency").map { "\(Int($0))" } ?? "none"
             text += ", maxConcurrency \(most), maxQueue \(queue), acquireTimeout \(patience)"
         }
+        if let by { text += ", \(by.text)" }
         let details = Details(
             message: text + ")", reason: self, retryIn: retryIn,
             retryAt: retryIn.map { Date().addingTimeInterval($0.microseconds / 1e6) }, policy: policy.name, route: route,
-            origin: origin
+            limit: by?.limit, weight: by?.weight, amount: by?.amount.map(Int.init), origin: origin
         )
         if let cause { return Rejected(cause: cause, details: details, lastError: last) }
         switch self {

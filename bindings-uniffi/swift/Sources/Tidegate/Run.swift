@@ -462,7 +462,9 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private func refusal(_ verdict: Verdict, _ retryIn: Duration?, _ last: Result<T, any Error>?) -> any Error {
         var failure: (any Error)?
         if case .failure(let error) = last { failure = error }
-        return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure, origin: origin)
+        let ofLimit = verdict == .rateLimited || verdict == .costAboveBurst
+        let by = ofLimit ? engine.native.refusalOf(call: call) : nil
+        return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure, origin: origin, by: by)
     }
 
     /// Passes the next attempt, or nil for the end, to the caller's task.

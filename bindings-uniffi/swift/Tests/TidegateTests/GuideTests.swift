@@ -53,7 +53,7 @@ private let busyIsTransient: Classify = { result in
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 17)
+        #expect(blocks.count == 20)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -97,6 +97,35 @@ private let busyIsTransient: Classify = { result in
 
         let cached = try await payments.run(fallback: { _ in Order.empty }) { _ in try await shop.order(id: 9) }
         #expect(cached.id == 9)
+    }
+
+    @Test func limitsDeadlinesAndCancelling() async throws {
+        let payments = try Policy("bounded", preset: .http, deadline: .seconds(10), engine: Engine(seed: 7))
+        let mail = try Policy(
+            "mail",
+            rateLimit: RateLimit(permits: 2, per: .seconds(60)),  // `wait: true` makes calls wait for a permit, at most `maxWait`
+            bulkhead: Bulkhead(maxConcurrency: 20)  // calls at once; `maxQueue` more of them wait
+        )
+        for id in 1...3 {
+            do {
+                _ = try await mail.run { _ in try await shop.order(id: id) }
+            } catch let refused as Rejected {
+                print("\(refused): again in \(refused.retryIn ?? .zero)")
+            }
+        }
+        #expect(await mail.ended { _ in 7 }.report.reason == .rateLimited)
+        do {
+            try await withDeadline(.milliseconds(100)) {
+                try await payments.run { _ in try await Task.sleep(for: .seconds(10)) }
+            }
+        } catch let late as DeadlineExceeded {
+            print(late)
+        }
+        let call = Task { try await payments.run { _ in try await Task.sleep(for: .seconds(10)) } }
+        call.cancel()
+        let cancelled = await call.result  // a CancellationError; the attempt has ended, and its slot is free
+        #expect(throws: CancellationError.self) { try cancelled.get() }
+        #expect(payments.engine.snapshot().live == 0)
     }
 
     @Test func classifyAndHedges() async throws {
@@ -164,17 +193,14 @@ private let busyIsTransient: Classify = { result in
         let clock = ManualClock()
         let engine = Engine(seed: 1, clock: clock)
         let slow = Backoff.constant(.seconds(60)).maximum(.seconds(60))
-        let policy = try Policy("tested", retry: Retry(backoff: slow), classify: busyIsTransient, engine: engine)
-        let done = Counter()
-        let call = Task {
-            defer { done.add() }
-            return try await policy.run { attempt in
-                if attempt.number < 3 { throw Busy() }
-                return attempt.number
-            }
+        let policy = try Policy("tested", retry: Retry(backoff: slow), on: [Busy.self], engine: engine)
+        let time = Task { while !Task.isCancelled { await clock.advance(by: .seconds(60)) } }
+        let attempts = try await policy.run { attempt in
+            if attempt.number < 3 { throw Busy() }  // struct Busy: Error {}
+            return attempt.number
         }
-        while done.value == 0 { await clock.advance(by: .seconds(60)) }
-        #expect(try await call.value == 3)
+        time.cancel()
+        #expect(attempts == 3)
     }
 
     @Test func parts() throws {

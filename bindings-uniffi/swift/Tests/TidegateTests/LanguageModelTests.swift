@@ -60,7 +60,7 @@ private func tokens(of answer: Data) throws -> Int {
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 6)
+        #expect(blocks.count == 7)
     }
 
     @Test func aQuestionIsAnsweredByTheSecondAttempt() async throws {
@@ -89,16 +89,19 @@ private func tokens(of answer: Data) throws -> Int {
         #expect((head as? HTTPURLResponse)?.statusCode == 200 && events.count >= 8)
     }
 
-    private func limit(_ policy: String) throws -> LimitView {
+    private func limit(_ policy: String, _ name: String = "tpm") throws -> LimitView {
         let route = Engine.shared.snapshot().routes.first { $0.policy == policy }
-        return try #require(route?.rate?.limits["tpm"])
+        return try #require(route?.rate?.limits[name])
     }
 
     @Test func requestsAndTokensAreCounted() async throws {
         try await failsFirst()
         let limits = ["rpm: permits=500 per=1m", "tpm: permits=200000 per=1m weight=tokens"]
         let metered = try Policy(
-            "metered", preset: .llm, rateLimit: RateLimit(wait: true, maxWait: .seconds(20), limits: limits),
+            "metered", preset: .llm,
+            rateLimit: RateLimit(
+                wait: true, maxWait: .seconds(20), limits: limits,
+                estimateQuantile: 0.95),  // from 20 answers on, reserve what was enough for 95 % of them
             metering: .tokens(output: 800))  // what an answer is taken to have if its request sets no maximum
         let (answer, _) = try await session.data(for: chat("And low tide?"), policy: metered)
         let tpm = try limit("metered")
@@ -136,6 +139,20 @@ private func tokens(of answer: Data) throws -> Int {
         }
         let tpm = try limit("counting")
         #expect(tpm.reserved == 1_800 && tpm.settled == 1_200)
+    }
+
+    /// Semantics 3.8.1 and 3.8.13.
+    @Test func aBudgetOfMoneyIsALimit() async throws {
+        let daily = try Policy(
+            "daily", rateLimit: RateLimit(limits: ["usd: permits=5000000 per=24h weight=usd max_debt=none refill=window"]))
+        do {
+            try await daily.run(CallOptions(weights: ["usd": 40_000])) { attempt in  // four cents at most
+                _ = attempt.settle("usd", 12_500)  // what it has cost
+            }
+        } catch let error as Rejected where error.cause == .rateLimited {
+            print(error)  // names the limit, the weight and the amount
+        }
+        #expect(try limit("daily", "usd").tokens == 5_000_000 - 12_500)
     }
 
     @Test func aFailureGoesToTheNextTarget() async throws {

@@ -48,6 +48,33 @@ import TidegateTesting
         await #expect(throws: CostAboveBurst.self) { try await policy.run(weighing(10_001)) { _ in 7 } }
     }
 
+    /// Semantics 3.4.6 and 3.8.14.
+    @Test func aRefusalNamesTheLimitTheWeightAndTheAmount() async throws {
+        let policy = try metered()
+        func refusal(_ policy: Policy, _ options: CallOptions = CallOptions()) async throws -> any TidegateError {
+            guard case .failure(let error as any TidegateError) = await policy.ended(options, { _ in 7 }).result else {
+                throw CancellationError()
+            }
+            return error
+        }
+        _ = try await policy.run(weighing(6_000)) { _ in 7 }
+        let refused = try await refusal(policy, weighing(6_000))
+        #expect((refused.limit, refused.weight, refused.amount) == ("tpm", "tokens", 6_000))
+        let place = "policy \"metered\", route \"default\""
+        #expect("\(refused)" == "the rate limit is used up (\(place), limit tpm, 6000 tokens)")
+        let large = try await refusal(policy, weighing(10_001))
+        #expect(large is CostAboveBurst && large.description.hasSuffix("(\(place), limit tpm, 10001 tokens)"))
+        #expect((large.limit, large.weight, large.amount) == ("tpm", "tokens", 10_001))
+        for _ in 1...2 { _ = try await policy.run(weighing(1)) { _ in 7 } }
+        let counted = try await refusal(policy, weighing(1))
+        #expect((counted.limit, counted.weight, counted.amount) == ("rpm", nil, nil))
+        #expect("\(counted)".hasSuffix("(\(place), limit rpm)"))
+        let plain = try Policy("plain", rateLimit: RateLimit(permits: 1, per: .seconds(60)), engine: engine)
+        _ = try await plain.run { _ in 7 }
+        let unnamed = try await refusal(plain)
+        #expect((unnamed.limit, unnamed.weight, unnamed.amount) == (nil, nil, nil))
+    }
+
     @Test func aWrongOrMissingWeightIsOneClearError() async throws {
         let policy = try metered()
         func error(_ policy: Policy, _ options: CallOptions = CallOptions()) async -> String {

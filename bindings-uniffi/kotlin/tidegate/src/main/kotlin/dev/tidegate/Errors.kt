@@ -1,5 +1,6 @@
 package dev.tidegate
 
+import dev.tidegate.ffi.Refusal
 import java.io.IOException
 import java.time.Instant
 import kotlin.time.Duration
@@ -46,8 +47,18 @@ public open class Rejected internal constructor(details: Details) : Ours(details
     override val code: String get() = "rejected"
 }
 
-/** The rate limit is used up. */
-public class RateLimited internal constructor(details: Details) : Rejected(details) {
+/**
+ * The rate limit is used up.
+ *
+ * @property limit Name of the limit that refused the call: of several that lack tokens the one that frees last. Null for a rate limit
+ *   without `limits`.
+ * @property weight Weight that this limit counts; null for a limit that counts calls.
+ * @property amount The call's amount of that weight; null without a weight.
+ */
+public class RateLimited internal constructor(details: Details, by: Refusal?) : Rejected(details) {
+    public val limit: String? = by?.limit
+    public val weight: String? = by?.weight
+    public val amount: Long? = by?.amount?.toLong()
     override val code: String get() = "rate_limited"
     override val httpStatus: Int get() = 429
 }
@@ -114,8 +125,17 @@ public class TargetsLimited internal constructor(details: Details) : NoTarget(de
     override val httpStatus: Int get() = 429
 }
 
-/** The call costs more than the rate limit can ever hold. */
-public class CostAboveBurst internal constructor(details: Details) : Ours(details) {
+/**
+ * The call costs more than the rate limit can ever hold.
+ *
+ * @property limit Name of the limit that never holds so much. Null for a rate limit without `limits`.
+ * @property weight Weight that this limit counts; null for a limit that counts calls.
+ * @property amount The call's amount of that weight; null without a weight.
+ */
+public class CostAboveBurst internal constructor(details: Details, by: Refusal?) : Ours(details) {
+    public val limit: String? = by?.limit
+    public val weight: String? = by?.weight
+    public val amount: Long? = by?.amount?.toLong()
     override val code: String get() = "cost_above_burst"
 }
 

@@ -1,5 +1,6 @@
 package dev.tidegate
 
+import dev.tidegate.ffi.Refusal
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
 
@@ -27,7 +28,7 @@ public enum class Verdict(
     FORCED_OPEN({ ForcedOpen(it.details("an operator refuses all calls")) }),
     BREAKER_OPEN({ BreakerOpen(it.details("the circuit breaker is open")) }),
     THROTTLED({ Throttled(it.details("the adaptive throttle refused the call")) }),
-    RATE_LIMITED({ RateLimited(it.details("the rate limit is used up")) }),
+    RATE_LIMITED({ it.limited("the rate limit is used up", ::RateLimited) }),
     QUEUE_FULL({ it.full("all slots are taken, and so is the queue") }),
     ACQUIRE_TIMEOUT({ it.full("no slot came free within acquireTimeout") }),
     QUEUE_SHED({ it.full("the queue's delay was over target") }),
@@ -36,7 +37,7 @@ public enum class Verdict(
     STORE_UNAVAILABLE({ StoreUnavailable(it.details("the shared store is gone")) }),
     DEADLINE_BEFORE({ DeadlineExceeded(it.details("the deadline had passed before the call began")) }),
     DEADLINE_QUEUED({ DeadlineExceeded(it.details("the deadline passed while the call was waiting")) }),
-    COST_ABOVE_BURST({ CostAboveBurst(it.details("the call costs more than the rate limit can ever hold")) }),
+    COST_ABOVE_BURST({ it.limited("the call costs more than the rate limit can ever hold", ::CostAboveBurst) }),
     DEADLINE(
         { DeadlineExceeded(it.details("the deadline passed")) },
         { "the deadline passed while waiting for the next attempt" },
@@ -93,10 +94,17 @@ internal class Refused(
     private val route: String,
     private val retryIn: Duration?,
     private val cause: Throwable?,
+    private val call: Long,
 ) {
     fun details(text: String, numbers: String = ""): Details {
         val where = "policy \"${core.name}\", route ${quoted(route)}$numbers"
         return Details("$text ($where)", cause, reason, retryIn, core.name, route)
+    }
+
+    /** Makes the error of a call that a rate limit refused; it names the limit of a set. */
+    fun <E> limited(text: String, make: (Details, Refusal?) -> E): E {
+        val by = core.engine.native.engine.refusalOf(call.toULong())
+        return make(details(text, by?.let { ", ${it.text}" } ?: ""), by)
     }
 
     fun full(text: String): BulkheadFull {

@@ -19,6 +19,10 @@ import io.ktor.client.engine.cio.CIO
 import io.lettuce.core.RedisClient
 import io.lettuce.core.codec.ByteArrayCodec
 import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.cancelAndJoin
+import kotlinx.coroutines.coroutineScope
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.launch
 import kotlinx.coroutines.test.currentTime
 import kotlinx.coroutines.test.runTest
 import kotlinx.coroutines.test.testTimeSource
@@ -32,6 +36,7 @@ import java.io.File
 import java.io.IOException
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.minutes
 import kotlin.time.Duration.Companion.seconds
 
 /** The blocks of `docs/kotlin.md`, run; and a look that they are those. */
@@ -63,6 +68,32 @@ class GuideTest {
             orders.run { "in time" }
         }
         assertEquals("in time", within)
+        val late = try {
+            withBounds(deadline = 100.milliseconds) {
+                orders.run { delay(10.seconds); "too late" }
+            }
+        } catch (error: DeadlineExceeded) {
+            "no answer in time"
+        }
+        assertEquals("no answer in time", late)
+        coroutineScope {
+            val call = launch { orders.run { delay(10.seconds) } }
+            delay(50.milliseconds)
+            call.cancelAndJoin() // the attempt has ended, and its slot is free
+        }
+        assertEquals(0, orders.engine.snapshot().live)
+        val mail = policy("mail") {
+            rateLimit { permits = 2; per = 1.minutes } // wait = true makes calls wait for a permit, at most maxWait
+            bulkhead { maxConcurrency = 20 } // calls at once; maxQueue more of them wait
+        }
+        for (n in 1..3) {
+            try {
+                println(mail.run { "sent letter $n" })
+            } catch (refused: RateLimited) {
+                println("${refused.message}: again in ${refused.retryIn}")
+            }
+        }
+        assertTrue(runCatching { mail.run { } }.exceptionOrNull() is RateLimited)
         val client = object : Shop {
             override suspend fun find(id: Int) = "no. $id"
         }
@@ -193,7 +224,7 @@ class GuideTest {
     fun `every block of the guide stands in this file`() {
         val root = File(System.getProperty("tidegate.vectors")).resolve("../..")
         val plain = { text: String -> text.lines().joinToString("\n") { it.trim() } }
-        pageIsIn("docs/kotlin.md", "GuideTest.kt", 8)
+        pageIsIn("docs/kotlin.md", "GuideTest.kt", 20)
         val java = plain(File("src/test/java/dev/tidegate/JavaCallerTest.java").readText())
         val written = Regex("```java\n(.*?)```", RegexOption.DOT_MATCHES_ALL).findAll(root.resolve("docs/kotlin.md").readText()).toList()
         assertTrue(written.size >= 2, "${written.size}")

@@ -68,6 +68,28 @@ class WeightsTest {
     }
 
     @Test
+    fun `a refusal names the limit, the weight and the amount (3_4_6, 3_8_14)`() {
+        val caller = metered().at(weighing(6_000))
+        caller.call { 7 }
+        val refused = assertThrows(RateLimited::class.java) { caller.call { 7 } }
+        assertEquals(listOf("tpm", "tokens", 6_000L), listOf(refused.limit, refused.weight, refused.amount))
+        val where = "policy \"metered\", route \"default\""
+        assertEquals("the rate limit is used up ($where, limit tpm, 6000 tokens)", refused.message)
+        val large = assertThrows(CostAboveBurst::class.java) { metered().at(weighing(10_001)).call { 7 } }
+        assertEquals(listOf("tpm", "tokens", 10_001L), listOf(large.limit, large.weight, large.amount))
+        assertTrue(large.message!!.endsWith("($where, limit tpm, 10001 tokens)"))
+        val small = metered().at(weighing(1))
+        repeat(2) { small.call { 7 } }
+        val counted = assertThrows(RateLimited::class.java) { small.call { 7 } }
+        assertEquals(listOf("rpm", null, null), listOf(counted.limit, counted.weight, counted.amount))
+        assertTrue(counted.message!!.endsWith("($where, limit rpm)"))
+        val plain = policy("plain", engine) { rateLimit { permits = 1; per = 60.seconds } }
+        plain.call { 7 }
+        val unnamed = assertThrows(RateLimited::class.java) { plain.call { 7 } }
+        assertEquals(listOf(null, null, null), listOf(unnamed.limit, unnamed.weight, unnamed.amount))
+    }
+
+    @Test
     fun `a wrong or missing weight is one clear error (3_5_3)`() {
         val policy = metered()
         val missing = "weights: the rate limit counts tokens; give each call an amount, or the limit a default"

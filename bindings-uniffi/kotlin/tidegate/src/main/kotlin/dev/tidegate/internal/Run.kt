@@ -187,7 +187,7 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
 
     /** Error of a call that has no result of its own, with its report. */
     protected fun refusal(verdict: Verdict, retryIn: Duration?, cause: Throwable?): TidegateException =
-        core.refusal(verdict, route, retryIn, cause).also { it.made = report(verdict, retryIn, null) }
+        core.refusal(verdict, route, retryIn, cause, call).also { it.made = report(verdict, retryIn, null) }
 
     /** Report of a call that has ended well, or whose answer has begun well. */
     protected fun success(): Report = report(Verdict.OK, null, null)

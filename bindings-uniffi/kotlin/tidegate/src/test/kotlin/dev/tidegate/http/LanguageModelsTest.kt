@@ -7,6 +7,7 @@ import dev.tidegate.DeadlineUntil
 import dev.tidegate.Engine
 import dev.tidegate.Policy
 import dev.tidegate.Preset
+import dev.tidegate.RateLimited
 import dev.tidegate.RequestOptions
 import dev.tidegate.okhttp.report
 import dev.tidegate.okhttp.tidegate
@@ -103,7 +104,7 @@ class LanguageModelsTest {
         assertEquals(1L, own.snapshot().policies.getValue("streamed").retries)
     }
 
-    private fun limit(policy: String) = own.snapshot().routes.single { it.policy == policy }.rate!!.limits.getValue("tpm")
+    private fun limit(policy: String, name: String = "tpm") = own.snapshot().routes.single { it.policy == policy }.rate!!.limits.getValue(name)
 
     @Test
     fun `requests and tokens are counted`() {
@@ -113,6 +114,7 @@ class LanguageModelsTest {
                 limits = listOf("rpm: permits=500 per=1m", "tpm: permits=200000 per=1m weight=tokens")
                 wait = true
                 maxWait = 20.seconds
+                estimateQuantile = 0.95 // from 20 answers on, reserve what was enough for 95 % of them
             }
             tokens(output = 800) // what an answer is taken to have if its request sets no maximum
         }
@@ -130,6 +132,21 @@ class LanguageModelsTest {
             attempt.settle("tokens", 1_200) // whenever a better total is known
         }
         assertEquals(1_800L to 1_200L, limit("counting").let { it.reserved to it.settled })
+    }
+
+    @Test
+    fun `a budget of money is a limit (3_8_1, 3_8_13)`() {
+        val daily = policy("daily") {
+            rateLimit { limits = listOf("usd: permits=5000000 per=24h weight=usd max_debt=none refill=window") }
+        }
+        try {
+            daily.at(CallOptions(weights = mapOf("usd" to 40_000))).call { attempt -> // four cents at most
+                attempt.settle("usd", 12_500) // what it has cost
+            }
+        } catch (error: RateLimited) {
+            println("${error.amount} ${error.weight} do not fit before ${error.retryAt}")
+        }
+        assertEquals(5_000_000L - 12_500, limit("daily", "usd").tokens)
     }
 
     @Test
@@ -171,5 +188,5 @@ class LanguageModelsTest {
     }
 
     @Test
-    fun `the blocks of the page are these`() = pageIsIn("docs/kotlin/language-models.md", "http/LanguageModelsTest.kt", 7)
+    fun `the blocks of the page are these`() = pageIsIn("docs/kotlin/language-models.md", "http/LanguageModelsTest.kt", 8)
 }
