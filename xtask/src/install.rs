@@ -1,6 +1,7 @@
 //! The first minutes of a new user, one for each language: an empty folder outside the repository, the package as a
-//! release would publish it, and the program of `docs/install.md`. `cargo xtask install-check` runs these steps and
-//! those that build what they need.
+//! release would publish it, and the program of `docs/install.md`. For Kotlin, Swift and Rust the same folders then have
+//! the program of the ten tasks ([`crate::tasks`]). `cargo xtask install-check` runs these steps and those that build what
+//! they need.
 
 use crate::cargo;
 use crate::jvm;
@@ -10,6 +11,7 @@ use crate::report::{Report, Verdict};
 use crate::run::{Cmd, Error, Result, seconds};
 use crate::setup::{Python, Shop, Venv, create};
 use crate::swift::{self, Root};
+use crate::tasks;
 use crate::test::SMOKE;
 use crate::times::cpu_time;
 use std::io::{BufRead, BufReader, Write};
@@ -81,75 +83,107 @@ pub fn npm(shop: &Shop, built: bool, report: &mut Report) {
 /// The crates as `cargo package` packs them, in a new project with the versions of our lock file.
 pub fn rust(shop: &Shop, report: &mut Report) {
     report.step(INSTALL, "Rust, the packed crates in a new project", || {
-        minute(shop, "## Rust", "rust,no_run", |folder, program| {
-            let version = version(&shop.root)?;
-            let pack = ["package", "--quiet", "--no-verify", "--allow-dirty"];
-            cargo(shop).args(pack).args(["-p", "tidegate", "-p", "tidegate-tokio"]).quiet()?;
-            for name in ["tidegate", "tidegate-tokio"] {
-                let packed = shop.target.join(format!("package/{name}-{version}.crate"));
-                Cmd::new("tar").arg("-xzf").arg(packed).cwd(folder).quiet()?;
-            }
-            let manifest = format!(
-                "[package]\nname = \"first\"\nedition = \"2024\"\n\n[dependencies]\n\
-                 reqwest = {{ version = \"0.13\", default-features = false }}\n\
-                 tidegate-tokio = {{ version = \"{version}\", features = [\"reqwest\"] }}\n\
-                 tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n\n\
-                 [patch.crates-io]\n\
-                 tidegate = {{ path = \"tidegate-{version}\" }}\n\
-                 tidegate-tokio = {{ path = \"tidegate-tokio-{version}\" }}\n\n[workspace]\n"
-            );
-            write(&folder.join("Cargo.toml"), &manifest)?;
-            fs::create_dir_all(folder.join("src")).map_err(Error::at("make", folder))?;
-            write(&folder.join("src/main.rs"), program)?;
-            let (lock, ours) = (folder.join("Cargo.lock"), shop.root.join("Cargo.lock"));
-            fs::copy(&ours, &lock).map_err(Error::at("copy", &ours))?;
-            let run = Cmd::new("cargo").args(["run", "--quiet"]).cwd(folder);
-            let run = run.env("CARGO_TARGET_DIR", shop.scratch("install/rust")?);
-            // The compiler of the repository, and no other that this machine may have as its own.
-            fs::copy(shop.root.join("rust-toolchain.toml"), folder.join("rust-toolchain.toml"))
-                .map_err(Error::at("copy to", folder))?;
-            run.quiet().map(|ran| ran.text)
+        minute(shop, "## Rust", "rust,no_run", |folder, program| packed(shop, folder, program, ["", ""]))
+    });
+    report.step(INSTALL, "Rust, the ten tasks of the guide with the packed crates", || {
+        ten(shop, tasks::RUST, |folder, program| {
+            packed(shop, folder, program, [", \"metrics\"", ", \"test-util\""])
         })
     });
+}
+
+/// Packs the crates, and runs a program that uses them, with more features of ours and of tokio's.
+fn packed(shop: &Shop, folder: &Path, program: &str, [ours, tokios]: [&str; 2]) -> Result<String> {
+    let version = version(&shop.root)?;
+    let pack = ["package", "--quiet", "--no-verify", "--allow-dirty"];
+    cargo(shop).args(pack).args(["-p", "tidegate", "-p", "tidegate-tokio"]).quiet()?;
+    for name in ["tidegate", "tidegate-tokio"] {
+        let packed = shop.target.join(format!("package/{name}-{version}.crate"));
+        Cmd::new("tar").arg("-xzf").arg(packed).cwd(folder).quiet()?;
+    }
+    let manifest = format!(
+        "[package]\nname = \"first\"\nedition = \"2024\"\n\n[dependencies]\n\
+         reqwest = {{ version = \"0.13\", default-features = false }}\n\
+         tidegate-tokio = {{ version = \"{version}\", features = [\"reqwest\"{ours}] }}\n\
+         tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"{tokios}] }}\n\n\
+         [patch.crates-io]\n\
+         tidegate = {{ path = \"tidegate-{version}\" }}\n\
+         tidegate-tokio = {{ path = \"tidegate-tokio-{version}\" }}\n\n[workspace]\n"
+    );
+    write(&folder.join("Cargo.toml"), &manifest)?;
+    fs::create_dir_all(folder.join("src")).map_err(Error::at("make", folder))?;
+    write(&folder.join("src/main.rs"), program)?;
+    let (lock, locked) = (folder.join("Cargo.lock"), shop.root.join("Cargo.lock"));
+    fs::copy(&locked, &lock).map_err(Error::at("copy", &locked))?;
+    let run = Cmd::new("cargo").args(["run", "--quiet"]).cwd(folder);
+    let run = run.env("CARGO_TARGET_DIR", shop.scratch("install/rust")?);
+    // The compiler of the repository, and no other that this machine may have as its own.
+    fs::copy(shop.root.join("rust-toolchain.toml"), folder.join("rust-toolchain.toml"))
+        .map_err(Error::at("copy to", folder))?;
+    run.quiet().map(|ran| ran.text)
 }
 
 /// Jars from a repository in a folder, in a new Maven project.
 pub fn maven(shop: &Shop, built: bool, report: &mut Report) -> bool {
     let title = "Maven, a new Kotlin project with the jars of a repository";
-    report.make(INSTALL, title, &["registries: maven"], || {
+    let there = report.make(INSTALL, title, &["registries: maven", "install: kotlin"], || {
         if !built {
             return Verdict::NotRun("there is no native library".into());
         }
         if let Some(missing) = jvm::missing() {
             return Verdict::NotRun(format!("{missing} is not on this machine"));
         }
-        let repository = match deployed(shop, jvm::mvn(shop, jvm::TESTED)) {
-            Ok(repository) => repository,
-            Err(Error(why)) => return Verdict::check::<()>(Err(Error(why))),
-        };
-        minute(shop, "## Kotlin and Java", "kotlin", |folder, program| {
-            let page = read(&shop.root, PAGE)?;
-            let dependency = block(&page, "## Kotlin and Java", "xml")?;
-            write(&folder.join("pom.xml"), &project(shop, &repository, &dependency)?)?;
-            let sources = folder.join("src/main/kotlin");
-            fs::create_dir_all(&sources).map_err(Error::at("make", &sources))?;
-            write(&sources.join("Main.kt"), program)?;
-            let run = ["-B", "-q", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"];
-            let run = Cmd::new("mvn").args(run).args((!shop.install).then_some("-o"));
-            let run = run.args(["compile", "exec:java", "-Dexec.mainClass=MainKt"]).cwd(folder);
-            run.env("MAVEN_OPTS", jvm::frugal()).quiet().map(|ran| ran.text)
-        })
-    })
+        if let Err(Error(why)) = deployed(shop, jvm::mvn(shop, jvm::TESTED)) {
+            return Verdict::check::<()>(Err(Error(why)));
+        }
+        minute(shop, "## Kotlin and Java", "kotlin", |folder, program| jars(shop, folder, program, &[]))
+    });
+    report.step(INSTALL, "Kotlin, the ten tasks of the guide with the jars of a repository", || {
+        if !there {
+            return Verdict::NotRun("there is no repository with the jars".into());
+        }
+        ten(shop, tasks::KOTLIN, |folder, program| jars(shop, folder, program, TASKS_NEED))
+    });
+    there
+}
+
+/// What the program of the ten tasks uses beside Tidegate and OkHttp: group, artefact, and the property with its version.
+const TASKS_NEED: &[[&str; 3]] = &[
+    ["org.jetbrains.kotlinx", "kotlinx-coroutines-test-jvm", "tested.coroutines"],
+    ["org.junit.jupiter", "junit-jupiter-api", "junit.version"],
+    ["software.amazon.awssdk", "s3", "aws.version"],
+];
+
+/// Runs a program in a new Maven project that uses the deployed jars, and more from the registry.
+fn jars(shop: &Shop, folder: &Path, program: &str, more: &[[&str; 3]]) -> Result<String> {
+    let page = read(&shop.root, PAGE)?;
+    let dependency = block(&page, "## Kotlin and Java", "xml")?;
+    write(&folder.join("pom.xml"), &project(shop, &repository(shop)?, &dependency, more)?)?;
+    let sources = folder.join("src/main/kotlin");
+    fs::create_dir_all(&sources).map_err(Error::at("make", &sources))?;
+    write(&sources.join("Main.kt"), program)?;
+    let run = ["-B", "-q", "-Dstyle.color=never", "-Dkotlin.compiler.daemon=false"];
+    let run = Cmd::new("mvn").args(run).args((!shop.install).then_some("-o"));
+    let run = run.args(["compile", "exec:java", "-Dexec.mainClass=MainKt"]).cwd(folder);
+    run.env("MAVEN_OPTS", jvm::frugal()).quiet().map(|ran| ran.text)
 }
 
 /// A new Swift package that resolves the tag of a release from a git repository, with the library that pkg-config finds.
 pub fn swift(shop: &Shop, root: Option<&Root>, report: &mut Report) {
+    let cloned = |folder: &Path| {
+        let clone = folder.join("tidegate");
+        release::swift_package(shop, &clone).map(|version| (clone, version))
+    };
+    let lacking = || Verdict::NotRun("there is no compiler, or no library".into());
     report.step(INSTALL, "Swift, a new package that depends on the release's tag", || match root {
-        Some(root) => resolved(shop, root, |folder| {
-            let clone = folder.join("tidegate");
-            release::swift_package(shop, &clone).map(|version| (clone, version))
+        Some(root) => resolved(shop, root, cloned),
+        None => lacking(),
+    });
+    report.step(INSTALL, "Swift, the ten tasks of the guide with the release's tag", || match root {
+        Some(root) => ten(shop, tasks::SWIFT, |folder, program| {
+            depending(shop, root, (folder, program), cloned(folder)?, &["Tidegate", "TidegateTesting"])
         }),
-        None => Verdict::NotRun("there is no compiler, or no library".into()),
+        None => lacking(),
     });
 }
 
@@ -160,41 +194,63 @@ pub fn resolved(
     origin: impl FnOnce(&Path) -> Result<(PathBuf, String)>,
 ) -> Verdict {
     minute(shop, "## Swift", "swift", |folder, program| {
-        let (origin, version) = origin(folder)?;
-        let install = Cmd::new("bash").arg(origin.join("bindings-uniffi/swift/scripts/linux.sh"));
-        install.arg(folder.join("usr")).env("TIDEGATE_ARCHIVE", swift::archive(shop)?).quiet()?;
-        let page = read(&shop.root, PAGE)?;
-        let line = block(&page, "## Swift", "text")?;
-        let (before, url, after) = quoted(&line, "url: ")?;
-        let name = url.rsplit('/').next().unwrap_or_default();
-        // The package has the name of the repository's last part, whatever the folder of this one.
-        let served = folder.join("served").join(name);
-        let manifest = format!(
-            "// swift-tools-version: 6.0\nimport PackageDescription\n\nlet package = Package(\n    name: \"first\",\n    \
-             dependencies: [{before}\"file://{}\"{}],\n    targets: [.executableTarget(name: \"first\", dependencies: \
-             [.product(name: \"Tidegate\", package: \"{name}\")])]\n)\n",
-            served.display(),
-            after.trim(),
-        );
-        let package = folder.join("first");
-        fs::create_dir_all(package.join("Sources/first")).map_err(Error::at("make", &package))?;
-        write(&package.join("Package.swift"), &manifest)?;
-        write(&package.join("Sources/first/main.swift"), program)?;
-        let run = format!(
-            "cd {} && export HOME={} PKG_CONFIG_PATH={} && swift run --disable-index-store",
-            package.display(),
-            folder.display(),
-            folder.join("usr/lib/pkgconfig").display(),
-        );
-        let places = [folder.display().to_string(), served.display().to_string()];
-        let ran = root.enter(&[(folder, &places[0]), (&origin, &places[1])], &run).quiet()?.text;
-        let resolved = fs::read_to_string(package.join("Package.resolved"));
-        let tag = format!("\"version\" : \"{version}\"");
-        if !resolved.is_ok_and(|text| text.contains(&tag)) {
-            return Err(Error(format!("Package.resolved must name the version {version}")));
-        }
-        Ok(ran)
+        depending(shop, root, (folder, program), origin(folder)?, &["Tidegate"])
     })
+}
+
+/// Runs a program in a new package that depends on products of a repository at this version.
+fn depending(
+    shop: &Shop,
+    root: &Root,
+    (folder, program): (&Path, &str),
+    (origin, version): (PathBuf, String),
+    products: &[&str],
+) -> Result<String> {
+    let install = Cmd::new("bash").arg(origin.join("bindings-uniffi/swift/scripts/linux.sh"));
+    install.arg(folder.join("usr")).env("TIDEGATE_ARCHIVE", swift::archive(shop)?).quiet()?;
+    let page = read(&shop.root, PAGE)?;
+    let line = block(&page, "## Swift", "text")?;
+    let (before, url, after) = quoted(&line, "url: ")?;
+    let name = url.rsplit('/').next().unwrap_or_default();
+    // The package has the name of the repository's last part, whatever the folder of this one.
+    let served = folder.join("served").join(name);
+    let products: Vec<_> =
+        products.iter().map(|it| format!(".product(name: \"{it}\", package: \"{name}\")")).collect();
+    let manifest = format!(
+        "// swift-tools-version: 6.0\nimport PackageDescription\n\nlet package = Package(\n    name: \"first\",\n    \
+         dependencies: [{before}\"file://{}\"{}],\n    targets: [.executableTarget(name: \"first\", dependencies: \
+         [{}])]\n)\n",
+        served.display(),
+        after.trim(),
+        products.join(", "),
+    );
+    let package = folder.join("first");
+    fs::create_dir_all(package.join("Sources/first")).map_err(Error::at("make", &package))?;
+    write(&package.join("Package.swift"), &manifest)?;
+    write(&package.join("Sources/first/main.swift"), program)?;
+    let run = format!(
+        "cd {} && export HOME={} PKG_CONFIG_PATH={} && swift run --disable-index-store",
+        package.display(),
+        folder.display(),
+        folder.join("usr/lib/pkgconfig").display(),
+    );
+    let places = [folder.display().to_string(), served.display().to_string()];
+    let ran = root.enter(&[(folder, &places[0]), (&origin, &places[1])], &run).quiet()?.text;
+    let resolved = fs::read_to_string(package.join("Package.resolved"));
+    let tag = format!("\"version\" : \"{version}\"");
+    if !resolved.is_ok_and(|text| text.contains(&tag)) {
+        return Err(Error(format!("Package.resolved must name the version {version}")));
+    }
+    Ok(ran)
+}
+
+/// Runs the program of the ten tasks in an empty folder.
+fn ten(shop: &Shop, language: tasks::Language, play: impl FnOnce(&Path, &str) -> Result<String>) -> Verdict {
+    let run = || {
+        let room = Room::new()?;
+        tasks::done(&play(&room.0, &tasks::program(shop, language)?)?)
+    };
+    Verdict::check(run())
 }
 
 /// A line in three parts: what is before the string literal that follows `key`, its content, and what is after it.
@@ -229,13 +285,20 @@ pub fn deployed(shop: &Shop, maven: Cmd) -> Result<PathBuf> {
 }
 
 /// The `pom.xml` of a user.
-fn project(shop: &Shop, repository: &Path, dependency: &str) -> Result<String> {
+fn project(shop: &Shop, repository: &Path, dependency: &str, more: &[[&str; 3]]) -> Result<String> {
     let ours = read(&shop.root, "bindings-uniffi/kotlin/pom.xml")?;
     let property = |name: &str| {
         let found = ours.split_once(&format!("<{name}>")).and_then(|(_, rest)| rest.split_once('<'));
         found.map(|(value, _)| value.to_owned()).ok_or_else(|| Error(format!("pom.xml has no <{name}>")))
     };
     let (kotlin, okhttp) = (property("kotlin.version")?, property("okhttp.version")?);
+    let mut others = String::new();
+    for [group, artefact, version] in more {
+        others += &format!(
+            "<dependency><groupId>{group}</groupId><artifactId>{artefact}</artifactId><version>{}</version></dependency>\n",
+            property(version)?
+        );
+    }
     let url = repository.display();
     Ok(format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">
@@ -246,7 +309,7 @@ fn project(shop: &Shop, repository: &Path, dependency: &str) -> Result<String> {
   <dependencies>
 {dependency}
 <dependency><groupId>com.squareup.okhttp3</groupId><artifactId>okhttp-jvm</artifactId><version>{okhttp}</version></dependency>
-  </dependencies>
+{others}  </dependencies>
   <build>
     <sourceDirectory>src/main/kotlin</sourceDirectory>
     <plugins>

@@ -28,6 +28,7 @@ mod setup;
 mod site;
 mod surface;
 mod swift;
+mod tasks;
 mod test;
 mod times;
 mod traces;

@@ -441,6 +441,11 @@ class Engine:
         """
         Does a host read the beginning of a failed answer's body under a policy?
         """
+    def refusal_of(self, /, call: SupportsIndex) -> "tuple[str, str | None, int | None, str] | None":
+        """
+        The limit of a set that refused a call, the weight that it counts, the call's amount of it, and all this in words; None
+        where no set refused it. Ask after the step that ended the call.
+        """
     def release(self, /, policy: SupportsIndex, keep: bool) -> None:
         """
         One owner of a policy less; `keep` keeps what it has counted for whoever makes it again.

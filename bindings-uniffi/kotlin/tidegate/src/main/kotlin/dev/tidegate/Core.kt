@@ -163,7 +163,7 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
         engine.native.engine.target(route.toULong(), path, engine.now().toULong()).toLong()
 
     /** Error of a call that has no result of its own. */
-    fun refusal(verdict: Verdict, route: String, retryIn: Duration?, cause: Throwable?, call: Long): TidegateException =
+    fun refusal(verdict: Verdict, route: String, retryIn: Duration?, cause: Throwable?, call: Long = 0): TidegateException =
         verdict.error(Refused(verdict, this, route, retryIn, cause, call))
 
     fun attemptTimeout(route: String, cause: Throwable? = null): AttemptTimeout {

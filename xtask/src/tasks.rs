@@ -1,0 +1,219 @@
+//! The ten tasks of a new user, done with what the guide shows and the package as released. The programs in `xtask/tasks`
+//! name blocks of the guide, which are put in here; [`crate::install`] builds them in an empty folder and runs them.
+
+use crate::packages::read;
+use crate::run::{Error, Result};
+use crate::setup::Shop;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// What each program must have done in the end.
+const TASKS: [&str; 10] = [
+    "wrap the client",
+    "wrap a function",
+    "wrap an SDK",
+    "limit",
+    "set a deadline",
+    "stream",
+    "cancel",
+    "see why",
+    "measure",
+    "test with time under control",
+];
+/// The beginning of a line in whose place a block of the guide goes: `//@ page: words that only this block has`.
+const MARK: &str = "//@ ";
+/// The address in the programs and in the guide, which stands for that of the server.
+const ADDRESSES: [&str; 2] = ["https://api.example", "https://shop.example"];
+
+/// A language with a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Language {
+    /// The program's file.
+    file: &'static str,
+    /// How its blocks are marked in the guide.
+    fence: &'static str,
+}
+
+pub const KOTLIN: Language = Language { file: "xtask/tasks/kotlin.kt", fence: "kotlin" };
+pub const RUST: Language = Language { file: "xtask/tasks/rust.rs", fence: "rust" };
+pub const SWIFT: Language = Language { file: "xtask/tasks/swift.swift", fence: "swift" };
+
+/// The program of a language with the guide's blocks, for a server of its own that runs until this process ends.
+pub fn program(shop: &Shop, language: Language) -> Result<String> {
+    let mut text = complete(shop, language)?;
+    let server = serve()?;
+    for address in ADDRESSES {
+        text = text.replace(address, &server);
+    }
+    Ok(text)
+}
+
+/// Checks that a program has done all tasks.
+pub fn done(printed: &str) -> Result {
+    let is_done = |task: &&str| printed.lines().any(|line| line.trim() == format!("done: {task}"));
+    match TASKS.iter().find(|task| !is_done(task)) {
+        None => Ok(()),
+        Some(task) => Err(Error(format!("the program must print `done: {task}`; it printed:\n{printed}"))),
+    }
+}
+
+/// A program with the blocks that it names.
+fn complete(shop: &Shop, language: Language) -> Result<String> {
+    let mut text = String::new();
+    for line in read(&shop.root, language.file)?.lines() {
+        match line.trim_start().strip_prefix(MARK) {
+            None => text += line,
+            Some(named) => {
+                let (page, words) = named
+                    .split_once(": ")
+                    .ok_or_else(|| Error(format!("{}: `{named}` must be `page: words`", language.file)))?;
+                let blocks = blocks(&read(&shop.root, page)?, language.fence);
+                let mut found = blocks.into_iter().filter(|block| block.contains(words));
+                match (found.next(), found.next()) {
+                    (Some(block), None) => text += &block,
+                    (first, _) => {
+                        let count = if first.is_some() { "several blocks" } else { "no block" };
+                        return Err(Error(format!("{page} has {count} with `{words}` ({})", language.file)));
+                    }
+                }
+            }
+        }
+        text += "\n";
+    }
+    Ok(text)
+}
+
+/// The blocks of a language in a page, as readers see them: lines that rustdoc hides are left out.
+fn blocks(page: &str, fence: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    for part in page.split("\n```").skip(1).step_by(2) {
+        let (head, code) = part.split_once('\n').unwrap_or((part, ""));
+        if head.split(',').next() == Some(fence) {
+            let shown = code.lines().filter(|line| fence != "rust" || !is_hidden(line));
+            blocks.push(shown.collect::<Vec<_>>().join("\n"));
+        }
+    }
+    blocks
+}
+
+fn is_hidden(line: &str) -> bool {
+    let line = line.trim_start();
+    line == "#" || line.starts_with("# ")
+}
+
+/// A server on loopback, until this process ends. The first request to a path gets a 503 and later ones an answer. `/slow`
+/// never answers, and what accepts or is called a stream gets events. Returns its address.
+fn serve() -> Result<String> {
+    let broken = |error: std::io::Error| Error(format!("no server on loopback: {error}"));
+    let listener = TcpListener::bind("127.0.0.1:0").map_err(broken)?;
+    let address = listener.local_addr().map_err(broken)?;
+    thread::spawn(move || {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        for connection in listener.incoming().flatten() {
+            let seen = Arc::clone(&seen);
+            thread::spawn(move || drop(answer(connection, &seen)));
+        }
+    });
+    Ok(format!("http://{address}"))
+}
+
+/// Reads one request and answers it.
+fn answer(connection: TcpStream, seen: &Mutex<Vec<String>>) -> std::io::Result<()> {
+    let mut reader = BufReader::new(connection);
+    let (mut first, mut line) = (String::new(), String::new());
+    reader.read_line(&mut first)?;
+    let (mut length, mut streams) = (0, first.contains("/stream"));
+    while reader.read_line(&mut line)? > 0 && line.trim_end() != "" {
+        let field = line.to_lowercase();
+        if let Some(value) = field.strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap_or(0);
+        }
+        streams |= field.starts_with("accept:") && field.contains("text/event-stream");
+        line.clear();
+    }
+    std::io::copy(&mut std::io::Read::take(&mut reader, length), &mut std::io::sink())?;
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut connection = reader.into_inner();
+    if path == "/slow" {
+        thread::sleep(Duration::from_secs(30));
+        return Ok(());
+    }
+    let is_new = seen.lock().is_ok_and(|mut seen| {
+        let is_new = !seen.contains(&path);
+        seen.push(path);
+        is_new
+    });
+    let head = "Connection: close\r\nContent-";
+    if is_new {
+        return write!(connection, "HTTP/1.1 503 Service Unavailable\r\n{head}Length: 4\r\n\r\nbusy");
+    }
+    if !streams {
+        return write!(connection, "HTTP/1.1 200 OK\r\n{head}Length: 8\r\n\r\nan order");
+    }
+    write!(connection, "HTTP/1.1 200 OK\r\n{head}Type: text/event-stream\r\n\r\n")?;
+    for word in ["high", "tide", "at six"] {
+        write!(connection, "data: {{\"word\": \"{word}\"}}\n\n")?;
+        connection.flush()?;
+        thread::sleep(Duration::from_millis(50));
+    }
+    write!(connection, "data: [DONE]\n\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn every_program_does_all_tasks_with_blocks_of_the_guide() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        for language in [KOTLIN, RUST, SWIFT] {
+            let named = read(&shop.root, language.file).expect("it is there").matches(MARK).count();
+            assert!(named >= TASKS.len(), "{}: {named} blocks", language.file);
+            let program = complete(&shop, language).expect("each block is there, once");
+            assert!(!program.contains(MARK), "{program}");
+            for task in TASKS {
+                assert!(
+                    program.contains(&format!("\"{task}\"")) || program.contains(&format!("done: {task}"))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_that_was_not_done_is_named() {
+        let all: String = TASKS.iter().map(|task| format!("done: {task}\n")).collect();
+        assert_eq!(done(&all), Ok(()));
+        let lacks = all.replace("done: cancel\n", "cancel: it hangs\n");
+        assert!(
+            done(&lacks).is_err_and(|error| error.0.starts_with("the program must print `done: cancel`"))
+        );
+    }
+
+    #[test]
+    fn blocks_are_those_of_the_language_without_hidden_lines() {
+        let page =
+            "a\n\n```rust\n# hidden\nlet a = 1;\n```\n\n```text\nb\n```\n\n```rust,no_run\n#[test]\n```\n";
+        assert_eq!(blocks(page, "rust"), ["let a = 1;", "#[test]"]);
+        assert_eq!(blocks(page, "swift"), [""; 0]);
+    }
+
+    #[test]
+    fn the_server_fails_once_per_path_and_streams() {
+        let server = serve().expect("a server");
+        let ask = |path: &str| {
+            let mut connection =
+                TcpStream::connect(server.trim_start_matches("http://")).expect("it listens");
+            write!(connection, "POST {path} HTTP/1.1\r\nContent-Length: 2\r\n\r\n{{}}").expect("it reads");
+            let mut text = String::new();
+            connection.read_to_string(&mut text).expect("it answers");
+            text
+        };
+        assert!(ask("/a").starts_with("HTTP/1.1 503 ") && ask("/stream").starts_with("HTTP/1.1 503 "));
+        assert!(ask("/a").ends_with("\r\n\r\nan order"));
+        assert_eq!(ask("/stream").matches("data: {").count(), 3);
+    }
+}
