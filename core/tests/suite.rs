@@ -73,6 +73,7 @@ mod state;
 mod state_changes;
 mod streams;
 mod targets;
+mod targets_cooldown;
 mod targets_queue;
 mod targets_rungs;
 mod throttle;

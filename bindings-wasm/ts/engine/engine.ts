@@ -36,6 +36,7 @@ import { isWorker, randomSeed, type Storage } from "./platform.js";
 import { replayed } from "./replay.js";
 import { RouteKeys } from "./route_keys.js";
 import { Inputs } from "./takeover.js";
+import { reportWall } from "./wall.js";
 import { COMMANDS, WAKES } from "./wire.js";
 
 let PlatformTicker: new (now: () => number, clock: undefined) => Moments = Ticker;
@@ -98,7 +99,8 @@ export class Engine {
 
   /** @internal Whether limits refill by windows of the wall clock, so that each call reports it. */
   windows = false;
-  #wall: number | undefined;
+  /** @internal The time in ms on the wall clock at 0 of a clock for tests, once that has been read. */
+  wall: number | undefined;
   /** @internal Whether records have a consumer: a listener or the metrics. */
   listening = false;
   /** @internal Sends commands to the fleet's store, if one is attached. */
@@ -280,16 +282,6 @@ export class Engine {
     return this.clock === undefined ? platformTime() : this.clock.us();
   }
 
-  /** @internal Reports the wall clock, by whose windows some limits refill; `windows` says whether there are such limits. */
-  reportWall(): void {
-    if (!this.full) return;
-    const now = this.time();
-    // A clock for tests goes on from the real time at which it was first read.
-    this.#wall ??= Date.now() - now / 1000;
-    const wall = this.clock === undefined ? Date.now() : this.#wall + now / 1000;
-    this.windows = this.native.note_wall(this.handle, wall, now) !== 0;
-  }
-
   /** @internal Reports an event of a call, wakes other calls that can now continue, and returns the call's next step. */
   tell(call: number, event: number): number {
     const step = this.native.on(this.handle, call, event, this.time());
@@ -324,7 +316,7 @@ export class Engine {
     if (number >= 0) {
       this.#inputs?.policy(name, pairs);
       this.wanted.own(number, name, pairs, place);
-      this.reportWall();
+      reportWall(this);
     }
     tester?.after(this, number < 0 ? (known ?? -1) : number);
     if (number >= 0) return number;
@@ -431,7 +423,7 @@ export class Engine {
    */
   restore(saved: SavedState): Restored {
     const native = this.whole("restore");
-    this.reportWall();
+    reportWall(this);
     const age = Math.max(Date.now() - Number(saved.at), 0);
     say(JSON.stringify(saved.state) ?? "");
     const done = native.restore(this.handle, Number.isNaN(age) ? 0 : age * 1000, this.time());
@@ -584,7 +576,7 @@ export class Engine {
   /** @internal Notes that settings in force have changed. */
   changed(): void {
     this.tunings += 1;
-    this.reportWall();
+    reportWall(this);
     this.after(WAKES | COMMANDS);
   }
 

@@ -8,6 +8,7 @@
 
 import type { Engine } from "./engine.js";
 import { type Native, type Pair, say, stage } from "./native.js";
+import { reportWall } from "./wall.js";
 
 /** Number of recorded inputs (about 2,500 calls) after which the full module is fetched, to end the recording. */
 export const MANY = 5_000;
@@ -135,7 +136,7 @@ export class Inputs {
       }
       if (count % BATCH === 0 && engine.listening) engine.publish();
     }
-    engine.reportWall();
+    reportWall(engine);
     if (engine.listening) engine.publish();
   }
 }

@@ -4,6 +4,7 @@
  */
 
 import type { Engine } from "../engine/engine.js";
+import { reportWall } from "../engine/wall.js";
 import { FIRST } from "../engine/wire.js";
 import { TidegateError } from "../errors/errors.js";
 import type { Known } from "../fetch/request.js";
@@ -98,7 +99,7 @@ export function begin(
   parent: number,
   target: number,
 ): number {
-  if (engine.windows) engine.reportWall();
+  if (engine.windows) reportWall(engine);
   if (weights !== undefined) return metering().begin(engine, weights, route, flags, limit, parent, target);
   const step = engine.native.begin(engine.handle, route, flags, limit, parent, target, engine.time());
   if (step !== FIRST) provided?.unweighted(engine, route, step);
