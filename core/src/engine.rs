@@ -235,8 +235,6 @@ pub struct Engine {
     /// Permits to release once this event has been processed.
     pending_release: call_extra::PendingRelease,
     journal: journal::Journal,
-    /// Whether the host serves the timeouts of streams.
-    streams: bool,
 }
 
 impl Engine {
@@ -251,7 +249,6 @@ impl Engine {
             store: fleet::FleetStore::default(),
             pending_release: call_extra::PendingRelease::default(),
             journal: journal::Journal::new(seed, options),
-            streams: options.streams,
         }
     }
 
@@ -278,14 +275,15 @@ impl Engine {
         let Some(number) = self.desk.policies.next_number() else {
             return clash(policy, "an engine holds at most 65,536 policies; make them once, not per call");
         };
-        if let Some(rule) = stream::rule_against(self.streams, self.store.fleet.as_deref(), &policy) {
+        let host = &self.journal.options;
+        if let Some(rule) = host.rule_against(self.store.fleet.as_deref(), &policy) {
             return clash(policy, rule);
         }
         let shared_pools = match self.pools.shared_pools_of(&policy) {
             Ok(shared_pools) => shared_pools,
             Err(rule) => return clash(policy, rule),
         };
-        let rule = self.desk.rule_against_limits(None, &policy);
+        let rule = host.rule_against_limits(None, &policy);
         if let Some(rule) = rule.or_else(|| self.pools.rule_against_unit(&policy)) {
             return clash(policy, rule);
         }

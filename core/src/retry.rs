@@ -17,4 +17,4 @@ pub use budget::{
 pub use cubic::CubicRate;
 pub use retry_after::{Hints, parse_retry_after};
 pub use strategy::{ErrorInfo, RetryError, RetryStrategy, RetryToken, StrategySettings};
-pub(crate) use wait::{RetryAfterMode, wait_before_retry};
+pub(crate) use wait::RetryAfterMode;

@@ -240,8 +240,7 @@ impl Desk {
         let route = self.calls[slot].route;
         if !self.calls[slot].has(flag::TOKENS) {
             self.let_in(route, now);
-            let own = self.calls.id(slot);
-            self.wakes.retain(|woken| *woken != own); // its own event is being processed
+            self.calls.forget_wake(slot, &mut self.wakes);
         }
         if self.calls[slot].has(flag::TOKENS) {
             return Answer::Pass;

@@ -16,7 +16,6 @@ use super::whole;
 use crate::action::{AttemptSlot, Link, Step, Verdict, Wait};
 use crate::outcome::{Class, Opinion, Outcome};
 use crate::policy::Unit;
-use crate::retry::wait_before_retry;
 use crate::rng;
 use crate::time::{Duration, Time};
 
@@ -70,7 +69,7 @@ impl Desk {
         let delay = match elsewhere {
             Elsewhere::Now => Duration::ZERO,
             Elsewhere::After(least) => {
-                wait_before_retry(retry, call.attempts, class, retry_after, left, draw)?.max(least)
+                retry.wait_before(call.attempts, class, retry_after, left, draw)?.max(least)
             }
         };
         if delay >= left {

@@ -14,7 +14,6 @@ use crate::action::{CallId, Link};
 
 /// Calls, routes, and the stages' messages to the rest of the engine.
 #[derive(Debug)]
-#[allow(clippy::struct_excessive_bools)] // independent facts about a host and its engine
 pub(super) struct Desk {
     pub seed: u64,
     pub policies: Policies,
@@ -35,15 +34,10 @@ pub(super) struct Desk {
     pub refusals: Refusals,
     /// Number of settlements that came after their attempts' end.
     pub late_settlements: u64,
-    /// Whether the host passes weights.
-    pub weights: bool,
-    /// Whether it reports its wall clock, and whether a policy or a pool has limits that refill by it.
-    pub wall_clock: bool,
+    /// Whether a policy or a pool has limits that refill by the host's wall clock.
     pub windows: bool,
     /// Whether the engine has been restored from a saved state.
     pub restored: bool,
-    /// Whether it reports what answers say is left of quotas.
-    pub quotas: bool,
 }
 
 impl Desk {
@@ -63,9 +57,6 @@ impl Desk {
             weighed: None,
             refusals: Refusals::default(),
             late_settlements: 0,
-            weights: options.weights,
-            quotas: options.quotas,
-            wall_clock: options.wall_clock,
             windows: false,
             restored: false,
         }

@@ -241,8 +241,7 @@ impl Desk {
         let gate = self.calls.gate_of(slot);
         if !self.calls[slot].has(flag::TOKENS) {
             self.let_through(route, gate, now);
-            let own = self.calls.id(slot);
-            self.wakes.retain(|woken| *woken != own); // its own event is being processed
+            self.calls.forget_wake(slot, &mut self.wakes);
         }
         if self.calls[slot].has(flag::TOKENS) {
             return None;

@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Engine;
 use super::automaton::State;
+use super::policies::Policies;
+use super::pools::Pools;
+use super::route::Routes;
 use super::state::debts::DebtPages;
 use super::state::parts;
 use super::view::{RouteView, Snapshot};
@@ -190,7 +193,15 @@ impl Engine {
                 pages.stage = if next < self.desk.routes.slots() { Stage::Routes(next) } else { Stage::Rest };
             }
             Stage::Rest => {
-                self.view_rest(&mut pages.view, now);
+                let (desk, view) = (&self.desk, &mut pages.view);
+                view.route_overflows = desk.routes.overflows;
+                view.route_evictions = desk.routes.evictions;
+                view.late_settlements = desk.late_settlements;
+                view.path_overflows = desk.paths.overflows;
+                view.store = self.store.fleet.as_ref().map(|fleet| fleet.view());
+                view.policies = desk.policies.counts();
+                view.targets = self.pools.view_targets(&desk.routes, now);
+                view.pools = self.pools.view(&desk.routes, now);
                 pages.stage = Stage::Done;
             }
             Stage::Debts | Stage::Done => {}
@@ -239,7 +250,9 @@ impl Engine {
                 let mut to = Saver::new(now);
                 let mut used: BTreeSet<u16> = pages.routes.keys().map(|(policy, _)| *policy).collect();
                 used.extend(self.desk.routes.debts.sketches.keys().map(|(policy, _)| *policy));
-                self.save_rest(&used, &mut to);
+                self.pools.save(&self.desk.routes, &mut to);
+                self.desk.policies.save(&used, &mut to);
+                to.named("calls", |to| to.whole(self.ordinal));
                 let (rest, oldest) = to.finish();
                 (pages.rest, pages.oldest) = (rest, pages.oldest.max(oldest));
                 pages.stage = Stage::Done;
@@ -248,34 +261,42 @@ impl Engine {
         }
         pages.stage != Stage::Done
     }
+}
 
-    /// Writes everything besides routes: pools, the policies whose routes are saved, and the number of calls begun.
-    fn save_rest(&self, used: &BTreeSet<u16>, to: &mut Saver) {
+impl Pools {
+    /// Writes what pools, and the targets of groups, have learned.
+    fn save(&self, routes: &Routes, to: &mut Saver) {
         to.part("pools", |to| {
-            for (name, shared) in &*self.pools {
+            for (name, shared) in self.iter() {
                 to.optional(|to| {
                     to.list(|to| {
                         to.text(name);
-                        to.map(|to| parts::save(&self.desk.routes[shared.at], false, to));
+                        to.map(|to| parts::save(&routes[shared.at], false, to));
                     });
                     !to.ends_with("{}]")
                 });
             }
         });
         to.part("targets", |to| {
-            for (name, member) in self.pools.targets(&self.desk.routes) {
+            for (name, member) in self.targets(routes) {
                 to.optional(|to| {
                     to.list(|to| {
                         to.text(name);
                         to.text(&member.name);
-                        to.map(|to| parts::save(&self.desk.routes[member.at], false, to));
+                        to.map(|to| parts::save(&routes[member.at], false, to));
                     });
                     !to.ends_with("{}]")
                 });
             }
         });
+    }
+}
+
+impl Policies {
+    /// Writes the policies whose routes are saved, or that are forced open.
+    fn save(&self, used: &BTreeSet<u16>, to: &mut Saver) {
         to.part("policies", |to| {
-            for (number, entry) in (0..=u16::MAX).zip(self.desk.policies.iter()) {
+            for (number, entry) in (0..=u16::MAX).zip(self.iter()) {
                 if used.contains(&number) || entry.forced && !entry.vacant {
                     to.list(|to| {
                         to.count(u32::from(number));
@@ -285,6 +306,5 @@ impl Engine {
                 }
             }
         });
-        to.named("calls", |to| to.whole(self.ordinal));
     }
 }

@@ -88,7 +88,7 @@ impl Engine {
         if let Some(rule) = rule_against(self.store.fleet.as_deref(), pool.policy()) {
             return Err(Clash { name: pool.name().to_owned(), rule });
         }
-        if let Some(rule) = self.desk.rule_against_limits(None, pool.policy()) {
+        if let Some(rule) = self.journal.options.rule_against_limits(None, pool.policy()) {
             return Err(Clash { name: pool.name().to_owned(), rule });
         }
         self.desk.look_for_windows(pool.policy());
@@ -158,7 +158,7 @@ impl Engine {
         if let Some(rule) = unfit {
             return Err(Clash { name, rule });
         }
-        if let Some(rule) = self.desk.rule_against_limits(Some(known.pool.policy()), to.policy()) {
+        if let Some(rule) = self.journal.options.rule_against_limits(Some(known.pool.policy()), to.policy()) {
             return Err(Clash { name, rule });
         }
         let at = known.at;

@@ -3,10 +3,11 @@
 //! The whole document is checked before anything is changed. Each change is then a `retune`, or adds a policy or a
 //! pool, so a journal needs no line of its own for a reload.
 
-use super::Engine;
-use super::fleet::rule_against;
+use super::fleet::Fleet;
 use super::policies::Entry;
-use crate::action::{Flags, PolicyId};
+use super::pools::Pools;
+use super::{Engine, Options};
+use crate::action::Flags;
 use crate::policy::{Document, Policy, PolicyError, Pool};
 use crate::time::Time;
 
@@ -41,8 +42,15 @@ impl Engine {
     /// # Ok::<(), Vec<tidegate::PolicyError>>(())
     /// ```
     pub fn reload(&mut self, from: &Document, to: &Document, now: Time) -> Result<Flags, Vec<PolicyError>> {
-        let mut mistakes: Vec<_> = to.pools().filter_map(|pool| self.pool_mistake(from, pool)).collect();
-        mistakes.extend(to.policies().filter_map(|policy| self.policy_mistake(from, policy)));
+        let host = (&self.journal.options, self.store.fleet.as_deref());
+        let mut mistakes: Vec<_> =
+            to.pools().filter_map(|pool| self.pools.pool_mistake(pool, from, host)).collect();
+        mistakes.extend(to.policies().filter_map(|policy| {
+            let id = self.policy_named(policy.name());
+            let number = id.and_then(|id| self.desk.policies.number_of(id));
+            let known = number.and_then(|number| self.desk.policies.get(usize::from(number)));
+            self.pools.policy_mistake(known, policy, from, host)
+        }));
         // A changed policy may leave its old settings to calls in flight, in an entry of their own.
         let more = to
             .policies()
@@ -73,36 +81,46 @@ impl Engine {
         }
         Ok(self.flags())
     }
+}
 
-    fn pool_mistake(&self, from: &Document, pool: &Pool) -> Option<PolicyError> {
-        let rule = match self.pool_of(pool.name()) {
+/// What a host serves, and the store of its fleet.
+type Host<'a> = (&'a Options, Option<&'a Fleet>);
+
+impl Pools {
+    /// Why a pool of a newer document cannot be taken in.
+    fn pool_mistake(&self, pool: &Pool, from: &Document, (host, fleet): Host<'_>) -> Option<PolicyError> {
+        let rule = match self.get(pool.name()).map(|shared| &shared.pool) {
             Some(known) if known == pool => None,
             Some(_) if !from.pools().any(|old| old.name() == pool.name()) => Some(FOREIGN),
             Some(known) if known.kind() != pool.kind() => Some(KIND),
             known => {
                 let was = known.map(Pool::policy);
-                rule_against(self.store.fleet.as_deref(), pool.policy())
-                    .or_else(|| self.desk.rule_against_limits(was, pool.policy()))
+                host.rule_against(fleet, pool.policy())
+                    .or_else(|| host.rule_against_limits(was, pool.policy()))
             }
         };
         rule.map(|rule| mistake("pool", &format!("{:?}", pool.name()), rule))
     }
 
-    fn policy_mistake(&self, from: &Document, policy: &Policy) -> Option<PolicyError> {
-        let entry = |id: PolicyId| {
-            self.desk.policies.number_of(id).and_then(|number| self.desk.policies.get(usize::from(number)))
-        };
-        let rule = match self.policy_named(policy.name()).and_then(entry) {
+    /// The same for a policy; `known` is the one of its name that the engine has.
+    fn policy_mistake(
+        &self,
+        known: Option<&Entry>,
+        policy: &Policy,
+        from: &Document,
+        (host, fleet): Host<'_>,
+    ) -> Option<PolicyError> {
+        let rule = match known {
             Some(Entry { policy: known, .. }) if known == policy => None,
             Some(Entry { owners: 1.., .. }) if from.policy(policy.name()).is_err() => Some(FOREIGN),
-            Some(Entry { shared_pools, .. }) if self.pools.shared_pools_of(policy) != Ok(*shared_pools) => {
+            Some(Entry { shared_pools, .. }) if self.shared_pools_of(policy) != Ok(*shared_pools) => {
                 Some(POOLS)
             }
             known => {
                 let was = known.map(|entry| &entry.policy);
-                super::stream::rule_against(self.streams, self.store.fleet.as_deref(), policy)
-                    .or_else(|| self.desk.rule_against_limits(was, policy))
-                    .or_else(|| self.pools.rule_against_unit(policy))
+                host.rule_against(fleet, policy)
+                    .or_else(|| host.rule_against_limits(was, policy))
+                    .or_else(|| self.rule_against_unit(policy))
             }
         };
         rule.map(|rule| mistake("policy", &format!("{:?}", policy.name()), rule))

@@ -12,7 +12,6 @@ use super::automaton::State;
 use super::desk::Desk;
 use super::record::RecordType;
 use super::route::stage;
-use super::stream::rule_against;
 use super::{Clash, Counts, Engine, Entry, Input};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
@@ -110,10 +109,11 @@ impl Engine {
         if self.pools.shared_pools_of(&to) != Ok(entry.shared_pools) {
             return clash(to, "retune keeps the pools that a policy names");
         }
-        if let Some(rule) = rule_against(self.streams, self.store.fleet.as_deref(), &to) {
+        let host = &self.journal.options;
+        if let Some(rule) = host.rule_against(self.store.fleet.as_deref(), &to) {
             return clash(to, rule);
         }
-        let rule = self.desk.rule_against_limits(Some(&entry.policy), &to);
+        let rule = host.rule_against_limits(Some(&entry.policy), &to);
         if let Some(rule) = rule.or_else(|| self.pools.rule_against_unit(&to)) {
             return clash(to, rule);
         }

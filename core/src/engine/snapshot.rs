@@ -5,24 +5,23 @@ use crate::engine::desk::Desk;
 use std::collections::BTreeMap;
 
 use super::Engine;
-use super::arena::{Call, flag};
+use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::chores::Chore;
+use super::fleet::Fleet;
+use super::policies::Policies;
 use super::route::Route;
 use crate::action::AttemptSlot;
 use crate::policy::HedgeBudget;
 use crate::retry::Budget;
 
-impl Desk {
+impl Policies {
     /// Retries of a call that its retry budget has in flight.
-    fn retries_paid(&self, slot: Slot, call: &Call) -> u32 {
-        let shared = self
-            .policies
-            .of(&self.calls[slot])
-            .hedge
-            .as_ref()
-            .is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
-        match self.calls.extra(slot) {
+    fn retries_paid(&self, calls: &Arena, slot: Slot) -> u32 {
+        let call = &calls[slot];
+        let hedge = self.of(call).hedge.as_ref();
+        let shared = hedge.is_none_or(|hedge| hedge.budget == HedgeBudget::Shared);
+        match calls.extra(slot) {
             Some(extra) if call.state() == State::Running && call.is_racing() => extra
                 .running_attempts(call.since())
                 .filter(|running_attempt| running_attempt.charge != 0 && (shared || !running_attempt.hedge))
@@ -42,7 +41,8 @@ impl Engine {
     #[doc(hidden)]
     pub fn check(&self) -> Result<(), String> {
         for (slot, route) in self.desk.routes.iter() {
-            self.check_route(slot, route)?;
+            self.desk.check_route(slot, route, self.store.fleet.as_deref())?;
+            self.check_weights(slot)?;
         }
         if self.pending_release.due() != 0 {
             return Err(format!("{} permits are owed between events", self.pending_release.due()));
@@ -86,18 +86,22 @@ impl Engine {
         }
         Ok(())
     }
+}
 
-    fn check_route(&self, slot: RouteAt, route: &Route) -> Result<(), String> {
+impl Desk {
+    /// Checks a route, or a pool: its counters, and its lists of waiters.
+    fn check_route(&self, slot: RouteAt, route: &Route, fleet: Option<&Fleet>) -> Result<(), String> {
         let here = |(_, call): &(Slot, &Call)| call.route == slot;
-        let active = self.desk.calls.iter().filter(here).count() as u32;
+        let active = self.calls.iter().filter(here).count() as u32;
         if route.active != active {
             return Err(format!("route {slot}: active {} but {active} calls", route.active));
         }
         let of = |home: fn(&Route) -> PoolAt| {
-            self.desk.calls.iter().filter(move |(_, call)| home(&self.desk.routes[call.route]) == slot.own())
+            self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot.own())
         };
-        let paid =
-            of(|route| route.budget_at).map(|(slot, call)| self.desk.retries_paid(slot, call)).sum::<u32>();
+        let paid = of(|route| route.budget_at)
+            .map(|(slot, _)| self.policies.retries_paid(&self.calls, slot))
+            .sum::<u32>();
         if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
             && in_flight != paid
         {
@@ -115,13 +119,12 @@ impl Engine {
                 return Err(format!("route {slot}: the rate's queue does not hold the calls that wait"));
             }
         }
-        self.check_weights(slot)?;
-        if let Some(fleet) = &self.store.fleet {
-            fleet.check_share(&self.desk.routes, slot.own())?;
+        if let Some(fleet) = fleet {
+            fleet.check_share(&self.routes, slot.own())?;
         }
         if let Some(send) = &route.send {
             let sending =
-                self.desk.calls.iter().filter(here).filter(|(_, call)| {
+                self.calls.iter().filter(here).filter(|(_, call)| {
                     call.state() == State::Paced && call.listed() && call.has(flag::SENDING)
                 });
             let count = sending.count() as u32;
@@ -130,11 +133,8 @@ impl Engine {
             }
         }
         if let Some(holds) = &route.holds {
-            let held = self.desk.calls.iter().filter(here).filter(|(slot, call)| {
-                call.state() == State::Held
-                    && call.listed()
-                    && !self.desk.calls.cools(*slot)
-                    && !self.desk.aims(*slot)
+            let held = self.calls.iter().filter(here).filter(|(slot, call)| {
+                call.state() == State::Held && call.listed() && !self.calls.cools(*slot) && !self.aims(*slot)
             });
             let held = held.count() as u32;
             if (holds.waiting(), holds.listed()) != (held, held) {
@@ -142,28 +142,28 @@ impl Engine {
             }
         }
         if let Some(cooling) = &route.cooldown {
-            let calls = self.desk.calls.iter().filter(here);
+            let calls = self.calls.iter().filter(here);
             let listed = calls.filter(|(_, call)| call.state() == State::Held && call.listed());
-            let cooling_down = listed.filter(|(slot, _)| self.desk.calls.cools(*slot)).count() as u32;
+            let cooling_down = listed.filter(|(slot, _)| self.calls.cools(*slot)).count() as u32;
             if cooling.waiting() != cooling_down {
                 return Err(format!(
                     "route {slot}: the cooldown does not hold the {cooling_down} calls that wait"
                 ));
             }
         }
-        if let Some(fleet) = &self.store.fleet {
-            fleet.check_slots(&self.desk.routes, slot.own())?;
+        if let Some(fleet) = fleet {
+            fleet.check_slots(&self.routes, slot.own())?;
         }
-        self.desk.check_target_queue(slot.own())?;
+        self.check_target_queue(slot.own())?;
         for member in route.group.iter().flat_map(|group| group.members()) {
-            let out = self.desk.attempts_at(member.at);
+            let out = self.attempts_at(member.at);
             if member.in_flight != out {
                 return Err(format!("target {}: {} in flight but {out} out", member.name, member.in_flight));
             }
         }
         let Some(pool) = &route.pool else { return Ok(()) };
-        let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.desk.calls.permits_of(slot)).sum();
-        let holding = holding + if route.is_pool() { self.desk.attempts_at(slot) } else { 0 };
+        let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.calls.permits_of(slot)).sum();
+        let holding = holding + if route.is_pool() { self.attempts_at(slot) } else { 0 };
         if pool.in_flight != holding {
             return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
         }
@@ -171,7 +171,7 @@ impl Engine {
         if pool.in_flight > pool.limit.saturating_add(pool.over) {
             return Err(format!("route {slot}: {} permits out of {} (I2)", pool.in_flight, pool.limit));
         }
-        let left = self.desk.chores.has(Chore::Permits(slot.own()));
+        let left = self.chores.has(Chore::Permits(slot.own()));
         if pool.in_flight < pool.limit && pool.waiters() > 0 && !left {
             return Err(format!("route {slot}: a permit is free while {} wait (I3)", pool.waiters()));
         }

@@ -3,6 +3,7 @@
 //! The host notes when a piece came, and reports how long ago that was when the call's timer fires. So a piece costs no
 //! event and no timer.
 
+use super::Options;
 use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::call::limit;
@@ -28,10 +29,12 @@ pub(super) enum Silence {
     TooLong,
 }
 
-/// Why an engine with this store, whose host serves streams or does not, cannot take a policy.
-pub(super) fn rule_against(streams: bool, fleet: Option<&Fleet>, policy: &Policy) -> Option<&'static str> {
-    let refused = !streams && policy.stream.is_some() && policy.has_own_streams();
-    if refused { Some(NOT_SERVED) } else { rule_of_fleet(fleet, policy) }
+impl Options {
+    /// The rule that a policy breaks because the host does not serve streams, or the store does not offer what it needs.
+    pub(super) fn rule_against(&self, fleet: Option<&Fleet>, policy: &Policy) -> Option<&'static str> {
+        let refused = !self.streams && policy.stream.is_some() && policy.has_own_streams();
+        if refused { Some(NOT_SERVED) } else { rule_of_fleet(fleet, policy) }
+    }
 }
 
 /// Time for an attempt to the first byte: that of the policy, if the answer is a stream.

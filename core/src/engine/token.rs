@@ -56,8 +56,7 @@ impl Desk {
         let (route, sending) = (self.calls[slot].route, self.calls[slot].has(flag::SENDING));
         if !self.calls[slot].has(flag::TOKENS) {
             self.hand_out_tokens(route, sending, now);
-            let own = self.calls.id(slot);
-            self.wakes.retain(|woken| *woken != own); // its own event is being processed
+            self.calls.forget_wake(slot, &mut self.wakes);
         }
         if self.calls[slot].has(flag::TOKENS) {
             return None;

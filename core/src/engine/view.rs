@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use super::limits::Limit;
 use super::pages::SnapshotPages;
+use super::pools::Pools;
 use super::queue::Pool;
 use super::rate_queue::{Bucket, RateQueue};
-use super::route::Route;
+use super::route::{Route, Routes};
 use super::targets::Skip;
 use super::{Counts, Engine};
 use crate::breaker::BreakerState;
@@ -321,7 +322,7 @@ impl Policies {
     }
 
     /// Name and counts of each policy; includes counts under old settings.
-    fn counts(&self) -> Vec<(String, Counts)> {
+    pub(super) fn counts(&self) -> Vec<(String, Counts)> {
         let mut counts: BTreeMap<_, _> = (0..=u16::MAX)
             .zip(self.iter())
             .filter(|(number, entry)| entry.of == *number && !entry.vacant)
@@ -344,19 +345,15 @@ impl Engine {
         while self.snapshot_page(&mut pages, now) {}
         pages.finish()
     }
+}
 
-    /// Fills in everything but calls and routes.
-    pub(super) fn view_rest(&self, view: &mut Snapshot, now: Time) {
-        view.route_overflows = self.desk.routes.overflows;
-        view.route_evictions = self.desk.routes.evictions;
-        view.late_settlements = self.desk.late_settlements;
-        view.path_overflows = self.desk.paths.overflows;
-        view.store = self.store.fleet.as_ref().map(|fleet| fleet.view());
-        view.policies = self.desk.policies.counts();
-        let targets = self.pools.targets(&self.desk.routes).map(|(group, member)| {
-            let route = &self.desk.routes[member.at];
+impl Pools {
+    /// The targets of all groups.
+    pub(super) fn view_targets(&self, routes: &Routes, now: Time) -> Vec<TargetView> {
+        let targets = self.targets(routes).map(|(group, member)| {
+            let route = &routes[member.at];
             TargetView {
-                life: self.desk.routes.lasting_id(member.at).to_word(),
+                life: routes.lasting_id(member.at).to_word(),
                 group: group.to_owned(),
                 name: String::from(&*member.name),
                 forced: route.forced,
@@ -372,13 +369,17 @@ impl Engine {
                 cooldown: cooldown(route, now),
             }
         });
-        view.targets = targets.collect();
-        let pools = self.pools.iter().filter(|(_, shared)| shared.pool.group().is_none());
+        targets.collect()
+    }
+
+    /// The pools that are no groups of targets.
+    pub(super) fn view(&self, routes: &Routes, now: Time) -> Vec<SharedView> {
+        let pools = self.iter().filter(|(_, shared)| shared.pool.group().is_none());
         let pools = pools.map(|(name, shared)| {
-            let route = &self.desk.routes[shared.at];
+            let route = &routes[shared.at];
             let (pool, rate) = (permits(route), tokens(route, now));
             let (name, kind) = (name.clone(), shared.pool.kind());
-            let life = self.desk.routes.lasting_id(shared.at.route()).to_word();
+            let life = routes.lasting_id(shared.at.route()).to_word();
             SharedView {
                 life,
                 name,
@@ -389,7 +390,7 @@ impl Engine {
                 budget: retries(route, now),
             }
         });
-        view.pools = pools.collect();
+        pools.collect()
     }
 }
 

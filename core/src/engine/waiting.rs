@@ -5,10 +5,10 @@ use super::automaton::State;
 use super::desk::Desk;
 use super::place::Slot;
 use super::rate_queue::Bucket;
-use super::stage::missing;
+use super::stage::{Answer, missing};
 use super::whole;
-use crate::action::Verdict;
-use crate::engine::arena::Arena;
+use crate::action::{CallId, Verdict};
+use crate::engine::arena::{Arena, Call};
 use crate::time::{Duration, Time};
 
 impl Desk {
@@ -93,7 +93,24 @@ impl Desk {
     }
 }
 
+impl Call {
+    /// The answer to a waiter for tokens or for a target that has been refused or has what it waits for.
+    pub(in crate::engine) fn decided(&self, now: Time) -> Option<Answer> {
+        if self.state() == State::Refused {
+            return Some(Answer::Refuse(self.refusal(), self.refused_for(now)));
+        }
+        self.has(flag::TOKENS).then_some(Answer::Pass)
+    }
+}
+
 impl Arena {
+    /// Takes back the wake of a waiter whose own event is being processed.
+    #[inline]
+    pub(in crate::engine) fn forget_wake(&self, slot: Slot, wakes: &mut Vec<CallId>) {
+        let own = self.id(slot);
+        wakes.retain(|woken| *woken != own);
+    }
+
     /// Tokens that a call takes from its rate limit, or from its send rate.
     pub(super) fn tokens_of(&self, slot: Slot, sending: bool) -> u32 {
         if sending { 1 } else { self[slot].cost() }

@@ -3,6 +3,7 @@
 
 mod ordered;
 
+use super::Options;
 use super::arena::flag;
 use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
@@ -250,7 +251,9 @@ impl Desk {
             self.hand_out_set(home, true, now);
         }
     }
+}
 
+impl Options {
     /// The rule that the rate limit of a policy or a pool breaks: against the host, or against the settings `from` that it
     /// replaces.
     pub(super) fn rule_against_limits(&self, from: Option<&Policy>, to: &Policy) -> Option<&'static str> {
@@ -279,7 +282,9 @@ impl Desk {
             "retune keeps the form of a rate limit: permits, or limits with the same weights; for another form make another policy",
         )
     }
+}
 
+impl Desk {
     /// Whether a call has weights.
     #[inline]
     pub(super) fn is_weighted(&self, slot: Slot) -> bool {

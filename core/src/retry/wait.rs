@@ -22,35 +22,37 @@ pub(crate) enum RetryAfterMode {
 
 const CLAMP: Duration = Duration::from_secs(5);
 
-/// The wait before retry `n`, after a failure of this class. A Retry-After above `max_retry_after` ends the call. The
-/// jitter added to it is cut to fit into `left`.
-pub(crate) fn wait_before_retry(
-    retry: &Retry,
-    n: u8,
-    class: Class,
-    retry_after: Option<Duration>,
-    left: Duration,
-    draw: impl Fn(Purpose, u8) -> u64,
-) -> Result<Duration, Verdict> {
-    let throttled = class == Class::Throttled;
-    let base = if throttled { retry.throttled_base } else { retry.backoff.base };
-    let backoff = Backoff { base, ..retry.backoff };
-    let computed = backoff.nth_delay(u32::from(n), |i| draw(Purpose::Backoff, i as u8));
-    let Some(asked) = retry_after.filter(|_| retry.mode != RetryAfterMode::Ignore) else {
-        return Ok(computed);
-    };
-    if asked > retry.max_retry_after {
-        return Err(Verdict::RetryAfterTooLong);
-    }
-    Ok(match retry.mode {
-        RetryAfterMode::Ignore => computed,
-        RetryAfterMode::Exact => asked,
-        RetryAfterMode::Clamp => asked.clamp(computed, computed.plus(CLAMP)),
-        RetryAfterMode::Floor => {
-            let asked = asked.as_micros();
-            let fits = left.as_micros().saturating_sub(1);
-            let high = asked.saturating_add(asked / 10).min(fits).max(asked);
-            computed.max(Duration::from_micros(rng::uniform(draw(Purpose::RetryAfter, n), asked, high)))
+impl Retry {
+    /// The wait before retry `n`, after a failure of this class. A Retry-After above `max_retry_after` ends the call. The
+    /// jitter added to it is cut to fit into `left`.
+    pub(crate) fn wait_before(
+        &self,
+        n: u8,
+        class: Class,
+        retry_after: Option<Duration>,
+        left: Duration,
+        draw: impl Fn(Purpose, u8) -> u64,
+    ) -> Result<Duration, Verdict> {
+        let throttled = class == Class::Throttled;
+        let base = if throttled { self.throttled_base } else { self.backoff.base };
+        let backoff = Backoff { base, ..self.backoff };
+        let computed = backoff.nth_delay(u32::from(n), |i| draw(Purpose::Backoff, i as u8));
+        let Some(asked) = retry_after.filter(|_| self.mode != RetryAfterMode::Ignore) else {
+            return Ok(computed);
+        };
+        if asked > self.max_retry_after {
+            return Err(Verdict::RetryAfterTooLong);
         }
-    })
+        Ok(match self.mode {
+            RetryAfterMode::Ignore => computed,
+            RetryAfterMode::Exact => asked,
+            RetryAfterMode::Clamp => asked.clamp(computed, computed.plus(CLAMP)),
+            RetryAfterMode::Floor => {
+                let asked = asked.as_micros();
+                let fits = left.as_micros().saturating_sub(1);
+                let high = asked.saturating_add(asked / 10).min(fits).max(asked);
+                computed.max(Duration::from_micros(rng::uniform(draw(Purpose::RetryAfter, n), asked, high)))
+            }
+        })
+    }
 }

@@ -9,7 +9,10 @@ use crate::breaker::BreakerState;
 use crate::engine::arena::flag;
 use crate::engine::automaton::State;
 use crate::engine::call::GRACE;
+use crate::engine::journal::Journal;
+use crate::engine::policies::Policies;
 use crate::engine::record::{Record, RecordType};
+use crate::engine::route::Routes;
 use crate::engine::{Engine, view};
 use crate::outcome::Kind;
 use crate::time::Time;
@@ -45,18 +48,18 @@ pub struct CallExplanation {
     pub story: Vec<Record>,
 }
 
-impl Desk {
+impl Routes {
     /// The present numbers on which decisions on a route depend.
-    fn numbers(&self, slot: RouteAt, now: Time) -> Vec<String> {
-        let route = &self.routes[slot];
+    fn numbers(&self, slot: RouteAt, policies: &Policies, now: Time) -> Vec<String> {
+        let route = &self[slot];
         let mut numbers = Vec::new();
         if route.is_forced() {
             numbers.push("forced open by an operator".to_owned());
         }
-        if let Some(rate) = view::tokens(&self.routes[route.rate_at], now) {
+        if let Some(rate) = view::tokens(&self[route.rate_at], now) {
             numbers.push(format!("rate limit: {} whole tokens there, {} waiting", rate.tokens, rate.waiting));
         }
-        if let Some(pool) = view::permits(&self.routes[route.pool_at]) {
+        if let Some(pool) = view::permits(&self[route.pool_at]) {
             let most =
                 if pool.max_queue == u32::MAX { "any number of".into() } else { pool.max_queue.to_string() };
             let (out, limit, waiting) = (pool.in_flight, pool.limit, pool.waiting);
@@ -72,7 +75,7 @@ impl Desk {
             };
             let until =
                 breaker.refuses(now).map_or(String::new(), |span| format!(", refuses for another {span}"));
-            let policy = &self.policies[usize::from(route.policy)].policy;
+            let policy = &policies[usize::from(route.policy)].policy;
             let counts = policy.breaker.as_ref().is_some_and(|it| it.settings.failure_ratio.is_some());
             let (failures, all) = (breaker.failures(now), breaker.throughput(now));
             let recent =
@@ -94,7 +97,7 @@ impl Desk {
             );
             numbers.push(format!("cooldown: {standing}, {} waiting", cooling.waiting()));
         }
-        if let Some(balance) = view::retries(&self.routes[route.budget_at], now) {
+        if let Some(balance) = view::retries(&self[route.budget_at], now) {
             numbers.push(format!("retry budget: {balance} retries left"));
         }
         if let Some(holds) = route.holds.as_ref().filter(|holds| holds.open() > 0) {
@@ -127,38 +130,45 @@ impl Engine {
     /// assert_eq!(refused.numbers, ["bulkhead: 1 of 1 permits out, 1 of 1 places in the queue taken"]);
     /// ```
     pub fn explain_call(&self, call: CallId) -> Option<CallExplanation> {
+        let now = self.clock.now();
         match self.desk.calls.find(call) {
-            Some(slot) if self.desk.calls[slot].state() != State::Ended => Some(self.explain_live(slot)),
+            Some(slot) if self.desk.calls[slot].state() != State::Ended => {
+                Some(self.desk.explain_live(slot, now))
+            }
             lingering => {
-                let ended = self.explain_ended(call);
-                ended.or_else(|| lingering.map(|slot| self.explain_live(slot)))
+                let ended = match self.journal.all() {
+                    Some(_) => explain_replayed(call, &self.journal, &self.desk.policies),
+                    None => self.desk.explain_noted(call, now),
+                };
+                ended.or_else(|| lingering.map(|slot| self.desk.explain_live(slot, now)))
             }
         }
     }
+}
 
+impl Desk {
     /// Explains a call that is live or lingers.
-    fn explain_live(&self, slot: Slot) -> CallExplanation {
-        let call = &self.desk.calls[slot];
-        let now = self.clock.now();
+    fn explain_live(&self, slot: Slot, now: Time) -> CallExplanation {
+        let call = &self.calls[slot];
         let waits = |why: Wait, until: Time, words: &str| (Some(why), until, words.to_owned());
         let attempts = call.running().count_ones();
         let (why, until, standing) = match call.state() {
-            State::Held if self.desk.calls.cools(slot) && call.has(flag::TOKENS) => {
+            State::Held if self.calls.cools(slot) && call.has(flag::TOKENS) => {
                 waits(Wait::Cooldown, call.moment, "the cooldown lets it in; its owner is to poll")
             }
-            State::Held if self.desk.calls.cools(slot) => waits(
+            State::Held if self.calls.cools(slot) => waits(
                 Wait::Cooldown,
                 call.deadline,
                 "waits for the cooldown: the server has said that there are too many requests",
             ),
-            State::Held if self.desk.has_target(slot) => waits(
+            State::Held if self.has_target(slot) => waits(
                 Wait::Target,
                 call.moment,
                 "has a target that its owner has not claimed; it is taken back then",
             ),
-            State::Held if self.desk.aims(slot) => waits(
+            State::Held if self.aims(slot) => waits(
                 Wait::Target,
-                self.desk.calls.patience_for_target(slot),
+                self.calls.patience_for_target(slot),
                 "waits until a target of its group admits it",
             ),
             State::Held if call.has(flag::TOKENS) => {
@@ -178,23 +188,21 @@ impl Engine {
             State::Paced => {
                 waits(Wait::Rate, call.moment.min(call.deadline), "waits for tokens of the rate limit")
             }
-            State::Queued => {
-                waits(Wait::Queue, self.desk.patience(slot), "waits for a permit of the bulkhead")
-            }
+            State::Queued => waits(Wait::Queue, self.patience(slot), "waits for a permit of the bulkhead"),
             State::Granted => waits(
                 Wait::Queue,
                 call.moment,
                 "has a permit that its owner has not claimed; it is taken back then",
             ),
             State::Running if attempts > 1 => {
-                waits(Wait::Running, self.desk.next_moment(slot, now), "several attempts run")
+                waits(Wait::Running, self.next_moment(slot, now), "several attempts run")
             }
-            State::Running => waits(Wait::Running, self.desk.next_moment(slot, now), "an attempt runs"),
+            State::Running => waits(Wait::Running, self.next_moment(slot, now), "an attempt runs"),
             State::Body => waits(Wait::Body, call.deadline, "its answer's body is being read"),
             State::Backoff if call.blocked() => {
                 waits(Wait::Running, call.since().after(GRACE), "waits for stopped attempts to unwind")
             }
-            State::Backoff if self.desk.link == Link::Offline => waits(
+            State::Backoff if self.link == Link::Offline => waits(
                 Wait::Backoff,
                 call.moment,
                 "waits before its next attempt, which waits for the link: the device is offline",
@@ -207,9 +215,9 @@ impl Engine {
             }
         };
         CallExplanation {
-            call: self.desk.calls.id(slot),
-            policy: self.desk.policies.of(&self.desk.calls[slot]).name().to_owned(),
-            route: self.desk.routes[call.route].key().to_owned(),
+            call: self.calls.id(slot),
+            policy: self.policies.of(&self.calls[slot]).name().to_owned(),
+            route: self.routes[call.route].key().to_owned(),
             began: call.started,
             at: now,
             attempts: call.attempts,
@@ -222,72 +230,74 @@ impl Engine {
                 State::Lost => Some(Verdict::Lost),
                 _ => None,
             },
-            numbers: self.desk.numbers(call.route, now),
+            numbers: self.routes.numbers(call.route, &self.policies, now),
             story: Vec::new(),
         }
     }
 
-    /// Explains an ended call from the journal: one replay to find the input that ended it, a second to see the state
-    /// before it. Without a journal, explains it from the history, with the present state of its route.
-    fn explain_ended(&self, call: CallId) -> Option<CallExplanation> {
-        let Some(mut inputs) = self.journal.all() else {
-            let story = self.desk.notes.of_call(call);
-            let last = *story.last()?;
-            let end = story.iter().rfind(|record| record.what == RecordType::CallDone);
-            let verdict = end.map_or(Verdict::Ok, |end| end.verdict.unwrap_or(Verdict::Ok));
-            let elapsed = last.elapsed.unwrap_or_default();
-            let route = last.route.and_then(|route| self.desk.routes.find(route));
-            let policy = last.policy.and_then(|policy| self.desk.policies.find(policy));
-            let numbers = route.map_or(Vec::new(), |route| self.desk.numbers(route, self.clock.now()));
-            return Some(CallExplanation {
-                call,
-                policy: policy.map_or("(removed)", |policy| policy.name()).to_owned(),
-                route: route.map_or("(evicted)", |route| self.desk.routes[route].key()).to_owned(),
-                began: Time::from_micros(last.at.as_micros().saturating_sub(elapsed.as_micros())),
-                at: last.at,
-                attempts: last.attempt,
-                standing: format!("ended as {}: {}", verdict.name(), verdict.meaning()),
-                why: None,
-                until: end.and_then(|end| end.wait).map(|wait| last.at.after(wait)),
-                deadline: None,
-                verdict: Some(verdict),
-                numbers: numbers.into_iter().map(|number| format!("now: {number}")).collect(),
-                story,
-            });
-        };
-        let fresh = || Self::new(self.journal.seed, self.journal.options.journal(false));
-        let (mut again, mut recorded, mut story) = (fresh(), Vec::new(), Vec::new());
-        again.subscribe(true);
-        let of_it = |record: &&Record| record.call == Some(call);
-        let last = inputs.position(|input| {
-            again.apply(input.clone());
-            again.take_records(&mut recorded);
-            story.extend(recorded.iter().filter(of_it).copied());
-            recorded.drain(..).any(|record| record.call == Some(call) && record.what == RecordType::CallDone)
-        })?;
-        let end = *story.iter().rfind(|record| record.what == RecordType::CallDone)?;
-        let mut before = fresh();
-        before.replay(self.journal.all()?.take(last).cloned());
-        let slot = before.desk.routes.find(end.route?)?;
-        let elapsed = end.elapsed.unwrap_or_default();
-        let reason = end.verdict.map_or("", Verdict::name);
-        let deadline = before.desk.calls.find(call).map(|slot| before.desk.calls[slot].deadline);
+    /// Explains an ended call from the history, with the present state of its route.
+    fn explain_noted(&self, call: CallId, now: Time) -> Option<CallExplanation> {
+        let story = self.notes.of_call(call);
+        let last = *story.last()?;
+        let end = story.iter().rfind(|record| record.what == RecordType::CallDone);
+        let verdict = end.map_or(Verdict::Ok, |end| end.verdict.unwrap_or(Verdict::Ok));
+        let elapsed = last.elapsed.unwrap_or_default();
+        let route = last.route.and_then(|route| self.routes.find(route));
+        let policy = last.policy.and_then(|policy| self.policies.find(policy));
+        let numbers = route.map_or(Vec::new(), |route| self.routes.numbers(route, &self.policies, now));
         Some(CallExplanation {
             call,
-            policy: self.policy_of(end.policy?)?.name().to_owned(),
-            route: before.desk.routes[slot].key().to_owned(),
-            began: Time::from_micros(end.at.as_micros().saturating_sub(elapsed.as_micros())),
-            at: end.at,
-            attempts: end.attempt,
-            standing: format!("ended as {reason}: {}", end.verdict.map_or("", Verdict::meaning)),
+            policy: policy.map_or("(removed)", |policy| policy.name()).to_owned(),
+            route: route.map_or("(evicted)", |route| self.routes[route].key()).to_owned(),
+            began: Time::from_micros(last.at.as_micros().saturating_sub(elapsed.as_micros())),
+            at: last.at,
+            attempts: last.attempt,
+            standing: format!("ended as {}: {}", verdict.name(), verdict.meaning()),
             why: None,
-            until: end.wait.map(|wait| end.at.after(wait)),
-            deadline: deadline.filter(|deadline| *deadline != Time::NEVER),
-            verdict: end.verdict,
-            numbers: before.desk.numbers(slot, end.at),
+            until: end.and_then(|end| end.wait).map(|wait| last.at.after(wait)),
+            deadline: None,
+            verdict: Some(verdict),
+            numbers: numbers.into_iter().map(|number| format!("now: {number}")).collect(),
             story,
         })
     }
+}
+
+/// Explains an ended call from the whole journal: one replay to find the input that ended it, a second to see the state
+/// before it.
+fn explain_replayed(call: CallId, journal: &Journal, policies: &Policies) -> Option<CallExplanation> {
+    let fresh = || Engine::new(journal.seed, journal.options.journal(false));
+    let (mut again, mut recorded, mut story) = (fresh(), Vec::new(), Vec::new());
+    again.subscribe(true);
+    let of_it = |record: &&Record| record.call == Some(call);
+    let last = journal.all()?.position(|input| {
+        again.apply(input.clone());
+        again.take_records(&mut recorded);
+        story.extend(recorded.iter().filter(of_it).copied());
+        recorded.drain(..).any(|record| record.call == Some(call) && record.what == RecordType::CallDone)
+    })?;
+    let end = *story.iter().rfind(|record| record.what == RecordType::CallDone)?;
+    let mut before = fresh();
+    before.replay(journal.all()?.take(last).cloned());
+    let slot = before.desk.routes.find(end.route?)?;
+    let elapsed = end.elapsed.unwrap_or_default();
+    let reason = end.verdict.map_or("", Verdict::name);
+    let deadline = before.desk.calls.find(call).map(|slot| before.desk.calls[slot].deadline);
+    Some(CallExplanation {
+        call,
+        policy: policies.find(end.policy?)?.name().to_owned(),
+        route: before.desk.routes[slot].key().to_owned(),
+        began: Time::from_micros(end.at.as_micros().saturating_sub(elapsed.as_micros())),
+        at: end.at,
+        attempts: end.attempt,
+        standing: format!("ended as {reason}: {}", end.verdict.map_or("", Verdict::meaning)),
+        why: None,
+        until: end.wait.map(|wait| end.at.after(wait)),
+        deadline: deadline.filter(|deadline| *deadline != Time::NEVER),
+        verdict: end.verdict,
+        numbers: before.desk.routes.numbers(slot, &before.desk.policies, end.at),
+        story,
+    })
 }
 
 impl fmt::Display for CallExplanation {

@@ -125,14 +125,9 @@ impl Desk {
             group.waiting.insert(&mut self.calls, slot, Slot::NONE);
         }
         self.hand_out_targets(home, now);
-        let own = self.calls.id(slot);
-        self.wakes.retain(|woken| *woken != own); // its own event is being processed
-        if self.calls[slot].has(flag::TOKENS) {
-            return Answer::Pass;
-        }
-        if self.calls[slot].state() == State::Refused {
-            let call = &self.calls[slot];
-            return Answer::Refuse(call.refusal(), call.refused_for(now));
+        self.calls.forget_wake(slot, &mut self.wakes);
+        if let Some(answer) = self.calls[slot].decided(now) {
+            return answer;
         }
         if self.calls.patience_for_target(slot) <= now {
             return self.routes.survey(home, self.calls.asked(slot), now).refuse();

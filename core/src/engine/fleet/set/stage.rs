@@ -2,7 +2,6 @@
 
 use crate::action::{Verdict, Wait};
 use crate::engine::arena::flag;
-use crate::engine::automaton::State;
 use crate::engine::fleet::FleetDesk;
 use crate::engine::place::{PoolAt, Slot};
 use crate::engine::sheets::WEIGHTS;
@@ -82,15 +81,11 @@ impl FleetDesk<'_> {
             self.note_set_up(home);
             self.desk.hand_out_set(home, false, now);
             self.ask_store_for_set(home, now);
-            let own = self.desk.calls.id(slot);
-            self.desk.wakes.retain(|woken| *woken != own); // its own event is being processed
+            self.desk.calls.forget_wake(slot, &mut self.desk.wakes);
         }
         let call = &self.desk.calls[slot];
-        if call.state() == State::Refused {
-            return Answer::Refuse(call.refusal(), call.refused_for(now));
-        }
-        if call.has(flag::TOKENS) {
-            return Answer::Pass;
+        if let Some(answer) = call.decided(now) {
+            return answer;
         }
         if call.moment > now {
             return Answer::Wait(self.wait_for_limits(slot, home, now));

@@ -66,8 +66,7 @@ impl FleetDesk<'_> {
         if due || !self.store.is_up(&self.desk.routes, home, Part::Slots) {
             self.ask_slots(home, now);
         }
-        let own = self.desk.calls.id(slot);
-        self.desk.wakes.retain(|woken| *woken != own); // its own event is being processed
+        self.desk.calls.forget_wake(slot, &mut self.desk.wakes);
         let call = &self.desk.calls[slot];
         match call.state() {
             State::Refused => Answer::Refuse(call.refusal(), call.refused_for(now)),
