@@ -166,7 +166,7 @@ impl Engine {
         let meets = |stage: Stage, bits: u16| from <= stage && stages & bits != 0;
         if meets(Stage::Peek, stage::BREAKER | stage::SEND) {
             if stages & stage::BREAKER != 0 {
-                pass!(self.peek_breaker(slot, now));
+                pass!(self.fleet_desk().peek_breaker(slot, now));
             }
             if stages & stage::SEND != 0 {
                 pass!(self.desk.peek_targets(slot, now));
@@ -205,7 +205,7 @@ impl Engine {
                 pass!(self.ask_cooldown_again(slot, now));
             }
             if stages & stage::GUARDS != 0 {
-                pass!(self.guard(slot, now));
+                pass!(self.fleet_desk().guard(slot, now));
             }
         }
         if meets(Stage::Send, stage::SEND) {
@@ -216,23 +216,6 @@ impl Engine {
             });
         }
         Answer::Pass
-    }
-
-    /// Checks the breaker early. The check takes nothing, and can save a queue and a token.
-    fn peek_breaker(&mut self, slot: Slot, now: Time) -> Answer {
-        let route = &self.desk.routes[self.desk.calls[slot].route];
-        if route.guard.is_some() {
-            return self.fleet_desk().peek_breaker_in_fleet(slot, now);
-        }
-        route.peek_breaker(now)
-    }
-
-    /// Asks the breaker or the throttle.
-    fn guard(&mut self, slot: Slot, now: Time) -> Answer {
-        if self.desk.routes[self.desk.calls[slot].route].guard.is_some() {
-            return self.fleet_desk().guard_in_fleet(slot, now);
-        }
-        self.desk.guard_here(slot, now)
     }
 
     /// Checks a waiter whose turn may have come, for a place of a hold or for tokens.
@@ -298,7 +281,7 @@ impl Engine {
         }
         if self.desk.share(slot) {
             // An enclosing call has got a permit. To wait for another would be to wait for itself.
-            self.leave_queue(slot, now);
+            self.fleet_desk().leave_queue(slot, now);
             self.desk.calls[slot].share();
             return self.proceed(slot, Stage::Guard, now);
         }
@@ -324,6 +307,23 @@ impl Engine {
 }
 
 impl FleetDesk<'_> {
+    /// Checks the breaker early. The check takes nothing, and can save a queue and a token.
+    fn peek_breaker(&mut self, slot: Slot, now: Time) -> Answer {
+        let route = &self.desk.routes[self.desk.calls[slot].route];
+        if route.guard.is_some() {
+            return self.peek_breaker_in_fleet(slot, now);
+        }
+        route.peek_breaker(now)
+    }
+
+    /// Asks the breaker or the throttle.
+    fn guard(&mut self, slot: Slot, now: Time) -> Answer {
+        if self.desk.routes[self.desk.calls[slot].route].guard.is_some() {
+            return self.guard_in_fleet(slot, now);
+        }
+        self.desk.guard_here(slot, now)
+    }
+
     /// The same for a breaker of the fleet.
     #[cold]
     fn guard_in_fleet(&mut self, slot: Slot, now: Time) -> Answer {

@@ -151,7 +151,7 @@ impl Engine {
                 match self.desk.policies.silence(&mut self.desk.calls[slot], age, now) {
                     Silence::TooLong if state == State::Body => {
                         self.desk.note(move |it| it.body_stalled(slot, attempt, now));
-                        self.body_failed(slot, attempt, Class::Timeout.into(), now);
+                        self.fleet_desk().body_failed(slot, attempt, Class::Timeout.into(), now);
                         self.end(slot, Verdict::StreamStalled, None, None, now)
                     }
                     Silence::TooLong => self.time_out(slot, attempt, true, now),
@@ -178,7 +178,7 @@ impl Engine {
                     Class::Cancelled => Verdict::Cancelled,
                     _ => Verdict::NotRetryable,
                 };
-                self.body_failed(slot, attempt, outcome.kind, now);
+                self.fleet_desk().body_failed(slot, attempt, outcome.kind, now);
                 self.end(slot, verdict, Some(AttemptSlot::of(attempt)), None, now)
             }
             (_, Event::Finished { attempt, outcome }) => {
@@ -232,7 +232,7 @@ impl Engine {
                 let attempt_slot = AttemptSlot::of(1 + call.running().trailing_zeros() as u8);
                 let (since, attempt) = (call.since(), call.attempt_in(attempt_slot));
                 let kind = self.desk.policies.deadline_kind(&self.desk.calls, slot, (since, attempt), now);
-                self.body_failed(slot, attempt, kind, now);
+                self.fleet_desk().body_failed(slot, attempt, kind, now);
                 self.end(slot, Verdict::Deadline, None, None, now)
             }
             State::Running => self.still_running(slot, now),

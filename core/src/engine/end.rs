@@ -46,7 +46,7 @@ impl Engine {
     /// ticket. Returns the attempts to stop.
     #[inline(never)]
     fn give_all_back(&mut self, slot: Slot, verdict: Verdict, now: Time) -> u8 {
-        self.leave_queue(slot, now);
+        self.fleet_desk().leave_queue(slot, now);
         if self.desk.calls.has_more(slot) {
             self.desk.give_weights_back(slot, now);
             self.desk.give_target_back(slot, now);

@@ -13,6 +13,7 @@ use super::stage::missing;
 use super::stage::{Context, Effect, Ended, Stage as _};
 use crate::action::AttemptSlot;
 use crate::breaker::{CircuitBreaker, Evidence, Ticket};
+use crate::engine::fleet::FleetDesk;
 use crate::engine::policies::Policies;
 use crate::outcome::{Class, Kind};
 use crate::policy::Unit;
@@ -195,32 +196,6 @@ impl Engine {
         }
     }
 
-    /// Records the failed body of an answer with a successful head as a further failure (semantics 7.1).
-    pub(super) fn body_failed(&mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
-        if self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
-            self.desk.target_body_failed(slot, attempt, kind, now);
-        }
-        let policy = self.desk.policies.of(&self.desk.calls[slot]);
-        let class = policy.class_of(kind);
-        let failure = policy.breaker.as_ref().is_some_and(|it| it.evidence(kind, class) == Evidence::Failure)
-            && !self.desk.link.explains(class);
-        let call = &self.desk.calls[slot];
-        let (number, probe) = (call.ticket, call.has(flag::PROBE));
-        let bits = rng::bits(self.desk.seed, call.ordinal(), Purpose::Break, attempt);
-        if let Some(breaker) = &mut self.desk.routes[call.route].breaker
-            && failure
-            && number != 0
-        {
-            let from = breaker.state(now);
-            let change = breaker.on_body_failure(Ticket { number, probe }, bits, now);
-            self.desk.note(move |it| it.breaker_changed_by(slot, from, now));
-            if let Some((_, to)) = change {
-                let route = self.desk.calls[slot].route;
-                self.fleet_desk().report_to_fleet(route, to, now);
-            }
-        }
-    }
-
     /// Feeds the limit of the pool; if it grows, its new permits are granted in this step.
     #[cfg_attr(not(tidegate_small), inline(always))]
     fn feed(&mut self, slot: Slot, kind: Kind, started: Time, now: Time) {
@@ -254,6 +229,34 @@ impl Engine {
             let from = pool.limit;
             pool.set_limit(limit);
             self.desk.follow_limit(slot, home, from, now);
+        }
+    }
+}
+
+impl FleetDesk<'_> {
+    /// Records the failed body of an answer with a successful head as a further failure (semantics 7.1).
+    pub(super) fn body_failed(mut self, slot: Slot, attempt: u8, kind: Kind, now: Time) {
+        if self.desk.routes[self.desk.calls[slot].route].targets_at.is_some() {
+            self.desk.target_body_failed(slot, attempt, kind, now);
+        }
+        let policy = self.desk.policies.of(&self.desk.calls[slot]);
+        let class = policy.class_of(kind);
+        let failure = policy.breaker.as_ref().is_some_and(|it| it.evidence(kind, class) == Evidence::Failure)
+            && !self.desk.link.explains(class);
+        let call = &self.desk.calls[slot];
+        let (number, probe) = (call.ticket, call.has(flag::PROBE));
+        let bits = rng::bits(self.desk.seed, call.ordinal(), Purpose::Break, attempt);
+        if let Some(breaker) = &mut self.desk.routes[call.route].breaker
+            && failure
+            && number != 0
+        {
+            let from = breaker.state(now);
+            let change = breaker.on_body_failure(Ticket { number, probe }, bits, now);
+            self.desk.note(move |it| it.breaker_changed_by(slot, from, now));
+            if let Some((_, to)) = change {
+                let route = self.desk.calls[slot].route;
+                self.report_to_fleet(route, to, now);
+            }
         }
     }
 }

@@ -17,6 +17,7 @@ mod plain;
 pub(super) mod rate;
 mod reap;
 mod reply;
+mod sender;
 pub(super) mod set;
 pub(super) mod slots;
 #[cfg(test)]
@@ -40,6 +41,7 @@ use crate::time::{Duration, Time};
 pub(super) use command::Part;
 use command::{Address, Pending, escaped};
 use health::{Health, Place};
+use sender::Sender;
 
 /// The default namespace of keys.
 const NAMESPACE: &str = "tidegate";

@@ -48,7 +48,7 @@ impl Engine {
             if !on {
                 self.desk.chores.clear_forced(number, route);
             } else if one != Some(None) {
-                self.refuse_waiting(number, route, 0, now);
+                self.fleet_desk().refuse_waiting(number, route, 0, now);
             }
         }
         self.flags()
@@ -66,7 +66,9 @@ impl Engine {
             self.desk.note(move |it| it.fell_back(route, ok, now));
         }
     }
+}
 
+impl FleetDesk<'_> {
     /// Refuses the calls of a policy, or of one of its routes, that wait for their first attempt, from slot `from`
     /// on; later steps handle the rest. A call whose owner sends an event first is refused by that event.
     pub(super) fn refuse_waiting(&mut self, policy: u16, route: RouteAt, from: u32, now: Time) {
@@ -107,15 +109,13 @@ impl Engine {
         left.sort_unstable();
         left.dedup();
         for (route, sending) in left {
-            self.fleet_desk().left_rate_queue(route, sending, now);
+            self.left_rate_queue(route, sending, now);
         }
         for home in groups {
             self.desk.hand_out_targets(home, now);
         }
     }
-}
 
-impl FleetDesk<'_> {
     /// Refuses every call of one route from now on, or ends that.
     fn force_route(&mut self, slot: RouteAt, on: bool, now: Time) {
         self.catch_up(slot, now);

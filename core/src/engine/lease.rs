@@ -83,7 +83,7 @@ impl Engine {
             }
             self.desk.calls.remove(slot);
             if holds {
-                self.release(route, 1, now);
+                self.fleet_desk().release(route, 1, now);
             }
             self.desk.routes.leave(route, now);
             if parent == Slot::NONE {
@@ -105,7 +105,7 @@ impl Engine {
     pub(super) fn lose(&mut self, slot: Slot, now: Time) {
         self.desk.note(move |it| it.reclaimed(slot, now));
         let of_event = core::mem::take(&mut self.pending_release);
-        self.leave_queue(slot, now);
+        self.fleet_desk().leave_queue(slot, now);
         let permits = self.desk.calls.permits_of(slot);
         self.forgo(slot, now);
         self.desk.settle_given_up(slot, u8::MAX, now);
@@ -130,7 +130,7 @@ impl Engine {
             self.desk.release_targets(route, &targets[..usize::from(count)]);
         }
         if permits > 0 {
-            self.release(route, permits, now);
+            self.fleet_desk().release(route, permits, now);
         }
     }
 

@@ -3,12 +3,13 @@
 use super::Engine;
 use super::arena::flag;
 use super::automaton::State;
+use super::fleet::FleetDesk;
 use super::place::{RouteAt, Slot};
 use super::stage::missing;
 use super::whole;
 use crate::time::Time;
 
-impl Engine {
+impl FleetDesk<'_> {
     /// Releases permits, and grants them again in the same step (R2, R6).
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn release(&mut self, route: RouteAt, permits: u32, now: Time) {
@@ -16,7 +17,7 @@ impl Engine {
         let Some(pool) = &mut self.desk.routes[home].pool else { return missing("the pool of a permit") };
         let waiters = pool.release(permits);
         if self.desk.routes[home].slots.is_some() {
-            self.fleet_desk().slot_freed(home, now);
+            self.slot_freed(home, now);
         } else if waiters > 0 {
             self.desk.hand_out(home, now);
         }
@@ -24,14 +25,14 @@ impl Engine {
 
     /// Removes a call that ends or is lost from its list; other calls may be next now.
     #[inline]
-    pub(super) fn leave_queue(&mut self, slot: Slot, now: Time) {
+    pub(super) fn leave_queue(self, slot: Slot, now: Time) {
         if self.desk.calls[slot].listed() {
             self.leave_list(slot, now);
         }
     }
 
     #[inline(never)]
-    fn leave_list(&mut self, slot: Slot, now: Time) {
+    fn leave_list(mut self, slot: Slot, now: Time) {
         let call = &self.desk.calls[slot];
         let (state, held, sending, route) =
             (call.state(), whole::is_held(call.state()), call.has(flag::SENDING), call.route);
@@ -46,7 +47,7 @@ impl Engine {
                     self.desk.wake_next(home, now);
                 }
             }
-            State::Paced => self.fleet_desk().left_rate_queue(route, sending, now),
+            State::Paced => self.left_rate_queue(route, sending, now),
             _ if held && self.desk.calls.cools(slot) => self.desk.let_in(route, now),
             _ if held && self.desk.aims(slot) => self.desk.left_target_queue(route, now),
             _ if held => {
@@ -55,7 +56,9 @@ impl Engine {
             _ => {}
         }
     }
+}
 
+impl Engine {
     /// Frees the attempt slots of attempts that have ended, and releases their permits.
     #[inline]
     pub(super) fn free_attempt_slots(&mut self, slot: Slot, bits: u8, now: Time) {
@@ -78,7 +81,7 @@ impl Engine {
         }
         let (route, permits) = self.pending_release.take();
         if permits > 0 {
-            self.release(route, permits, now);
+            self.fleet_desk().release(route, permits, now);
         }
     }
 }

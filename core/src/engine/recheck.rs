@@ -40,7 +40,7 @@ impl Engine {
         let by_attempt = bulkhead.is_some_and(|bulkhead| bulkhead.unit == Unit::Attempt);
         if call.has(flag::HOLDS) && (call.attempts == 0 || by_attempt) {
             self.desk.calls[slot].flags &= !flag::HOLDS;
-            self.release(route, 1, now);
+            self.fleet_desk().release(route, 1, now);
         }
         let answer = self.desk.wait_in_cooldown(slot, span, true, now);
         if let Answer::Wait(_) = answer {

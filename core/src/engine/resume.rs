@@ -30,7 +30,9 @@ impl Engine {
                         self.settle(slot, now);
                     }
                 }
-                Chore::Forced { policy, route, from } => self.refuse_waiting(policy, route, from, now),
+                Chore::Forced { policy, route, from } => {
+                    self.fleet_desk().refuse_waiting(policy, route, from, now);
+                }
                 Chore::Changed { policy, from } => {
                     self.fleet_desk().change_routes(policy, from, &mut BTreeMap::new(), now);
                 }

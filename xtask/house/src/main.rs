@@ -169,6 +169,12 @@ fn measure_core(sources: &[Source]) -> Vec<Row> {
             by_file(&taking("Desk")),
         ),
         row(
+            "sender_functions",
+            "functions that take a `Sender`, and none of these",
+            taking("Sender").len(),
+            by_file(&taking("Sender")),
+        ),
+        row(
             "recursions",
             "groups of functions that call each other in circles",
             recursions.len(),

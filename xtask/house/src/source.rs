@@ -7,7 +7,7 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 /// The engine and the parts that it lends to its stages, the largest first.
-pub const PARTS: [&str; 3] = ["Engine", "FleetDesk", "Desk"];
+pub const PARTS: [&str; 4] = ["Engine", "FleetDesk", "Desk", "Sender"];
 
 /// A source file.
 pub struct Source {

@@ -8,8 +8,8 @@
 
 mod stage;
 
-use super::FleetDesk;
 use super::command::{self, Subject};
+use super::{FleetDesk, Sender};
 use crate::breaker::BreakerState;
 use crate::engine::place::RouteAt;
 use crate::engine::route::Routes;
@@ -106,17 +106,13 @@ impl Routes {
     }
 }
 
-impl FleetDesk<'_> {
+impl Sender<'_> {
     fn send_breaker(&mut self, route: RouteAt, op: Op, now: Time) {
-        if !self.store.may_send(
-            (self.desk.routes.lasting_id(route), command::Part::Breaker),
-            self.desk.seed,
-            now,
-        ) {
+        if !self.store.may_send((self.routes.lasting_id(route), command::Part::Breaker), self.seed, now) {
             return;
         }
-        let it = &mut self.desk.routes[route];
-        let policy = &self.desk.policies[usize::from(it.policy)].policy;
+        let it = &mut self.routes[route];
+        let policy = &self.policies[usize::from(it.policy)].policy;
         let (Some(guard), Some(settings)) = (&mut it.guard, &policy.breaker) else {
             return missing("what a breaker knows of the fleet's");
         };
@@ -136,13 +132,15 @@ impl FleetDesk<'_> {
         }
         self.store.send(
             &BREAKER,
-            (self.desk.routes.address(&self.desk.policies, route.own()), Subject::Breaker { op }),
+            (self.routes.address(self.policies, route.own()), Subject::Breaker { op }),
             (Some(op as u64), &args),
             within,
             now,
         );
     }
+}
 
+impl FleetDesk<'_> {
     /// Applies the fleet's state from the reply to a command sent at `sent`. The remaining time of a break counts
     /// from `sent`. So a late answer never prolongs a break, and a command sent at the break's end reaches the store
     /// after that end, because this command took time to reach the store too.
@@ -202,7 +200,7 @@ impl FleetDesk<'_> {
         }
         self.desk.note(move |it| it.levels_changed(route, before, now));
         if let Some(op) = again {
-            self.send_breaker(route, op, now);
+            self.sender().send_breaker(route, op, now);
         }
     }
 }

@@ -5,9 +5,9 @@
 //! The store gives each closing an epoch, so that a process adopts it once. An answer counts from its arrival, and at most
 //! from the moment when it was due: the server has named a time before which no attempt is to start.
 
-use super::FleetDesk;
 use super::closing::Closing;
 use super::command::{self, Subject};
+use super::{FleetDesk, Sender};
 use crate::engine::place::{RouteAt, Slot};
 use crate::engine::route::Routes;
 use crate::engine::stage::{Answer, missing};
@@ -32,6 +32,33 @@ impl Routes {
             Some(closing) => closing.out = closing.out.saturating_sub(1),
             None => missing("what a cooldown knows of the fleet's"),
         }
+    }
+}
+
+impl Sender<'_> {
+    /// Sends what is left of the process's own closing; zero only reads.
+    fn send_cooldown(&mut self, route: RouteAt, span: Duration, now: Time) {
+        let place = (self.routes.lasting_id(route), command::Part::Cooldown);
+        if !self.store.may_send(place, self.seed, now) {
+            return;
+        }
+        let it = &mut self.routes[route];
+        let within = self.policies[usize::from(it.policy)].policy.store_timeout;
+        let Some(cooling) = &mut it.cooldown else { return missing("what a cooldown knows of the fleet's") };
+        let row = cooling.part.row();
+        let Some(closing) = &mut cooling.fleet else {
+            return missing("what a cooldown knows of the fleet's");
+        };
+        closing.asked_at = Some(now);
+        closing.out += 1;
+        let asked = format!("{} {row}", span.as_micros()).into_bytes();
+        self.store.send_words(
+            &COOLDOWN,
+            (self.routes.address(self.policies, route.own()), Subject::Cooldown { span }),
+            vec![asked],
+            within,
+            now,
+        );
     }
 }
 
@@ -65,7 +92,7 @@ impl FleetDesk<'_> {
         self.watch_store(now);
         let left = self.desk.routes[route].cooldown.as_ref().and_then(|it| it.part.closed_for(now));
         if let Some(left) = left {
-            self.send_cooldown(route, left, now);
+            self.sender().send_cooldown(route, left, now);
         }
     }
 
@@ -83,33 +110,8 @@ impl FleetDesk<'_> {
         let every = self.desk.policies[usize::from(self.desk.routes[route].policy)].policy.store_exchange;
         let Some(closing) = self.desk.routes.closing_mut(route) else { return };
         if closing.out == 0 && closing.asked_at.is_none_or(|asked| now.since(asked) >= every) {
-            self.send_cooldown(route, Duration::ZERO, now);
+            self.sender().send_cooldown(route, Duration::ZERO, now);
         }
-    }
-
-    /// Sends what is left of the process's own closing; zero only reads.
-    fn send_cooldown(&mut self, route: RouteAt, span: Duration, now: Time) {
-        let place = (self.desk.routes.lasting_id(route), command::Part::Cooldown);
-        if !self.store.may_send(place, self.desk.seed, now) {
-            return;
-        }
-        let it = &mut self.desk.routes[route];
-        let within = self.desk.policies[usize::from(it.policy)].policy.store_timeout;
-        let Some(cooling) = &mut it.cooldown else { return missing("what a cooldown knows of the fleet's") };
-        let row = cooling.part.row();
-        let Some(closing) = &mut cooling.fleet else {
-            return missing("what a cooldown knows of the fleet's");
-        };
-        closing.asked_at = Some(now);
-        closing.out += 1;
-        let asked = format!("{} {row}", span.as_micros()).into_bytes();
-        self.store.send_words(
-            &COOLDOWN,
-            (self.desk.routes.address(&self.desk.policies, route.own()), Subject::Cooldown { span }),
-            vec![asked],
-            within,
-            now,
-        );
     }
 
     /// Applies the fleet's state from the reply to a command sent at `sent`, which reported a closing of this `span`.
@@ -162,7 +164,7 @@ impl FleetDesk<'_> {
         let Some(closing) = self.desk.routes.closing_mut(route) else { return };
         let unknown = own.filter(|own| *own > left && (epoch == 0 || now.after(*own) > closing.known_until));
         if let Some(own) = unknown.filter(|_| span == Duration::ZERO) {
-            self.send_cooldown(route, own, now);
+            self.sender().send_cooldown(route, own, now);
         }
     }
 }

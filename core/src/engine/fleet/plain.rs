@@ -15,7 +15,7 @@
 
 mod reply;
 
-use super::FleetDesk;
+use super::Sender;
 use super::breaker::Op;
 use super::command::Subject;
 use super::rate::MOST_PROCESSES;
@@ -114,7 +114,7 @@ impl Part {
     }
 }
 
-impl FleetDesk<'_> {
+impl Sender<'_> {
     /// Sends one command about a rate's window: the first of a chain, or the next, whose answer is due when the first
     /// one's would have been. The caller counts it as sent.
     pub(super) fn send_window(
@@ -124,7 +124,7 @@ impl FleetDesk<'_> {
         within: Duration,
         now: Time,
     ) {
-        let Some(share) = self.desk.routes.share_mut(home) else {
+        let Some(share) = self.routes.share_mut(home) else {
             return missing("the fleet's share of a rate");
         };
         let (_, span) = window(share.settings());
@@ -137,7 +137,7 @@ impl FleetDesk<'_> {
             _ => ("PTTL", &[]),
         };
         self.store.send_plain(
-            (self.desk.routes.address(&self.desk.policies, home), Subject::Window { link, wanted }),
+            (self.routes.address(self.policies, home), Subject::Window { link, wanted }),
             (name, WINDOW, args),
             within,
             now,
@@ -153,7 +153,7 @@ impl FleetDesk<'_> {
         within: Duration,
         now: Time,
     ) {
-        let Some(guard) = &mut self.desk.routes[route].guard else {
+        let Some(guard) = &mut self.routes[route].guard else {
             return missing("what a breaker knows of the fleet's");
         };
         let again = op == Op::Open && guard.take_failed();
@@ -172,10 +172,7 @@ impl FleetDesk<'_> {
             Op::Open => ("SET", &[&epoch, "PX", &until, "NX"]),
         };
         self.store.send_plain(
-            (
-                self.desk.routes.address(&self.desk.policies, route.own()),
-                Subject::Mark { link, op, duration },
-            ),
+            (self.routes.address(self.policies, route.own()), Subject::Mark { link, op, duration }),
             (name, MARK, args),
             within,
             now,

@@ -24,7 +24,7 @@ impl FleetDesk<'_> {
             Reply::Error(text) if text.starts_with(b"NOSCRIPT") && pending.by_name => {
                 // The command had no effect. If its answer is overdue, the waiters have already moved on.
                 if !pending.overdue {
-                    self.send_source(pending, now);
+                    self.sender().send_source(pending, now);
                 }
                 return;
             }

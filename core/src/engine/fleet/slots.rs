@@ -22,7 +22,7 @@ use super::super::record::RecordType;
 use super::super::route::Routes;
 use super::super::stage::missing;
 use super::command::{Part, Pending, Subject};
-use super::{Fleet, FleetDesk};
+use super::{Fleet, FleetDesk, Sender};
 use crate::action::{Step, Verdict, Wait};
 use crate::fleet::{MOST_ITEMS, SLOTS};
 use crate::full;
@@ -218,6 +218,64 @@ impl Routes {
     }
 }
 
+impl Sender<'_> {
+    /// Returns `count` slots to the fleet, at most as many as one command carries.
+    fn give_slots_back(&mut self, home: PoolAt, count: u32, now: Time) {
+        let count = count.min(MOST_ITEMS as u32);
+        let it = &mut self.routes[home];
+        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        if count == 0 {
+            return;
+        }
+        let fences: Vec<u64> = slots.fences.drain(..count as usize).map(|fence| fence.0).collect();
+        pool.set_limit(slots.held());
+        self.send_slots(home, Op::Release, count, &fences, now);
+    }
+
+    /// Asks for the missing slots: for waiters, and for calls that run without one.
+    fn ask_slots(&mut self, home: PoolAt, now: Time) {
+        let up = self.store.is_up(self.routes, home, Part::Slots);
+        let it = &self.routes[home];
+        let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        if slots.asking || up && slots.again_at.is_some_and(|at| now < at) {
+            return;
+        }
+        let wanting = pool.in_flight.saturating_add(pool.waiters()).saturating_sub(slots.held());
+        let wanting = wanting.min(MOST_ITEMS as u32);
+        if !up {
+            return self.send_slots(home, Op::Reap, 0, &[], now);
+        }
+        if wanting > 0 {
+            self.send_slots(home, Op::Acquire, wanting, &[], now);
+        }
+    }
+
+    fn send_slots(&mut self, home: PoolAt, op: Op, count: u32, fences: &[u64], now: Time) {
+        if !self.store.may_send((self.routes.lasting_id(home.route()), Part::Slots), self.seed, now) {
+            return;
+        }
+        let Some(slots) = &mut self.routes[home].slots else {
+            return missing("the slots of a bulkhead of the fleet's");
+        };
+        slots.out += 1;
+        slots.asking |= op == Op::Acquire;
+        let (limit, ttl, within) = (slots.limit, slots.settings.ttl, slots.within);
+        let args = [u64::from(limit), ttl.as_micros(), u64::from(count), u64::from(slots.held())];
+        let args = [&args, fences].concat();
+        self.store.send(
+            &SLOTS,
+            (self.routes.address(self.policies, home), Subject::Slots { op, count }),
+            (Some(op as u64), &args),
+            within,
+            now,
+        );
+    }
+}
+
 impl FleetDesk<'_> {
     /// Applies `on_loss` to a call while the store is gone.
     fn permit_without_store(&mut self, slot: Slot, home: PoolAt, now: Time) -> Result<Permit, Verdict> {
@@ -266,7 +324,7 @@ impl FleetDesk<'_> {
         let Some(slots) = &mut self.desk.routes[home].slots else { return };
         if slots.expire(now) > 0 {
             self.fit_slots(home, now);
-            self.ask_slots(home, now); // for calls that run without a slot now
+            self.sender().ask_slots(home, now); // for calls that run without a slot now
         }
         let Some(slots) = &self.desk.routes[home].slots else {
             return missing("the slots of a bulkhead of the fleet's");
@@ -280,7 +338,7 @@ impl FleetDesk<'_> {
             (slots.renewing, slots.renewed_at) = (true, now);
         }
         for some in fences.chunks(MOST_ITEMS) {
-            self.send_slots(home, Op::Renew, some.len() as u32, some, now);
+            self.sender().send_slots(home, Op::Renew, some.len() as u32, some, now);
         }
     }
 
@@ -299,7 +357,7 @@ impl FleetDesk<'_> {
         }
         // Return the slots above those to keep before a local waiter gets one.
         let above = slots.held().saturating_sub(slots.keeps(now).max(pool.in_flight));
-        self.give_slots_back(home, above, now);
+        self.sender().give_slots_back(home, above, now);
         let it = &mut self.desk.routes[home];
         let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else {
             return missing("the slots of a bulkhead of the fleet's");
@@ -312,65 +370,8 @@ impl FleetDesk<'_> {
         };
         if pool.waiters() == 0 {
             let spare = slots.held().saturating_sub(pool.in_flight);
-            self.give_slots_back(home, spare, now);
+            self.sender().give_slots_back(home, spare, now);
         }
-    }
-
-    /// Returns `count` slots to the fleet, at most as many as one command carries.
-    fn give_slots_back(&mut self, home: PoolAt, count: u32, now: Time) {
-        let count = count.min(MOST_ITEMS as u32);
-        let it = &mut self.desk.routes[home];
-        let (Some(slots), Some(pool)) = (&mut it.slots, &mut it.pool) else {
-            return missing("the slots of a bulkhead of the fleet's");
-        };
-        if count == 0 {
-            return;
-        }
-        let fences: Vec<u64> = slots.fences.drain(..count as usize).map(|fence| fence.0).collect();
-        pool.set_limit(slots.held());
-        self.send_slots(home, Op::Release, count, &fences, now);
-    }
-
-    /// Asks for the missing slots: for waiters, and for calls that run without one.
-    fn ask_slots(&mut self, home: PoolAt, now: Time) {
-        let up = self.store.is_up(&self.desk.routes, home, Part::Slots);
-        let it = &self.desk.routes[home];
-        let (Some(slots), Some(pool)) = (&it.slots, &it.pool) else {
-            return missing("the slots of a bulkhead of the fleet's");
-        };
-        if slots.asking || up && slots.again_at.is_some_and(|at| now < at) {
-            return;
-        }
-        let wanting = pool.in_flight.saturating_add(pool.waiters()).saturating_sub(slots.held());
-        let wanting = wanting.min(MOST_ITEMS as u32);
-        if !up {
-            return self.send_slots(home, Op::Reap, 0, &[], now);
-        }
-        if wanting > 0 {
-            self.send_slots(home, Op::Acquire, wanting, &[], now);
-        }
-    }
-
-    fn send_slots(&mut self, home: PoolAt, op: Op, count: u32, fences: &[u64], now: Time) {
-        if !self.store.may_send((self.desk.routes.lasting_id(home.route()), Part::Slots), self.desk.seed, now)
-        {
-            return;
-        }
-        let Some(slots) = &mut self.desk.routes[home].slots else {
-            return missing("the slots of a bulkhead of the fleet's");
-        };
-        slots.out += 1;
-        slots.asking |= op == Op::Acquire;
-        let (limit, ttl, within) = (slots.limit, slots.settings.ttl, slots.within);
-        let args = [u64::from(limit), ttl.as_micros(), u64::from(count), u64::from(slots.held())];
-        let args = [&args, fences].concat();
-        self.store.send(
-            &SLOTS,
-            (self.desk.routes.address(&self.desk.policies, home), Subject::Slots { op, count }),
-            (Some(op as u64), &args),
-            within,
-            now,
-        );
     }
 
     /// Handles an answer of the store.
@@ -406,7 +407,7 @@ impl FleetDesk<'_> {
                 refused = granted < u64::from(count);
                 slots.again_at = refused.then(|| now.after(again));
                 if !surplus.is_empty() {
-                    self.send_slots(home, Op::Release, surplus.len() as u32, surplus, now);
+                    self.sender().send_slots(home, Op::Release, surplus.len() as u32, surplus, now);
                 }
             }
             (Op::Renew, [_renewed, _used, gone @ ..]) => {
@@ -426,7 +427,7 @@ impl FleetDesk<'_> {
         if refused {
             self.desk.refuse_unserved(home, true, now);
         }
-        self.ask_slots(home, now);
+        self.sender().ask_slots(home, now);
         self.desk.wake_next(home, now);
     }
 
@@ -449,7 +450,7 @@ impl FleetDesk<'_> {
         (slots.again_at, slots.renewed_at, slots.at_loss) = (None, Time::default(), 0);
         self.keep_slots(home, now);
         self.fit_slots(home, now);
-        self.ask_slots(home, now);
+        self.sender().ask_slots(home, now);
         self.desk.wake_next(home, now);
     }
 
@@ -472,12 +473,12 @@ impl FleetDesk<'_> {
                     slots
                 });
                 self.fit_slots(home, now);
-                self.ask_slots(home, now);
+                self.sender().ask_slots(home, now);
             }
             (Some(slots), None) => {
                 let fences: Vec<u64> = slots.fences.drain(..).map(|fence| fence.0).collect();
                 for some in fences.chunks(MOST_ITEMS) {
-                    self.send_slots(home, Op::Release, some.len() as u32, some, now);
+                    self.sender().send_slots(home, Op::Release, some.len() as u32, some, now);
                 }
                 self.desk.routes[home].slots = None;
             }

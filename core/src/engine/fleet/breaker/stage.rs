@@ -26,7 +26,7 @@ impl FleetDesk<'_> {
         let Some(guard) = &it.guard else { return Some(Answer::broken(Verdict::BreakerOpen)) };
         let due = guard.asked_at.is_none_or(|asked| now.since(asked) >= every);
         if due && guard.out == 0 {
-            self.send_breaker(route, Op::Read, now); // the last answer is old
+            self.sender().send_breaker(route, Op::Read, now); // the last answer is old
         }
         if self.store.is_up(&self.desk.routes, route.own(), command::Part::Breaker) {
             return None;
@@ -55,11 +55,11 @@ impl FleetDesk<'_> {
         match to {
             BreakerState::Open => {
                 (guard.reported, guard.failed) = (false, theirs);
-                self.send_breaker(route, Op::Open, now);
+                self.sender().send_breaker(route, Op::Open, now);
             }
             BreakerState::Closed if theirs => {
                 guard.closed = guard.epoch;
-                self.send_breaker(route, Op::Close, now);
+                self.sender().send_breaker(route, Op::Close, now);
             }
             BreakerState::Closed | BreakerState::HalfOpen => {}
         }

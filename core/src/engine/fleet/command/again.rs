@@ -1,21 +1,21 @@
 //! Sending a command again with its script, because the store does not know the script.
 
-use crate::engine::fleet::FleetDesk;
+use crate::engine::fleet::Sender;
 use crate::engine::fleet::command::{Pending, Subject};
 use crate::engine::stage::missing;
 use crate::time::Time;
 
-impl FleetDesk<'_> {
+impl Sender<'_> {
     /// Sends a command again with the script itself: the store did not know the script, so the command had no effect.
     pub(in crate::engine::fleet) fn send_source(&mut self, pending: Pending, now: Time) {
-        if let Some(home) = self.desk.routes.still_fleets(&pending) {
+        if let Some(home) = self.routes.still_fleets(&pending) {
             match pending.subject {
-                Subject::Rate { .. } | Subject::Set(_) => self.desk.routes.rate_sent(home.own()),
-                Subject::Breaker { .. } => self.desk.routes.breaker_sent(home),
-                Subject::Cooldown { .. } => self.desk.routes.cooldown_out(home, true),
-                Subject::Slots { op, .. } => self.desk.routes.slots_sent(home.own(), op),
+                Subject::Rate { .. } | Subject::Set(_) => self.routes.rate_sent(home.own()),
+                Subject::Breaker { .. } => self.routes.breaker_sent(home),
+                Subject::Cooldown { .. } => self.routes.cooldown_out(home, true),
+                Subject::Slots { op, .. } => self.routes.slots_sent(home.own(), op),
                 Subject::Window { .. } | Subject::Mark { .. } => {} // never by name
-                Subject::Digest => self.desk.routes.digest_out(home.own(), true),
+                Subject::Digest => self.routes.digest_out(home.own(), true),
             }
         }
         let Some(fleet) = self.store.fleet.as_mut() else {

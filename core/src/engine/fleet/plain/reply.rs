@@ -1,15 +1,15 @@
 //! Answers of a store that runs no scripts: each leads to the next command of a chain, or to what a script would have
 //! answered.
 
-use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::breaker::Op;
 use crate::engine::fleet::command::{Part as Place, Pending, Subject};
 use crate::engine::fleet::plain::{Link, MARK, TAIL, Wanted, window};
+use crate::engine::fleet::{FleetDesk, Sender};
 use crate::engine::place::{PoolAt, RouteAt};
 use crate::engine::stage::missing;
 use crate::time::{Duration, Time};
 
-impl FleetDesk<'_> {
+impl Sender<'_> {
     fn send_link(&mut self, route: RouteAt, (link, op): (Link, Op), of: &Pending, now: Time) {
         let millis = TAIL.to_string();
         let (name, args): (_, &[&str]) = match link {
@@ -18,17 +18,19 @@ impl FleetDesk<'_> {
             _ => ("PTTL", &[]),
         };
         if link != Link::Repair {
-            self.desk.routes.breaker_sent(route);
+            self.routes.breaker_sent(route);
         }
         let subject = Subject::Mark { link, op, duration: Duration::ZERO };
         self.store.send_plain(
-            (self.desk.routes.address(&self.desk.policies, route.own()), subject),
+            (self.routes.address(self.policies, route.own()), subject),
             (name, MARK, args),
             of.within(),
             now,
         );
     }
+}
 
+impl FleetDesk<'_> {
     /// Handles an answer about a window.
     pub(in crate::engine::fleet) fn on_window_reply(
         &mut self,
@@ -49,7 +51,7 @@ impl FleetDesk<'_> {
             (Link::Begin, [is_new]) if goes_on => {
                 let begun = (*is_new == 1).then_some(pending.sent);
                 self.desk.routes.rate_sent(home);
-                self.send_window(home, (Link::Count { begun }, wanted), left, now);
+                self.sender().send_window(home, (Link::Count { begun }, wanted), left, now);
             }
             (Link::Count { begun }, &[all]) => {
                 let before = all.saturating_sub(u64::from(want));
@@ -58,18 +60,18 @@ impl FleetDesk<'_> {
                 // The window ended between the two commands, so this command created a counter without an expiry.
                 let endless = before == 0 && begun.is_none_or(|begun| now.since(begun) >= span);
                 if endless {
-                    self.send_window(home, (Link::Repair, wanted), within, now);
+                    self.sender().send_window(home, (Link::Repair, wanted), within, now);
                 }
                 if granted >= u64::from(need) {
                     self.on_rate_reply(home, wanted, &[granted, 0, u64::from(processes)], now);
                 } else if goes_on {
                     self.desk.routes.rate_sent(home);
-                    self.send_window(home, (Link::Left, wanted), left, now);
+                    self.sender().send_window(home, (Link::Left, wanted), left, now);
                 }
             }
             (Link::Left, &[kind, left]) => {
                 if kind == 1 {
-                    self.send_window(home, (Link::Repair, wanted), within, now);
+                    self.sender().send_window(home, (Link::Repair, wanted), within, now);
                 }
                 let wait = match kind {
                     0 => 0,
@@ -105,18 +107,18 @@ impl FleetDesk<'_> {
             (Link::Name { epoch }, [1]) => [1, duration.as_micros(), epoch, 0],
             // There is a break already.
             (Link::Name { .. }, _) if goes_on => {
-                return self.send_link(route, (Link::Left, op), pending, now);
+                return self.sender().send_link(route, (Link::Left, op), pending, now);
             }
             (Link::Left, [2, left]) if goes_on => {
                 let (state, remaining) = match left.checked_sub(TAIL) {
                     Some(remaining) if remaining > 0 => (1, remaining.saturating_mul(1_000)),
                     _ => (2, 0),
                 };
-                return self.send_link(route, (Link::Named { state, remaining }, op), pending, now);
+                return self.sender().send_link(route, (Link::Named { state, remaining }, op), pending, now);
             }
             (Link::Left, [kind, _]) if *kind < 2 => {
                 if *kind == 1 {
-                    self.send_link(route, (Link::Repair, op), pending, now);
+                    self.sender().send_link(route, (Link::Repair, op), pending, now);
                 }
                 [0, 0, known, 0]
             }

@@ -2,9 +2,9 @@
 
 use super::super::super::arena::flag;
 use super::super::super::automaton::State;
-use super::super::FleetDesk;
 use super::super::command::{Part, Subject};
 use super::super::plain::{self, Link};
+use super::super::{FleetDesk, Sender};
 use super::{LEAST_WAIT, MOST_PROCESSES, SEEN, share_of};
 use crate::action::{CallId, Verdict};
 use crate::engine::desk::Desk;
@@ -67,6 +67,87 @@ impl Routes {
     }
 }
 
+impl Sender<'_> {
+    /// Sends one command for tokens, which also returns unwanted ones.
+    pub(super) fn send_rate(
+        &mut self,
+        home: PoolAt,
+        (want, need): (u32, u32),
+        call: Option<CallId>,
+        now: Time,
+    ) {
+        if !self.store.may_send((self.routes.lasting_id(home.route()), Part::Rate), self.seed, now) {
+            return;
+        }
+        let Some(share) = self.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
+        share.expire(now);
+        share.asked += 1;
+        let back = core::mem::take(&mut share.back);
+        let RateSettings { permits, per, burst } = share.settings;
+        let within = share.within;
+        if self.store.is_plain() {
+            // A plain counter takes no tokens back: unwanted ones are lost until the window ends.
+            let link = if want > 0 { Link::Begin } else { Link::Left };
+            return self.send_window(home, (link, (want, need, call)), within, now);
+        }
+        let Some(share) = self.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
+        let unseen = share.seen.is_none_or(|seen| now.since(seen) >= SEEN);
+        if unseen {
+            share.seen = Some(now);
+        }
+        let per = per.as_micros().max(1);
+        let asked = format!("{permits} {per} {burst} {want} {need} {back}").into_bytes();
+        let args = if unseen { vec![asked, self.store.process_name()] } else { vec![asked] };
+        self.store.send_words(
+            &RATE,
+            (self.routes.address(self.policies, home), Subject::Rate { want, need, call }),
+            args,
+            within,
+            now,
+        );
+    }
+
+    /// Returns tokens that no call took in strict mode, by a command of its own: strict mode keeps no lease.
+    fn give_back_unasked(&mut self, home: PoolAt, now: Time) {
+        let (waiting, ..) = self.routes.rate_queue(home);
+        let plain = self.store.is_plain();
+        let Some(share) = self.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
+        if !share.strict() || waiting > 0 {
+            return;
+        }
+        while let Some((tokens, _)) = share.leased.pop_front() {
+            share.give_back(tokens);
+        }
+        if plain {
+            share.back = 0;
+        }
+        if share.back > 0 {
+            self.send_rate(home, (0, 0), None, now);
+        }
+    }
+
+    /// Reports the tokens spent without the store, once all processes are back.
+    pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
+        let Some(share) = self.routes.share_mut(home) else {
+            return missing("the fleet's share of a rate");
+        };
+        let owes = share.alone > 0 || share.uncounted > 0;
+        if !owes || now < share.count_at || share.is_recovering(now) {
+            return;
+        }
+        let debt = share.take_debt(now);
+        if debt > 0 {
+            self.send_rate(home, (debt, 0), None, now);
+        }
+    }
+}
+
 impl FleetDesk<'_> {
     /// Asks the store for the queue's tokens, and for a new lease if the last is nearly used up. Does nothing if a
     /// request is out, or while the store has said that it has no tokens. In strict mode it asks for this call alone,
@@ -77,7 +158,7 @@ impl FleetDesk<'_> {
         let cost = of.map_or(1, |slot| self.desk.calls[slot].cost());
         let up = self.store.is_up(&self.desk.routes, home, Part::Rate);
         if up {
-            self.pay_debt(home, now);
+            self.sender().pay_debt(home, now);
         }
         let Some(share) = self.desk.routes.share_mut(home) else {
             return missing("the fleet's share of a rate");
@@ -97,7 +178,7 @@ impl FleetDesk<'_> {
         }
         if strict && waiting == 0 && alone.is_none() {
             // Only to see whether the store is back.
-            return self.send_rate(home, (0, 0), None, now);
+            return self.sender().send_rate(home, (0, 0), None, now);
         }
         let lease = if strict { 0 } else { u64::from(at_once) };
         let all = if alone.is_some() { u64::from(cost) } else { queued + lease };
@@ -110,51 +191,7 @@ impl FleetDesk<'_> {
             return;
         }
         let want = u32::try_from(all).unwrap_or(u32::MAX).min(room).clamp(need, burst.max(need));
-        self.send_rate(home, (want, need), alone, now);
-    }
-
-    /// Sends one command for tokens, which also returns unwanted ones.
-    pub(super) fn send_rate(
-        &mut self,
-        home: PoolAt,
-        (want, need): (u32, u32),
-        call: Option<CallId>,
-        now: Time,
-    ) {
-        if !self.store.may_send((self.desk.routes.lasting_id(home.route()), Part::Rate), self.desk.seed, now)
-        {
-            return;
-        }
-        let Some(share) = self.desk.routes.share_mut(home) else {
-            return missing("the fleet's share of a rate");
-        };
-        share.expire(now);
-        share.asked += 1;
-        let back = core::mem::take(&mut share.back);
-        let RateSettings { permits, per, burst } = share.settings;
-        let within = share.within;
-        if self.store.is_plain() {
-            // A plain counter takes no tokens back: unwanted ones are lost until the window ends.
-            let link = if want > 0 { Link::Begin } else { Link::Left };
-            return self.send_window(home, (link, (want, need, call)), within, now);
-        }
-        let Some(share) = self.desk.routes.share_mut(home) else {
-            return missing("the fleet's share of a rate");
-        };
-        let unseen = share.seen.is_none_or(|seen| now.since(seen) >= SEEN);
-        if unseen {
-            share.seen = Some(now);
-        }
-        let per = per.as_micros().max(1);
-        let asked = format!("{permits} {per} {burst} {want} {need} {back}").into_bytes();
-        let args = if unseen { vec![asked, self.store.process_name()] } else { vec![asked] };
-        self.store.send_words(
-            &RATE,
-            (self.desk.routes.address(&self.desk.policies, home), Subject::Rate { want, need, call }),
-            args,
-            within,
-            now,
-        );
+        self.sender().send_rate(home, (want, need), alone, now);
     }
 
     /// Handles an answer of the store.
@@ -209,30 +246,9 @@ impl FleetDesk<'_> {
             self.desk.rate_refused(home, (need, call), now);
             self.lease_out(home, now);
         }
-        self.give_back_unasked(home, now);
+        self.sender().give_back_unasked(home, now);
         self.ask_store(home, None, now);
         self.desk.wake_head(home);
-    }
-
-    /// Returns tokens that no call took in strict mode, by a command of its own: strict mode keeps no lease.
-    fn give_back_unasked(&mut self, home: PoolAt, now: Time) {
-        let (waiting, ..) = self.desk.routes.rate_queue(home);
-        let plain = self.store.is_plain();
-        let Some(share) = self.desk.routes.share_mut(home) else {
-            return missing("the fleet's share of a rate");
-        };
-        if !share.strict() || waiting > 0 {
-            return;
-        }
-        while let Some((tokens, _)) = share.leased.pop_front() {
-            share.give_back(tokens);
-        }
-        if plain {
-            share.back = 0;
-        }
-        if share.back > 0 {
-            self.send_rate(home, (0, 0), None, now);
-        }
     }
 
     /// Asks the store, now that it is back, on behalf of calls that have waited for the process's share.
@@ -240,21 +256,6 @@ impl FleetDesk<'_> {
         if self.desk.routes.rate_queue(home).0 > 0 {
             self.ask_store(home, None, now);
             self.desk.wake_head(home);
-        }
-    }
-
-    /// Reports the tokens spent without the store, once all processes are back.
-    pub(super) fn pay_debt(&mut self, home: PoolAt, now: Time) {
-        let Some(share) = self.desk.routes.share_mut(home) else {
-            return missing("the fleet's share of a rate");
-        };
-        let owes = share.alone > 0 || share.uncounted > 0;
-        if !owes || now < share.count_at || share.is_recovering(now) {
-            return;
-        }
-        let debt = share.take_debt(now);
-        if debt > 0 {
-            self.send_rate(home, (debt, 0), None, now);
         }
     }
 }

@@ -1,9 +1,9 @@
 //! How a set of limits asks the store for tokens, and handles the answers.
 
 use super::{Charge, Empty, LEAST_WAIT, PAUSE, SetShare};
-use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::{Part, Subject};
 use crate::engine::fleet::rate::{MOST_PROCESSES, SEEN};
+use crate::engine::fleet::{FleetDesk, Sender};
 use crate::engine::limits::{Costs, Limits};
 use crate::engine::place::PoolAt;
 use crate::engine::route::Routes;
@@ -77,36 +77,24 @@ impl SetShare {
     }
 }
 
-impl FleetDesk<'_> {
+impl Sender<'_> {
     /// Notes whether the store can be reached for this set.
     pub(super) fn note_set_up(&mut self, home: PoolAt) -> bool {
-        let up = self.store.is_up(&self.desk.routes, home, Part::Rate);
-        if let Some(share) = self.desk.routes.set_share_mut(home) {
+        let up = self.store.is_up(self.routes, home, Part::Rate);
+        if let Some(share) = self.routes.set_share_mut(home) {
             share.up = up;
         }
         up
     }
 
-    /// Asks the store for the tokens of the queue, and for a new lease if one is nearly used up. Does nothing if a
-    /// request is out, or while the store has said that it has no tokens.
-    pub(super) fn ask_store_for_set(&mut self, home: PoolAt, now: Time) {
-        self.note_set_up(home);
-        let head = self.desk.routes.rate_queue(home).1.map(|slot| self.desk.costs(slot, home));
-        let queued = self.desk.routes.limits(home).map_or([0; WEIGHTS], Limits::queued);
-        let asks = self.desk.routes.set_share_mut(home).and_then(|it| it.question(head, &queued, now));
-        if let Some(asks) = asks {
-            self.send_set(home, asks, now);
-        }
-    }
-
     /// Sends one command for tokens. It also returns unspent ones, and charges what was used beyond reservations.
     fn send_set(&mut self, home: PoolAt, (want, need): (Costs, Costs), now: Time) {
-        let place = (self.desk.routes.lasting_id(home.route()), Part::Rate);
-        if !self.store.may_send(place, self.desk.seed, now) {
+        let place = (self.routes.lasting_id(home.route()), Part::Rate);
+        if !self.store.may_send(place, self.seed, now) {
             return;
         }
         let (process, number) = (self.store.process_name(), self.store.next_number());
-        let Some(limits) = self.desk.routes.limits_mut(home) else {
+        let Some(limits) = self.routes.limits_mut(home) else {
             return missing("the limits of a set of the fleet's");
         };
         let Some(share) = limits.shared.as_deref_mut() else {
@@ -141,11 +129,25 @@ impl FleetDesk<'_> {
         let subject = Subject::Set(Question { want, need, charge: charged, count, names });
         self.store.send_words(
             &LIMITS,
-            (self.desk.routes.address(&self.desk.policies, home), subject),
+            (self.routes.address(self.policies, home), subject),
             words,
             within,
             now,
         );
+    }
+}
+
+impl FleetDesk<'_> {
+    /// Asks the store for the tokens of the queue, and for a new lease if one is nearly used up. Does nothing if a
+    /// request is out, or while the store has said that it has no tokens.
+    pub(super) fn ask_store_for_set(&mut self, home: PoolAt, now: Time) {
+        self.sender().note_set_up(home);
+        let head = self.desk.routes.rate_queue(home).1.map(|slot| self.desk.costs(slot, home));
+        let queued = self.desk.routes.limits(home).map_or([0; WEIGHTS], Limits::queued);
+        let asks = self.desk.routes.set_share_mut(home).and_then(|it| it.question(head, &queued, now));
+        if let Some(asks) = asks {
+            self.sender().send_set(home, asks, now);
+        }
     }
 
     /// Handles an answer of the store.
@@ -159,7 +161,7 @@ impl FleetDesk<'_> {
         let [wait, late, processes, pairs @ ..] = answer else {
             return missing("a number in the answer about a set");
         };
-        self.note_set_up(home);
+        self.sender().note_set_up(home);
         let Some(limits) = self.desk.routes.limits_mut(home) else {
             return missing("the limits of a set of the fleet's");
         };

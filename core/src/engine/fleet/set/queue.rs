@@ -108,7 +108,7 @@ impl FleetDesk<'_> {
 
     /// Applies `on_loss` to the waiters when the store is lost.
     pub(in crate::engine::fleet) fn limits_without_store(&mut self, home: PoolAt, now: Time) {
-        self.note_set_up(home);
+        self.sender().note_set_up(home);
         if self.desk.routes.rate_queue(home).0 == 0 {
             return;
         }
@@ -132,7 +132,7 @@ impl FleetDesk<'_> {
 
     /// Asks the store, now that it is back, on behalf of calls that have waited for the process's share.
     pub(in crate::engine::fleet) fn limits_with_store(&mut self, home: PoolAt, now: Time) {
-        self.note_set_up(home);
+        self.sender().note_set_up(home);
         if self.desk.routes.rate_queue(home).0 > 0 {
             self.ask_store_for_set(home, now);
             self.desk.wake_head(home);

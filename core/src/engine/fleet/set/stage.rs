@@ -16,7 +16,7 @@ impl FleetDesk<'_> {
             return self.desk.ask_set(slot, home, now);
         }
         self.watch_store(now);
-        let up = self.note_set_up(home);
+        let up = self.sender().note_set_up(home);
         let within = self.desk.policies.of(&self.desk.calls[slot]).store_timeout;
         if let Some(share) = self.desk.routes.set_share_mut(home) {
             share.within = within;
@@ -78,7 +78,7 @@ impl FleetDesk<'_> {
         }
         if !self.desk.calls[slot].has(flag::TOKENS) {
             self.watch_store(now);
-            self.note_set_up(home);
+            self.sender().note_set_up(home);
             self.desk.hand_out_set(home, false, now);
             self.ask_store_for_set(home, now);
             self.desk.calls.forget_wake(slot, &mut self.desk.wakes);

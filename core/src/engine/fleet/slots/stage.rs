@@ -25,7 +25,7 @@ impl FleetDesk<'_> {
         self.watch_store(now);
         self.keep_slots(home, now);
         if !self.store.is_up(&self.desk.routes, home, Part::Slots) {
-            self.ask_slots(home, now); // if a probe is due, this is it
+            self.sender().ask_slots(home, now); // if a probe is due, this is it
             return self.permit_without_store(slot, home, now);
         }
         let Some(pool) = &mut self.desk.routes[home].pool else {
@@ -52,7 +52,7 @@ impl FleetDesk<'_> {
         if let Some(slots) = self.desk.routes[home].slots.as_mut().filter(|_| first) {
             slots.again_at = None;
         }
-        self.ask_slots(home, now);
+        self.sender().ask_slots(home, now);
         Ok(Permit::Awaited)
     }
 
@@ -64,7 +64,7 @@ impl FleetDesk<'_> {
         let due =
             self.desk.routes[home].slots.as_ref().is_some_and(|it| it.again_at.is_none_or(|at| at <= now));
         if due || !self.store.is_up(&self.desk.routes, home, Part::Slots) {
-            self.ask_slots(home, now);
+            self.sender().ask_slots(home, now);
         }
         self.desk.calls.forget_wake(slot, &mut self.desk.wakes);
         let call = &self.desk.calls[slot];
