@@ -227,15 +227,17 @@ impl Engine {
         }
         let (still, next) = match state {
             _ if held && self.desk.calls.cools(slot) => match self.fleet_desk().still_cooling(slot, now) {
-                Answer::Pass => (None, self.desk.left_cooldown(slot)),
+                Answer::Pass => (None, self.desk.calls.left_cooldown(slot)),
                 Answer::Wait(step) => return step,
                 Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
             },
-            _ if held && self.desk.aims(slot) => match self.desk.still_for_target(slot, now) {
-                Answer::Pass => (None, Stage::Start),
-                Answer::Wait(step) => return step,
-                Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
-            },
+            _ if held && self.desk.routes.aims(&self.desk.calls[slot]) => {
+                match self.desk.still_for_target(slot, now) {
+                    Answer::Pass => (None, Stage::Start),
+                    Answer::Wait(step) => return step,
+                    Answer::Refuse(verdict, retry_in) => return self.refuse(slot, verdict, retry_in, now),
+                }
+            }
             _ if held => (self.desk.still_held(slot, now), Stage::Rate),
             State::Paced if !sending && self.desk.routes.in_fleet(self.desk.calls[slot].route) => {
                 match self.fleet_desk().still_in_fleet(slot, now) {

@@ -12,7 +12,7 @@ use super::desk::Desk;
 use super::fleet::closing::Closing;
 use super::place::{RouteAt, Slot};
 use super::queue::{List, Pool};
-use super::route::Route;
+use super::route::{Route, Routes};
 use super::stage::Answer;
 use crate::action::{AttemptSlot, Step, Verdict, Wait};
 use crate::cooldown::{Cooldown, CooldownState, Place};
@@ -142,6 +142,74 @@ impl Arena {
         self[slot].moment = next; // the reaper counts from the last moment that the host was given
         wait(Wait::Cooldown, next, now)
     }
+
+    /// Whether an enclosing call is on the same route.
+    fn runs_within(&self, slot: Slot) -> bool {
+        let route = self[slot].route;
+        let mut around = self[slot].parent();
+        for _ in 0..DEPTH {
+            if around == Slot::NONE {
+                return false;
+            }
+            if self[around].route == route {
+                return true;
+            }
+            around = self[around].parent();
+        }
+        false
+    }
+
+    /// Takes a waiter on; returns the stage at which it goes on.
+    pub(super) fn left_cooldown(&mut self, slot: Slot) -> Stage {
+        let extra = self.extra_mut(slot);
+        extra.says &= !mark::COOLS;
+        if extra.says & mark::TOKENS != 0 { Stage::Bulkhead } else { Stage::Rate }
+    }
+}
+
+impl Routes {
+    /// Admits an attempt, with a place if one is needed. The error is when another try makes sense.
+    pub(super) fn enter_cooldown(
+        &mut self,
+        calls: &mut Arena,
+        slot: Slot,
+        returns: bool,
+        now: Time,
+    ) -> Result<(), Duration> {
+        let route = calls[slot].route;
+        let within = calls.runs_within(slot);
+        let Some(cooling) = &mut self[route].cooldown else { return Ok(()) };
+        if let Some(left) = cooling.part.closed_for(now) {
+            return Err(left);
+        }
+        // A call within an attempt that has a place would wait for its own end.
+        if within || cooling.part.has(calls.place_of(slot), now) {
+            return Ok(());
+        }
+        let ahead = cooling.returning.len() + if returns { 0 } else { cooling.arriving.len() };
+        if ahead > 0 {
+            return Err(Duration::ZERO);
+        }
+        let place = cooling.part.admit(now)?;
+        calls.set_place(slot, place);
+        Ok(())
+    }
+
+    /// Marks an enclosing call whose inner call has been refused: a throttled end of its attempt is that refusal.
+    pub(super) fn refused_within(&self, calls: &mut Arena, slot: Slot) {
+        let around = calls[slot].parent();
+        if around == Slot::NONE {
+            return;
+        }
+        let route = &self[calls[around].route];
+        let hears = |pool: &Pool| pool.limiter.hears_throttles();
+        if route.cooldown.is_some()
+            || route.targets_at.is_some()
+            || self[route.pool_at].pool.as_ref().is_some_and(hears)
+        {
+            calls.extra_mut(around).says |= mark::INNER;
+        }
+    }
 }
 
 impl Desk {
@@ -154,47 +222,11 @@ impl Desk {
             _ => return Answer::Pass,
         }
         self.let_in(route, now);
-        match self.enter_cooldown(slot, self.calls[slot].attempts > 0, now) {
+        let returns = self.calls[slot].attempts > 0;
+        match self.routes.enter_cooldown(&mut self.calls, slot, returns, now) {
             Ok(()) => Answer::Pass,
-            Err(span) => self.wait_in_cooldown(slot, span, self.calls[slot].attempts > 0, now),
+            Err(span) => self.wait_in_cooldown(slot, span, returns, now),
         }
-    }
-
-    /// Admits an attempt, with a place if one is needed. The error is when another try makes sense.
-    pub(super) fn enter_cooldown(&mut self, slot: Slot, returns: bool, now: Time) -> Result<(), Duration> {
-        let route = self.calls[slot].route;
-        let within = self.runs_within(slot);
-        let Some(cooling) = &mut self.routes[route].cooldown else { return Ok(()) };
-        if let Some(left) = cooling.part.closed_for(now) {
-            return Err(left);
-        }
-        // A call within an attempt that has a place would wait for its own end.
-        if within || cooling.part.has(self.calls.place_of(slot), now) {
-            return Ok(());
-        }
-        let ahead = cooling.returning.len() + if returns { 0 } else { cooling.arriving.len() };
-        if ahead > 0 {
-            return Err(Duration::ZERO);
-        }
-        let place = cooling.part.admit(now)?;
-        self.calls.set_place(slot, place);
-        Ok(())
-    }
-
-    /// Whether an enclosing call is on the same route.
-    fn runs_within(&self, slot: Slot) -> bool {
-        let route = self.calls[slot].route;
-        let mut around = self.calls[slot].parent();
-        for _ in 0..DEPTH {
-            if around == Slot::NONE {
-                return false;
-            }
-            if self.calls[around].route == route {
-                return true;
-            }
-            around = self.calls[around].parent();
-        }
-        false
     }
 
     /// Makes a call wait until the route reopens, or refuses it.
@@ -252,13 +284,6 @@ impl Desk {
             return Answer::Refuse(Verdict::Cooldown, left);
         }
         Answer::Wait(self.calls.wait_for_cooldown(slot, left, now))
-    }
-
-    /// Takes a waiter on; returns the stage at which it goes on.
-    pub(super) fn left_cooldown(&mut self, slot: Slot) -> Stage {
-        let extra = self.calls.extra_mut(slot);
-        extra.says &= !mark::COOLS;
-        if extra.says & mark::TOKENS != 0 { Stage::Bulkhead } else { Stage::Rate }
     }
 
     /// Lets waiters in: all of them while it is open, else as many as there are places.
@@ -379,21 +404,5 @@ impl Desk {
         }
         self.let_in(at, now); // a server may name a time of zero
         closed && !is_target
-    }
-
-    /// Marks an enclosing call whose inner call has been refused: a throttled end of its attempt is that refusal.
-    pub(super) fn refused_within(&mut self, slot: Slot) {
-        let around = self.calls[slot].parent();
-        if around == Slot::NONE {
-            return;
-        }
-        let route = &self.routes[self.calls[around].route];
-        let hears = |pool: &Pool| pool.limiter.hears_throttles();
-        if route.cooldown.is_some()
-            || route.targets_at.is_some()
-            || self.routes[route.pool_at].pool.as_ref().is_some_and(hears)
-        {
-            self.calls.extra_mut(around).says |= mark::INNER;
-        }
     }
 }

@@ -4,12 +4,13 @@
 //! (semantics 2.6).
 
 use super::Engine;
-use super::arena::flag;
+use super::arena::{Arena, flag};
 use super::call::wait;
 use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::ledger::Charge;
 use super::place::Slot;
+use super::policies::Policies;
 use super::route::stage;
 use super::targets::Elsewhere;
 use super::whole;
@@ -19,12 +20,19 @@ use crate::policy::Unit;
 use crate::rng;
 use crate::time::{Duration, Time};
 
-impl Desk {
+impl Policies {
     /// Whether this failure may be retried, by its class, the opinions on it, and the request; or by another target that
     /// it `fails_over` to.
-    fn may_retry(&self, slot: Slot, class: Class, outcome: Outcome, fails_over: bool) -> Result<(), Verdict> {
-        let (call, policy) = (&self.calls[slot], self.policies.of(&self.calls[slot]));
-        let hedges = policy.hedge.is_some() && self.calls.is_hedgeable(slot);
+    fn may_retry(
+        &self,
+        calls: &Arena,
+        slot: Slot,
+        class: Class,
+        outcome: Outcome,
+        fails_over: bool,
+    ) -> Result<(), Verdict> {
+        let (call, policy) = (&calls[slot], self.of(&calls[slot]));
+        let hedges = policy.hedge.is_some() && calls.is_hedgeable(slot);
         match (class, outcome.opinion) {
             (Class::Cancelled, _) => return Err(Verdict::Cancelled),
             // With retries disabled, report `Attempts`: nothing was suppressed.
@@ -42,7 +50,9 @@ impl Desk {
         }
         if call.has(flag::REPLAYABLE) { Ok(()) } else { Err(Verdict::OneShotBody) }
     }
+}
 
+impl Desk {
     /// The wait before the next attempt, or why there is no further attempt. The budget is asked afterwards, and only
     /// if all other rules allow the attempt.
     fn next_delay(
@@ -110,10 +120,10 @@ impl Engine {
             call.charge = left; // a hedge's charge does not belong to the call's last retry
         }
         if call.ticket != 0 {
-            self.desk.drop_attempt_ticket(slot);
+            self.desk.policies.drop_attempt_ticket(&mut self.desk.calls[slot]);
         }
         if class == Class::Ok {
-            self.desk.learn_latency(slot, &running_attempt, now);
+            self.desk.routes.learn_latency(&self.desk.calls, slot, &running_attempt, now);
             self.call_over(slot, outcome.kind, running_attempt.attempt, Some(running_attempt.since), now);
             return self.finish(slot, Verdict::Ok, Some(attempt_slot), None, now);
         }
@@ -152,9 +162,9 @@ impl Engine {
             self.fleet_desk().cool_down(slot, started, (outcome.retry_after, true), now);
         }
         self.desk.calls[slot].set_last_failure(outcome.kind, attempt_slot);
-        let fails_over =
-            self.desk.targets_of(slot).is_some() && self.desk.fails_over(slot, outcome, listed, now);
-        let ended = match self.desk.may_retry(slot, class, outcome, fails_over) {
+        let fails_over = self.desk.routes.targets_of(&self.desk.calls[slot]).is_some()
+            && self.desk.fails_over(slot, outcome, listed, now);
+        let ended = match self.desk.policies.may_retry(&self.desk.calls, slot, class, outcome, fails_over) {
             Ok(()) if self.desk.calls[slot].running() != 0 => {
                 self.desk.calls.lost_attempt(slot, class, outcome.retry_after);
                 let alone = self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1;
@@ -187,7 +197,7 @@ impl Engine {
         now: Time,
     ) -> Result<Step, Verdict> {
         if self.desk.policies.of(&self.desk.calls[slot]).retry.max_attempts == 1 {
-            if self.desk.link != Link::Ok || !self.desk.could_hedge(slot) {
+            if self.desk.link != Link::Ok || !self.desk.policies.could_hedge(&self.desk.calls, slot) {
                 return Err(Verdict::Attempts);
             }
             self.release_pending(now);
@@ -219,7 +229,7 @@ impl Engine {
         if elsewhere == Elsewhere::Now {
             let (_, attempt_slot) = self.desk.calls[slot].last_failure();
             let number = self.desk.calls.target_in(slot, attempt_slot);
-            if let Some((home, number)) = self.desk.targets_of(slot).zip(number) {
+            if let Some((home, number)) = self.desk.routes.targets_of(&self.desk.calls[slot]).zip(number) {
                 self.desk.routes.count_failover(home, number);
             }
         }
@@ -258,7 +268,7 @@ impl Engine {
                 self.desk.calls.report_attempt_slots(slot, bit, &mut self.pending_release);
                 self.desk.settle_given_up(slot, bit, now);
             }
-            let (end, next) = self.desk.first_to_end(slot);
+            let (end, next) = self.desk.policies.first_to_end(&self.desk.calls, slot);
             if !whole::races_on(self.desk.calls[slot].running()) || end > now {
                 return self.decide(slot, running_attempt, Outcome::of(Class::Timeout), stop, now);
             }
@@ -291,7 +301,7 @@ impl Engine {
         let ticket =
             if running_attempt.ticket == 0 { self.desk.calls[slot].ticket } else { running_attempt.ticket };
         let left = self.attempt_over(slot, &running_attempt, Class::Ok, Class::Ok.into(), now);
-        self.desk.learn_latency(slot, &running_attempt, now);
+        self.desk.routes.learn_latency(&self.desk.calls, slot, &running_attempt, now);
         self.call_over(slot, Class::Ok.into(), attempt, Some(running_attempt.since), now);
         if !self.desk.calls[slot].has(flag::UNTIL_BODY) {
             self.desk.calls.report_attempt_slots(slot, attempt_slot.bit(), &mut self.pending_release);

@@ -75,7 +75,7 @@ impl Engine {
         self.desk.note(move |it| it.refused(slot, verdict, retry_in, now));
         let call = &self.desk.calls[slot];
         if call.attempts == 0 {
-            self.desk.refused_within(slot);
+            self.desk.routes.refused_within(&mut self.desk.calls, slot);
             return self.end(slot, verdict, None, retry_in, now);
         }
         let verdict = match verdict {
@@ -100,7 +100,7 @@ impl Engine {
             hedge: false,
             permit: false,
         };
-        self.desk.refund(slot, now);
+        self.desk.routes.refund(&mut self.desk.calls[slot], now);
         self.desk.count_outcome(slot, &running_attempt, Class::Ok);
         self.call_over(slot, Class::Ok.into(), attempt, None, now);
         self.end(slot, Verdict::Ok, Some(AttemptSlot::of(attempt)), None, now)

@@ -96,7 +96,8 @@ impl FleetDesk<'_> {
                 let queue = if sending { route } else { self.desk.routes[route].rate_at.route() };
                 left.push((queue, sending));
             } else if listed && call.state() == State::Held {
-                let home = self.desk.targets_of(slot).filter(|home| !groups.contains(home));
+                let home =
+                    self.desk.routes.targets_of(&self.desk.calls[slot]).filter(|home| !groups.contains(home));
                 groups.extend(home);
             }
             self.desk.unlist(slot);

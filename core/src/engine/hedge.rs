@@ -11,6 +11,7 @@ use super::desk::Desk;
 use super::link::turn_of;
 use super::place::Slot;
 use super::policies::Policies;
+use super::route::Routes;
 use crate::action::{AttemptSlot, CallId, Link};
 use crate::policy::{Hedge, HedgeBudget, Policy};
 use crate::quantile::WindowedP2Quantile;
@@ -149,53 +150,57 @@ impl Desk {
         if self.link == Link::Ok { due } else { due_beside_link(self.link, self.seed, call, due, now) }
     }
 
+    /// Next moment at which a call with running attempts needs an event.
+    #[inline]
+    pub(super) fn next_moment(&self, slot: Slot, now: Time) -> Time {
+        let call = &self.calls[slot];
+        self.policies.first_to_end(&self.calls, slot).0.min(call.deadline).min(self.hedge_due(slot, now))
+    }
+}
+
+impl Policies {
+    /// The earliest end of an attempt timeout, and the number of its attempt.
+    #[inline]
+    pub(super) fn first_to_end(&self, calls: &Arena, slot: Slot) -> (Time, u8) {
+        let call = &calls[slot];
+        if !call.is_racing() {
+            return (call.moment, call.attempts);
+        }
+        first_of_race(calls, slot, self)
+    }
+
+    /// Whether the call itself allows a hedge now.
+    pub(super) fn could_hedge(&self, calls: &Arena, slot: Slot) -> bool {
+        let policy = self.of(&calls[slot]);
+        policy.hedge.as_ref().is_some_and(|hedge| allows_hedge(calls, slot, policy, hedge))
+    }
+}
+
+impl Routes {
     /// Learns from the winning attempt's latency. A winning hedge is no sample by itself; instead the regular attempt
     /// that it overtook counts with its duration so far.
     #[inline]
-    pub(super) fn learn_latency(&mut self, slot: Slot, winner: &RunningAttempt, now: Time) {
-        if self.routes[self.calls[slot].route].hedger.is_some() {
-            self.learn(slot, winner, now);
+    pub(super) fn learn_latency(&mut self, calls: &Arena, slot: Slot, winner: &RunningAttempt, now: Time) {
+        if self[calls[slot].route].hedger.is_some() {
+            self.learn_latency_of(calls, slot, winner, now);
         }
     }
 
     #[inline(never)]
-    fn learn(&mut self, slot: Slot, winner: &RunningAttempt, now: Time) {
-        let call = &self.calls[slot];
+    fn learn_latency_of(&mut self, calls: &Arena, slot: Slot, winner: &RunningAttempt, now: Time) {
+        let call = &calls[slot];
         let base = call.since();
         let racing = call.is_racing();
-        let overtaken = self.calls.extra(slot).filter(|_| racing).and_then(|extra| {
+        let overtaken = calls.extra(slot).filter(|_| racing).and_then(|extra| {
             extra
                 .running_attempts(base)
                 .find(|running_attempt| !running_attempt.hedge)
                 .map(|running_attempt| running_attempt.since)
         });
         let since = if winner.hedge { overtaken } else { Some(winner.since) };
-        if let (Some(since), Some(hedger)) = (since, &mut self.routes[self.calls[slot].route].hedger) {
+        if let (Some(since), Some(hedger)) = (since, &mut self[calls[slot].route].hedger) {
             hedger.observe(now.since(since));
         }
-    }
-
-    /// Next moment at which a call with running attempts needs an event.
-    #[inline]
-    pub(super) fn next_moment(&self, slot: Slot, now: Time) -> Time {
-        let call = &self.calls[slot];
-        self.first_to_end(slot).0.min(call.deadline).min(self.hedge_due(slot, now))
-    }
-
-    /// The earliest end of an attempt timeout, and the number of its attempt.
-    #[inline]
-    pub(super) fn first_to_end(&self, slot: Slot) -> (Time, u8) {
-        let call = &self.calls[slot];
-        if !call.is_racing() {
-            return (call.moment, call.attempts);
-        }
-        first_of_race(&self.calls, slot, &self.policies)
-    }
-
-    /// Whether the call itself allows a hedge now.
-    pub(super) fn could_hedge(&self, slot: Slot) -> bool {
-        let policy = self.policies.of(&self.calls[slot]);
-        policy.hedge.as_ref().is_some_and(|hedge| allows_hedge(&self.calls, slot, policy, hedge))
     }
 }
 

@@ -159,9 +159,11 @@ impl Engine {
         let overdue = |moment: Time| moment != Time::NEVER && over(moment.after(GRACE));
         match call.state() {
             State::Granted if over(call.moment) => self.lose(slot, now),
-            State::Held if self.desk.has_target(slot) && over(call.moment) => self.lose(slot, now),
+            State::Held if self.desk.calls.has_target(slot) && over(call.moment) => self.lose(slot, now),
             State::Queued if overdue(self.desk.patience(slot)) => self.lose(slot, now),
-            State::Running if overdue(self.desk.first_to_end(slot).0.min(call.deadline)) => {
+            State::Running
+                if overdue(self.desk.policies.first_to_end(&self.desk.calls, slot).0.min(call.deadline)) =>
+            {
                 self.lose(slot, now);
             }
             State::Body if overdue(call.deadline) => self.lose(slot, now),

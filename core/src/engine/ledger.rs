@@ -79,7 +79,9 @@ impl Desk {
         let home = self.routes[self.calls[slot].route].budget_at;
         let route = &mut self.routes[home];
         let calls = route.in_flight();
-        let Some(budget) = &mut route.budget else { return self.charge_without_budget(slot) };
+        let Some(budget) = &mut route.budget else {
+            return self.charge_without_budget(slot);
+        };
         budget.try_charge(class, counted, calls, now).map_or(Charge::Refused, Charge::Granted)
     }
 
@@ -88,9 +90,9 @@ impl Desk {
     /// asked for no budget.
     #[cold]
     fn charge_without_budget(&self, slot: Slot) -> Charge {
-        let route = self.calls[slot].route;
-        let present = &self.policies[usize::from(self.routes[route].policy)].policy.retry;
-        let had_budget = self.policies.of(&self.calls[slot]).retry.budget.is_some();
+        let call = &self.calls[slot];
+        let present = &self.policies[usize::from(self.routes[call.route].policy)].policy.retry;
+        let had_budget = self.policies.of(call).retry.budget.is_some();
         if had_budget && present.max_attempts <= 1 { Charge::Refused } else { Charge::Granted(0) }
     }
 
@@ -107,29 +109,10 @@ impl Desk {
             let calls = route.active;
             (route.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut()), calls)
         };
-        let Some(budget) = budget else { return self.charge_without_budget(slot) };
+        let Some(budget) = budget else {
+            return self.charge_without_budget(slot);
+        };
         budget.try_charge_hedge(calls, now).map_or(Charge::Refused, Charge::Granted)
-    }
-
-    /// Refunds the paid attempt of a call, which will not start. It was charged when the backoff began.
-    #[inline(never)]
-    pub(super) fn refund(&mut self, slot: Slot, now: Time) {
-        let call = &mut self.calls[slot];
-        let home = self.routes[call.route].budget_at;
-        if let Some(budget) = &mut self.routes[home].budget
-            && call.charge != 0
-        {
-            budget.refund(call.charge, call.since(), now);
-        }
-        call.charge = 0;
-    }
-
-    /// Clears an attempt's own ticket, which has been used, or has moved into a race with the attempt.
-    #[inline]
-    pub(super) fn drop_attempt_ticket(&mut self, slot: Slot) {
-        if self.policies.guards_attempts(self.calls[slot].policy) {
-            self.calls[slot].ticket = 0;
-        }
     }
 
     /// Reports an attempt's end to the budgets; returns the remainder of its charge.
@@ -180,14 +163,6 @@ impl Desk {
         }
     }
 
-    /// Counts a starting attempt of a race, which is never a call's first one.
-    pub(super) fn count_attempt(&mut self, slot: Slot, hedge: bool) {
-        let counts = &mut self.policies[usize::from(self.calls[slot].policy)].counts;
-        counts.attempts += 1;
-        counts.retries += u64::from(!hedge);
-        counts.hedges += u64::from(hedge);
-    }
-
     /// Forgets charges to budgets that are gone, so that their successors do not refund them.
     pub(super) fn forget_charges_of(&mut self, gone: impl Fn(&Route, PoolAt) -> bool) {
         let here = |call: &Call| {
@@ -206,6 +181,22 @@ impl Desk {
 }
 
 impl Policies {
+    /// Clears an attempt's own ticket, which has been used, or has moved into a race with the attempt.
+    #[inline]
+    pub(super) fn drop_attempt_ticket(&self, call: &mut Call) {
+        if self.guards_attempts(call.policy) {
+            call.ticket = 0;
+        }
+    }
+
+    /// Counts a starting attempt of a race, which is never a call's first one.
+    pub(super) fn count_attempt(&mut self, call: &Call, hedge: bool) {
+        let counts = &mut self[usize::from(call.policy)].counts;
+        counts.attempts += 1;
+        counts.retries += u64::from(!hedge);
+        counts.hedges += u64::from(hedge);
+    }
+
     /// Whether breaker or throttle of this policy count attempts.
     #[inline]
     pub(super) fn guards_attempts(&self, policy: u16) -> bool {
@@ -218,6 +209,18 @@ impl Policies {
 }
 
 impl Routes {
+    /// Refunds the paid attempt of a call, which will not start. It was charged when the backoff began.
+    #[inline(never)]
+    pub(super) fn refund(&mut self, call: &mut Call, now: Time) {
+        let home = self[call.route].budget_at;
+        if let Some(budget) = &mut self[home].budget
+            && call.charge != 0
+        {
+            budget.refund(call.charge, call.since(), now);
+        }
+        call.charge = 0;
+    }
+
     /// Counts a call whose first attempt starts: its one deposit in each budget (semantics 2.10).
     #[cfg_attr(not(tidegate_small), inline(always))]
     pub(super) fn deposit(&mut self, at: RouteAt, now: Time) {

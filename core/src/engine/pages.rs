@@ -242,7 +242,7 @@ impl Engine {
             }
             // After all routes: a route evicted while they are saved is in one or the other.
             Stage::Debts => {
-                if !self.desk.save_debts_page(pages, now) {
+                if !self.desk.policies.save_debts_page(&self.desk.routes, pages, now) {
                     pages.stage = Stage::Rest;
                 }
             }

@@ -1,7 +1,6 @@
 //! Pools: one queue, one bucket or one budget for several policies and all their routes (semantics 0.4).
 
-use super::chores::{Chore, LOOKED_AT};
-use super::desk::Desk;
+use super::chores::{Chore, Chores, LOOKED_AT};
 use super::fleet::rule_against;
 use super::place::{PoolAt, RouteAt};
 use super::policies::{Entry, Policies};
@@ -55,19 +54,19 @@ impl core::ops::DerefMut for Pools {
     }
 }
 
-impl Desk {
+impl Routes {
     /// Notes on the users of a pool, from slot `from` on, whether its permits are leases; later steps handle the
     /// rest.
-    pub(super) fn mark_users_leased(&mut self, home: PoolAt, from: u32) {
-        let end = from.saturating_add(LOOKED_AT).min(self.routes.slots());
+    pub(super) fn mark_users_leased(&mut self, home: PoolAt, from: u32, chores: &mut Chores) {
+        let end = from.saturating_add(LOOKED_AT).min(self.slots());
         for slot in (from..end).map(RouteAt::new) {
-            let route = &self.routes[slot];
+            let route = &self[slot];
             if route.pool_at == home && !route.is_pool() && !route.is_free() {
-                self.routes.set_leased(slot);
+                self.set_leased(slot);
             }
         }
-        if end < self.routes.slots() {
-            self.chores.leave(Chore::Leased { home, from: end });
+        if end < self.slots() {
+            chores.leave(Chore::Leased { home, from: end });
         }
     }
 }
@@ -184,7 +183,7 @@ impl Engine {
         }
         self.fleet_desk().retune_slots(at, policy.bulkhead.as_ref(), now);
         self.desk.routes.retune_digest(at, policy.bulkhead.as_ref());
-        self.desk.mark_users_leased(at, 0);
+        self.desk.routes.mark_users_leased(at, 0, &mut self.desk.chores);
         if !self.desk.routes.retune_budget_of(at.route(), policy.retry.budget, now) {
             self.desk.forget_charges_of(|_, home| home == at);
         }

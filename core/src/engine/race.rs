@@ -14,7 +14,7 @@ impl Engine {
     /// Starts a hedge now if all resources it needs are available. Otherwise there are no hedges before the call's
     /// next regular attempt.
     pub(super) fn race(&mut self, slot: Slot, now: Time) -> Option<Step> {
-        if self.desk.link != Link::Ok || !self.desk.could_hedge(slot) {
+        if self.desk.link != Link::Ok || !self.desk.policies.could_hedge(&self.desk.calls, slot) {
             return None;
         }
         let Some((charge, ticket)) = self.afford_hedge(slot, now) else {
@@ -43,7 +43,7 @@ impl Engine {
             if !alone {
                 extra.enter(first, base);
             }
-            self.desk.drop_attempt_ticket(slot);
+            self.desk.policies.drop_attempt_ticket(&mut self.desk.calls[slot]);
         }
         let call = &mut self.desk.calls[slot];
         call.attempts += 1;
@@ -64,7 +64,7 @@ impl Engine {
             }
         }
         let target = self.desk.calls.has_more(slot) && self.desk.calls.start_more(slot, attempt);
-        self.desk.count_attempt(slot, !alone);
+        self.desk.policies.count_attempt(&self.desk.calls[slot], !alone);
         self.desk.note_course(move |it| it.attempt_started(slot, !alone, now));
         let next = self.desk.next_moment(slot, now);
         let next = self.desk.policies.or_check(&self.desk.calls[slot], next, now);
@@ -103,7 +103,7 @@ impl Engine {
             }
         }
         let mut target = None;
-        if sends && let Some(home) = self.desk.targets_of(slot) {
+        if sends && let Some(home) = self.desk.routes.targets_of(&self.desk.calls[slot]) {
             target = Some((home, self.desk.target_of_hedge(slot, home, now)?));
         }
         let Charge::Granted(charge) = self.desk.charge_hedge(slot, now) else { return None };

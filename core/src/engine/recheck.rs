@@ -29,7 +29,9 @@ impl Engine {
             Some(cooling) if !cooling.part.is_open() => {}
             _ => return Answer::Pass,
         }
-        let Err(span) = self.desk.enter_cooldown(slot, true, now) else { return Answer::Pass };
+        let Err(span) = self.desk.routes.enter_cooldown(&mut self.desk.calls, slot, true, now) else {
+            return Answer::Pass;
+        };
         self.desk.free_cooldown_place(slot, now);
         let call = &self.desk.calls[slot];
         if call.attempts == 0 || self.desk.policies.guards_attempts(call.policy) {

@@ -36,7 +36,9 @@ impl Engine {
                 Chore::Changed { policy, from } => {
                     self.fleet_desk().change_routes(policy, from, &mut BTreeMap::new(), now);
                 }
-                Chore::Leased { home, from } => self.desk.mark_users_leased(home, from),
+                Chore::Leased { home, from } => {
+                    self.desk.routes.mark_users_leased(home, from, &mut self.desk.chores)
+                }
                 // If the store has been lost or has come back since, that event decides about the remaining calls.
                 Chore::Unserved(home, up) => {
                     if up == self.store.is_up(&self.desk.routes, home, Part::Slots) {

@@ -7,9 +7,10 @@
 use super::place::{RouteAt, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arena::{Call, flag};
+use super::arena::{Arena, Call, flag};
 use super::automaton::State;
 use super::desk::Desk;
+use super::policies::Policies;
 use super::record::RecordType;
 use super::route::stage;
 use super::{Clash, Counts, Engine, Entry, Input};
@@ -18,12 +19,12 @@ use crate::policy::Policy;
 use crate::retry::BudgetSettings;
 use crate::time::Time;
 
-impl Desk {
+impl Policies {
     /// Moves the present settings, and the calls that began under them, to an entry of their own; false if there is
     /// no room. The policy's number never changes, so ids and routes stay valid.
-    fn keep_for_calls(&mut self, number: u16) -> bool {
+    fn keep_for_calls(&mut self, number: u16, calls: &mut Arena) -> bool {
         let mut used = BTreeSet::new();
-        for (_, call) in self.calls.iter() {
+        for (_, call) in calls.iter() {
             used.insert(call.policy);
         }
         if !used.contains(&number) {
@@ -32,23 +33,25 @@ impl Desk {
         let unused = |(at, entry): (u16, &Entry)| {
             (entry.of != at && !entry.vacant && !used.contains(&at)).then_some(at)
         };
-        let place = (0..=u16::MAX).zip(self.policies.iter()).find_map(unused);
-        let Ok(place) = place.map_or_else(|| u16::try_from(self.policies.len()), Ok) else { return false };
-        let Entry { policy, again, shared_pools, .. } = &self.policies[usize::from(number)];
+        let place = (0..=u16::MAX).zip(self.iter()).find_map(unused);
+        let Ok(place) = place.map_or_else(|| u16::try_from(self.len()), Ok) else { return false };
+        let Entry { policy, again, shared_pools, .. } = &self[usize::from(number)];
         let entry = Entry::new(policy.clone(), number, *again, *shared_pools);
-        if let Some(last) = self.policies.get_mut(usize::from(place)) {
+        if let Some(last) = self.get_mut(usize::from(place)) {
             let last = core::mem::replace(last, entry);
-            self.policies[usize::from(last.of)].counts.add(&last.counts);
+            self[usize::from(last.of)].counts.add(&last.counts);
         } else {
-            self.policies.push(entry);
+            self.push(entry);
         }
-        let slots = self.calls.iter().filter(|(_, call)| call.policy == number).map(|(slot, _)| slot);
+        let slots = calls.iter().filter(|(_, call)| call.policy == number).map(|(slot, _)| slot);
         for slot in slots.collect::<Vec<_>>() {
-            self.calls[slot].policy = place;
+            calls[slot].policy = place;
         }
         true
     }
+}
 
+impl Desk {
     /// For a policy that gets a bulkhead, gives its calls in flight the permits that they would hold if there had
     /// been one. Returns how many, by route. One pass over all calls, however many routes there are.
     fn adopt(&mut self, number: u16) -> BTreeMap<RouteAt, u32> {
@@ -119,7 +122,7 @@ impl Engine {
         }
         if entry.policy != to {
             self.desk.look_for_windows(&to);
-            if !self.desk.keep_for_calls(number) {
+            if !self.desk.policies.keep_for_calls(number, &mut self.desk.calls) {
                 return clash(
                     to,
                     "an engine holds at most 65,536 policies, retuned ones with calls included",

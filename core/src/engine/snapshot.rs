@@ -134,7 +134,10 @@ impl Desk {
         }
         if let Some(holds) = &route.holds {
             let held = self.calls.iter().filter(here).filter(|(slot, call)| {
-                call.state() == State::Held && call.listed() && !self.calls.cools(*slot) && !self.aims(*slot)
+                call.state() == State::Held
+                    && call.listed()
+                    && !self.calls.cools(*slot)
+                    && !self.routes.aims(&self.calls[*slot])
             });
             let held = held.count() as u32;
             if (holds.waiting(), holds.listed()) != (held, held) {
@@ -154,16 +157,16 @@ impl Desk {
         if let Some(fleet) = fleet {
             fleet.check_slots(&self.routes, slot.own())?;
         }
-        self.check_target_queue(slot.own())?;
+        self.routes.check_target_queue(slot.own(), &self.calls)?;
         for member in route.group.iter().flat_map(|group| group.members()) {
-            let out = self.attempts_at(member.at);
+            let out = self.routes.attempts_at(member.at, &self.calls);
             if member.in_flight != out {
                 return Err(format!("target {}: {} in flight but {out} out", member.name, member.in_flight));
             }
         }
         let Some(pool) = &route.pool else { return Ok(()) };
         let holding: u32 = of(|route| route.pool_at).map(|(slot, _)| self.calls.permits_of(slot)).sum();
-        let holding = holding + if route.is_pool() { self.attempts_at(slot) } else { 0 };
+        let holding = holding + if route.is_pool() { self.routes.attempts_at(slot, &self.calls) } else { 0 };
         if pool.in_flight != holding {
             return Err(format!("route {slot}: {} permits out but {holding} held (I1)", pool.in_flight));
         }

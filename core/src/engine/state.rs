@@ -172,8 +172,8 @@ impl Engine {
         for (at, parts) in pools.into_iter().chain(targets) {
             self.desk.routes[at].go_on_from(parts);
         }
-        self.desk.force_again(&policies);
-        self.desk.go_on_from_debts(debts, now_then);
+        self.desk.policies.force_again(&policies, &mut self.desk.routes);
+        self.desk.routes.go_on_from_debts(debts, &self.desk.policies, now_then);
         self.desk.place(routes, &mut restored, now_then);
         Ok(restored)
     }

@@ -15,7 +15,7 @@ impl Engine {
     pub(super) fn forgo(&mut self, slot: Slot, now: Time) -> u8 {
         let call = &self.desk.calls[slot];
         if call.between_attempts() {
-            self.desk.refund(slot, now);
+            self.desk.routes.refund(&mut self.desk.calls[slot], now);
         }
         let call = &self.desk.calls[slot];
         if call.attempt_slots == 0 {
@@ -51,7 +51,7 @@ impl Engine {
                     Kind::CANCELLED
                 };
                 self.attempt_over(slot, &running_attempt, Class::Cancelled, kind, now);
-                self.desk.drop_attempt_ticket(slot);
+                self.desk.policies.drop_attempt_ticket(&mut self.desk.calls[slot]);
                 self.desk.calls[slot].charge = 0;
             }
             self.desk.calls[slot].stopped |= attempt_slot.bit();

@@ -9,7 +9,8 @@ mod queue;
 mod settings;
 
 use super::Engine;
-use super::chores::Chore;
+use super::arena::{Arena, Call};
+use super::chores::{Chore, Chores};
 use super::desk::Desk;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::pools::Pools;
@@ -341,29 +342,42 @@ impl Elsewhere {
     pub const HERE: Self = Self::After(Duration::ZERO);
 }
 
-impl Desk {
+impl Routes {
     /// Where the targets of a call's policy are.
-    pub(super) fn targets_of(&self, slot: Slot) -> Option<PoolAt> {
-        self.routes[self.calls[slot].route].targets_at.map(|at| *at)
+    pub(super) fn targets_of(&self, call: &Call) -> Option<PoolAt> {
+        self[call.route].targets_at.map(|at| *at)
     }
 
     /// Whether a held call waits for a target, or has been granted one. A policy with targets has neither a hold nor a cooldown.
-    pub(super) fn aims(&self, slot: Slot) -> bool {
-        self.routes[self.calls[slot].route].targets_at.is_some()
+    pub(super) fn aims(&self, call: &Call) -> bool {
+        self[call.route].targets_at.is_some()
     }
 
     /// Leaves it to the end of the step to hand targets out, if calls wait.
-    fn note_freed(&mut self, home: PoolAt) {
-        if self.routes.first_for_target(home).is_some() {
-            self.chores.leave(Chore::Targets(home));
+    fn note_freed(&self, home: PoolAt, chores: &mut Chores) {
+        if self.first_for_target(home).is_some() {
+            chores.leave(Chore::Targets(home));
         }
     }
 
+    /// Attempts that calls have out at a target; for consistency checks.
+    pub(super) fn attempts_at(&self, at: RouteAt, calls: &Arena) -> u32 {
+        let out = calls.iter().filter_map(|(slot, call)| {
+            let home = self.targets_of(call)?;
+            let group = self[home].group.as_ref()?;
+            let member = group.members.iter().find(|member| member.at == at)?;
+            Some(calls.out_at(slot, member.number) as u32)
+        });
+        out.sum()
+    }
+}
+
+impl Desk {
     /// Where a further attempt of a call could go (17.4), and when, by its cooldown (16.3).
     #[cold]
     #[inline(never)]
     pub(super) fn elsewhere(&mut self, slot: Slot, now: Time) -> Elsewhere {
-        let Some(home) = self.targets_of(slot) else {
+        let Some(home) = self.routes.targets_of(&self.calls[slot]) else {
             let cooldown = &self.routes[self.calls[slot].route].cooldown;
             let closed = cooldown.as_ref().and_then(|it| it.part.closed_for(now));
             return Elsewhere::After(closed.unwrap_or(Duration::ZERO));
@@ -393,7 +407,9 @@ impl Desk {
         let (own, class) = (policy.name_of(outcome.kind), policy.class_of(outcome.kind).name());
         let is_retried = policy.retry.kinds >> outcome.kind.number() & 1 == 1;
         let is_alone = policy.retry.max_attempts == 1;
-        let Some(group) = self.targets_of(slot).and_then(|home| self.routes[home].group.as_ref()) else {
+        let Some(group) =
+            self.routes.targets_of(&self.calls[slot]).and_then(|home| self.routes[home].group.as_ref())
+        else {
             return false;
         };
         let lists = |kinds: &[String]| kinds.iter().any(|kind| kind == class || Some(&**kind) == own);
@@ -492,7 +508,7 @@ impl Desk {
                 self.routes.remove_target(home, *number);
             }
         }
-        self.note_freed(home);
+        self.routes.note_freed(home, &mut self.chores);
     }
 }
 
@@ -503,19 +519,6 @@ impl Pools {
             let group = routes[shared.at].group.iter();
             group.flat_map(|group| group.members()).map(move |member| (name.as_str(), member))
         })
-    }
-}
-
-impl Desk {
-    /// Attempts that calls have out at a target; for consistency checks.
-    pub(super) fn attempts_at(&self, at: RouteAt) -> u32 {
-        let calls = self.calls.iter().filter_map(|(slot, _)| {
-            let home = self.targets_of(slot)?;
-            let group = self.routes[home].group.as_ref()?;
-            let member = group.members.iter().find(|member| member.at == at)?;
-            Some(self.calls.out_at(slot, member.number) as u32)
-        });
-        calls.sum()
     }
 }
 
@@ -555,7 +558,7 @@ impl Engine {
             None => call.attempt_slot(),
         };
         let number = self.desk.calls.target_in(slot, attempt_slot)?;
-        let home = self.desk.targets_of(slot)?;
+        let home = self.desk.routes.targets_of(&self.desk.calls[slot])?;
         let member = self.desk.routes[home].group.as_ref()?.member(number)?;
         Some(&member.name)
     }

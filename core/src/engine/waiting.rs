@@ -5,6 +5,7 @@ use super::automaton::State;
 use super::desk::Desk;
 use super::place::Slot;
 use super::rate_queue::Bucket;
+use super::route::Routes;
 use super::stage::{Answer, missing};
 use super::whole;
 use crate::action::{CallId, Verdict};
@@ -27,9 +28,9 @@ impl Desk {
             (State::Queued, Some(pool)) => pool.remove(&mut self.calls, slot),
             (State::Granted, Some(pool)) => pool.granted.remove(&mut self.calls, slot),
             (State::Paced, _) => self.unlist_from_rate(slot),
-            _ if held && self.calls.cools(slot) => self.unlist_cooling(slot),
-            _ if held && aims => self.unlist_from_targets(slot),
-            _ if held => self.unlist_held(slot),
+            _ if held && self.calls.cools(slot) => self.routes.unlist_cooling(&mut self.calls, slot),
+            _ if held && aims => self.routes.unlist_from_targets(&mut self.calls, slot),
+            _ if held => self.routes.unlist_held(&mut self.calls, slot),
             _ => {}
         }
         self.calls.recall_charged(slot);
@@ -66,28 +67,30 @@ impl Desk {
             self.delist_from_set(slot, self.routes[route].rate_at);
         }
     }
+}
 
-    fn unlist_cooling(&mut self, slot: Slot) {
-        let route = self.calls[slot].route;
-        match &mut self.routes[route].cooldown {
-            Some(cooling) => cooling.delist(&mut self.calls, slot),
+impl Routes {
+    fn unlist_cooling(&mut self, calls: &mut Arena, slot: Slot) {
+        let route = calls[slot].route;
+        match &mut self[route].cooldown {
+            Some(cooling) => cooling.delist(calls, slot),
             None => missing("the cooldown of a waiter"),
         }
     }
 
-    fn unlist_from_targets(&mut self, slot: Slot) {
-        let home = self.routes[self.calls[slot].route].targets_at.map(|at| *at);
-        match home.and_then(|home| self.routes[home].group.as_mut()) {
-            Some(group) => group.waiting.remove(&mut self.calls, slot),
+    fn unlist_from_targets(&mut self, calls: &mut Arena, slot: Slot) {
+        let home = self[calls[slot].route].targets_at.map(|at| *at);
+        match home.and_then(|home| self[home].group.as_mut()) {
+            Some(group) => group.waiting.remove(calls, slot),
             None => missing("the group of a waiter"),
         }
     }
 
-    fn unlist_held(&mut self, slot: Slot) {
-        let route = self.calls[slot].route;
-        let number = self.calls.gate_of(slot);
-        match &mut self.routes[route].holds {
-            Some(holds) => holds.delist(&mut self.calls, slot, number),
+    fn unlist_held(&mut self, calls: &mut Arena, slot: Slot) {
+        let route = calls[slot].route;
+        let number = calls.gate_of(slot);
+        match &mut self[route].holds {
+            Some(holds) => holds.delist(calls, slot, number),
             None => missing("the hold of a waiter"),
         }
     }

@@ -161,12 +161,12 @@ impl Desk {
                 call.deadline,
                 "waits for the cooldown: the server has said that there are too many requests",
             ),
-            State::Held if self.has_target(slot) => waits(
+            State::Held if self.calls.has_target(slot) => waits(
                 Wait::Target,
                 call.moment,
                 "has a target that its owner has not claimed; it is taken back then",
             ),
-            State::Held if self.aims(slot) => waits(
+            State::Held if self.routes.aims(&self.calls[slot]) => waits(
                 Wait::Target,
                 self.calls.patience_for_target(slot),
                 "waits until a target of its group admits it",

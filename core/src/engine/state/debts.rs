@@ -7,6 +7,7 @@ use crate::engine::desk::Desk;
 use crate::engine::pages::SavePages;
 use crate::engine::place::PoolAt;
 use crate::engine::policies::Policies;
+use crate::engine::route::Routes;
 use crate::engine::route::debts::{Debts, NARROWEST, Owner, ROWS, WIDEST};
 use crate::engine::route::evict::budgets;
 use crate::limit::RateSettings;
@@ -83,62 +84,6 @@ fn cells(from: &mut Loader<'_>, width: usize) -> Result<Vec<(usize, usize, Debt)
 }
 
 impl Desk {
-    /// Writes the next page of debts; false after the last page.
-    pub(in crate::engine) fn save_debts_page(&self, pages: &mut SavePages, now: Time) -> bool {
-        let debts = &self.routes.debts;
-        let it = &mut pages.debts;
-        if it.changes != debts.changes || it.text.is_empty() {
-            // The meaning of the debts has changed, so the written pages are invalid.
-            let Some((first, _)) = debts.sketches.iter().next() else {
-                *it = DebtPages::default();
-                return false;
-            };
-            *it = DebtPages { at: Some((*first, 0)), changes: debts.changes, ..DebtPages::default() };
-            let (high, low) = (debts.secret >> 32, debts.secret & u64::from(u32::MAX));
-            it.text = format!("\"hash\":[{high},{low},{}],\"debts\":[", debts.width);
-        }
-        let (mut looked_at, mut written) = (0, 0);
-        while let Some((key, from)) = it.at {
-            if looked_at >= LOOKED_AT || written >= WRITTEN {
-                it.looked_at += looked_at;
-                return true;
-            }
-            let Some(sketch) = debts.sketches.get(&key) else { return false };
-            if from == 0 {
-                it.text.push_str(if it.text.ends_with('[') { "[" } else { ",[" });
-                it.text.push_str(&self.policies.head_of(key, sketch.unit));
-                it.last = 0;
-            }
-            let mut to = Saver::new(now);
-            let mut cell = from;
-            while cell < sketch.cells.len() && looked_at < LOOKED_AT && written < WRITTEN {
-                let debt = sketch.read(cell);
-                if debt.is_owed(now) {
-                    to.whole((cell / 2 - it.last) as u64);
-                    to.whole(debt.amount);
-                    to.maybe(Some(debt.until).filter(|until| *until < Time::NEVER));
-                    it.last = cell / 2;
-                    written += 1;
-                }
-                (cell, looked_at) = (cell + 2, looked_at + 1);
-            }
-            let (text, _) = to.finish();
-            if !text.is_empty() {
-                it.text.push_str(if it.text.ends_with('[') { "" } else { "," });
-                it.text.push_str(&text);
-            }
-            if cell < sketch.cells.len() {
-                it.at = Some((key, cell));
-                continue;
-            }
-            it.text.push_str("]]");
-            it.at = debts.sketches.keys().find(|other| **other > key).map(|next| (*next, 0));
-        }
-        it.looked_at += looked_at;
-        it.text.push_str("],");
-        false
-    }
-
     /// Reads saved debts.
     pub(super) fn staged_debts(
         (hash, debts): (Option<&Value>, &Value),
@@ -183,13 +128,78 @@ impl Desk {
         }
         Ok(it)
     }
+}
 
+impl Policies {
+    /// Writes the next page of debts; false after the last page.
+    pub(in crate::engine) fn save_debts_page(
+        &self,
+        routes: &Routes,
+        pages: &mut SavePages,
+        now: Time,
+    ) -> bool {
+        let debts = &routes.debts;
+        let it = &mut pages.debts;
+        if it.changes != debts.changes || it.text.is_empty() {
+            // The meaning of the debts has changed, so the written pages are invalid.
+            let Some((first, _)) = debts.sketches.iter().next() else {
+                *it = DebtPages::default();
+                return false;
+            };
+            *it = DebtPages { at: Some((*first, 0)), changes: debts.changes, ..DebtPages::default() };
+            let (high, low) = (debts.secret >> 32, debts.secret & u64::from(u32::MAX));
+            it.text = format!("\"hash\":[{high},{low},{}],\"debts\":[", debts.width);
+        }
+        let (mut looked_at, mut written) = (0, 0);
+        while let Some((key, from)) = it.at {
+            if looked_at >= LOOKED_AT || written >= WRITTEN {
+                it.looked_at += looked_at;
+                return true;
+            }
+            let Some(sketch) = debts.sketches.get(&key) else { return false };
+            if from == 0 {
+                it.text.push_str(if it.text.ends_with('[') { "[" } else { ",[" });
+                it.text.push_str(&self.head_of(key, sketch.unit));
+                it.last = 0;
+            }
+            let mut to = Saver::new(now);
+            let mut cell = from;
+            while cell < sketch.cells.len() && looked_at < LOOKED_AT && written < WRITTEN {
+                let debt = sketch.read(cell);
+                if debt.is_owed(now) {
+                    to.whole((cell / 2 - it.last) as u64);
+                    to.whole(debt.amount);
+                    to.maybe(Some(debt.until).filter(|until| *until < Time::NEVER));
+                    it.last = cell / 2;
+                    written += 1;
+                }
+                (cell, looked_at) = (cell + 2, looked_at + 1);
+            }
+            let (text, _) = to.finish();
+            if !text.is_empty() {
+                it.text.push_str(if it.text.ends_with('[') { "" } else { "," });
+                it.text.push_str(&text);
+            }
+            if cell < sketch.cells.len() {
+                it.at = Some((key, cell));
+                continue;
+            }
+            it.text.push_str("]]");
+            it.at = debts.sketches.keys().find(|other| **other > key).map(|next| (*next, 0));
+        }
+        it.looked_at += looked_at;
+        it.text.push_str("],");
+        false
+    }
+}
+
+impl Routes {
     /// Adds saved debts, and converts them to the present settings.
-    pub(super) fn go_on_from_debts(&mut self, staged: StagedDebts, now: Time) {
+    pub(super) fn go_on_from_debts(&mut self, staged: StagedDebts, policies: &Policies, now: Time) {
         if staged.sketches.is_empty() {
             return;
         }
-        let debts = &mut self.routes.debts;
+        let debts = &mut self.debts;
         let width = debts.width as usize;
         let changes = debts.changes + 1;
         *debts = Debts { changes, ..Debts::new(staged.secret, debts.width) };
@@ -208,7 +218,7 @@ impl Desk {
                 }
             }
         }
-        for (number, entry) in (0..=u16::MAX).zip(self.policies.iter()) {
+        for (number, entry) in (0..=u16::MAX).zip(policies.iter()) {
             let Entry { policy, shared_pools, .. } = entry;
             match policy.rate_limit.as_ref().filter(|_| shared_pools.rate == PoolAt::NONE) {
                 Some(to) => debts.retune_rate(number, to.bucket, now),

@@ -44,20 +44,22 @@ fn each<'a>(
     Ok(())
 }
 
-impl Desk {
+impl Policies {
     /// Forces open the policies that were forced open as a whole.
-    pub(super) fn force_again(&mut self, policies: &[Named<'_>]) {
-        let forced = policies.iter().filter(|policy| policy.forced);
+    pub(super) fn force_again(&mut self, named: &[Named<'_>], routes: &mut Routes) {
+        let forced = named.iter().filter(|policy| policy.forced);
         for number in forced.filter_map(|policy| policy.number) {
-            let entry = &mut self.policies[usize::from(number)];
+            let entry = &mut self[usize::from(number)];
             entry.forced = true;
-            let here = self.routes.iter().filter(|(_, route)| route.policy == number && !route.is_pool());
+            let here = routes.iter().filter(|(_, route)| route.policy == number && !route.is_pool());
             for slot in here.map(|(slot, _)| slot).collect::<Vec<_>>() {
-                self.routes[slot].set_stages(&entry.policy, true);
+                routes[slot].set_stages(&entry.policy, true);
             }
         }
     }
+}
 
+impl Desk {
     /// Adds saved routes, the least recently used ones first, as far as there is room. Routes that an eviction would
     /// spare have priority. The debts of routes without room are remembered, as for evicted ones.
     pub(super) fn place(&mut self, routes: Vec<Staged<'_>>, restored: &mut Restored, now: Time) {
@@ -158,9 +160,7 @@ impl Pools {
         read.map_err(|damage| (place, damage.0))?;
         Ok(pools)
     }
-}
 
-impl Pools {
     /// Reads the targets of groups, which are saved by the names of group and target.
     pub(super) fn staged_targets(
         &self,

@@ -200,7 +200,7 @@ impl Desk {
         let (attempt, ordinal) = (running_attempt.attempt, call.ordinal());
         let attempt_slot = AttemptSlot::of(attempt);
         let (place, bit) = (usize::from(attempt_slot.number()), attempt_slot.bit());
-        let Some(home) = self.targets_of(slot) else { return };
+        let Some(home) = self.routes.targets_of(&self.calls[slot]) else { return };
         let Some(block) = self.calls.targets(slot) else { return };
         let number = block.target[place];
         let ticket = Ticket { number: block.ticket[place], probe: block.probes & bit != 0 };
@@ -261,7 +261,7 @@ impl Desk {
             }
         }
         self.routes[home].group = Some(group);
-        self.note_freed(home);
+        self.routes.note_freed(home, &mut self.chores);
     }
 
     /// Records the failed body of an answer at its target, as a further failure.
@@ -272,7 +272,10 @@ impl Desk {
         let class = self.policies.of(call).class_of(kind);
         let bits = rng::bits(self.seed, call.ordinal(), Purpose::Break, attempt);
         let attempt_slot = AttemptSlot::of(attempt);
-        let Some((home, block)) = self.targets_of(slot).zip(self.calls.targets(slot)) else { return };
+        let Some((home, block)) = self.routes.targets_of(&self.calls[slot]).zip(self.calls.targets(slot))
+        else {
+            return;
+        };
         let place = usize::from(attempt_slot.number());
         let ticket = Ticket { number: block.ticket[place], probe: block.probes & attempt_slot.bit() != 0 };
         let Some(member) =

@@ -7,7 +7,7 @@
 use super::Survey;
 use crate::action::{Flags, Step, Verdict, Wait};
 use crate::breaker::Evidence;
-use crate::engine::arena::flag;
+use crate::engine::arena::{Arena, Call, flag};
 use crate::engine::automaton::State;
 use crate::engine::call::{MAX_PARK, wait};
 use crate::engine::chores::Chore;
@@ -27,19 +27,21 @@ impl Routes {
     }
 }
 
-impl Desk {
+impl Arena {
     /// Whether a held call has been granted a target that its owner has not claimed.
     pub(in crate::engine) fn has_target(&self, slot: Slot) -> bool {
-        self.calls[slot].has(flag::TOKENS) && self.calls.target_ahead(slot).is_some()
+        self[slot].has(flag::TOKENS) && self.target_ahead(slot).is_some()
     }
+}
 
+impl Desk {
     /// The early look: whether any target would admit an attempt. It takes nothing.
     #[cold]
     #[inline(never)]
     pub(in crate::engine) fn peek_targets(&mut self, slot: Slot, now: Time) -> Answer {
-        let Some(home) = self.targets_of(slot) else { return Answer::Pass };
+        let Some(home) = self.routes.targets_of(&self.calls[slot]) else { return Answer::Pass };
         let (survey, free) = self.survey_in_turn(slot, home, now);
-        if free || self.may_wait_for_target(slot, home, survey, now).is_some() {
+        if free || self.routes.may_wait_for_target(&self.calls, slot, home, survey, now).is_some() {
             Answer::Pass
         } else {
             survey.refuse()
@@ -58,7 +60,7 @@ impl Desk {
         if survey.admit == 0 {
             self.choose(slot, home, survey, 0); // counts those that did not admit it
         }
-        match self.may_wait_for_target(slot, home, survey, now) {
+        match self.routes.may_wait_for_target(&self.calls, slot, home, survey, now) {
             Some(patience) => self.wait_for_target(slot, home, patience, now),
             None => survey.refuse(),
         }
@@ -74,18 +76,6 @@ impl Desk {
         (survey, survey.admit != 0 && self.routes.is_in_turn(home, asked))
     }
 
-    /// Until when a call that gets no target may wait for one; `None` if it must not wait.
-    fn may_wait_for_target(&self, slot: Slot, home: PoolAt, survey: Survey, now: Time) -> Option<Time> {
-        let (call, group) = (&self.calls[slot], self.routes[home].group.as_ref()?);
-        let patience = now.after(group.max_wait).min(call.deadline);
-        let earliest = survey.earliest.filter(|_| survey.admit == 0 && !survey.unknown);
-        let in_vain = earliest.is_some_and(|earliest| now.after(earliest) >= patience);
-        let has_room = self.calls.asked(slot).only == 0
-            && call.has(flag::MAY_PARK)
-            && group.waiting.len() < group.max_queue;
-        (has_room && (survey.admit != 0 || survey.later) && !in_vain).then_some(patience)
-    }
-
     /// Makes a call wait at the end of the queue.
     fn wait_for_target(&mut self, slot: Slot, home: PoolAt, patience: Time, now: Time) -> Answer {
         self.calls.set_patience_for_target(slot, patience);
@@ -94,25 +84,16 @@ impl Desk {
         let Some(group) = &mut self.routes[home].group else { return Answer::broken(Verdict::NoTarget) };
         group.waiting.push(&mut self.calls, slot);
         self.note_course(move |it| it.queued(slot, Wait::Target, patience, now));
-        Answer::Wait(self.park_for_target(slot, home, now))
-    }
-
-    /// The wait of a call in the queue. The first one is to ask when a target may admit it.
-    fn park_for_target(&mut self, slot: Slot, home: PoolAt, now: Time) -> Step {
-        let mut next = now.after(MAX_PARK).min(self.calls.patience_for_target(slot));
-        if self.routes.first_for_target(home) == Some(slot) {
-            let survey = self.routes.survey(home, self.calls.asked(slot), now);
-            next = survey.earliest.map_or(next, |earliest| next.min(now.after(earliest)));
-        }
-        self.calls[slot].moment = next; // the reaper counts from the last moment that the host was given
-        wait(Wait::Target, next, now)
+        Answer::Wait(self.routes.park_for_target(&mut self.calls, slot, home, now))
     }
 
     /// Checks a waiter: passes if it has a target, which it claims.
     pub(in crate::engine) fn still_for_target(&mut self, slot: Slot, now: Time) -> Answer {
-        let Some(home) = self.targets_of(slot) else { return Answer::broken(Verdict::NoTarget) };
+        let Some(home) = self.routes.targets_of(&self.calls[slot]) else {
+            return Answer::broken(Verdict::NoTarget);
+        };
         if self.calls[slot].has(flag::TOKENS) {
-            if self.keeps_target(slot, home, now) {
+            if self.routes.keeps_target(&self.calls, slot, home, now) {
                 return Answer::Pass;
             }
             // Its target has closed since: the call goes back to the head of the queue.
@@ -132,22 +113,7 @@ impl Desk {
         if self.calls.patience_for_target(slot) <= now {
             return self.routes.survey(home, self.calls.asked(slot), now).refuse();
         }
-        Answer::Wait(self.park_for_target(slot, home, now))
-    }
-
-    /// Whether the target that a call has been granted is still one that attempts may go to.
-    fn keeps_target(&mut self, slot: Slot, home: PoolAt, now: Time) -> bool {
-        let number = self.calls.target_ahead(slot);
-        let group = self.routes[home].group.as_ref();
-        let member = group.zip(number).and_then(|(group, number)| group.member(number));
-        let Some(at) = member.filter(|member| !member.removed).map(|member| member.at) else { return false };
-        let target = &self.routes[at];
-        let is_broken = target
-            .breaker
-            .as_ref()
-            .is_some_and(|breaker| breaker.open_until().is_some_and(|until| until > now));
-        let is_closed = target.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some());
-        !target.forced && !is_broken && !is_closed
+        Answer::Wait(self.routes.park_for_target(&mut self.calls, slot, home, now))
     }
 
     /// Grants targets to the calls that wait first, while targets admit them. Refuses those whose time is over, and those that no
@@ -200,7 +166,9 @@ impl Desk {
     pub(in crate::engine) fn give_target_back(&mut self, slot: Slot, now: Time) {
         let Some((number, ticket, place)) = self.calls.unchoose(slot) else { return };
         let route = self.calls[slot].route;
-        let Some(home) = self.targets_of(slot) else { return missing("the group of a target") };
+        let Some(home) = self.routes.targets_of(&self.calls[slot]) else {
+            return missing("the group of a target");
+        };
         if let Some(member) = self.routes[home].group.as_mut().and_then(|group| group.member_mut(number)) {
             member.attempts = member.attempts.saturating_sub(1);
             let at = member.at;
@@ -216,15 +184,59 @@ impl Desk {
         }
         self.release_targets(route, &[number]);
     }
+}
+
+impl Routes {
+    /// Until when a call that gets no target may wait for one; `None` if it must not wait.
+    fn may_wait_for_target(
+        &self,
+        calls: &Arena,
+        slot: Slot,
+        home: PoolAt,
+        survey: Survey,
+        now: Time,
+    ) -> Option<Time> {
+        let (call, group) = (&calls[slot], self[home].group.as_ref()?);
+        let patience = now.after(group.max_wait).min(call.deadline);
+        let earliest = survey.earliest.filter(|_| survey.admit == 0 && !survey.unknown);
+        let in_vain = earliest.is_some_and(|earliest| now.after(earliest) >= patience);
+        let has_room =
+            calls.asked(slot).only == 0 && call.has(flag::MAY_PARK) && group.waiting.len() < group.max_queue;
+        (has_room && (survey.admit != 0 || survey.later) && !in_vain).then_some(patience)
+    }
+
+    /// The wait of a call in the queue. The first one is to ask when a target may admit it.
+    fn park_for_target(&mut self, calls: &mut Arena, slot: Slot, home: PoolAt, now: Time) -> Step {
+        let mut next = now.after(MAX_PARK).min(calls.patience_for_target(slot));
+        if self.first_for_target(home) == Some(slot) {
+            let survey = self.survey(home, calls.asked(slot), now);
+            next = survey.earliest.map_or(next, |earliest| next.min(now.after(earliest)));
+        }
+        calls[slot].moment = next; // the reaper counts from the last moment that the host was given
+        wait(Wait::Target, next, now)
+    }
+
+    /// Whether the target that a call has been granted is still one that attempts may go to.
+    fn keeps_target(&self, calls: &Arena, slot: Slot, home: PoolAt, now: Time) -> bool {
+        let number = calls.target_ahead(slot);
+        let group = self[home].group.as_ref();
+        let member = group.zip(number).and_then(|(group, number)| group.member(number));
+        let Some(at) = member.filter(|member| !member.removed).map(|member| member.at) else { return false };
+        let target = &self[at];
+        let is_broken = target
+            .breaker
+            .as_ref()
+            .is_some_and(|breaker| breaker.open_until().is_some_and(|until| until > now));
+        let is_closed = target.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some());
+        !target.forced && !is_broken && !is_closed
+    }
 
     /// Checks that a group's queue holds the calls that wait for its targets.
-    pub(in crate::engine) fn check_target_queue(&self, home: PoolAt) -> Result<(), String> {
-        let waits = |slot: Slot| {
-            let call = &self.calls[slot];
-            call.state() == State::Held && call.listed() && self.targets_of(slot) == Some(home)
-        };
-        let count = self.calls.iter().filter(|(slot, _)| waits(*slot)).count() as u32;
-        if self.routes.waiting_for_target(home) == count {
+    pub(in crate::engine) fn check_target_queue(&self, home: PoolAt, calls: &Arena) -> Result<(), String> {
+        let waits =
+            |call: &Call| call.state() == State::Held && call.listed() && self.targets_of(call) == Some(home);
+        let count = calls.iter().filter(|(_, call)| waits(call)).count() as u32;
+        if self.waiting_for_target(home) == count {
             return Ok(());
         }
         Err(format!("group {}: its queue does not hold the {count} calls that wait", home.route()))

@@ -1,7 +1,7 @@
 //! The queue of a fleet's rate, and the effect of `on_loss` on it.
 
 use crate::action::{Step, Verdict, Wait};
-use crate::engine::arena::flag;
+use crate::engine::arena::{Arena, flag};
 use crate::engine::call::{MAX_PARK, wait};
 use crate::engine::chores::Chore;
 use crate::engine::desk::Desk;
@@ -15,24 +15,6 @@ use crate::policy::OnLoss;
 use crate::time::{Duration, Time};
 
 impl Desk {
-    /// Puts a call into the queue of its rate; it gives up after `patience`.
-    pub(in crate::engine::fleet) fn queue_for_tokens(
-        &mut self,
-        slot: Slot,
-        home: PoolAt,
-        patience: Duration,
-        now: Time,
-    ) {
-        self.calls.note_charged(slot);
-        let call = &mut self.calls[slot];
-        call.queue_for_rate(now.after(patience).min(call.deadline), false);
-        let cost = u64::from(call.cost());
-        match self.routes[home].rate.as_deref_mut() {
-            Some(queue) => queue.enlist(&mut self.calls, slot, cost),
-            None => missing("the rate of a waiter"),
-        }
-    }
-
     fn grant_tokens(&mut self, slot: Slot, now: Time) {
         self.unlist(slot);
         self.calls[slot].flags |= flag::TOKENS;
@@ -49,6 +31,25 @@ impl Desk {
 }
 
 impl Routes {
+    /// Puts a call into the queue of its rate; it gives up after `patience`.
+    pub(in crate::engine::fleet) fn queue_for_tokens(
+        &mut self,
+        calls: &mut Arena,
+        slot: Slot,
+        home: PoolAt,
+        patience: Duration,
+        now: Time,
+    ) {
+        calls.note_charged(slot);
+        let call = &mut calls[slot];
+        call.queue_for_rate(now.after(patience).min(call.deadline), false);
+        let cost = u64::from(call.cost());
+        match self[home].rate.as_deref_mut() {
+            Some(queue) => queue.enlist(calls, slot, cost),
+            None => missing("the rate of a waiter"),
+        }
+    }
+
     /// Routes and pools whose rate is the fleet's.
     pub(in crate::engine::fleet) fn fleet_rates(&self) -> Vec<PoolAt> {
         let fleet = self.iter().filter(|(_, route)| {
@@ -102,7 +103,7 @@ impl FleetDesk<'_> {
         if !waits || !parks || !down || waiting >= most || in_vain {
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
-        self.desk.queue_for_tokens(slot, home, max_wait, now);
+        self.desk.routes.queue_for_tokens(&mut self.desk.calls, slot, home, max_wait, now);
         self.desk.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_for_tokens(slot, home, now))
     }

@@ -63,7 +63,13 @@ impl FleetDesk<'_> {
             let turn = share.turn(tokens + u64::from(cost), now);
             return Answer::Refuse(Verdict::RateLimited, Some(turn));
         }
-        self.desk.queue_for_tokens(slot, home, if waits { max_wait } else { within }, now);
+        self.desk.routes.queue_for_tokens(
+            &mut self.desk.calls,
+            slot,
+            home,
+            if waits { max_wait } else { within },
+            now,
+        );
         self.ask_store(home, if lacks { None } else { Some(id) }, now);
         self.desk.note_course(move |it| {
             let until = it.calls[slot].moment.min(it.calls[slot].deadline);
