@@ -10,7 +10,7 @@
 //! - `fleet/`, on a fleet desk: requests of the fleet's components to the store;
 //! - on the desk (`desk.rs`): `hold.rs`, `rate_queue.rs` (rates), `queue.rs` (permits), `waiting.rs`, `hedge.rs`,
 //!   `ledger.rs`, `telemetry.rs`;
-//! - the stages (`stage.rs`) and the stored state: `route.rs`, `policies.rs`, `arena.rs`, `call_extra.rs`,
+//! - the stages (`stage.rs`) and the stored state: `route.rs`, `policies.rs`, `attempts.rs`, `arena.rs`, `call_extra.rs`,
 //!   `chores.rs`, `record.rs`, `journal.rs`.
 
 // Code that every call runs is inlined into one function; code that few calls run stays in functions of its own. See
@@ -20,6 +20,7 @@
 mod acquire;
 mod admit;
 mod arena;
+mod attempts;
 mod automaton;
 mod blocks;
 mod call;
@@ -43,6 +44,7 @@ mod ledger;
 mod limiter;
 mod limits;
 mod link;
+mod list;
 mod more;
 mod owners;
 mod pages;
@@ -233,7 +235,7 @@ pub struct Engine {
     /// Connection of the fleet's components to the store.
     store: fleet::FleetStore,
     /// Permits to release once this event has been processed.
-    pending_release: call_extra::PendingRelease,
+    pending_release: attempts::PendingRelease,
     journal: journal::Journal,
 }
 
@@ -247,7 +249,7 @@ impl Engine {
             pools: pools::Pools::default(),
             desk: desk::Desk::new(seed, options),
             store: fleet::FleetStore::default(),
-            pending_release: call_extra::PendingRelease::default(),
+            pending_release: attempts::PendingRelease::default(),
             journal: journal::Journal::new(seed, options),
         }
     }

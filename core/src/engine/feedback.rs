@@ -286,8 +286,9 @@ impl Policies {
         (since, attempt): (Time, u8),
         now: Time,
     ) -> Kind {
-        let timeout = self.attempt_timeout(calls, slot, attempt);
-        let whole = if timeout == Duration::MAX { self.of(&calls[slot]).deadline } else { timeout };
+        let policy = self.of(&calls[slot]);
+        let timeout = policy.timeout_of(calls, slot, attempt);
+        let whole = if timeout == Duration::MAX { policy.deadline } else { timeout };
         let ran = now.since(since).as_micros();
         if whole != Duration::MAX && ran >= whole.as_micros().div_ceil(2) {
             Class::Timeout.into()

@@ -117,13 +117,13 @@ fn allows_hedge(calls: &Arena, slot: Slot, policy: &Policy, hedge: &Hedge) -> bo
 #[inline(never)]
 fn first_of_race(calls: &Arena, slot: Slot, policies: &Policies) -> (Time, u8) {
     let call = &calls[slot];
-    let running = call.running();
+    let (running, policy) = (call.running(), policies.of(call));
     let running_attempts =
         calls.extra(slot).into_iter().flat_map(|extra| extra.running_attempts(call.since()));
     let ends = running_attempts
         .filter(|running_attempt| running & AttemptSlot::of(running_attempt.attempt).bit() != 0)
         .map(|running_attempt| {
-            let timeout = policies.attempt_limit(calls, slot, running_attempt.attempt);
+            let timeout = policy.attempt_limit(calls, slot, running_attempt.attempt);
             (super::call::limit(running_attempt.since, timeout), running_attempt.attempt)
         });
     ends.min().unwrap_or((Time::NEVER, call.attempts))
@@ -247,10 +247,8 @@ impl Engine {
         }
         let racing = self.desk.calls.extra(slot).filter(|_| call.is_racing());
         let since = racing.map_or(call.since(), |extra| extra.newest(call.since()));
-        let end = super::call::limit(
-            since,
-            self.desk.policies.attempt_limit(&self.desk.calls, slot, call.attempts),
-        );
+        let policy = self.desk.policies.of(call);
+        let end = super::call::limit(since, policy.attempt_limit(&self.desk.calls, slot, call.attempts));
         TimeLeft { attempt: super::call::span(end.min(call.deadline), now), call: whole }
     }
 }

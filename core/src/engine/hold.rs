@@ -13,7 +13,7 @@ use super::call::{MAX_PARK, wait};
 use super::call_extra::{NO_GATE, mark};
 use super::chores::Chore;
 use super::desk::Desk;
-use super::queue::List;
+use super::list::List;
 use super::stage::Answer;
 use super::{Engine, Input};
 use crate::action::{PathId, RouteId, Step, Verdict, Wait};

@@ -9,6 +9,7 @@ use super::call_extra::mark;
 use super::chores::Chore;
 use super::desk::Desk;
 use super::limiter::Limiter;
+use super::list::List;
 use super::place::{PoolAt, Slot};
 use super::policies::Policies;
 use super::route::{Routes, stage};
@@ -24,75 +25,6 @@ pub(super) const CLAIM: Duration = Duration::from_secs(5);
 
 /// How the sojourn that a queue allows is scaled by criticality, best effort first (semantics 4.4).
 const ALLOWANCES: [f64; 4] = [0.25, 0.5, 1.0, 2.0];
-
-/// A list of calls, linked through the calls themselves.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct List {
-    head: Slot,
-    tail: Slot,
-    len: u32,
-}
-
-impl Default for List {
-    fn default() -> Self {
-        Self { head: Slot::NONE, tail: Slot::NONE, len: 0 }
-    }
-}
-
-impl List {
-    pub fn len(&self) -> u32 {
-        self.len
-    }
-
-    pub fn head(&self) -> Option<Slot> {
-        (self.head != Slot::NONE).then_some(self.head)
-    }
-
-    fn tail(&self) -> Option<Slot> {
-        (self.tail != Slot::NONE).then_some(self.tail)
-    }
-
-    pub fn push(&mut self, calls: &mut Arena, slot: Slot) {
-        self.insert(calls, slot, self.tail);
-    }
-
-    /// Inserts a call behind `before`; as the first if that is [`Slot::NONE`].
-    pub fn insert(&mut self, calls: &mut Arena, slot: Slot, before: Slot) {
-        let after = if before == Slot::NONE { self.head } else { calls[before].links().1 };
-        calls[slot].set_links(before, after);
-        if before == Slot::NONE {
-            self.head = slot;
-        } else {
-            let (first, _) = calls[before].links();
-            calls[before].set_links(first, slot);
-        }
-        if after == Slot::NONE {
-            self.tail = slot;
-        } else {
-            let (_, last) = calls[after].links();
-            calls[after].set_links(slot, last);
-        }
-        self.len += 1;
-    }
-
-    /// Removes a call from any position.
-    pub fn remove(&mut self, calls: &mut Arena, slot: Slot) {
-        let (before, after) = calls[slot].links();
-        if before == Slot::NONE {
-            self.head = after;
-        } else {
-            let (first, _) = calls[before].links();
-            calls[before].set_links(first, after);
-        }
-        if after == Slot::NONE {
-            self.tail = before;
-        } else {
-            let (_, last) = calls[after].links();
-            calls[after].set_links(before, last);
-        }
-        self.len -= 1;
-    }
-}
 
 /// Permits and their waiters.
 #[derive(Clone, Debug)]
@@ -186,7 +118,7 @@ impl Pool {
 
     fn push(&mut self, calls: &mut Arena, slot: Slot) {
         let list = self.list_of(&calls[slot]);
-        let mut before = self.waiting[list].tail;
+        let mut before = self.waiting[list].tail().unwrap_or(Slot::NONE);
         // By arrival, then by ordinal: a call that requeues between attempts may be older than calls that arrived
         // with it.
         while self.prioritized.is_on()

@@ -44,13 +44,12 @@ fn stream_limit(stream: &Stream, calls: &Arena, slot: Slot) -> Duration {
     if calls.marked(slot, STREAM) { stream.first_byte } else { Duration::MAX }
 }
 
-impl Policies {
+impl Policy {
     /// Time for an attempt until its answer is delivered: its timeout, and the first byte's if the answer is a stream.
     #[inline]
-    pub fn attempt_limit(&self, calls: &Arena, slot: Slot, attempt: u8) -> Duration {
-        let policy = self.of(&calls[slot]);
-        let timeout = self.attempt_timeout(calls, slot, attempt);
-        match &policy.stream {
+    pub(super) fn attempt_limit(&self, calls: &Arena, slot: Slot, attempt: u8) -> Duration {
+        let timeout = self.timeout_of(calls, slot, attempt);
+        match &self.stream {
             None => timeout,
             Some(stream) => timeout.min(stream_limit(stream, calls, slot)),
         }
@@ -58,17 +57,19 @@ impl Policies {
 
     /// The attempt timeout of an attempt: its target's own, or the policy's.
     #[inline]
-    pub fn attempt_timeout(&self, calls: &Arena, slot: Slot, attempt: u8) -> Duration {
-        let policy = self.of(&calls[slot]);
-        let own = if policy.targets.is_some() { calls.timeout_at_target(slot, attempt) } else { None };
-        own.unwrap_or(policy.attempt_timeout)
+    pub(super) fn timeout_of(&self, calls: &Arena, slot: Slot, attempt: u8) -> Duration {
+        let own = if self.targets.is_some() { calls.timeout_at_target(slot, attempt) } else { None };
+        own.unwrap_or(self.attempt_timeout)
     }
+}
 
+impl Policies {
     /// Bounds the time of an attempt that has just started at a target. Returns the call's next moment.
     #[cold]
     #[inline(never)]
     pub fn bound_at_target(&self, calls: &mut Arena, slot: Slot, now: Time) -> Time {
-        let end = limit(now, self.attempt_timeout(calls, slot, calls[slot].attempts));
+        let timeout = self.of(&calls[slot]).timeout_of(calls, slot, calls[slot].attempts);
+        let end = limit(now, timeout);
         let call = &mut calls[slot];
         call.moment = end;
         end.min(call.deadline)
@@ -79,7 +80,8 @@ impl Policies {
     #[cold]
     #[inline(never)]
     pub fn bound_stream(&self, calls: &mut Arena, slot: Slot, now: Time) -> Time {
-        let end = limit(now, self.attempt_limit(calls, slot, calls[slot].attempts));
+        let timeout = self.of(&calls[slot]).attempt_limit(calls, slot, calls[slot].attempts);
+        let end = limit(now, timeout);
         let call = &mut calls[slot];
         call.moment = end;
         end.min(self.next_check(call, now))

@@ -2,8 +2,9 @@
 
 use super::{Group, Member, Skip};
 use crate::engine::cooldown::Cooling;
+use crate::engine::list::List;
 use crate::engine::place::{PoolAt, RouteAt};
-use crate::engine::queue::{List, Pool};
+use crate::engine::queue::Pool;
 use crate::engine::rate_queue::{Bucket, RateQueue};
 use crate::engine::route::Routes;
 use crate::full::Part;
