@@ -267,8 +267,8 @@ fn a_full_queue_gives_a_place_of_the_longest_key_to_another_one() {
         refused.into_iter().map(|(call, step)| (call, verdict(step), retry_in(step))).collect();
     let after = Some(4 * SECOND);
     assert_eq!(refused, [(of_a[2], Verdict::RateLimited, after), (of_a[3], Verdict::RateLimited, after)]);
-    assert_eq!(tenants.engine.limit_of_refusal(), Some("tpm"));
-    assert_eq!(tenants.engine.weight_of_refusal(), Some(("tokens", 1_000)));
+    assert_eq!(tenants.engine.last_refusal().map(|it| it.limit), Some("tpm"));
+    assert_eq!(tenants.engine.last_refusal().and_then(|it| it.weight), Some(("tokens", 1_000)));
     assert_eq!(tenants.starts(0, 4), [of_a[0], of_b[0], of_a[1], of_b[1]]);
 }
 

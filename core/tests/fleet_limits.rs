@@ -440,7 +440,7 @@ fn all_limits_or_none_and_the_refusal_names_the_last() {
         panic!("{action:?}")
     };
     assert!((95_000..=101_000).contains(&left.as_millis_ceil()), "1,000 tokens at 10 a second: {left:?}");
-    assert_eq!(it.engine.limit_of_refusal(), Some("tpm"));
+    assert_eq!(it.engine.last_refusal().map(|it| it.limit), Some("tpm"));
     // A smaller one passes: the store has the tokens.
     it.start(500, 2_000);
 }

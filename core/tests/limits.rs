@@ -108,12 +108,15 @@ fn a_call_takes_its_tokens_of_all_limits_or_none_and_the_refusal_names_the_last(
             retry_in: Some(tidegate::Duration::from_secs(1))
         }
     );
-    assert_eq!(host.engine.limit_of_refusal(), Some("tpm"));
+    assert_eq!(host.engine.last_refusal().map(|it| it.limit), Some("tpm"));
     assert_eq!((limit(&host, "rpm", 0).tokens, tokens(&host, 0)), (2, 4_000), "nothing of rpm was taken");
     start(&mut host, 1, 0);
     start(&mut host, 1, 0);
     let (counted, step) = begin(&mut host, 1, 0);
-    assert_eq!((verdict(step), host.engine.limit_of_refusal()), (Verdict::RateLimited, Some("rpm")));
+    assert_eq!(
+        (verdict(step), host.engine.last_refusal().map(|it| it.limit)),
+        (Verdict::RateLimited, Some("rpm"))
+    );
     assert_eq!(host.engine.refusal_of(counted).unwrap().to_string(), "limit rpm");
     assert_eq!(
         host.engine.refusal_of(refused).unwrap().to_string(),
@@ -173,7 +176,10 @@ fn a_waiter_whose_longest_wait_is_over_is_refused() {
         assert!(matches!(host.poll(waiter, (10 + 10 * again) * SECOND - 1).action, Action::Wait { .. }));
     }
     let step = host.poll(waiter, 60 * SECOND);
-    assert_eq!((verdict(step), host.engine.limit_of_refusal()), (Verdict::RateLimited, Some("tpm")));
+    assert_eq!(
+        (verdict(step), host.engine.last_refusal().map(|it| it.limit)),
+        (Verdict::RateLimited, Some("tpm"))
+    );
 }
 
 /// Semantics 3.5.1, 3.5.3 and 3.5.4.

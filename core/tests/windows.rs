@@ -167,8 +167,8 @@ fn a_money_budget_forgives_and_any_other_window_pays_its_debt() {
         assert_eq!(limit_of(&host, 0), (if forgiven == 0 { -200_000 } else { 0 }, forgiven));
         let (refused, step) = begin(&mut host, 250_000, 0);
         assert_eq!(verdict(step), Verdict::RateLimited);
-        assert_eq!(host.engine.limit_of_refusal(), Some("usd"));
-        assert_eq!(host.engine.weight_of_refusal(), Some(("tokens", 250_000)));
+        assert_eq!(host.engine.last_refusal().map(|it| it.limit), Some("usd"));
+        assert_eq!(host.engine.last_refusal().and_then(|it| it.weight), Some(("tokens", 250_000)));
         let refusal = host.engine.refusal_of(refused).unwrap();
         assert_eq!((refusal.limit, refusal.weight), ("usd", Some(("tokens", 250_000))));
         assert_eq!(host.engine.refusal_of(call), None, "it was served");

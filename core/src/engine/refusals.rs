@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::Engine;
+use super::desk::Desk;
 use super::place::PoolAt;
 use crate::action::CallId;
 
@@ -89,22 +90,19 @@ impl Engine {
     /// assert_eq!(engine.refusal_of(refused).unwrap().to_string(), "limit tpm, 600 tokens");
     /// ```
     pub fn refusal_of(&self, call: CallId) -> Option<Refusal<'_>> {
-        self.refusal(self.desk.refusals.of(call)?)
+        self.desk.refusal(self.desk.refusals.of(call)?)
     }
 
-    /// The limit that refused a call in the last step that did: the one that frees last. The step's `retry_in` says when.
-    pub fn limit_of_refusal(&self) -> Option<&str> {
-        Some(self.refusal(self.desk.refusals.last()?)?.limit)
+    /// The newest refusal by a set, whose call it may be, for programs with one thread. The step's `retry_in` says when the
+    /// limit will have the tokens.
+    pub fn last_refusal(&self) -> Option<Refusal<'_>> {
+        self.desk.refusal(self.desk.refusals.last()?)
     }
+}
 
-    /// The weight that the limit counts which refused a call in the last step that did, and the call's amount of it;
-    /// `None` for a limit that counts calls.
-    pub fn weight_of_refusal(&self) -> Option<(&str, u64)> {
-        self.refusal(self.desk.refusals.last()?)?.weight
-    }
-
+impl Desk {
     fn refusal(&self, noted: Noted) -> Option<Refusal<'_>> {
-        let limits = self.desk.routes.limits(noted.home)?;
+        let limits = self.routes.limits(noted.home)?;
         let limit = limits.list.get(usize::from(noted.limit))?;
         let weight = limit.weight.and_then(|weight| Some((&**limits.weights.get(weight)?, noted.amount)));
         Some(Refusal { limit: &limit.name, weight })
