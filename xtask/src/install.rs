@@ -147,9 +147,9 @@ pub fn maven(shop: &Shop, built: bool, report: &mut Report) -> bool {
     there
 }
 
-/// What the program of the ten tasks uses beside Tidegate and OkHttp: group, artefact, and the property with its version.
+/// What the program of the ten tasks uses beside Tidegate and `OkHttp`: group, artefact, and the property with its version.
 const TASKS_NEED: &[[&str; 3]] = &[
-    ["org.jetbrains.kotlinx", "kotlinx-coroutines-test-jvm", "tested.coroutines"],
+    ["org.jetbrains.kotlinx", "kotlinx-coroutines-test-jvm", "coroutines.version"],
     ["org.junit.jupiter", "junit-jupiter-api", "junit.version"],
     ["software.amazon.awssdk", "s3", "aws.version"],
 ];
@@ -292,13 +292,13 @@ fn project(shop: &Shop, repository: &Path, dependency: &str, more: &[[&str; 3]])
         found.map(|(value, _)| value.to_owned()).ok_or_else(|| Error(format!("pom.xml has no <{name}>")))
     };
     let (kotlin, okhttp) = (property("kotlin.version")?, property("okhttp.version")?);
-    let mut others = String::new();
-    for [group, artefact, version] in more {
-        others += &format!(
+    let others = more.iter().map(|[group, artefact, version]| {
+        Ok(format!(
             "<dependency><groupId>{group}</groupId><artifactId>{artefact}</artifactId><version>{}</version></dependency>\n",
             property(version)?
-        );
-    }
+        ))
+    });
+    let others: String = others.collect::<Result<_>>()?;
     let url = repository.display();
     Ok(format!(
         "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">

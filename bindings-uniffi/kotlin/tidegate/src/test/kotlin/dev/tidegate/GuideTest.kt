@@ -216,7 +216,7 @@ class GuideTest {
                 retry { backoff { base = 10.seconds; max = 10.seconds; jitter = BackoffJitter.NONE } }
             }
             slow.run { if (it.number < 3) throw IOException("reset") }
-            assertEquals(20_000, currentTime)
+            assertEquals(20_000L, currentTime)
         }
     }
 
