@@ -189,7 +189,7 @@ test("a route that was evicted is made again, with the call's weights", async ()
 });
 
 test("a refusal names the limit, the weight and the amount (3.4.6, 3.8.14)", async () => {
-  const { some, lab } = metered();
+  const { some, lab } = metered({ name: "metered" });
   const refusal = (target: { run(fn: () => number): Promise<number> }): Promise<unknown> =>
     target.run(() => 7).catch((error: unknown) => error);
   const weighing = (tokens: number) => some.at({ weights: { tokens } });

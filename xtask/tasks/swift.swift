@@ -60,7 +60,9 @@ func wrapTheClient() async throws {
     let request = URLRequest(url: server.appendingPathComponent("client"))
     //@ docs/swift.md: session.data(for: request, policy: payments)
     try expect(String(decoding: data, as: UTF8.self) == "an order", "\(data)")
-    try expect(payments.report(of: response)?.attempts == 2, "the first answer was a 503")
+    try expect((response as? HTTPURLResponse)?.statusCode == 200, "\(response)")
+    let ended = await session.answer(from: server.appendingPathComponent("report"), policy: payments)
+    try expect(ended.report.attempts == 2, "the first answer was a 503: \(ended.report)")
 }
 
 func wrapAFunction() async throws {
