@@ -61,7 +61,7 @@ func wrapTheClient() async throws {
     //@ docs/swift.md: session.data(for: request, policy: payments)
     try expect(String(decoding: data, as: UTF8.self) == "an order", "\(data)")
     try expect((response as? HTTPURLResponse)?.statusCode == 200, "\(response)")
-    let ended = await session.answer(from: server.appendingPathComponent("report"), policy: payments)
+    let ended = await session.answer(for: URLRequest(url: server.appendingPathComponent("report")), policy: payments)
     try expect(ended.report.attempts == 2, "the first answer was a 503: \(ended.report)")
 }
 
