@@ -402,6 +402,33 @@ impl From<Learn> for Setting {
     }
 }
 
+/// A value of `rate_limit.fair_by`.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum FairBy {
+    /// `none`.
+    None,
+    /// `key`.
+    Key,
+}
+
+impl FairBy {
+    /// Its word in a policy document.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Key => "key",
+        }
+    }
+}
+
+impl From<FairBy> for Setting {
+    fn from(value: FairBy) -> Self {
+        value.word().into()
+    }
+}
+
 /// A value of `bulkhead.signal`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -1151,6 +1178,29 @@ impl RateLimit {
     /// A finite number from 0.001 to 0.999; default: off.
     pub fn estimate_quantile(self, value: f64) -> Self {
         self.set("rate_limit.estimate_quantile", value)
+    }
+
+    /// `rate_limit.prioritized`: limits: the queue serves critical, normal, degraded and best-effort calls 64 to 16 to 4 to 1,
+    /// and a full one gives the place of a less critical call to a more critical one.
+    ///
+    /// True or false; default: `false`.
+    pub fn prioritized(self, value: bool) -> Self {
+        self.set("rate_limit.prioritized", value)
+    }
+
+    /// `rate_limit.fair_by`: limits, in a pool: key shares the limits among the route keys that wait, instead of serving calls in
+    /// the order in which they came.
+    ///
+    /// One of none, key; default: `none`.
+    pub fn fair_by(self, value: FairBy) -> Self {
+        self.set("rate_limit.fair_by", value)
+    }
+
+    /// `rate_limit.shares`: `fair_by`: how much some keys get, 1 to 1,000, where every other key gets 1.
+    ///
+    /// Texts such as `acme=4`, a route key and its share from 1 to 1,000; a document may have a table; default: off.
+    pub fn shares(self, values: impl IntoIterator<Item = &'static str>) -> Self {
+        values.into_iter().fold(self, |it, value| it.set("rate_limit.shares", value))
     }
 }
 

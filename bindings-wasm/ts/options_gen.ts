@@ -320,6 +320,21 @@ export interface RateLimitKeys {
    * attempts have used of it, between a 16th and 16 times. 0.001 to 0.999; default: off.
    */
   estimateQuantile?: number | undefined;
+  /**
+   * limits: the queue serves critical, normal, degraded and best-effort calls 64 to 16 to 4 to 1, and a full
+   * one gives the place of a less critical call to a more critical one. True or false; default: `false`.
+   */
+  prioritized?: boolean | undefined;
+  /**
+   * limits, in a pool: key shares the limits among the route keys that wait, instead of serving calls in the
+   * order in which they came. None, key; default: `none`.
+   */
+  fairBy?: "none" | "key" | undefined;
+  /**
+   * fairBy: how much some keys get, 1 to 1,000, where every other key gets 1. Texts such as `acme=4`, a route
+   * key and its share from 1 to 1,000; a document may have a table; default: off.
+   */
+  shares?: readonly string[] | undefined;
 }
 
 type RateLimitRule1 =

@@ -317,6 +317,13 @@ class RateLimit(Options):
         estimate_quantile: limits: from 20 settled attempts on, what a call names of a weight is scaled by
             this quantile of what attempts have used of it, between a 16th and 16 times. 0.001 to 0.999; off
             by default.
+        prioritized: limits: the queue serves critical, normal, degraded and best-effort calls 64 to 16 to 4
+            to 1, and a full one gives the place of a less critical call to a more critical one. True or
+            False; False by default.
+        fair_by: limits, in a pool: key shares the limits among the route keys that wait, instead of serving
+            calls in the order in which they came. `"none"` (default), `"key"`.
+        shares: fair_by: how much some keys get, 1 to 1,000, where every other key gets 1. Texts such as
+            `acme=4`, a route key and its share from 1 to 1,000; a document may have a table; off by default.
     """
 
     permits: int = UNSET
@@ -334,6 +341,9 @@ class RateLimit(Options):
     settle_unknown: Literal["reservation", "zero"] = UNSET
     learn: Literal["none", "down"] = UNSET
     estimate_quantile: float = UNSET
+    prioritized: bool = UNSET
+    fair_by: Literal["none", "key"] = UNSET
+    shares: Collection[str] = UNSET
 
 
 class Cooldown(Options):

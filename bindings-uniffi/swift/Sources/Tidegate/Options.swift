@@ -454,6 +454,13 @@ public struct RateLimit: Sendable, Hashable {
         case down
     }
 
+    /// limits, in a pool: key shares the limits among the route keys that wait, instead of serving calls in
+    /// the order in which they came.
+    public enum FairBy: String, Sendable, Hashable, CaseIterable {
+        case off = "none"
+        case key
+    }
+
     /// Calls that may start per span. 1 to 1000000000; default: required unless there is `pool`.
     public var permits: Int?
     /// The span. 1 µs to 365 days; default: required unless there is `pool`.
@@ -496,6 +503,16 @@ public struct RateLimit: Sendable, Hashable {
     /// limits: from 20 settled attempts on, what a call names of a weight is scaled by this quantile of what
     /// attempts have used of it, between a 16th and 16 times. 0.001 to 0.999; default: off.
     public var estimateQuantile: Double?
+    /// limits: the queue serves critical, normal, degraded and best-effort calls 64 to 16 to 4 to 1, and a
+    /// full one gives the place of a less critical call to a more critical one. True or false; default:
+    /// `false`.
+    public var prioritized: Bool?
+    /// limits, in a pool: key shares the limits among the route keys that wait, instead of serving calls in
+    /// the order in which they came. `.off`, `.key`; default: `.off`.
+    public var fairBy: FairBy?
+    /// fairBy: how much some keys get, 1 to 1,000, where every other key gets 1. Texts such as `acme=4`, a
+    /// route key and its share from 1 to 1,000; a document may have a table; default: off.
+    public var shares: [String]?
 
     /// What is left out is left to core.
     public init(
@@ -513,7 +530,10 @@ public struct RateLimit: Sendable, Hashable {
         limits: [String]? = nil,
         settleUnknown: SettleUnknown? = nil,
         learn: Learn? = nil,
-        estimateQuantile: Double? = nil
+        estimateQuantile: Double? = nil,
+        prioritized: Bool? = nil,
+        fairBy: FairBy? = nil,
+        shares: [String]? = nil
     ) {
         self.permits = permits
         self.per = per
@@ -530,6 +550,9 @@ public struct RateLimit: Sendable, Hashable {
         self.settleUnknown = settleUnknown
         self.learn = learn
         self.estimateQuantile = estimateQuantile
+        self.prioritized = prioritized
+        self.fairBy = fairBy
+        self.shares = shares
     }
 
     func write(_ pairs: inout Pairs) {
@@ -549,6 +572,9 @@ public struct RateLimit: Sendable, Hashable {
         pairs.add("rate_limit.settle_unknown", settleUnknown)
         pairs.add("rate_limit.learn", learn)
         pairs.add("rate_limit.estimate_quantile", estimateQuantile)
+        pairs.add("rate_limit.prioritized", prioritized)
+        pairs.add("rate_limit.fair_by", fairBy)
+        pairs.add("rate_limit.shares", shares)
         pairs.present(since: before, "rate_limit.unit", .word(value: "call"), inPresets: false)
     }
 }
@@ -1321,6 +1347,7 @@ let camelCased: [String: String] = [
     "failover_on": "failoverOn",
     "failure_on": "failureOn",
     "failure_ratio": "failureRatio",
+    "fair_by": "fairBy",
     "first_byte_timeout": "firstByteTimeout",
     "half_open_max_calls": "halfOpenMaxCalls",
     "idle_timeout": "idleTimeout",

@@ -164,6 +164,15 @@ public enum class RateLimitLearn {
 }
 
 /**
+ * limits, in a pool: key shares the limits among the route keys that wait, instead of serving calls in the
+ * order in which they came.
+ */
+public enum class RateLimitFairBy {
+    NONE,
+    KEY,
+}
+
+/**
  * What sets the limit of concurrent calls: fixed is maxConcurrency, aimd follows a latency threshold,
  * gradient2 the change of latency.
  */
@@ -755,6 +764,31 @@ public class RateLimit internal constructor(settings: Table) : Options(settings)
     public var estimateQuantile: Double?
         get() = settings.real("rate_limit.estimate_quantile")
         set(value) = settings.put("rate_limit.estimate_quantile", value)
+
+    /**
+     * limits: the queue serves critical, normal, degraded and best-effort calls 64 to 16 to 4 to 1, and a
+     * full one gives the place of a less critical call to a more critical one. True or false; default:
+     * `false`.
+     */
+    public var prioritized: Boolean?
+        get() = settings.flag("rate_limit.prioritized")
+        set(value) = settings.put("rate_limit.prioritized", value)
+
+    /**
+     * limits, in a pool: key shares the limits among the route keys that wait, instead of serving calls in
+     * the order in which they came. None, key; default: `none`.
+     */
+    public var fairBy: RateLimitFairBy?
+        get() = settings.choice<RateLimitFairBy>("rate_limit.fair_by")
+        set(value) = settings.put("rate_limit.fair_by", value)
+
+    /**
+     * fairBy: how much some keys get, 1 to 1,000, where every other key gets 1. Texts such as `acme=4`, a
+     * route key and its share from 1 to 1,000; a document may have a table; default: off.
+     */
+    public var shares: List<String>?
+        get() = settings.list("rate_limit.shares")
+        set(value) = settings.put("rate_limit.shares", value)
 }
 
 /** How many calls may be in flight at once, per route. */
