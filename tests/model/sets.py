@@ -25,6 +25,10 @@ UNSERVED = ("never_sent", "throttled", "conflict", "permanent")
 """3.6.4: after these an attempt without a total counts nothing."""
 
 
+MEASURES = ("requests", "tokens", "input-tokens", "output-tokens")
+"""3.7.2: "another weight learns nothing"; to a set without any of them nothing is reported."""
+
+
 @dataclass
 class Reservation:
     """What an attempt has taken of each weight, and what its host has told so far."""
@@ -56,7 +60,8 @@ class Limits(Tokens):
             (limit, new_level(limit, now, wall)) for limit in keys.limits
         ]
         self.unknown_is_zero = keys.unknown_is_zero
-        self.learns = keys.learns
+        measured = [(limit.weight or "requests").replace("_", "-") in MEASURES for limit in keys.limits]
+        self.learns = keys.learns and any(measured)
         self.estimates: dict[str, Estimate] = {}
         if keys.quantile is not None:
             self.estimates = {weight: Estimate(keys.quantile) for weight in self.weights()}
