@@ -45,6 +45,7 @@ RATIO: list[Pair] = [
 ]
 HEDGE: list[Pair] = [("hedge.delay", 0)]
 
+WAITS: list[Pair] = [("rate_limit.wait", 1), ("rate_limit.max_wait", 1)]
 LIMITED: list[list[Pair]] = [[("rate_limit.limits", text)] for text in LIMITS]
 COMPONENTS: list[list[Pair]] = [
     RATE,
@@ -129,6 +130,16 @@ COMPONENTS: list[list[Pair]] = [
     [("rate_limit.learn", "down")],
     [*RATE, ("rate_limit.learn", "none")],
     *LIMITED,
+    [RPM, *WAITS, ("rate_limit.prioritized", 1)],
+    [RPM, ("rate_limit.prioritized", 1)],
+    [RPM, ("rate_limit.prioritized", 0)],
+    [*RATE, *WAITS, ("rate_limit.prioritized", 1)],
+    [("rate_limit.pool", "x"), ("rate_limit.prioritized", 1)],
+    [RPM, *WAITS, ("rate_limit.fair_by", "key")],
+    [RPM, *WAITS, ("rate_limit.fair_by", "keys")],
+    [RPM, ("rate_limit.fair_by", "none")],
+    [RPM, *WAITS, ("rate_limit.shares", "a=1")],
+    [RPM, *WAITS, ("rate_limit.shares", "a")],
     [("retry.hold", 1), ("retry.max_held", 0)],
     [("retry.send_rate", "cubic")],
     [("preset", "graph")],

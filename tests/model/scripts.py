@@ -35,9 +35,9 @@ def value(text: str) -> Value:
 
 
 def read_pairs(text: str) -> list[Pair]:
-    """``key=value`` and more of them. Spans are µs or have a unit."""
+    """``key=value`` and more of them. Spans are µs or have a unit; a ``~`` is a blank within a value."""
     items = [item.partition("=") for item in text.split()]
-    return [(key, value(text)) for key, _, text in items]
+    return [(key, value(text.replace("~", " "))) for key, _, text in items]
 
 
 def read() -> list[Script]:
