@@ -203,9 +203,7 @@ def take_set(engine: Engine, call: Call, limits: sets.Limits, keys: RateLimit, n
     return park(engine, call, "rate", now)
 
 
-def take_in_order(
-    engine: Engine, call: Call, limits: sets.Limits, keys: RateLimit, now: int
-) -> Step | None:
+def take_in_order(engine: Engine, call: Call, limits: sets.Limits, keys: RateLimit, now: int) -> Step | None:
     """3.10.9 to 3.10.11."""
     assert limits.order is not None
     limits.order.join(call)
