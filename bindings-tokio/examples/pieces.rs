@@ -19,6 +19,17 @@ use tidegate_tokio::{Engine, Policy};
 use tokio::time::Instant;
 use tower::{Layer as _, ServiceExt as _};
 
+/// What is measured, each with the place of the bare client beside it.
+const NAMES: [(&str, usize); 8] = [
+    ("hyper", 0),
+    ("hyper, bytes", 0),
+    ("hyper, sse_data", 0),
+    ("reqwest", 3),
+    ("reqwest, bytes", 3),
+    ("reqwest, sse_data", 3),
+    ("hyper, in a body that passes pieces on", 0),
+    ("reqwest, in a body that passes pieces on", 3),
+];
 const PIECES: usize = 100_000;
 const ROUNDS: usize = 41;
 const EVENT: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\" tide\"}}]}\n\n";
@@ -90,7 +101,7 @@ async fn measure(url: &str) -> Result<(), Box<dyn std::error::Error>> {
     let request = || Request::get(url).header("accept", "text/event-stream").body(Empty::<Bytes>::new());
     let hyper = Client::builder(TokioExecutor::new()).build_http::<Empty<Bytes>>();
     let client = reqwest::Client::builder().no_proxy().build()?;
-    let mut times = [const { Vec::new() }; 6];
+    let mut times = [const { Vec::new() }; NAMES.len()];
     for _ in 0..ROUNDS {
         for (way, times) in times.iter_mut().enumerate() {
             let begun = used();
@@ -104,6 +115,11 @@ async fn measure(url: &str) -> Result<(), Box<dyn std::error::Error>> {
                         .await
                 }
                 3 => read(reqwest::Body::from(client.get(url).send().await?)).await,
+                // The least that a body around a body costs.
+                6 => {
+                    read(hyper.clone().oneshot(request()?).await?.into_body().map_frame(|frame| frame)).await
+                }
+                7 => read(reqwest::Body::wrap(reqwest::Body::from(client.get(url).send().await?))).await,
                 way => {
                     let guard = Guard::new(if way == 4 { &bytes } else { &events });
                     let request = client.get(url).header("accept", "text/event-stream");
@@ -119,12 +135,8 @@ async fn measure(url: &str) -> Result<(), Box<dyn std::error::Error>> {
         (times[ROUNDS / 2], times[0])
     };
     let found = times.each_mut().map(median);
-    for (n, name) in
-        ["hyper", "hyper, bytes", "hyper, sse_data", "reqwest", "reqwest, bytes", "reqwest, sse_data"]
-            .into_iter()
-            .enumerate()
-    {
-        let bare = found[n / 3 * 3];
+    for (n, (name, bare)) in NAMES.into_iter().enumerate() {
+        let bare = found[bare];
         println!(
             "{name}: {:.0} ns a piece (least {:.0}), {:+.1} % (least {:+.1} %)",
             found[n].0,
