@@ -50,7 +50,7 @@ impl FleetDesk<'_> {
             State::Paced => self.left_rate_queue(route, sending, now),
             _ if held && self.desk.calls.cools(slot) => self.desk.let_in(route, now),
             _ if held && self.desk.routes.aims(&self.desk.calls[slot]) => {
-                self.desk.left_target_queue(route, now)
+                self.desk.left_target_queue(route, now);
             }
             _ if held => {
                 self.desk.let_through(route, self.desk.calls.gate_of(slot), now);

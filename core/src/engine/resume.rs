@@ -37,7 +37,7 @@ impl Engine {
                     self.fleet_desk().change_routes(policy, from, &mut BTreeMap::new(), now);
                 }
                 Chore::Leased { home, from } => {
-                    self.desk.routes.mark_users_leased(home, from, &mut self.desk.chores)
+                    self.desk.routes.mark_users_leased(home, from, &mut self.desk.chores);
                 }
                 // If the store has been lost or has come back since, that event decides about the remaining calls.
                 Chore::Unserved(home, up) => {

@@ -4,6 +4,8 @@
 //! queue. Settings of shared state change at once: permits and budgets. No running call is interrupted, and counts
 //! are kept where they still mean the same.
 
+mod rates;
+
 use super::place::{RouteAt, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 

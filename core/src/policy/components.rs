@@ -30,7 +30,6 @@ pub(crate) use hedge::{Hedge, HedgeBudget};
 pub(in crate::policy) use limits::limit;
 pub(crate) use limits::{LimitSet, MOST_LIMITS, NamedLimit};
 pub(crate) use order::QueueOrder;
-pub(in crate::policy) use order::share;
 pub(crate) use rate_limit::{FleetRate, RateLimit};
 pub(crate) use retry::Retry;
 pub(crate) use stream::Stream;

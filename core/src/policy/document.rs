@@ -3,6 +3,7 @@
 //! Each format is read into one tree ([`Item`]). The tree becomes the pairs of [`Policy::from_pairs`], which stays
 //! the only validator. All mistakes of all policies are reported at once.
 
+mod items;
 mod json;
 mod limits;
 mod pools;
@@ -11,12 +12,14 @@ mod targets;
 mod toml;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
-use super::check::{self, LONGEST, Pair, clipped, quoted};
+use items::{by_line, first_of_each, shown_key, value, wrong};
+
+use super::check::{self, Pair, quoted};
 use super::suggest::{is_below, is_table, join, known_keys, nearest, unknown_key};
-use super::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, Value, span};
+use super::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, Value};
 
 /// The longest document, in bytes.
 const LARGEST: usize = 256 * 1024;
@@ -356,11 +359,6 @@ fn read(text: &str, tree: Reader) -> Result<Document, Vec<PolicyError>> {
     if errors.is_empty() { Ok(document) } else { Err(errors) }
 }
 
-/// Sorts errors in the order of the text. One function, because each sort in the source adds its code to the wheel.
-fn by_line(errors: &mut [PolicyError]) {
-    errors.sort_by_key(|error| error.line);
-}
-
 /// Turns the table `kinds` of names and classes into a list of `name=class` pairs. Any other value becomes invalid.
 fn list_kinds(root: &mut Item<'_>) {
     let Node::Table(sections) = &mut root.node else { return };
@@ -386,34 +384,6 @@ fn kind<'a>((name, item): (Cow<'a, str>, Item<'a>)) -> Item<'a> {
         _ => Node::Other,
     };
     Item { node, written: format!("{} = {}", shown_key(&name), item.written).into(), line: item.line }
-}
-
-/// The entries of a table; reports a second entry of the same name as a mistake.
-fn first_of_each<'t, 'a>(
-    entries: &'t [(Cow<'a, str>, Item<'a>)],
-    path: &str,
-    errors: &mut Vec<PolicyError>,
-) -> Vec<(&'t str, &'t Item<'a>)> {
-    let mut seen = BTreeSet::new();
-    let mut first = Vec::new();
-    for (key, item) in entries {
-        if seen.insert(&**key) {
-            first.push((&**key, item));
-        } else {
-            errors.push(wrong(&join(path, &shown_key(key)), item, "is given more than once"));
-        }
-    }
-    first
-}
-
-fn wrong(key: &str, item: &Item<'_>, rule: &str) -> PolicyError {
-    PolicyError { line: Some(item.line), ..PolicyError::new(key, clipped(&item.written), rule) }
-}
-
-/// A name as written in a path, quoted if needed.
-fn shown_key(key: &str) -> String {
-    let bare = !key.is_empty() && key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'-' || c == b'_');
-    if bare && key.len() <= LONGEST { key.into() } else { quoted(key) }
 }
 
 /// Reads one policy: its tree as pairs, its mistakes with full keys.
@@ -531,25 +501,6 @@ impl<'t> Pairs<'t> {
         if let (false, Some((key, value))) = (in_preset, first) {
             self.found.push(Pair { key, value: Ok(value), written: None, line: Some(item.line) });
         }
-    }
-}
-
-/// Converts a document's value into a pair's value: in a pair a span is a number of microseconds, and a flag is 0
-/// or 1. Returns the broken rule if the document's form is wrong.
-fn value<'t>(key: &Key, node: &'t Node<'_>) -> Result<Value<'t>, String> {
-    match (key.domain, node) {
-        (Domain::Span { none: true, .. }, Node::Text(text)) if text == "none" => Ok(Value::Text("none")),
-        (Domain::Span { .. }, Node::Text(text)) => match span::parse(text) {
-            Ok(micros) => Ok(Value::Number(micros as f64)),
-            Err(mistake) => Err(mistake.rule().into()),
-        },
-        (Domain::Span { .. }, Node::Number(_)) => Err(span::NoSpan::Bare.rule().into()),
-        (Domain::Flag, Node::Flag(on)) => Ok(Value::Number(f64::from(u8::from(*on)))),
-        (Domain::Flag, _) | (_, Node::Table(_) | Node::List(_) | Node::Flag(_) | Node::Other) => {
-            Err(key.rule())
-        }
-        (_, Node::Number(number)) => Ok(Value::Number(*number)),
-        (_, Node::Text(text)) => Ok(Value::Text(text)),
     }
 }
 

@@ -1,13 +1,16 @@
 //! Domains of keys: checks a value against its key's domain, and returns the rule that it breaks.
 
 use super::check::{LONGEST, Value};
-use super::components::{limit, share};
+use super::components::limit;
 use super::keys::{Domain, Key};
 use super::{span, whole};
 use crate::full::{Full, Name};
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
+
+/// The largest share of a key.
+const MOST_SHARE: u32 = 1_000;
 
 /// A value that its key's domain accepts.
 #[derive(Clone, PartialEq, Debug)]
@@ -176,6 +179,19 @@ fn one_of(words: &[&'static str], value: Value<'_>) -> Option<Stored> {
 /// Whether this can be the name of a policy or a pool.
 pub(super) fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST && !text.chars().any(char::is_control)
+}
+
+/// Reads the share of a key, `key=share`; the error is the rule that it breaks.
+pub(super) fn share(text: &str) -> Result<(&str, u32), String> {
+    let rule = "must be key=share: a route key of 1 to 100 bytes without control characters, and a whole number from 1 to ";
+    let rule = || text::of(&[rule, &text::whole(MOST_SHARE.into())]);
+    // A key may have the sign too.
+    let (key, share) = text.rsplit_once('=').ok_or_else(rule)?;
+    let digits = share.bytes().all(|c| c.is_ascii_digit());
+    match share.parse() {
+        Ok(share) if digits && is_name(key) && (1..=MOST_SHARE).contains(&share) => Ok((key, share)),
+        _ => Err(rule()),
+    }
 }
 
 /// The rule of a range.

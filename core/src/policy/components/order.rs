@@ -4,10 +4,7 @@ use super::limits::LIMITS;
 use super::prelude::*;
 use super::rate_limit::{POOL, STORE, WAIT};
 use crate::full::{Full, Name};
-use crate::policy::domain::is_name;
-
-/// The largest share of a key.
-const MOST_SHARE: u32 = 1_000;
+use crate::policy::domain::share;
 
 keys! {
     KEYS:
@@ -86,18 +83,5 @@ impl Settings {
     pub(super) fn queue_order(&self) -> Option<QueueOrder> {
         let (prioritized, by_key) = (self.flag(PRIORITIZED), self.word(FAIR_BY) == "key");
         (prioritized || by_key).then(|| QueueOrder { prioritized, by_key, shares: self.shares() })
-    }
-}
-
-/// Reads the share of a key, `key=share`; the error is the rule that it breaks.
-pub(in crate::policy) fn share(text: &str) -> Result<(&str, u32), String> {
-    let rule = "must be key=share: a route key of 1 to 100 bytes without control characters, and a whole number from 1 to ";
-    let rule = || text::of(&[rule, &text::whole(MOST_SHARE.into())]);
-    // A key may have the sign too.
-    let (key, share) = text.rsplit_once('=').ok_or_else(rule)?;
-    let digits = share.bytes().all(|c| c.is_ascii_digit());
-    match share.parse() {
-        Ok(share) if digits && is_name(key) && (1..=MOST_SHARE).contains(&share) => Ok((key, share)),
-        _ => Err(rule()),
     }
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Item, Node, Pairs, first_of_each, shown_key, wrong};
+use super::items::{first_of_each, shown_key, wrong};
+use super::{Item, Node, Pairs};
 use crate::policy::check::{Pair, quoted};
 use crate::policy::suggest::{join, known_keys, nearest};
 use crate::policy::{PolicyError, Pool, PoolKind, Value};

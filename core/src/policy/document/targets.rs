@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::items::{by_line, first_of_each, shown_key, value, wrong};
 use super::pools::Declared;
-use super::{Item, Node, Pairs, by_line, first_of_each, shown_key, wrong};
+use super::{Item, Node, Pairs};
 use crate::policy::check::{Pair, quoted};
 use crate::policy::suggest::{join, nearest};
 use crate::policy::targets::{Given, MEMBER, ONLY_AFTER, PICK, QUEUE_KEYS, SHARE};
@@ -46,7 +47,7 @@ impl<'t> Declared<'t> {
             if let Some(item) = of(key.path) {
                 let pair = Pair {
                     key: key.path,
-                    value: super::value(key, &item.node),
+                    value: value(key, &item.node),
                     written: Some(&item.written),
                     line: Some(item.line),
                 };

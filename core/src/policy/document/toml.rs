@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
-use super::{Item, Lines, Node, by_line};
+use super::items::by_line;
+use super::{Item, Lines, Node};
 use crate::policy::PolicyError;
 use crate::policy::check::clipped;
 
