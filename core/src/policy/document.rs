@@ -509,7 +509,7 @@ fn sample(key: &Key) -> String {
     let words = match key.domain {
         Domain::Kinds => return r#"a table of names and classes, such as { busy = "throttled" }"#.into(),
         Domain::Limits => return r#"a table of named limits, such as { tpm = { permits = 200000, per = "1m", weight = "tokens" } }"#.into(),
-        Domain::Shares => return r#"a table of route keys and whole numbers, such as { acme = 4 }"#.into(),
+        Domain::Shares => return "a table of route keys and whole numbers, such as { acme = 4 }".into(),
         Domain::KindWords(words) if key.default.is_empty() => words.join(" "),
         _ => key.default.to_owned(),
     };
