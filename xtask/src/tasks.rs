@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_task_that_was_not_done_is_named() {
-        let all: String = TASKS.iter().map(|task| format!("\u{1b}[0mdone: {task}\n")).collect();
+        let all = TASKS.map(|task| format!("\u{1b}[0mdone: {task}\n")).concat();
         assert_eq!(done(&all), Ok(()));
         let lacks = all.replace("done: cancel\n", "cancel: it hangs\n");
         assert!(

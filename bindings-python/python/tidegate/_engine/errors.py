@@ -98,8 +98,8 @@ class RateLimited(_OfLimit, Rejected):
     """The rate limit is used up.
 
     Attributes:
-        limit: The name of the limit that refused the call: of several that lack tokens the one that frees last. None
-            for a rate limit without `limits`.
+        limit: The name of the limit that refused the call: of several that lack tokens the one that frees
+            last. None for a rate limit without `limits`.
         weight: The weight that this limit counts; None for a limit that counts calls.
         amount: The call's amount of that weight; None without a weight.
     """
