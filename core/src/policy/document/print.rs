@@ -154,12 +154,6 @@ fn values(pairs: &[(&'static str, Value<'_>)]) -> Vec<(String, Json)> {
                 Some((join(key.path, name), class.into()))
             })),
             Domain::Limits => all.extend(values.flat_map(|value| limits::limit_values(key.path, value))),
-            // Not as a table, because a route key may have dots. Sorted, because their order means nothing.
-            Domain::Shares => {
-                let mut texts: Vec<Json> = values.map(|value| plain(key, value)).collect();
-                texts.sort_by(|one, other| one.as_str().cmp(&other.as_str()));
-                all.push((key.path.to_owned(), texts.into()));
-            }
             domain if domain.is_list() => {
                 all.push((key.path.to_owned(), values.map(|value| plain(key, value)).collect()));
             }
