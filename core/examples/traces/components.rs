@@ -148,29 +148,7 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
         }
     }
     if dice.chance(if sets { 90 } else { 40 }) {
-        let (mut weighted, mut own_set) = (false, false);
-        let of_set = sets && pooled("rate_limit");
-        if pooled("rate_limit") && dice.chance(if of_set { 90 } else { 70 }) {
-            put("rate_limit.pool", json!("rate_limit"));
-            weighted = json!(pools).to_string().contains(" weight=");
-        } else if sets {
-            weighted = limits(dice, "rate_limit.", &mut put);
-            own_set = true;
-        } else {
-            rate(dice, "rate_limit.", &mut put);
-        }
-        if dice.chance(65) {
-            put("rate_limit.wait", json!(1));
-            if !deadline || dice.chance(50) {
-                put("rate_limit.max_wait", json!(dice.of(&SPANS)));
-            }
-            put("rate_limit.max_waiters", json!(dice.of(&[1, 2, 5])));
-            if own_set && dice.chance(40) {
-                put("rate_limit.prioritized", json!(1));
-            }
-        }
-        let unit = dice.of(&["call", "attempt"]);
-        put("rate_limit.unit", json!(if weighted { "attempt" } else { unit }));
+        rate_limit(dice, pools, sets, deadline, &mut put);
     }
     if dice.chance(55) {
         if pooled("bulkhead") && dice.chance(70) {
@@ -207,6 +185,34 @@ pub fn policy(dice: &mut Dice, name: &str, pools: &[Json], sets: bool) -> Json {
         });
     }
     json!({ "name": name, "pairs": pairs })
+}
+
+/// A rate limit: a single rate, a set, or a pool.
+fn rate_limit(dice: &mut Dice, pools: &[Json], sets: bool, deadline: bool, put: &mut impl FnMut(&str, Json)) {
+    let pooled = |kind: &str| pools.iter().any(|pool| pool["kind"] == kind);
+    let (mut weighted, mut own_set) = (false, false);
+    let of_set = sets && pooled("rate_limit");
+    if pooled("rate_limit") && dice.chance(if of_set { 90 } else { 70 }) {
+        put("rate_limit.pool", json!("rate_limit"));
+        weighted = json!(pools).to_string().contains(" weight=");
+    } else if sets {
+        weighted = limits(dice, "rate_limit.", put);
+        own_set = true;
+    } else {
+        rate(dice, "rate_limit.", put);
+    }
+    if dice.chance(65) {
+        put("rate_limit.wait", json!(1));
+        if !deadline || dice.chance(50) {
+            put("rate_limit.max_wait", json!(dice.of(&SPANS)));
+        }
+        put("rate_limit.max_waiters", json!(dice.of(&[1, 2, 5])));
+        if own_set && dice.chance(40) {
+            put("rate_limit.prioritized", json!(1));
+        }
+    }
+    let unit = dice.of(&["call", "attempt"]);
+    put("rate_limit.unit", json!(if weighted { "attempt" } else { unit }));
 }
 
 /// One whose calls are throttled and hold each other.

@@ -177,16 +177,13 @@ proptest! {
                     order.remove(slot(number), &ONE);
                 }
                 Op::Serve(charge) if !waiting.is_empty() => {
-                    let bits = |of: &dyn Fn(&(usize, u16, usize)) -> Option<usize>| {
-                        waiting.iter().filter_map(of).fold(0u64, |bits, at| bits | 1 << at)
-                    };
-                    let before = bits(&|it| Some(usize::from(it.1)));
+                    let before = waiting.iter().fold(0u64, |bits, it| bits | 1 << it.1);
                     let next = order.next().unwrap();
                     let (_, tier, key) = *waiting.iter().find(|it| it.0 == next.index()).unwrap();
                     tiers_wait.push(before);
                     tiers.push((usize::from(tier), charge));
                     let (served, waits) = &mut keys[usize::from(tier)];
-                    waits.push(bits(&|it| (it.1 == tier).then_some(it.2)));
+                    waits.push(waiting.iter().filter(|it| it.1 == tier).fold(0, |bits, it| bits | 1 << it.2));
                     served.push((key, charge));
                     order.serve(next, charge);
                     order.remove(next, &ONE);
