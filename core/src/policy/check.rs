@@ -9,7 +9,7 @@ use super::keys::Domain;
 use super::whole::{self, unknown_key};
 use super::{Policy, presets};
 use crate::classify::Methods;
-use crate::full::{Name, Rare};
+use crate::full::{Name, Rare, Switch};
 use crate::outcome::Class;
 use crate::text;
 use crate::time::Duration;
@@ -68,13 +68,13 @@ pub(super) struct Pair<'a> {
 
 pub(super) fn build(name: &str, pairs: &[(&str, Value<'_>)]) -> Result<Policy, Vec<PolicyError>> {
     let pairs = pairs.iter().map(|(key, value)| Pair { key, value: Ok(*value), written: None, line: None });
-    build_written(name, false, pairs)
+    build_written(name, Switch::default(), pairs)
 }
 
 /// Builds a policy from pairs that carry their spelling and line; `of_pool` if it is the one component of a pool.
 pub(super) fn build_written<'a>(
     name: &str,
-    of_pool: bool,
+    of_pool: Switch,
     pairs: impl Iterator<Item = Pair<'a>>,
 ) -> Result<Policy, Vec<PolicyError>> {
     let mut errors = Vec::new();
@@ -88,7 +88,7 @@ pub(super) fn build_written<'a>(
 }
 
 /// The checked settings of pairs, and the mistakes in them.
-fn settings<'a>(of_pool: bool, pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
+fn settings<'a>(of_pool: Switch, pairs: impl Iterator<Item = Pair<'a>>) -> (Settings, Vec<PolicyError>) {
     let pairs: Vec<_> = pairs.collect();
     let mut errors = Vec::new();
     let mut given = Settings { kinds: whole::declared(&pairs), ..Settings::default() };
@@ -132,7 +132,7 @@ pub(super) struct Settings {
     /// The keys that come from the preset alone.
     pub(super) preset: Option<Rare<Vec<&'static str>>>,
     /// Whether they are those of a pool.
-    pub(super) of_pool: bool,
+    pub(super) of_pool: Switch,
 }
 
 impl Settings {

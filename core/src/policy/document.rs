@@ -20,6 +20,7 @@ use items::{by_line, first_of_each, shown_key, value, wrong};
 use super::check::{self, Pair, quoted};
 use super::suggest::{is_below, is_table, join, known_keys, nearest, unknown_key};
 use super::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, Value};
+use crate::full::Switch;
 
 /// The longest document, in bytes.
 const LARGEST: usize = 256 * 1024;
@@ -401,7 +402,7 @@ fn policy(name: &str, item: &Item<'_>, named: &mut Vec<pools::Named>) -> Result<
     let Pairs { found, mut errors, .. } = pairs;
     named.extend(found.iter().filter_map(|pair| pools::Named::new(&path, pair)));
     let lines: Vec<_> = found.iter().map(|pair| (pair.key, pair.line)).collect();
-    let built = check::build_written(name, false, found.into_iter());
+    let built = check::build_written(name, Switch::default(), found.into_iter());
     let checked = built.as_ref().err().into_iter().flatten().cloned();
     errors.extend(checked.map(|error| {
         let given = lines.iter().find(|(key, _)| *key == error.key).and_then(|(_, line)| *line);

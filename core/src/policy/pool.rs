@@ -5,7 +5,7 @@ use std::fmt;
 use super::Policy;
 use super::check::{self, Pair, PolicyError, Value};
 use super::targets::{Given, Group};
-use crate::full::{Full, Rare};
+use crate::full::{Full, Rare, Switch};
 
 /// Kind of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,7 +191,7 @@ impl Pool {
                 PolicyError { line: pair.line, ..error }
             })
             .collect();
-        match check::build_written(name, true, own.into_iter()) {
+        match check::build_written(name, Switch::of(|| true), own.into_iter()) {
             Ok(policy) if errors.is_empty() => return Ok(Self { kind, policy, group: None }),
             Ok(_) => {}
             Err(mut more) => {

@@ -4,6 +4,7 @@ use super::check::{self, LONGEST, Pair, PolicyError, Value, quoted};
 use super::domain::{self, Stored, is_name, is_short_name};
 use super::keys::{self, Key};
 use super::{Policy, TABLE};
+use crate::full::Switch;
 use crate::time::Duration;
 
 /// The most targets in a group.
@@ -303,7 +304,7 @@ fn target_of(
     let absent = |key: &str| cools && all.iter().all(|given| given.pair.key != key);
     let more = [ALONE].into_iter().chain(COOLDOWN.into_iter().filter(|(key, _)| absent(key)));
     let more = more.map(|(key, value)| Pair { key, value: Ok(value), written: None, line: None });
-    check::build_written(&full, false, more.chain(pairs)).map_err(|errors| {
+    check::build_written(&full, Switch::default(), more.chain(pairs)).map_err(|errors| {
         let named = |error: PolicyError| {
             let given = all.iter().find(|given| given.pair.key == error.key);
             let key = given.map_or_else(

@@ -22,7 +22,7 @@ pub(in crate::policy) const COMPONENT: Component = Component {
     keys: KEYS,
     check: |settings, errors| {
         // Beside a pool's name these keys are a mistake already.
-        let given = |key: &&str| settings.given(key) && (settings.of_pool || !settings.given(POOL));
+        let given = |key: &&str| settings.given(key) && (settings.of_pool.is_on() || !settings.given(POOL));
         let mut fail = |key: &str, rule: &[&str]| {
             errors.push(PolicyError::new(key, settings.shown_value(key), text::of(rule)));
         };
@@ -35,10 +35,10 @@ pub(in crate::policy) const COMPONENT: Component = Component {
             } else if settings.in_fleet(STORE) {
                 let rule = " is fleet, because each process orders only its own calls: leave it out, or keep the limits local";
                 fail(key, &["has no meaning where ", STORE, rule]);
-            } else if *key == FAIR_BY && !settings.of_pool {
+            } else if *key == FAIR_BY && !settings.of_pool.is_on() {
                 let rule = "belongs to a pool, because each key has limits of its own here: declare the limits as a pool, and name it in rate_limit.pool";
                 fail(key, &[rule]);
-            } else if !settings.of_pool && !settings.flag(WAIT) {
+            } else if !settings.of_pool.is_on() && !settings.flag(WAIT) {
                 fail(key, &["needs a queue: ", WAIT]);
             }
         }
