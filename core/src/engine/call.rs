@@ -16,6 +16,7 @@ pub(super) use super::timer::{limit, span, wait};
 use super::whole;
 use crate::action::{AttemptSlot, CallId, Event, Flags, Link, PathId, Request, RouteId, Step, Verdict, Wait};
 use crate::engine::fleet::FleetDesk;
+use crate::full::Full;
 use crate::outcome::Class;
 use crate::time::{Duration, Time};
 
@@ -218,7 +219,7 @@ impl Engine {
             State::Granted => self.claim(slot, now),
             State::Refused => {
                 let (refusal, retry_in) = (call.refusal(), call.refused_for(now));
-                if refusal == Verdict::RateLimited && self.desk.routes.in_set(call.route) {
+                if Full::here().is_some() && refusal == Verdict::RateLimited {
                     self.desk.note_displaced(slot, now);
                 }
                 self.refuse(slot, refusal, retry_in, now)
