@@ -4,7 +4,9 @@
 
 use crate::host::{SECOND, at, of, verdict};
 use crate::targets::{Host, LADDER, attempt, kind};
-use tidegate::{Action, Class, Document, Duration, Event, Outcome, Pool, PoolKind, Verdict, Wait};
+use tidegate::{
+    Action, AttemptSlot, Class, Document, Duration, Event, Outcome, Pool, PoolKind, Verdict, Wait,
+};
 
 #[test]
 fn a_kind_that_the_policy_does_not_declare_fails_over_as_permanent_17_4_8() {
@@ -14,6 +16,35 @@ fn a_kind_that_the_policy_does_not_declare_fails_over_as_permanent_17_4_8() {
     let kind = tidegate::Kind::new(10).unwrap();
     let step = host.finish(call, 1, Outcome { kind, ..of(Class::Permanent) }, 10);
     assert_eq!((step.action, host.target(call, step)), (attempt(2), "b".into()), "1.1.4");
+}
+
+/// A slow target may have the longer timeout, so that of two attempts the newer one is out of time first.
+#[test]
+fn of_two_attempts_out_of_time_at_one_event_the_newest_decides_7_1_7() {
+    let mut host = Host::new(
+        r#"
+        [targets.chat]
+        pick = "ladder"
+        members = [{ name = "slow", attempt_timeout = "30s" }, { name = "plain" }]
+        [policy.p]
+        targets = "chat"
+        attempt_timeout = "5s"
+        retry = { max_attempts = 2, budget = { kind = "none" } }
+        hedge = { delay = "2s", max_attempts = 2, budget = { kind = "none" } }
+    "#,
+    );
+    let (call, _) = host.begin(0);
+    let step = host.on(call, Event::Timer, 2 * SECOND);
+    assert_eq!(
+        (step.action, host.target(call, step)),
+        (Action::Attempt { attempt: 2, hedge: true }, "plain".into())
+    );
+    let step = host.on(call, Event::Timer, 40 * SECOND);
+    let result = Some(AttemptSlot::of(2));
+    assert_eq!(
+        (step.stop, step.action),
+        (3, Action::Done { verdict: Verdict::Attempts, result, retry_in: None })
+    );
 }
 
 #[test]

@@ -312,7 +312,7 @@ impl Engine {
 
     /// Checks running attempts: one may have timed out, and a hedge may be due.
     fn still_running(&mut self, slot: Slot, now: Time) -> Step {
-        let (end, attempt) = self.desk.policies.first_to_end(&self.desk.calls, slot);
+        let (end, attempt) = self.desk.policies.first_to_end(&self.desk.calls, slot, now);
         if end <= now {
             return self.time_out(slot, attempt, false, now);
         }

@@ -268,7 +268,7 @@ impl Engine {
                 self.desk.calls.report_attempt_slots(slot, bit, &mut self.pending_release);
                 self.desk.settle_given_up(slot, bit, now);
             }
-            let (end, next) = self.desk.policies.first_to_end(&self.desk.calls, slot);
+            let (end, next) = self.desk.policies.first_to_end(&self.desk.calls, slot, now);
             if !whole::races_on(self.desk.calls[slot].running()) || end > now {
                 return self.decide(slot, running_attempt, Outcome::of(Class::Timeout), stop, now);
             }

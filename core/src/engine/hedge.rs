@@ -115,7 +115,7 @@ fn allows_hedge(calls: &Arena, slot: Slot, policy: &Policy, hedge: &Hedge) -> bo
 
 /// The earliest end of an attempt timeout in a race, and the number of its attempt.
 #[inline(never)]
-fn first_of_race(calls: &Arena, slot: Slot, policies: &Policies) -> (Time, u8) {
+fn first_of_race(calls: &Arena, slot: Slot, policies: &Policies, now: Time) -> (Time, u8) {
     let call = &calls[slot];
     let (running, policy) = (call.running(), policies.of(call));
     let running_attempts =
@@ -124,7 +124,7 @@ fn first_of_race(calls: &Arena, slot: Slot, policies: &Policies) -> (Time, u8) {
         .filter(|running_attempt| running & AttemptSlot::of(running_attempt.attempt).bit() != 0)
         .map(|running_attempt| {
             let timeout = policy.attempt_limit(calls, slot, running_attempt.attempt);
-            (super::call::limit(running_attempt.since, timeout), running_attempt.attempt)
+            (super::call::limit(running_attempt.since, timeout).max(now), running_attempt.attempt)
         });
     ends.min().unwrap_or((Time::NEVER, call.attempts))
 }
@@ -154,19 +154,24 @@ impl Desk {
     #[inline]
     pub(super) fn next_moment(&self, slot: Slot, now: Time) -> Time {
         let call = &self.calls[slot];
-        self.policies.first_to_end(&self.calls, slot).0.min(call.deadline).min(self.hedge_due(slot, now))
+        self.policies
+            .first_to_end(&self.calls, slot, Time::from_micros(0))
+            .0
+            .min(call.deadline)
+            .min(self.hedge_due(slot, now))
     }
 }
 
 impl Policies {
-    /// The earliest end of an attempt timeout, and the number of its attempt.
+    /// The earliest end of an attempt timeout, and the number of its attempt. Ends before `now` count as `now`, so that of
+    /// several attempts out of time the oldest comes first, whatever timeouts their targets have (semantics 7.1.7).
     #[inline]
-    pub(super) fn first_to_end(&self, calls: &Arena, slot: Slot) -> (Time, u8) {
+    pub(super) fn first_to_end(&self, calls: &Arena, slot: Slot, now: Time) -> (Time, u8) {
         let call = &calls[slot];
         if !call.is_racing() {
             return (call.moment, call.attempts);
         }
-        first_of_race(calls, slot, self)
+        first_of_race(calls, slot, self, now)
     }
 
     /// Whether the call itself allows a hedge now.
