@@ -96,7 +96,7 @@ function* keys(schema: Schema, above: readonly string[] = []): Generator<[string
 /** Keys of the full module that have no effect without another key or word that is recognized. */
 const BESIDE = new Set(
   [
-    "store_timeout store_exchange retry.max_held rate_limit.lease rate_limit.on_loss",
+    "store_timeout store_exchange retry.max_held rate_limit.lease rate_limit.on_loss rate_limit.fair_by rate_limit.shares",
     "retry.budget.min_throughput retry.budget.min_retries retry.budget.max retry.budget.capacity",
     "retry.budget.share retry.budget.cost retry.budget.timeout_cost retry.budget.throttled_cost",
     "bulkhead.min_concurrency bulkhead.latency_threshold bulkhead.increase_step bulkhead.backoff_ratio",
