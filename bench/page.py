@@ -32,6 +32,8 @@ WHY = "../performance.md"
 TITLES = {"JVM": "Kotlin and the JVM", "Fleet": "A rate limit that processes share (Redis)"}
 VERSIONS = "versions"
 """The group of the lines that say what ran."""
+RATE = "calls/s"
+"""The unit of which more is better."""
 WORSE = 1.1
 """A ratio that grew by more than this is listed as slower."""
 
@@ -241,7 +243,7 @@ def changes(rows: Rows, before: Rows) -> list[str]:
             continue
         now, then = ratio(rows, key, peer), ratio(before, key, peer)
         if now and then and not 1 / WORSE <= now / then <= WORSE:
-            word = "slower" if now > then else "faster"
+            word = "slower" if (now > then) is not (rows[key].unit == RATE) else "faster"
             found.append(
                 f"- {key.language}, {key.group}: `{key.row}` is {now:.2f} × of {peer.row}, was {then:.2f} ×: {word}"
             )

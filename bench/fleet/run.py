@@ -23,6 +23,8 @@ PLENTY = 10_000_000
 RATES = (2000, 420)
 SHARED = 2000
 """The rate that several processes share."""
+LANGUAGES = {"sync": "Python", "js": "JavaScript", "rust": "Rust"}
+"""Contenders' languages, as the page of `bench/page.py` names them."""
 AT_ONCE = 32
 PAUSE = 1000
 """Microseconds that a caller waits after a refusal."""
@@ -147,6 +149,7 @@ def keep(name: str, what: str, unit: str, value: float) -> None:
     """Appends a figure to the file that `TIDEGATE_BENCH_ROWS` names (`bench/page.py` reads it)."""
     if path := os.environ.get("TIDEGATE_BENCH_ROWS"):
         language, _, row = name.partition(": ")
+        language = LANGUAGES.get(language, language)
         with open(path, "a", encoding="utf-8") as file:
             file.write(f"Fleet\t{language}, {what}\t{row}\t{unit}\t{value!r}\t\n")
 

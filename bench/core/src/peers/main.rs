@@ -97,7 +97,7 @@ fn versions() {
             .filter(|package| package.lines().any(|line| line == format!("name = \"{peer}\"")))
             .filter_map(|package| package.lines().find_map(|line| line.strip_prefix("version = ")));
         // If the lock file has two versions, the newest is the one used here.
-        ran += &format!("; {peer} {}", version.max().unwrap_or("?").trim_matches('"'));
+        ran.extend(["; ", peer, " ", version.max().unwrap_or("?").trim_matches('"')]);
     }
     keep("versions", &ran, "", 0.0, "");
     println!(
