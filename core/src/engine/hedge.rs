@@ -154,15 +154,17 @@ impl Desk {
     #[inline]
     pub(super) fn next_moment(&self, slot: Slot, now: Time) -> Time {
         let call = &self.calls[slot];
-        self.policies
-            .first_to_end(&self.calls, slot, Time::from_micros(0))
-            .0
-            .min(call.deadline)
-            .min(self.hedge_due(slot, now))
+        self.policies.first_end(&self.calls, slot).min(call.deadline).min(self.hedge_due(slot, now))
     }
 }
 
 impl Policies {
+    /// The earliest end of an attempt timeout, also one that has passed.
+    #[inline]
+    pub(super) fn first_end(&self, calls: &Arena, slot: Slot) -> Time {
+        self.first_to_end(calls, slot, Time::from_micros(0)).0
+    }
+
     /// The earliest end of an attempt timeout, and the number of its attempt. Ends before `now` count as `now`, so that of
     /// several attempts out of time the oldest comes first, whatever timeouts their targets have (semantics 7.1.7).
     #[inline]

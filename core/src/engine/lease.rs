@@ -162,13 +162,7 @@ impl Engine {
             State::Held if self.desk.calls.has_target(slot) && over(call.moment) => self.lose(slot, now),
             State::Queued if overdue(self.desk.patience(slot)) => self.lose(slot, now),
             State::Running
-                if overdue(
-                    self.desk
-                        .policies
-                        .first_to_end(&self.desk.calls, slot, Time::from_micros(0))
-                        .0
-                        .min(call.deadline),
-                ) =>
+                if overdue(self.desk.policies.first_end(&self.desk.calls, slot).min(call.deadline)) =>
             {
                 self.lose(slot, now);
             }
