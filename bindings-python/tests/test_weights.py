@@ -101,8 +101,8 @@ def test_a_request_of_an_adapter_has_weights(fake: tidegate.Engine) -> None:
     policy = metered(fake)
     inner = httpx.MockTransport(lambda request: httpx.Response(200))
     with httpx.Client(transport=Transport(inner, policy=policy)) as client:
-        told = {"tidegate": {"weights": {"tokens": 2_500}}}
-        assert client.get("https://api.example/", extensions=told).status_code == 200
+        small = {"tidegate": {"weights": {"tokens": 2_500}}}
+        assert client.get("https://api.example/", extensions=small).status_code == 200
         assert limit(fake, "tpm")["tokens"] == 7_500
         with pytest.raises(ValueError, match="weights: the rate limit counts tokens"):
             client.get("https://api.example/")
@@ -146,11 +146,11 @@ def test_a_refusal_names_the_limit_the_weight_and_the_amount(fake: tidegate.Engi
 def test_an_adapters_refusal_names_the_limit_too(fake: tidegate.Engine) -> None:
     """Semantics 3.8.14."""
     inner = httpx.MockTransport(lambda request: httpx.Response(200))
-    told = {"tidegate": {"weights": {"tokens": 6_000}}}
+    large = {"tidegate": {"weights": {"tokens": 6_000}}}
     with httpx.Client(transport=Transport(inner, policy=metered(fake))) as client:
-        client.get("https://api.example/", extensions=told)
+        client.get("https://api.example/", extensions=large)
         with pytest.raises(tidegate.RateLimited, match="limit tpm, 6000 tokens") as refused:
-            client.get("https://api.example/", extensions=told)
+            client.get("https://api.example/", extensions=large)
     assert (refused.value.limit, refused.value.weight, refused.value.amount) == ("tpm", "tokens", 6_000)
 
 

@@ -190,7 +190,7 @@ fn tokens_count_and_not_calls() {
     assert_eq!(sums.values().sum::<u64>(), 6_000);
 }
 
-/// Semantics 3.10.4 and 3.4.4: nobody passes a large call whose turn it is; semantics 3.10.9: who comes before it does not wait.
+/// Semantics 3.10.4 and 3.4.4: no call passes a large one that is next. Semantics 3.10.9: a newcomer that is next does not wait.
 #[test]
 fn a_newcomer_that_is_next_takes_its_tokens_and_no_other_passes_the_head() {
     let mut tenants = Tenants::new(&[SET, BY_KEY], &waits(60.0));
@@ -272,7 +272,7 @@ fn a_full_queue_gives_a_place_of_the_longest_key_to_another_one() {
     assert_eq!(tenants.starts(0, 4), [of_a[0], of_b[0], of_a[1], of_b[1]]);
 }
 
-/// Semantics 3.10.11: criticality goes before the length of keys, and nobody displaces its better.
+/// Semantics 3.10.11: criticality counts before the length of keys, and no call displaces a more critical one.
 #[test]
 fn a_critical_call_displaces_a_less_critical_one() {
     let pairs = [("rate_limit.max_wait", Number(60e6)), ("rate_limit.max_waiters", Number(3.0))];
@@ -288,7 +288,7 @@ fn a_critical_call_displaces_a_less_critical_one() {
     let (_, refused) = tenants.poll(0);
     assert_eq!(refused.iter().map(|(call, _)| *call).collect::<Vec<_>>(), [low]);
     assert_eq!(tenants.waiting.len(), 3);
-    // What may not park, and what waits in vain, displaces nobody.
+    // A call that may not park, or that would wait in vain, displaces no other.
     let route = tenants.engine.route(tenants.policies[0], "new", at(0));
     let hasty = Request { may_park: false, criticality: Criticality::Critical, ..Request::default() };
     assert_eq!(verdict(tenants.engine.begin(route, &hasty, at(0)).1), Verdict::RateLimited);
@@ -345,7 +345,7 @@ fn a_retune_changes_the_order_of_those_that_wait() {
     let b = tenants.park("b", 1_000, 2 * SECOND);
     retune(&mut tenants, &[SET], 2 * SECOND);
     assert_eq!(tenants.starts(2 * SECOND, 4), [of_a[1], of_a[2], of_a[3], b]);
-    // After a fork nobody waits, and nothing of it is left.
+    // After a fork no call waits, and the order is empty.
     retune(&mut tenants, &[SET, BY_KEY], 6 * SECOND);
     tenants.park("a", 1_000, 6 * SECOND);
     let _ = tenants.engine.after_fork(8, at(6 * SECOND));

@@ -6,7 +6,7 @@ import type { Engine } from "./engine.js";
 export function reportWall(engine: Engine): void {
   if (!engine.full) return;
   const now = engine.time();
-  // A clock for tests goes on from the real time at which it was first read.
+  // With a clock for tests the reported time continues from the real time at which that clock was first read.
   engine.wall ??= Date.now() - now / 1000;
   const wall = engine.clock === undefined ? Date.now() : engine.wall + now / 1000;
   engine.windows = engine.native.note_wall(engine.handle, wall, now) !== 0;

@@ -160,7 +160,7 @@ impl Arena {
         false
     }
 
-    /// Takes a waiter on; returns the stage at which it goes on.
+    /// Lets a waiter continue, and returns the stage at which it continues.
     pub(super) fn left_cooldown(&mut self, slot: Slot) -> Stage {
         let extra = self.extra_mut(slot);
         extra.says &= !mark::COOLS;

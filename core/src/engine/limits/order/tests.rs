@@ -98,7 +98,7 @@ fn ten_thousand_keys_are_kept_and_the_rest_share_one() {
         order.enlist(slot(0), 2, &format!("later{at}"), &ONE);
         assert_eq!(serve(&mut order, 1), 0);
     }
-    assert!(order.kept <= 2, "{} keys that nobody waits under", order.kept);
+    assert!(order.kept <= 2, "{} keys without waiters are kept", order.kept);
     assert!(order.vacant.len() + 2 >= order.flows.len());
 }
 
