@@ -9,7 +9,7 @@ use super::call::{MAX_PARK, wait};
 use super::chores::Chore;
 use super::desk::Desk;
 use super::fleet::set::SetShare;
-use super::limits::is_same_form;
+use super::limits::{Costs, Limits, is_same_form};
 use super::place::{PoolAt, Slot};
 use super::pools::Pools;
 use super::rate_queue::RateQueue;
@@ -28,6 +28,44 @@ impl Pools {
         let set = self.get(&**limit.pool.as_ref()?)?.pool.policy().rate_limit.as_ref()?.limits.as_ref()?;
         set.is_weighted()
             .then_some("rate_limit.unit must be attempt: the pool that rate_limit.pool names has weights")
+    }
+}
+
+/// What a call that did not get its tokens at once may do for them.
+pub(super) struct Asked {
+    /// Whether the policy and the call let it wait.
+    pub may_wait: bool,
+    pub max_wait: Duration,
+    pub deadline: Time,
+    /// Whether as many calls wait as may.
+    pub is_full: bool,
+}
+
+/// The place of a call in the queue of its set.
+pub(super) enum Place {
+    /// It has got its tokens.
+    Served,
+    /// It may not wait; `last` is the limit that would have its tokens last, in `turn`.
+    Refused { last: usize, turn: Duration },
+    /// It waits, for about `turn`; `displaces` says whether another had to leave.
+    Waits { turn: Duration, displaces: bool },
+}
+
+impl Asked {
+    /// Whether a turn comes too late.
+    pub fn is_in_vain(&self, turn: Duration, now: Time) -> bool {
+        turn > self.max_wait || now.after(turn) >= self.deadline
+    }
+}
+
+impl Limits {
+    /// The place of a call in the order of arrival.
+    fn place_at_the_end(&mut self, costs: &Costs, asked: &Asked, now: Time) -> Place {
+        let (turn, last) = self.turn(costs, true, now);
+        if !asked.may_wait || asked.is_full || asked.is_in_vain(turn, now) {
+            return Place::Refused { last, turn };
+        }
+        Place::Waits { turn, displaces: false }
     }
 }
 
@@ -100,26 +138,32 @@ impl Desk {
         if self.take_set(slot, home, now) {
             return Answer::Pass;
         }
-        if self.routes.limits(home).is_some_and(|limits| limits.order.is_some()) {
-            return self.ask_in_order(slot, home, now);
-        }
-        let (costs, call) = (self.costs(slot, home), &self.calls[slot]);
+        let call = &self.calls[slot];
         let (deadline, parks, cost) = (call.deadline, call.has(flag::MAY_PARK), u64::from(call.cost()));
         let limit = self.policies.of(call).rate_limit.as_ref();
         let (waits, max_wait, most) =
             limit.map_or((false, Duration::ZERO, 0), |it| (it.wait, it.max_wait, it.max_waiters));
+        let (costs, waiting) =
+            (self.costs(slot, home), self.routes[home].rate.as_deref().map_or(0, |it| it.waiting.len()));
         let Some(limits) = self.routes.limits_mut(home) else { return Answer::broken(Verdict::RateLimited) };
         if let Some(at) = limits.above_burst(&costs) {
             self.refusals.note(self.calls.id(slot), (home, at, costs[at]));
             return Answer::Refuse(Verdict::CostAboveBurst, None); // a burst has shrunk since the call began
         }
-        let (turn, last) = limits.turn(&costs, true, now);
-        let waiting = self.routes[home].rate.as_deref().map_or(0, |queue| queue.waiting.len());
-        let in_vain = turn > max_wait || now.after(turn) >= deadline;
-        if !waits || !parks || waiting >= most || in_vain {
-            self.refusals.note(self.calls.id(slot), (home, last, costs[last]));
-            return Answer::Refuse(Verdict::RateLimited, Some(turn));
-        }
+        let asked = Asked { may_wait: waits && parks, max_wait, deadline, is_full: waiting >= most };
+        let place = if limits.order.is_some() {
+            self.place_in_order(slot, home, &asked, now)
+        } else {
+            limits.place_at_the_end(&costs, &asked, now)
+        };
+        let (turn, displaces) = match place {
+            Place::Served => return Answer::Pass,
+            Place::Refused { last, turn } => {
+                self.refusals.note(self.calls.id(slot), (home, last, costs[last]));
+                return Answer::Refuse(Verdict::RateLimited, Some(turn));
+            }
+            Place::Waits { turn, displaces } => (turn, displaces),
+        };
         self.calls.note_charged(slot);
         self.calls[slot].queue_for_rate(now.after(max_wait).min(deadline), false);
         if let Some(queue) = self.routes[home].rate.as_deref_mut() {
@@ -127,6 +171,11 @@ impl Desk {
         }
         if let Some(limits) = self.routes.limits_mut(home) {
             limits.enlist(&costs);
+        }
+        // The one that was displaced may have been the head, whose timer the queue relies on.
+        let head = self.routes[home].rate.as_deref().and_then(RateQueue::head);
+        if let Some(head) = head.filter(|head| displaces && *head != slot) {
+            self.wakes.push(self.calls.id(head));
         }
         self.note_course(move |it| it.queued(slot, Wait::Rate, now.after(turn), now));
         Answer::Wait(self.wait_for_set(slot, home, now))
