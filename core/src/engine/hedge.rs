@@ -118,15 +118,18 @@ fn allows_hedge(calls: &Arena, slot: Slot, policy: &Policy, hedge: &Hedge) -> bo
 fn first_of_race(calls: &Arena, slot: Slot, policies: &Policies, now: Time) -> (Time, u8) {
     let call = &calls[slot];
     let (running, policy) = (call.running(), policies.of(call));
-    let running_attempts =
-        calls.extra(slot).into_iter().flat_map(|extra| extra.running_attempts(call.since()));
-    let ends = running_attempts
-        .filter(|running_attempt| running & AttemptSlot::of(running_attempt.attempt).bit() != 0)
-        .map(|running_attempt| {
-            let timeout = policy.attempt_limit(calls, slot, running_attempt.attempt);
-            (super::call::limit(running_attempt.since, timeout).max(now), running_attempt.attempt)
-        });
-    ends.min().unwrap_or((Time::NEVER, call.attempts))
+    let mut first = (Time::NEVER, call.attempts);
+    let Some(extra) = calls.extra(slot) else { return first };
+    for it in extra.running_attempts(call.since()) {
+        if running & AttemptSlot::of(it.attempt).bit() == 0 {
+            continue;
+        }
+        let end = super::call::limit(it.since, policy.attempt_limit(calls, slot, it.attempt)).max(now);
+        if end < first.0 || end == first.0 && it.attempt < first.1 {
+            first = (end, it.attempt);
+        }
+    }
+    first
 }
 
 impl Desk {
