@@ -142,6 +142,38 @@ fn numbered(text: &str, between: char) -> impl Iterator<Item = (u32, &str)> {
     })
 }
 
+/// How many failed tests the summary names for each step. All of them stand where the step ran.
+const NAMED: usize = 12;
+
+/// What the runner said of each failed test, as lines below a step's reason: of a long run often only the end is kept.
+fn fallen(text: &str) -> String {
+    let mut named: Vec<String> = Vec::new();
+    for line in text.lines().map(without_colours) {
+        let line = line.trim_end();
+        let says = line.starts_with("FAILED ")                                   // pytest
+            || line.trim_start().starts_with("FAIL ")                            // vitest
+            || line.starts_with("[ERROR]   ") && line.contains(':')              // Surefire
+            || line.starts_with("test ") && line.ends_with(" ... FAILED")        // cargo
+            || line.contains("Test ") && line.contains(" recorded an issue at "); // Swift Testing
+        let line = line.trim();
+        if says && !named.iter().any(|other| other == line) {
+            named.push(line.to_owned());
+        }
+    }
+    let more = named.len().saturating_sub(NAMED);
+    let shown =
+        named.iter().take(NAMED).map(|line| format!("\n   {}", line.chars().take(400).collect::<String>()));
+    let rest = (more > 0).then(|| format!("\n   and {more} more"));
+    shown.chain(rest).collect()
+}
+
+/// A line without the escapes that colour it.
+fn without_colours(line: &str) -> String {
+    let mut parts = line.split("\u{1b}[");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |plain, part| plain + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
 impl Verdict {
     /// The verdict of a step without counts.
     pub fn check<T>(result: Result<T>) -> Self {
@@ -159,7 +191,7 @@ impl Verdict {
         };
         let counts = count(&output.text);
         if !output.status.success() || counts.failed > 0 {
-            Self::Failed(counts, output.error().0)
+            Self::Failed(counts, output.error().0 + &fallen(&output.text))
         } else if counts.passed == 0 {
             Self::Failed(counts, format!("no test passed: {}", output.error()))
         } else {
@@ -391,6 +423,37 @@ mod tests {
             ➜ Test b() skipped.\n✘ Test run with 5 tests failed after 1 seconds with 1 issue.\n";
         assert_eq!(Counts::from_swift(bad), counts(3, 1, 1));
         assert_eq!(Counts::from_swift("error: fatalError\n"), counts(0, 0, 0));
+    }
+
+    #[test]
+    fn the_failed_tests_of_every_runner_are_named_in_the_summary() {
+        let text = "\
+test words::are_read ... FAILED
+test words::are_kept ... ok
+FAILED tests/test_a.py::test_b - assert 1 == 2
+ \u{1b}[31mFAIL\u{1b}[39m  test/a.test.ts > waits
+[ERROR] Failures: 
+[ERROR]   AlterTest.waits:123 expected 1 but was 2
+[ERROR]   AlterTest.waits:123 expected 1 but was 2
+[ERROR] Tests run: 906, Failures: 1, Errors: 0, Skipped: 0
+✘ Test waits() recorded an issue at T.swift:3:6: x
+✘ Test waits() failed after 0.1 seconds with 1 issue.
+";
+        let named = fallen(text);
+        let lines: Vec<_> = named.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        assert_eq!(
+            lines,
+            [
+                "test words::are_read ... FAILED",
+                "FAILED tests/test_a.py::test_b - assert 1 == 2",
+                "FAIL  test/a.test.ts > waits",
+                "[ERROR]   AlterTest.waits:123 expected 1 but was 2",
+                "✘ Test waits() recorded an issue at T.swift:3:6: x",
+            ]
+        );
+        let many = (0..20).map(|it| format!("test t{it} ... FAILED")).collect::<Vec<_>>().join("\n");
+        assert!(fallen(&many).ends_with("\n   and 8 more"), "{}", fallen(&many));
+        assert_eq!(fallen("all passed"), "");
     }
 
     #[test]
