@@ -36,12 +36,13 @@ pub fn files() -> [(String, String); 1] {
     let languages = LANGUAGES.map(|(folder, name)| (name, rows(folder)));
     let all: usize = languages.iter().map(|(_, (tested, _))| tested.len()).sum();
     let mut text = format!(
-        "# Clients and SDKs\n\n\
-         {all} recipes put a policy around a client or an SDK, and run as tests. The pages from whose tables \
-         `cargo xtask generate` makes this one\nhave the code, and say how the client's own retries are turned off. \
-         Python's adapters for httpx, requests, urllib3 and aiohttp have a\n[page of their own](python/http.md). A client \
-         that is not here goes into `policy.call`, `run` or their like, and the [table of errors](errors.md) says\nwhich \
-         of its errors are repeated.\n"
+        "# Clients and SDKs\n\n{all} recipes put a policy around a client or an SDK, and run as tests. \
+         Each link leads to the code of a recipe, which also turns the\nclient's own retries off. \
+         Python's adapters for httpx, requests, urllib3 and aiohttp have a [page of their \
+         own](python/http.md).\nFor any other client, put its calls into a function and run that under \
+         the policy (`policy.call`, `policy.run`); the\n[table of errors](errors.md) says which of its \
+         errors are repeated. `cargo xtask generate` makes this page from the tables of the linked \
+         pages.\n"
     );
     for (name, (tested, untested)) in languages {
         let tested = tested.into_iter().map(|(client, how)| format!("| {client} | {how} |\n"));
