@@ -19,7 +19,9 @@ A single request can set options in `extensions={"tidegate": {...}}`:
 - `cost`: rate limit tokens that it takes, 0 to 65,535; 1 if left out
 - `body_factory`: makes a new body for a repeat (bytes, text or an iterable), for bodies that can be read
 once only
-- `stream`: whether the answer is a stream, to which `first_byte_timeout` applies; by its `Accept` if left out
+- `weights`: the amounts that it will use of limits that count a weight
+- `stream`: whether the answer is a stream, to which `first_byte_timeout` applies; by `Accept`, path and JSON
+body if left out
 - `retry_header`: whether repeats carry `Retry-Attempt: n`
 - `predicate`: takes each response or exception and returns whether to try again; None keeps the default
 

@@ -39,7 +39,8 @@ class RequestOptions(TypedDict, total=False):
     body_factory: Callable[[], Any]
     """Makes a new body for a repeat (bytes, text or an iterable), for a body that can be read only once."""
     stream: bool
-    """Whether the answer is a stream; if left out, whether the request accepts `text/event-stream`."""
+    """Whether the answer is a stream; if left out, whether the request accepts `text/event-stream` or asks a
+    language model for a stream (`"stream": true`)."""
     retry_header: bool
     """Whether repeats carry `Retry-Attempt: n`."""
     predicate: Callable[[Any], bool | None]
