@@ -401,8 +401,8 @@ impl Engine {
     /// `seq`.
     ///
     /// Without the types that every call causes (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`,
-    /// `hedge_started`, `hedge_won`), a call that succeeds costs nothing extra. A listener that logs trouble
-    /// subscribes like this.
+    /// `hedge_started`, `hedge_won`, `stream_delivered`), a call that succeeds costs nothing extra. A listener that logs
+    /// trouble subscribes like this.
     ///
     /// ```
     /// use tidegate::{Class, Engine, Event, Options, Outcome, Policy, RecordType, Request, Time, Value};

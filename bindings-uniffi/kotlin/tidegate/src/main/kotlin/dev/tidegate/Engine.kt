@@ -445,8 +445,8 @@ constructor(
      * Passes events to [listener], until the returned object or the engine is closed.
      *
      * @param types Types of events to receive, of [eventTypes]; all of them if null. A listener without the types that every call emits
-     * (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`, `hedge_started`, `hedge_won`) costs a successful call next to
-     * nothing.
+     * (`call_done`, `attempt_started`, `attempt_done`, `queued`, `granted`, `hedge_started`, `hedge_won`, `stream_delivered`) costs a
+     * successful call next to nothing.
      * @throws IllegalArgumentException if a type does not exist.
      */
     @JvmOverloads
