@@ -19,6 +19,7 @@ import dev.tidegate.StreamStalled
 import dev.tidegate.Verdict
 import dev.tidegate.leftNothing
 import dev.tidegate.policy
+import dev.tidegate.report
 import dev.tidegate.testing.FakeTime
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -103,8 +104,9 @@ abstract class StreamRules {
     fun `a first piece that never comes is an attempt out of time (7_7_3)`() {
         provider("fault" to "stall", "at" to 0)
         val seen = ask(http { firstByteTimeout = 100.milliseconds; counts = Counts.SSE_DATA })
-        assertTrue(seen.error is AttemptTimeout, "${seen.error}")
-        assertEquals(3, requests())
+        val error = seen.error as? AttemptTimeout ?: throw AssertionError("${seen.error}")
+        assertEquals(3, error.report?.attempts)
+        assertTrue(requests() <= 3, "a busy machine gives an attempt up before its request has been sent")
     }
 
     @Test
