@@ -430,3 +430,26 @@ def test_without_a_policy_there_is_one_of_the_preset(service: Service) -> None:
     it.close()
     with pytest.raises(TypeError, match=r"policy = 'orders': must be a tidegate\.Policy"):
         tidegate.grpc.Interceptor("orders")  # type: ignore[arg-type]
+
+
+def test_each_error_has_the_status_of_the_specification() -> None:
+    """7.6.3"""
+    from tidegate._grpc.errors import status_of
+
+    statuses = {
+        Code.RESOURCE_EXHAUSTED: ["RateLimited", "Throttled", "CoolingDown", "TargetsLimited"],
+        Code.DEADLINE_EXCEEDED: ["AttemptTimeout", "StreamStalled", "DeadlineExceeded"],
+        Code.FAILED_PRECONDITION: ["CostAboveBurst"],
+        Code.INTERNAL: ["CallLost"],
+        Code.UNAVAILABLE: [
+            "BreakerOpen",
+            "BulkheadFull",
+            "ForcedOpen",
+            "HoldFull",
+            "NoTarget",
+            "StoreUnavailable",
+        ],
+    }
+    for status, names in statuses.items():
+        for name in names:
+            assert status_of(getattr(tidegate, name)) is status, name

@@ -325,14 +325,15 @@ def test_the_deadline_may_end_at_the_delivery(read: Any, server: StallingServer)
     assert (body, info["reason"]) == (12 * EVENT, "ok")
 
 
-def test_a_generator_function_refuses_a_silence_that_it_could_not_notice() -> None:
-    """Semantics 7.7.23; a plain function has no pieces, so the key does nothing there."""
-    limits = policy(idle_timeout=1.0)
+@pytest.mark.parametrize("key", ["first_byte_timeout", "idle_timeout"])
+def test_a_generator_function_refuses_a_silence_that_it_could_not_notice(key: str) -> None:
+    """Semantics 7.7.23; a plain function has no pieces, so the keys do nothing there."""
+    limits = policy(**{key: 1.0})
 
     @limits
     def pieces() -> Iterator[int]:
         yield 1
 
-    with pytest.raises(tidegate.Unsupported, match="idle_timeout = 1s: a generator function does not serve"):
+    with pytest.raises(tidegate.Unsupported, match=f"{key} = 1s: a generator function does not serve"):
         next(pieces())
     assert limits.call(lambda: 7) == 7

@@ -67,7 +67,7 @@ class _GeneratorRun(Run):
 
 
 def _begin(caller: Caller, awaits: bool, fn: Any, args: Any, kwargs: Any) -> tuple[_GeneratorRun, int]:
-    refuse_streams(caller._policy, ("idle_timeout",), "a generator function")
+    refuse_streams(caller._policy, ("first_byte_timeout", "idle_timeout"), "a generator function")
     until_body = caller._policy._setting("slot_until") == "body"
     begun, step = caller._start(awaits, SLOT_UNTIL_BODY if until_body else 0)
     run = _GeneratorRun(

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc  # type: ignore[import-untyped,unused-ignore]
 
-from tidegate._engine.errors import (
-    AttemptTimeout,
-    CoolingDown,
-    DeadlineExceeded,
-    RateLimited,
-    Throttled,
-    TidegateError,
-)
+from tidegate._engine.errors import CallLost, CostAboveBurst, TidegateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,11 +16,15 @@ _classes: Final[dict[tuple[type, bool], type]] = {}
 
 
 def status_of(kind: type[TidegateError]) -> Any:
-    """Returns the `grpc.StatusCode` of one of our errors, the same as in the other languages."""
-    if issubclass(kind, (RateLimited, Throttled, CoolingDown)):
+    """Returns the `grpc.StatusCode` of one of our errors, the same as in the other languages (7.6.3)."""
+    if kind.http_status == 429:
         return grpc.StatusCode.RESOURCE_EXHAUSTED
-    if issubclass(kind, (AttemptTimeout, DeadlineExceeded)):
+    if kind.http_status == 504:
         return grpc.StatusCode.DEADLINE_EXCEEDED
+    if issubclass(kind, CostAboveBurst):
+        return grpc.StatusCode.FAILED_PRECONDITION
+    if issubclass(kind, CallLost):
+        return grpc.StatusCode.INTERNAL
     return grpc.StatusCode.UNAVAILABLE
 
 
