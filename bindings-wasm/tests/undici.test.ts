@@ -313,6 +313,18 @@ describe("and", () => {
     await until(async () => (await stats()).in_flight === 0);
   });
 
+  test("the options of a request have types (J21)", async () => {
+    const some = http();
+    const dispatcher = under(some);
+    const url = await origin(200);
+    await (await request(url, { dispatcher, tidegate: { route: "typed" } })).body.dump();
+    const { origin: far, pathname: path } = new URL(url);
+    await (await dispatcher.request({ origin: far, path, method: "GET", tidegate: {} })).body.dump();
+    expect(Object.keys(some.snapshot().routes).sort()).toEqual([far, "typed"]);
+    // @ts-expect-error a request has no such option
+    await expect(request(url, { dispatcher, tidegate: { rout: "x" } })).rejects.toThrow(RangeError);
+  });
+
   test("a route is the origin; another policy may be named; a mistake is told", async () => {
     const some = http();
     const url = await origin(200);

@@ -25,7 +25,14 @@ import type { OnRetry } from "./run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "./run/run.js";
 import type { Used } from "./run/weights.js";
 
-type Options = Dispatcher.DispatchOptions & { readonly tidegate?: FetchOptions };
+declare module "undici" {
+  namespace Dispatcher {
+    interface DispatchOptions {
+      /** The request's options for its policy. */
+      tidegate?: FetchOptions;
+    }
+  }
+}
 
 /** The key under which undici returns what became of a call: `reportOf(response.context)`. */
 type Context = Record<string, never>;
@@ -55,7 +62,7 @@ export function interceptor(policy: Policy<unknown>): Dispatcher.DispatcherCompo
     if (handler.onRequestStart === undefined) {
       throw new TypeError("tidegate/undici needs undici 7 or newer, and to be given to compose()");
     }
-    const { tidegate = {}, ...sent } = options as Options;
+    const { tidegate = {}, ...sent } = options;
     const { policy: other = policy, ...asked } = tidegate;
     send(sendingOf(other), dispatch, sent, asked, handler);
     return true;
