@@ -29,6 +29,21 @@ describe("fallback", () => {
     expect(heard.filter((type) => type === "fallback")).toHaveLength(2);
   });
 
+  test("stands in for failures that only their status or their cause tells (J2)", async () => {
+    const some = policy({ engine: engine(), retry: { maxAttempts: 1 }, fallback: () => "instead" });
+    const outages = [
+      { status: 503 },
+      { statusCode: 429 },
+      { response: { status: 502 } },
+      { $metadata: { httpStatusCode: 503 } },
+      new Error("the client's own", { cause: reset() }),
+    ];
+    for (const outage of outages) expect(await some.run<string>(fails(outage))).toBe("instead");
+    for (const mistake of [{ status: 404 }, { code: "ENOENT" }, { code: "EAUTH" }]) {
+      await expect(some.run(fails(mistake))).rejects.toBe(mistake);
+    }
+  });
+
   test("is counted, and so is one that fails itself", async () => {
     let broken = false;
     const some = policy({

@@ -2,7 +2,7 @@
 
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import * as tidegate from "../ts/node.js";
 import { policy, reportOf } from "../ts/node.js";
 import { log, origin, scripted, stats, until } from "./support/server.js";
@@ -77,6 +77,17 @@ describe("1: a body is sent again only where it can be", () => {
       ["hello", "1"],
       ["hello", "1"],
     ]);
+  });
+
+  test("a Request that is sent for the last time is not copied, because a copy stays in memory (J16)", async () => {
+    const copies = vi.spyOn(Request.prototype, "clone");
+    const put = (url: string) => new Request(url, { method: "PUT", body: "hello" });
+    const once = http({ retry: { ...quick, maxAttempts: 1 } });
+    expect(await status(once.fetch(put(await origin(200))))).toBe(200);
+    expect(copies).not.toHaveBeenCalled();
+    expect(await status(http().fetch(put(await origin(503, 503, 200))))).toBe(200);
+    expect(copies).toHaveBeenCalledTimes(2);
+    copies.mockRestore();
   });
 
   test("a stream is not: it is sent once, and the answer says why", async () => {

@@ -1,6 +1,7 @@
 /** Responses of Node whose body is watched without a second stream: they are read as any other, and the call lasts until then. */
 
 import { describe, expect, test } from "vitest";
+import { Guard } from "../ts/fetch/body.js";
 import { type Engine, policy } from "../ts/node.js";
 import { collected } from "./support/garbage.js";
 import { origin } from "./support/server.js";
@@ -66,6 +67,14 @@ test("it is the response of fetch itself, with nothing of its own", async () => 
   await expect(response.text()).rejects.toThrow(TypeError);
   await expect(response.json()).rejects.toThrow(TypeError);
   expect(() => response.clone()).toThrow(TypeError);
+});
+
+test("on other platforms, where a second stream watches the body, it has no keys of its own either (J18)", async () => {
+  const bare = await fetch(await origin({ status: 200, body: "x" }));
+  const said = (of: Response) => [of.status, of.url, of.type, of.redirected, of.constructor];
+  const [response] = Guard.of(bare, { read() {}, failed() {} });
+  expect([Object.keys(response), said(response)]).toEqual([Object.keys(bare), said(bare)]);
+  expect(await response.text()).toBe("x");
 });
 
 async function drained(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<void> {
