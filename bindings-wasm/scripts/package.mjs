@@ -9,6 +9,9 @@ import { fileURLToPath } from "node:url";
 import { brotliCompressSync, gzipSync } from "node:zlib";
 import { LARGEST } from "./largest.mjs";
 
+/** The most bytes of one file of types. Modules in base 64 have half a million, and TypeScript would read all of them. */
+const LARGEST_TYPES = 60_000;
+
 const here = join(dirname(fileURLToPath(import.meta.url)), "..");
 const outside = mkdtempSync(join(tmpdir(), "tidegate-package-"));
 const run = (command, args) => execFileSync(command, args, { cwd: outside, encoding: "utf8" });
@@ -100,6 +103,12 @@ const CHECKS = {
     }
     const others = names.filter((name) => !/^(dist\/|README|LICENSE|package\.json)/.test(name));
     if (others.length > 0) throw new Error(`${others} do not belong in it`);
+    for (const name of names.filter((name) => name.endsWith(".d.ts"))) {
+      const types = readFileSync(join(here, name), "utf8");
+      if (types.length > LARGEST_TYPES)
+        throw new Error(`${name} has ${types.length} bytes: a module in its types?`);
+      if (types.includes("@internal")) throw new Error(`${name} has members that no user should touch`);
+    }
     file("package.json", '{ "private": true }');
     run("npm", ["install", "--no-audit", "--no-fund", "--offline", join(outside, packed.filename)]);
     console.log(`   tarball: ${packed.size} bytes, ${packed.unpackedSize} unpacked`);
