@@ -260,4 +260,19 @@ mod tests {
         let script = read(&shop.root, "bindings-uniffi/swift/scripts/xcframework.sh").expect("it is there");
         assert!(APPLE.iter().all(|(_, target, _)| script.contains(target)));
     }
+
+    /// Xcode copies the headers of all frameworks into one folder, where a module map at the root would collide with another's.
+    #[test]
+    fn the_frameworks_headers_have_a_folder_of_their_own() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let package = read(&shop.root, "Package.swift").expect("it is there");
+        let name = "TidegateNativeFFI";
+        assert!(package.contains(&format!(".binaryTarget(name: \"{name}\", url: framework.url")));
+        let script = read(&shop.root, "bindings-uniffi/swift/scripts/xcframework.sh").expect("it is there");
+        assert!(script.contains(&format!("module.modulemap \"$out/headers/{name}/\"")));
+        let assemble = read(&shop.root, ASSEMBLE).expect("it is there");
+        assert!(
+            assemble.contains(&format!("MODULE = \"{name}\"")) && assemble.contains("/Headers/{MODULE}/")
+        );
+    }
 }
