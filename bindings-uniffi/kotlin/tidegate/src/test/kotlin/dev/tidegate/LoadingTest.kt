@@ -89,6 +89,7 @@ class LoadingTest {
         val loaded = told.mapNotNull { Regex("] ([\\w.$]+) source: (.*)").find(it)?.destructured?.let { (name, from) -> name to from } }
         val dear = listOf("kotlin.text.", "kotlin.collections.", "kotlin.time.TimeSource", "kotlin.reflect.", "kotlin.Lazy", "kotlinx.")
         assertEquals(emptyList<String>(), loaded.map { it.first }.filter { name -> dear.any(name::startsWith) })
+        assertEquals(emptyList<String>(), loaded.map { it.first }.filter { "jna" in it }, "all crosses by JNI (ADR 0027)")
         val ours = loaded.map { it.first }.filter { it.startsWith("dev.tidegate.") && "Started" !in it }
         assertTrue(ours.size in 30..75, "${ours.size} classes of ours: $ours")
         assertEquals(emptyList<String>(), told.filter { "Lambda" in it && "dev.tidegate" in it }, "a lambda that the JVM makes a class of")
