@@ -14,7 +14,7 @@ use crate::full::{Full, Part, Switch};
 use crate::outcome::Kind;
 use crate::time::{Duration, Time};
 
-/// Records that the buffer holds until the host takes them. At 120 bytes each that is 8 MB.
+/// Records that the buffer holds until the host takes them. At 144 bytes each that is 9.4 MB.
 const MOST: usize = 65_536;
 
 /// Rejections of one kind on one route make at most one record in this span.

@@ -47,7 +47,7 @@ class Engine:
             system if left out.
         clock: A `tidegate.testing.FakeClock` in place of the system's monotonic clock.
         history: How many records the engine keeps about calls that were retried, refused or failed, for
-            `explain`; 0 keeps none. A record takes 120 bytes and contains no URL path, no query and no error
+            `explain`; 0 keeps none. A record takes 144 bytes and contains no URL path, no query and no error
             text. Calls that succeed at the first attempt need no record.
         journal: Whether the engine records all its inputs, for `journal` and `replay`; `explain` then also
             reports the route's numbers at that moment. A journal grows by about 80 bytes an event until it is

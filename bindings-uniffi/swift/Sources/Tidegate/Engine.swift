@@ -42,7 +42,7 @@ public final class Engine: Sendable {
     ///   - maxRoutes: Routes that the engine keeps state for, 1 to 524,288. A value outside is moved to the nearer end.
     ///   - journal: Whether to record all inputs, for `journal`, `replay`, and `explain` of calls that have ended. A journal grows by about
     ///     80 bytes an event until it is taken, up to 100,000 inputs.
-    ///   - history: Records to keep about calls that were retried, refused or have failed, 120 bytes each, so that reports and errors can
+    ///   - history: Records to keep about calls that were retried, refused or have failed, 144 bytes each, so that reports and errors can
     ///     explain themselves. 0 to 100,000; a value outside is moved to the nearer end. 0 keeps none.
     public convenience init(
         seed: UInt64? = nil, clock: (any Clock<Duration>)? = nil, maxRoutes: Int = 10_000, journal: Bool = false,

@@ -62,7 +62,7 @@ public class SavedState(
  * @param maxRoutes Routes that the engine keeps state for, 1 to 524,288.
  * @param journal Whether to record a journal, for [takeJournal]. It grows with every call until it is taken, up to 100,000 inputs.
  * @param history Number of records to keep about calls that were retried, refused or failed, for [explain] and [Report.explain]; each
- * takes 120 bytes. 0 keeps none.
+ * takes 144 bytes. 0 keeps none.
  */
 public class Engine
 @JvmOverloads
