@@ -1,7 +1,6 @@
 //! The first minutes of a new user, one for each language: an empty folder outside the repository, the package as a
-//! release would publish it, and the program of `docs/install.md`. For Kotlin, Swift and Rust the same folders then have
-//! the program of the ten tasks ([`crate::tasks`]). `cargo xtask install-check` runs these steps and those that build what
-//! they need.
+//! release would publish it, and the program of `docs/install.md`. Then, in another empty folder, the program of the ten
+//! tasks ([`crate::tasks`]). `cargo xtask install-check` runs these steps and those that build what they need.
 
 use crate::cargo;
 use crate::jvm;
@@ -34,50 +33,97 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// The wheel with an extra, in a new environment.
 pub fn python(shop: &Shop, wheel: Option<&Path>, python: Option<&Python>, report: &mut Report) {
-    report.step(INSTALL, "Python, the wheel with httpx in a new environment", || match (wheel, python) {
+    let with_wheel = |play: &dyn Fn(&Path, &Python) -> Verdict| match (wheel, python) {
         (Some(_), Some(_)) if !shop.install => {
             Verdict::NotRun("--no-install: httpx would have to be fetched".into())
         }
-        (Some(wheel), Some(python)) => minute(shop, "## Python", "python", |folder, program| {
-            let venv = Venv { dir: folder.join("venv") };
-            create(shop, python, &venv)?;
-            let wanted = format!("{}[httpx]", wheel.display());
-            let install = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
-            install.arg(wanted).quiet()?;
-            venv.python().arg(shop.root.join(SMOKE)).cwd(folder).stream()?.ok()?;
-            write(&folder.join("main.py"), program)?;
-            venv.python().arg("main.py").cwd(folder).quiet().map(|ran| ran.text)
-        }),
+        (Some(wheel), Some(python)) => play(wheel, python),
         _ => Verdict::NotRun("there is no wheel".into()),
+    };
+    report.step(INSTALL, "Python, the wheel with httpx in a new environment", || {
+        with_wheel(&|wheel, python| {
+            minute(shop, "## Python", "python", |folder, program| {
+                let venv = environment(shop, folder, (python, wheel), &[])?;
+                venv.python().arg(shop.root.join(SMOKE)).cwd(folder).stream()?.ok()?;
+                script(&venv, folder, program)
+            })
+        })
+    });
+    report.step(INSTALL, "Python, the ten tasks of the guide with the wheel", || {
+        with_wheel(&|wheel, python| {
+            ten(shop, tasks::PYTHON, |folder, program| {
+                let more = ["anthropic", "httpx2", "openai", "prometheus_client", "pytest"];
+                script(&environment(shop, folder, (python, wheel), &more)?, folder, program)
+            })
+        })
     });
 }
 
-/// The tarball in a new project, compiled with the library's types checked too.
+/// A new environment with the wheel, httpx, and more of the packages that the tests use, in their versions.
+fn environment(shop: &Shop, folder: &Path, (python, wheel): (&Python, &Path), more: &[&str]) -> Result<Venv> {
+    let venv = Venv { dir: folder.join("venv") };
+    create(shop, python, &venv)?;
+    let install = venv.pip().args(["install", "--quiet", "--constraint"]).arg(shop.requirements());
+    install.arg(format!("{}[httpx]", wheel.display())).args(more).quiet()?;
+    Ok(venv)
+}
+
+fn script(venv: &Venv, folder: &Path, program: &str) -> Result<String> {
+    write(&folder.join("main.py"), program)?;
+    venv.python().arg("main.py").cwd(folder).quiet().map(|ran| ran.text)
+}
+
+/// The tarball in a new project. The first program is compiled with the library's types checked too.
 pub fn npm(shop: &Shop, built: bool, report: &mut Report) {
+    let unbuilt = || Verdict::NotRun("the package is not built".into());
     report.step(INSTALL, "npm, the tarball in a new TypeScript project", || {
         if !built {
-            return Verdict::NotRun("the package is not built".into());
+            return unbuilt();
         }
-        let package = shop.root.join("bindings-wasm");
         minute(shop, "## JavaScript and TypeScript", "ts", |folder, program| {
-            for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
-                fs::copy(shop.root.join(licence), package.join(licence))
-                    .map_err(Error::at("copy", &package.join(licence)))?;
-            }
-            let pack = Cmd::new("npm").args(["pack", "--silent", "--pack-destination"]).arg(folder);
-            let packed = pack.cwd(&package).capture()?.ok()?.text;
-            let tarball = packed.lines().last().unwrap_or_default().trim().to_owned();
-            write(&folder.join("package.json"), "{ \"type\": \"module\", \"private\": true }\n")?;
-            let install = Cmd::new("npm").args(["install", "--no-audit", "--no-fund", "--silent"]);
-            install.arg(format!("./{tarball}")).cwd(folder).quiet()?;
-            write(&folder.join("main.ts"), program)?;
-            let options =
-                ["--strict", "--skipLibCheck", "false", "--module", "nodenext", "--target", "es2022"];
-            let options = [&options[..], &["--types", "", "main.ts"]].concat();
-            Cmd::new(package.join("node_modules/.bin/tsc")).args(options).cwd(folder).quiet()?;
-            Cmd::new("node").arg("main.js").cwd(folder).quiet().map(|ran| ran.text)
+            compiled(shop, folder, program, &[], &["--skipLibCheck", "false", "--types", ""])
         })
     });
+    report.step(INSTALL, "npm, the ten tasks of the guide with the tarball", || {
+        if !built {
+            return unbuilt();
+        }
+        if !shop.install {
+            return Verdict::NotRun("--no-install: the SDKs would have to be fetched".into());
+        }
+        ten(shop, tasks::JAVASCRIPT, |folder, program| {
+            let more = ["@anthropic-ai/sdk", "@types/node", "openai", "prom-client", "undici"];
+            compiled(shop, folder, program, &more, &["--skipLibCheck", "--types", "node"])
+        })
+    });
+}
+
+/// Compiles and runs a program in a new project with the tarball, and more of the packages that the tests use.
+fn compiled(shop: &Shop, folder: &Path, program: &str, more: &[&str], options: &[&str]) -> Result<String> {
+    let package = shop.root.join("bindings-wasm");
+    for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        fs::copy(shop.root.join(licence), package.join(licence))
+            .map_err(Error::at("copy", &package.join(licence)))?;
+    }
+    let pack = Cmd::new("npm").args(["pack", "--silent", "--pack-destination"]).arg(folder);
+    let packed = pack.cwd(&package).capture()?.ok()?.text;
+    let tarball = packed.lines().last().unwrap_or_default().trim().to_owned();
+    write(&folder.join("package.json"), "{ \"type\": \"module\", \"private\": true }\n")?;
+    let manifest = read(&shop.root, "bindings-wasm/package.json")?;
+    let ours = manifest.split_once("\"devDependencies\"").map_or("", |(_, rest)| rest);
+    let pinned = more.iter().map(|name| {
+        let version = ours.split_once(&format!("\"{name}\": \"")).and_then(|(_, rest)| rest.split_once('"'));
+        version
+            .map(|(version, _)| format!("{name}@{version}"))
+            .ok_or_else(|| Error(format!("bindings-wasm/package.json has no version of {name}")))
+    });
+    let pinned = pinned.collect::<Result<Vec<_>>>()?;
+    let install = Cmd::new("npm").args(["install", "--no-audit", "--no-fund", "--silent"]);
+    install.arg(format!("./{tarball}")).args(pinned).cwd(folder).quiet()?;
+    write(&folder.join("main.ts"), program)?;
+    let compile = Cmd::new(package.join("node_modules/.bin/tsc")).args(["--strict", "--module", "nodenext"]);
+    compile.args(["--target", "es2022"]).args(options).arg("main.ts").cwd(folder).quiet()?;
+    Cmd::new("node").arg("main.js").cwd(folder).quiet().map(|ran| ran.text)
 }
 
 /// The crates as `cargo package` packs them, in a new project with the versions of our lock file.

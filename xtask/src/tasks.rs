@@ -4,7 +4,7 @@
 use crate::packages::read;
 use crate::run::{Error, Result};
 use crate::setup::Shop;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -23,10 +23,16 @@ const TASKS: [&str; 10] = [
     "measure",
     "test with time under control",
 ];
-/// The beginning of a line in whose place a block of the guide goes: `//@ page: words that only this block has`.
-const MARK: &str = "//@ ";
+/// The beginnings of a line in whose place a block of the guide goes, indented as the line is: `//@ page: words that only
+/// this block has`, or `#@ page: words`.
+const MARKS: [&str; 2] = ["//@ ", "#@ "];
 /// The address in the programs and in the guide, which stands for that of the server.
 const ADDRESSES: [&str; 2] = ["https://api.example", "https://shop.example"];
+
+/// An answer that `openai` and `anthropic` can read.
+const COMPLETION: &str = r#"{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0,
+"finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}], "type": "message", "role": "assistant",
+"content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn", "usage": {"input_tokens": 1, "output_tokens": 1}}"#;
 
 /// A language with a program.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +43,9 @@ pub struct Language {
     fence: &'static str,
 }
 
+pub const JAVASCRIPT: Language = Language { file: "xtask/tasks/javascript.ts", fence: "ts" };
 pub const KOTLIN: Language = Language { file: "xtask/tasks/kotlin.kt", fence: "kotlin" };
+pub const PYTHON: Language = Language { file: "xtask/tasks/python.py", fence: "python" };
 pub const RUST: Language = Language { file: "xtask/tasks/rust.rs", fence: "rust" };
 pub const SWIFT: Language = Language { file: "xtask/tasks/swift.swift", fence: "swift" };
 
@@ -62,38 +70,61 @@ pub fn done(printed: &str) -> Result {
     }
 }
 
-/// A program with the blocks that it names.
+/// A program with the blocks that it names. The imports of TypeScript's blocks go to the top, each once, because a function
+/// cannot have any.
 fn complete(shop: &Shop, language: Language) -> Result<String> {
-    let mut text = String::new();
+    let (mut imports, mut lines) = (Vec::new(), Vec::new());
     for line in read(&shop.root, language.file)?.lines() {
-        match line.trim_start().strip_prefix(MARK) {
-            None => text += line,
-            Some(named) => {
-                let (page, words) = named
-                    .split_once(": ")
-                    .ok_or_else(|| Error(format!("{}: `{named}` must be `page: words`", language.file)))?;
-                let blocks = blocks(&read(&shop.root, page)?, language.fence);
-                let mut found = blocks.into_iter().filter(|block| block.contains(words));
-                match (found.next(), found.next()) {
-                    (Some(block), None) => text += &block,
-                    (first, _) => {
-                        let count = if first.is_some() { "several blocks" } else { "no block" };
-                        return Err(Error(format!("{page} has {count} with `{words}` ({})", language.file)));
-                    }
-                }
+        let Some(named) = named(line) else {
+            lines.push(line.to_owned());
+            continue;
+        };
+        let indent = line.len() - line.trim_start().len();
+        for code in block(shop, language, named)?.lines() {
+            if language.fence == "ts" && code.starts_with("import ") {
+                imports.push(code.to_owned());
+            } else {
+                lines.push(format!("{:indent$}{code}", ""));
             }
         }
-        text += "\n";
     }
-    Ok(text)
+    imports.sort();
+    imports.dedup();
+    imports.extend(lines);
+    Ok(imports.join("\n") + "\n")
 }
 
-/// The blocks of a language in a page, as readers see them: lines that rustdoc hides are left out.
+/// The page and the words of a line that names a block.
+fn named(line: &str) -> Option<&str> {
+    MARKS.iter().find_map(|mark| line.trim_start().strip_prefix(mark))
+}
+
+/// The only block of a page that has these words.
+fn block(shop: &Shop, language: Language, named: &str) -> Result<String> {
+    let (page, words) = named
+        .split_once(": ")
+        .ok_or_else(|| Error(format!("{}: `{named}` must be `page: words`", language.file)))?;
+    let blocks = blocks(&read(&shop.root, page)?, language.fence);
+    let mut found = blocks.into_iter().filter(|block| block.contains(words));
+    match (found.next(), found.next()) {
+        (Some(block), None) => Ok(block),
+        (first, _) => {
+            let count = if first.is_some() { "several blocks" } else { "no block" };
+            Err(Error(format!("{page} has {count} with `{words}` ({})", language.file)))
+        }
+    }
+}
+
+/// The blocks of a language in a page, as readers see them: lines that rustdoc hides are left out, and blocks in a comment.
 fn blocks(page: &str, fence: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    for part in page.split("\n```").skip(1).step_by(2) {
+    let (mut blocks, mut is_shown) = (Vec::new(), true);
+    let parts: Vec<_> = page.split("\n```").collect();
+    for [text, part] in parts.as_chunks().0 {
         let (head, code) = part.split_once('\n').unwrap_or((part, ""));
-        if head.split(',').next() == Some(fence) {
+        if let Some(last) = text.rfind("<!--").max(text.rfind("-->")) {
+            is_shown = !text[last..].starts_with("<!--");
+        }
+        if is_shown && head.split(',').next() == Some(fence) {
             let shown = code.lines().filter(|line| fence != "rust" || !is_hidden(line));
             blocks.push(shown.collect::<Vec<_>>().join("\n"));
         }
@@ -106,8 +137,9 @@ fn is_hidden(line: &str) -> bool {
     line == "#" || line.starts_with("# ")
 }
 
-/// A server on loopback, until this process ends. The first request to a path gets a 503 and later ones an answer. `/slow`
-/// never answers, and what accepts or is called a stream gets events. Returns its address.
+/// A server on loopback, until this process ends. The first request to a path with a method gets a 503 and later ones an
+/// answer. `/down` gets a 503 every time, and `/slow` never an answer. `/orders` and requests that accept JSON get the answer
+/// of a language model. What accepts or asks for an event stream, or is called a stream, gets events. Returns its address.
 fn serve() -> Result<String> {
     let broken = |error: std::io::Error| Error(format!("no server on loopback: {error}"));
     let listener = TcpListener::bind("127.0.0.1:0").map_err(broken)?;
@@ -127,37 +159,48 @@ fn answer(connection: TcpStream, seen: &Mutex<Vec<String>>) -> std::io::Result<(
     let mut reader = BufReader::new(connection);
     let (mut first, mut line) = (String::new(), String::new());
     reader.read_line(&mut first)?;
-    let (mut length, mut streams) = (0, first.contains("/stream"));
+    let (mut length, mut streams, mut is_json) = (0, first.contains("/stream"), first.contains(" /orders "));
     while reader.read_line(&mut line)? > 0 && line.trim_end() != "" {
         let field = line.to_lowercase();
         if let Some(value) = field.strip_prefix("content-length:") {
             length = value.trim().parse().unwrap_or(0);
         }
-        streams |= field.starts_with("accept:") && field.contains("text/event-stream");
+        let accepts = |kind: &str| field.starts_with("accept:") && field.contains(kind);
+        streams |= accepts("text/event-stream");
+        is_json |= accepts("application/json");
         line.clear();
     }
-    std::io::copy(&mut std::io::Read::take(&mut reader, length), &mut std::io::sink())?;
-    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut body = Vec::new();
+    reader.by_ref().take(length).read_to_end(&mut body)?;
+    streams |= String::from_utf8_lossy(&body).replace(' ', "").contains("\"stream\":true");
     let mut connection = reader.into_inner();
-    if path == "/slow" {
+    if first.contains(" /slow ") {
         thread::sleep(Duration::from_secs(30));
         return Ok(());
     }
-    let is_new = seen.lock().is_ok_and(|mut seen| {
-        let is_new = !seen.contains(&path);
-        seen.push(path);
-        is_new
-    });
+    let is_new = first.contains(" /down ")
+        || seen.lock().is_ok_and(|mut seen| {
+            let is_new = !seen.contains(&first);
+            seen.push(first);
+            is_new
+        });
     let head = "Connection: close\r\nContent-";
     if is_new {
         return write!(connection, "HTTP/1.1 503 Service Unavailable\r\n{head}Length: 4\r\n\r\nbusy");
     }
     if !streams {
-        return write!(connection, "HTTP/1.1 200 OK\r\n{head}Length: 8\r\n\r\nan order");
+        let (kind, answer) =
+            if is_json { ("application/json", COMPLETION) } else { ("text/plain", "an order") };
+        let length = answer.len();
+        return write!(
+            connection,
+            "HTTP/1.1 200 OK\r\n{head}Type: {kind}\r\nContent-Length: {length}\r\n\r\n{answer}"
+        );
     }
     write!(connection, "HTTP/1.1 200 OK\r\n{head}Type: text/event-stream\r\n\r\n")?;
-    for word in ["high", "tide", "at six"] {
-        write!(connection, "data: {{\"word\": \"{word}\"}}\n\n")?;
+    for words in ["high tide ", "is at six ", "in the evening"] {
+        let choices = format!("[{{\"index\": 0, \"delta\": {{\"content\": \"{words}\"}}}}]");
+        write!(connection, "data: {{\"choices\": {choices}}}\n\n")?;
         connection.flush()?;
         thread::sleep(Duration::from_millis(50));
     }
@@ -167,16 +210,16 @@ fn answer(connection: TcpStream, seen: &Mutex<Vec<String>>) -> std::io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read;
 
     #[test]
     fn every_program_does_all_tasks_with_blocks_of_the_guide() {
         let shop = Shop::open(false).expect("we are in the repository");
-        for language in [KOTLIN, RUST, SWIFT] {
-            let named = read(&shop.root, language.file).expect("it is there").matches(MARK).count();
-            assert!(named >= TASKS.len(), "{}: {named} blocks", language.file);
+        for language in [JAVASCRIPT, KOTLIN, PYTHON, RUST, SWIFT] {
+            let text = read(&shop.root, language.file).expect("it is there");
+            let count = text.lines().filter_map(named).count();
+            assert!(count >= TASKS.len(), "{}: {count} blocks", language.file);
             let program = complete(&shop, language).expect("each block is there, once");
-            assert!(!program.contains(MARK), "{program}");
+            assert!(program.lines().all(|line| named(line).is_none()), "{program}");
             for task in TASKS {
                 assert!(
                     program.contains(&format!("\"{task}\"")) || program.contains(&format!("done: {task}"))
@@ -201,6 +244,8 @@ mod tests {
             "a\n\n```rust\n# hidden\nlet a = 1;\n```\n\n```text\nb\n```\n\n```rust,no_run\n#[test]\n```\n";
         assert_eq!(blocks(page, "rust"), ["let a = 1;", "#[test]"]);
         assert_eq!(blocks(page, "swift"), [""; 0]);
+        let page = "a <!-- note -->\n```python\nshown()\n```\n<!-- tests\n```python\nb\n```\n```python\nc\n```\n-->\n";
+        assert_eq!(blocks(page, "python"), ["shown()"]);
     }
 
     #[test]
@@ -215,6 +260,7 @@ mod tests {
             text
         };
         assert!(ask("/a").starts_with("HTTP/1.1 503 ") && ask("/stream").starts_with("HTTP/1.1 503 "));
+        assert!(ask("/orders").starts_with("HTTP/1.1 503 ") && ask("/orders").ends_with(COMPLETION));
         assert!(ask("/a").ends_with("\r\n\r\nan order"));
         assert_eq!(ask("/stream").matches("data: {").count(), 3);
     }
