@@ -229,6 +229,17 @@ mod tests {
     }
 
     #[test]
+    fn blocks_are_indented_as_their_marks_and_imports_come_first() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let python = complete(&shop, PYTHON).expect("each block is there");
+        assert!(python.contains("\n    with tidegate.deadline(2.0):\n        response = "), "{python}");
+        let typescript = complete(&shop, JAVASCRIPT).expect("each block is there");
+        assert_eq!(typescript.matches("import { policy } from \"tidegate\";\n").count(), 1, "{typescript}");
+        let (_, rest) = typescript.split_once("\n\n").expect("a blank line");
+        assert!(typescript.starts_with("import ") && !rest.contains("\n  import "), "{typescript}");
+    }
+
+    #[test]
     fn a_task_that_was_not_done_is_named() {
         let all = TASKS.map(|task| format!("\u{1b}[0mdone: {task}\n")).concat();
         assert_eq!(done(&all), Ok(()));
