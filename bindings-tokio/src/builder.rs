@@ -100,6 +100,17 @@ impl Pairs {
         }
     }
 
+    /// The settings as core takes them.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&str, Value<'_>)> {
+        self.0.iter().map(|(key, value)| {
+            let value = match value {
+                Setting::Number(number) => Value::Number(*number),
+                Setting::Word(word) => Value::Text(word),
+            };
+            (key.as_ref(), value)
+        })
+    }
+
     /// Whether a key of this component is set.
     fn have(&self, component: &str) -> bool {
         self.0.iter().any(|(key, _)| is_within(key, component))
@@ -172,14 +183,7 @@ impl Builder {
     /// # Errors
     /// All mistakes in the settings, each with its key, its value and the rule.
     pub fn settings(&self) -> Result<tidegate::Policy, BuildError> {
-        let pairs = self.pairs.0.iter().map(|(key, value)| {
-            let value = match value {
-                Setting::Number(number) => Value::Number(*number),
-                Setting::Word(word) => Value::Text(word),
-            };
-            (key.as_ref(), value)
-        });
-        let mut pairs: Vec<(&str, Value<'_>)> = pairs.collect();
+        let mut pairs: Vec<(&str, Value<'_>)> = self.pairs.values().collect();
         for pair in self.present() {
             pairs.push(pair);
         }

@@ -81,6 +81,7 @@ mod lock;
 #[cfg(feature = "metrics")]
 mod metered;
 mod policy;
+mod pools;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 mod run;

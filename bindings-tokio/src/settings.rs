@@ -1152,8 +1152,8 @@ impl RateLimit {
     /// Texts such as `tpm: permits=200000 per=1m weight=tokens`, perhaps with burst, default and `max_debt`, or `usd:
     /// permits=5000000 per=24h weight=usd max_debt=none refill=window anchor=8h`, whose permits come back at once; a document has
     /// a table for each; default: required with `estimate_quantile`.
-    pub fn limits(self, values: impl IntoIterator<Item = &'static str>) -> Self {
-        values.into_iter().fold(self, |it, value| it.set("rate_limit.limits", value))
+    pub fn limits(self, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        values.into_iter().fold(self, |it, value| it.set("rate_limit.limits", Setting::Word(value.into())))
     }
 
     /// `rate_limit.settle_unknown`: limits: what an attempt counts that may have been served and of which no amount was settled:
@@ -1199,8 +1199,8 @@ impl RateLimit {
     /// `rate_limit.shares`: `fair_by`: how much some keys get, 1 to 1,000, where every other key gets 1.
     ///
     /// Texts such as `acme=4`, a route key and its share from 1 to 1,000; a document may have a table; default: off.
-    pub fn shares(self, values: impl IntoIterator<Item = &'static str>) -> Self {
-        values.into_iter().fold(self, |it, value| it.set("rate_limit.shares", value))
+    pub fn shares(self, values: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        values.into_iter().fold(self, |it, value| it.set("rate_limit.shares", Setting::Word(value.into())))
     }
 }
 

@@ -18,6 +18,7 @@ mod drops;
 mod error_vectors;
 mod errors;
 mod examples;
+mod fair;
 mod fleet;
 mod glob;
 mod grpc;

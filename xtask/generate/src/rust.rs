@@ -286,8 +286,10 @@ pub fn argument(key: &Key) -> (String, String) {
         Domain::Choice(_) => bound(false, &choice_name(key)),
         Domain::Name => bound(false, "&str"),
         Domain::Statuses => bound(false, "u16"),
-        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds | Domain::Limits | Domain::Shares => {
-            bound(false, "&'static str")
+        Domain::Words(_) | Domain::KindWords(_) | Domain::Kinds => bound(false, "&'static str"),
+        // Names and numbers that a program may know only when it runs.
+        Domain::Limits | Domain::Shares => {
+            ("impl Into<String>".to_owned(), "Setting::Word(value.into())".to_owned())
         }
     }
 }
@@ -312,7 +314,7 @@ fn method(text: &mut String, key: &Key, required: &[Required]) {
         let _ = writeln!(
             text,
             "    pub fn {name}(self, values: impl IntoIterator<Item = {kind}>) -> Self {{\n        values.into_iter().fold(self, \
-             |it, value| it.set(\"{path}\", value))\n    }}\n"
+             |it, value| it.set(\"{path}\", {value}))\n    }}\n"
         );
     } else if value == "value" {
         let _ = writeln!(
