@@ -210,6 +210,19 @@ fn a_newcomer_that_is_next_takes_its_tokens_and_no_other_passes_the_head() {
     assert_eq!(tenants.poll(3_100_000).0, [large]);
 }
 
+/// Semantics 3.10.5: a newcomer that takes its tokens at once is charged, so the next one of its key is behind.
+#[test]
+fn a_newcomer_that_does_not_wait_is_charged() {
+    let mut tenants = Tenants::new(&[SET, BY_KEY], &waits(60.0));
+    let _ = tenants.begin("a", 1_000, 0);
+    let (small, large) = (tenants.park("a", 200, 0), tenants.park("a", 1_000, 0));
+    assert_eq!(tenants.poll(200_000).0, [small], "a has been charged 0.2 s");
+    assert!(matches!(tenants.begin("b", 300, 700_000).1.action, Action::Attempt { .. }), "and b 0.3 s");
+    let behind = tenants.park("b", 100, 700_000);
+    assert_eq!(tenants.poll(1_499_999).0, []);
+    assert_eq!((tenants.poll(1_500_000).0, tenants.poll(1_600_000).0), (vec![large], vec![behind]));
+}
+
 /// Semantics 3.10.8: who did not wait has saved nothing.
 #[test]
 fn an_idle_tenant_saves_nothing() {
@@ -245,6 +258,19 @@ fn only_a_keys_own_waiters_make_a_wait_vain_and_max_wait_bounds_the_true_one() {
     assert!(refused.iter().all(|(_, step)| verdict(*step) == Verdict::RateLimited));
 }
 
+/// Semantics 3.10.10: a wait that would end with the deadline is in vain.
+#[test]
+fn a_call_whose_tokens_come_at_its_deadline_is_refused_at_once() {
+    for (remaining, waits_for_it) in [(SECOND, false), (SECOND + 1, true)] {
+        let mut tenants = Tenants::new(&[SET, BY_KEY], &waits(60.0));
+        let _ = tenants.begin("a", 1_000, 0);
+        let route = tenants.engine.route(tenants.policies[0], "b", at(0));
+        let remaining = Some(tidegate::Duration::from_micros(remaining));
+        let (_, step) = tenants.engine.begin(route, &Request { remaining, ..Request::default() }, at(0));
+        assert_eq!(matches!(step.action, Action::Wait { .. }), waits_for_it, "{step:?}");
+    }
+}
+
 /// Semantics 3.10.11.
 #[test]
 fn a_full_queue_gives_a_place_of_the_longest_key_to_another_one() {
@@ -252,7 +278,9 @@ fn a_full_queue_gives_a_place_of_the_longest_key_to_another_one() {
     let mut tenants = Tenants::new(&[SET, BY_KEY], &pairs);
     let _ = tenants.begin("a", 1_000, 0);
     let of_a: Vec<_> = (0..4).map(|_| tenants.park("a", 1_000, 0)).collect();
-    assert_eq!(verdict(tenants.begin("a", 1_000, 0).1), Verdict::RateLimited, "its own key is the longest");
+    let (refused, step) = tenants.begin("a", 1_000, 0);
+    assert_eq!(verdict(step), Verdict::RateLimited, "its own key is the longest");
+    assert_eq!(tenants.engine.refusal_of(refused).unwrap().to_string(), "limit tpm, 1000 tokens");
     assert_eq!(tenants.wakes(), []);
     let of_b: Vec<_> = (0..2).map(|_| tenants.park("b", 1_000, 0)).collect();
     assert_eq!(
@@ -294,6 +322,49 @@ fn a_critical_call_displaces_a_less_critical_one() {
     assert_eq!(verdict(tenants.engine.begin(route, &hasty, at(0)).1), Verdict::RateLimited);
     assert!(tenants.poll(0).1.is_empty());
     assert!(tenants.starts(0, 3).contains(&critical));
+}
+
+/// Semantics 3.10.11 and 3.4.6: a newcomer that displaces the only waiter is the head, and is not woken by itself. The
+/// refusal names the limit that frees last.
+#[test]
+fn a_newcomer_in_place_of_the_head_wakes_the_head_alone() {
+    let pairs = [("rate_limit.max_wait", Number(60e6)), ("rate_limit.max_waiters", Number(1.0))];
+    let calls = ("limits", Text("calls: permits=1 per=800ms"));
+    let mut tenants = Tenants::new(&[SET, calls, PRIORITIZED], &pairs);
+    let _ = tenants.begin("a", 1_000, 0);
+    let (low, _) = tenants.call((0, "a"), Criticality::BestEffort, 500, 0);
+    assert_eq!(tenants.wakes(), []);
+    let (_, step) = tenants.call((0, "a"), Criticality::Critical, 500, 0);
+    assert_eq!((step.next, tenants.wakes()), (Some(tidegate::Duration::from_micros(800_000)), vec![low]));
+    assert_eq!(tenants.poll(0).1.len(), 1);
+    assert_eq!(tenants.engine.refusal_of(low).unwrap().to_string(), "limit calls");
+}
+
+/// Semantics 3.4.6 and 3.5.4: a call above a burst that has shrunk names the limit, whether it waits or asks for its next
+/// attempt, and whatever the order of the queue.
+#[test]
+fn a_call_above_a_burst_that_has_shrunk_names_the_limit() {
+    for order in [&[][..], &[BY_KEY]] {
+        let repeats = [("retry.max_attempts", Number(2.0)), ("retry.backoff.base", Number(0.0))];
+        let pool = [&[SET][..], order].concat();
+        let mut tenants = Tenants::new(&pool, &[&waits(60.0)[..], &repeats].concat());
+        let (running, waiting) = (tenants.begin("a", 800, 0).0, tenants.park("b", 800, 0));
+        let smaller = ("limits", Text("tpm: permits=60000 per=1m burst=500 weight=tokens default=400"));
+        let to = Pool::from_pairs("shared", PoolKind::RateLimit, &[&[smaller][..], order].concat()).unwrap();
+        let _ = tenants.engine.retune_pool(to, at(0)).unwrap();
+        let (_, refused) = tenants.poll(0);
+        assert_eq!(refused.iter().map(|it| verdict(it.1)).collect::<Vec<_>>(), [Verdict::CostAboveBurst]);
+        let failed = Event::Finished { attempt: 1, outcome: of(Class::Transient) };
+        let mut step = tenants.engine.on(running, failed, at(9 * SECOND));
+        if let Action::Wait { .. } = step.action {
+            step = tenants.engine.on(running, Event::Timer, at(10 * SECOND));
+        }
+        assert_eq!((verdict(step), retry_in(step)), (Verdict::Readmission, None));
+        for call in [waiting, running] {
+            let refusal = tenants.engine.refusal_of(call).map(|it| it.to_string());
+            assert_eq!(refusal.as_deref(), Some("limit tpm, 800 tokens"), "{order:?}");
+        }
+    }
 }
 
 /// Semantics 3.10.5: a waiter that leaves changes no start.

@@ -445,6 +445,40 @@ fn all_limits_or_none_and_the_refusal_names_the_last() {
     it.start(500, 2_000);
 }
 
+/// Semantics 3.4.6: while the store is lost, too, also for amounts that a process's share never holds.
+#[test]
+fn without_the_store_each_refusal_names_its_limit() {
+    let mut faults = Faults::none();
+    faults.gone = vec![(2 * SECOND, 5 * SECOND)];
+    let mut sim = Sim::with(StoreKind::Lua, options(), 1, 4, &limits(&[]), faults);
+    sim.uses = Some((500, 1_500));
+    sim.load((10_000, 80_000), (100, 6_000), 0);
+    sim.run(6 * SECOND); // looks at the refusal of each call
+    assert!(sim.ended(Verdict::RateLimited) > 100);
+}
+
+/// Semantics 3.4.6 and 3.5.4: so does the next attempt of a call above a burst that has shrunk.
+#[test]
+fn a_repeat_above_a_burst_that_has_shrunk_names_the_limit() {
+    let pairs = |tpm| {
+        let mut pairs = limits(&[("retry.backoff.base", Number(0.0))]);
+        pairs[1] = ("rate_limit.limits", Text(tpm));
+        pairs[5] = ("retry.max_attempts", Number(2.0));
+        pairs
+    };
+    let mut it = Alone::new(&pairs("tpm: permits=20000 per=1s burst=10000 weight=tokens"));
+    let call = it.start(9_000, 0);
+    let smaller = pairs("tpm: permits=20000 per=1s burst=5000 weight=tokens");
+    let _ = it.engine.retune(it.policy, Policy::from_pairs("api", &smaller).unwrap(), at(0)).unwrap();
+    let outcome = Outcome::of(Class::Transient);
+    let mut step = it.engine.on(call, Event::Finished { attempt: 1, outcome }, at(SECOND));
+    if let Action::Wait { .. } = step.action {
+        step = it.engine.on(call, Event::Timer, at(2 * SECOND));
+    }
+    assert!(matches!(step.action, Action::Done { verdict: Verdict::Readmission, .. }), "{step:?}");
+    assert_eq!(it.engine.refusal_of(call).unwrap().to_string(), "limit tpm, 9000 tokens");
+}
+
 /// Specification 10.11.1.
 #[test]
 fn a_store_mints_nothing_whatever_it_answers() {

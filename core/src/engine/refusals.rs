@@ -108,3 +108,25 @@ impl Desk {
         Some(Refusal { limit: &limit.name, weight })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Semantics 3.8.14.
+    #[test]
+    fn the_newest_refusals_are_kept() {
+        let mut refusals = Refusals::default();
+        let kept = KEPT as u64;
+        for number in 0..3 * kept + 5 {
+            refusals.note(CallId::from_word(number), (PoolAt::NONE, 0, number));
+            assert_eq!(refusals.last().map(|it| it.amount), Some(number));
+            let oldest = (number + 1).saturating_sub(kept);
+            for still in [oldest, number] {
+                assert_eq!(refusals.of(CallId::from_word(still)).map(|it| it.amount), Some(still));
+            }
+            assert!(oldest == 0 || refusals.of(CallId::from_word(oldest - 1)).is_none());
+        }
+        assert_eq!(refusals.kept.len(), KEPT);
+    }
+}

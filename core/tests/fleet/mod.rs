@@ -435,6 +435,10 @@ impl Sim {
                 } else {
                     assert!(it.running.remove(&call), "a call ends once");
                 }
+                // What calls use is counted by sets of limits alone.
+                let limited = matches!(verdict, Verdict::RateLimited | Verdict::CostAboveBurst);
+                let named = self.uses.is_none() || it.engine.refusal_of(call).is_some();
+                assert!(named || !limited, "{verdict:?} names no limit");
                 *it.ended.entry(verdict).or_default() += 1;
             }
         }

@@ -7,6 +7,13 @@ fn order(prioritized: bool, by_key: bool) -> Order {
     Order::new(&QueueOrder { prioritized, by_key, shares: Vec::new() })
 }
 
+/// One in which keys share, some of them with a share above 1.
+fn shared(shares: &[(&str, u32)]) -> Order {
+    let full = crate::full::Full::here().unwrap();
+    let shares = shares.iter().map(|(key, share)| (crate::full::Name::new(key, full), *share)).collect();
+    Order::new(&QueueOrder { prioritized: false, by_key: true, shares })
+}
+
 fn slot(number: usize) -> Slot {
     Slot::new(number as u32)
 }
@@ -63,6 +70,92 @@ fn criticalities_share_64_to_16_to_4_to_1() {
     assert_eq!(served, [1, 4, 16, 64]);
 }
 
+/// Semantics 3.10.4: of equal starts the one that was set first, whether it is the higher criticality or the lower one.
+#[test]
+fn of_equal_starts_the_criticality_that_waits_for_longer_is_next() {
+    for (first, second) in [(3, 1), (1, 3)] {
+        let mut order = order(true, false);
+        order.enlist(slot(0), first, "", &ONE);
+        order.enlist(slot(1), second, "", &ONE);
+        assert_eq!((serve(&mut order, 10), serve(&mut order, 10)), (0, 1));
+    }
+}
+
+/// Semantics 3.10.8: where no other criticality waits, a new one begins at the largest start of all.
+#[test]
+fn a_criticality_begins_where_the_last_one_that_waited_has_ended() {
+    let mut order = order(true, false);
+    order.enlist(slot(0), 0, "", &ONE);
+    assert_eq!(serve(&mut order, 10), 0);
+    order.enlist(slot(1), 0, "", &ONE);
+    order.enlist(slot(2), 3, "", &ONE);
+    assert_eq!(order.next(), Some(slot(1)), "the starts are equal");
+}
+
+/// Semantics 3.10.5: a charge per share is rounded up.
+#[test]
+fn a_third_of_a_charge_is_rounded_up() {
+    let mut order = shared(&[("three", 3)]);
+    (0..2).for_each(|at| order.enlist(slot(at), 2, "one", &ONE));
+    (2..8).for_each(|at| order.enlist(slot(at), 2, "three", &ONE));
+    let served: Vec<_> = (0..5).map(|_| serve(&mut order, 10)).collect();
+    assert_eq!(served, [0, 2, 3, 4, 1], "three thirds are a little more than a whole charge");
+}
+
+/// Semantics 3.10.4: of keys with equal starts the one whose start was set first is next, whichever was there first.
+#[test]
+fn of_equal_starts_the_key_whose_start_was_set_first_is_next() {
+    let mut order = shared(&[("two", 2)]);
+    (0..3).for_each(|at| order.enlist(slot(at), 2, "two", &ONE));
+    (3..5).for_each(|at| order.enlist(slot(at), 2, "one", &ONE));
+    let served: Vec<_> = (0..5).map(|_| serve(&mut order, 10)).collect();
+    assert_eq!(served, [0, 3, 1, 4, 2], "both starts are 10 after three calls");
+}
+
+/// Semantics 3.10.6: the longest time that a limit takes, rounded up, at most 2^53 - 1 µs.
+#[test]
+fn a_charge_is_the_time_of_the_slowest_limit() {
+    let charge = |limits: [&str; 2], costs| {
+        let [one, other] = limits.map(|limit| ("rate_limit.limits", crate::Value::Text(limit)));
+        let policy = crate::Policy::from_pairs("p", &[one, other]).unwrap();
+        let set = policy.rate_limit.as_ref().unwrap().limits.as_ref().unwrap();
+        crate::engine::limits::Limits::new(set, crate::Time::from_micros(0)).charge_of(&costs)
+    };
+    let limits = ["calls: permits=3 per=1s", "tokens: permits=1000 per=1s weight=tokens default=1"];
+    assert_eq!(charge(limits, [1, 100, 0, 0]), 333_334);
+    assert_eq!(charge(limits, [1, 500, 0, 0]), 500_000);
+    assert_eq!(charge(limits, [0, 0, 0, 0]), 0);
+    let slow = ["a: permits=1 per=8760h burst=1000000000", "b: permits=1 per=1s"];
+    assert_eq!(charge(slow, [1_000_000_000, 1, 0, 0]), (1 << 53) - 1);
+}
+
+/// Semantics 3.10.11: waiters per share count.
+#[test]
+fn a_full_queue_gives_up_a_waiter_of_the_key_with_the_most_per_share() {
+    // The waiters of two keys, the newcomer's key, and the place of the waiter that it displaces.
+    let cases = [
+        (("four", 4), ("one", 2), "four", Some(5)),
+        (("four", 4), ("one", 1), "four", None),
+        (("four", 9), ("one", 1), "one", Some(8)),
+        (("four", 8), ("one", 1), "one", None),
+        (("one", 1), ("four", 8), "one", None),
+        (("two", 3), ("one", 1), "new", Some(2)),
+        (("x", 2), ("y", 2), "new", Some(3)), // of equal keys the one whose start was set last
+        (("four", 4), ("two", 2), "new", None),
+    ];
+    for (one, other, newcomer, expected) in cases {
+        let mut order = shared(&[("two", 2), ("four", 4)]);
+        let waiters = [one, other].into_iter().flat_map(|(key, len)| std::iter::repeat_n(key, len));
+        let mut next = 0;
+        for key in waiters.chain([newcomer]) {
+            order.enlist(slot(next), 2, key, &ONE);
+            next += 1;
+        }
+        let displaced = order.displaced_by(slot(next - 1)).map(Slot::index);
+        assert_eq!(displaced, expected, "{one:?}, {other:?}: {newcomer}");
+    }
+}
+
 /// Semantics 3.10.11.
 #[test]
 fn a_full_queue_gives_up_the_last_of_the_longest_key_of_the_lowest_criticality() {
@@ -100,6 +193,16 @@ fn ten_thousand_keys_are_kept_and_the_rest_share_one() {
     }
     assert!(order.kept <= 2, "{} keys without waiters are kept", order.kept);
     assert!(order.vacant.len() + 2 >= order.flows.len());
+}
+
+/// Semantics 3.10.12: only keys whose start is ahead are kept without waiters, in whatever criticality they are.
+#[test]
+fn keys_without_waiters_make_room_for_those_of_another_criticality() {
+    let mut order = order(true, true);
+    (0..MOST_KEYS).for_each(|at| order.enlist(slot(at), 0, &format!("k{at}"), &ONE));
+    (0..MOST_KEYS).for_each(|at| assert_eq!(serve(&mut order, 1), at));
+    (0..9).for_each(|at| order.enlist(slot(at), 3, &format!("k{at}"), &ONE));
+    assert_eq!(order.tiers[3].by_key.len(), 9, "none of them shares the key of the rest");
 }
 
 /// One step of the property below.
