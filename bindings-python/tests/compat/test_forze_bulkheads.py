@@ -94,6 +94,18 @@ def test_a_quantile_is_not_moved_by_an_outlier(on: OnClock) -> None:
     assert limits.count(8) >= 5, "and the next cut needs five new samples"
 
 
+def test_a_quantile_counts_from_20_calls_on_and_a_call_of_no_time_lets_the_limit_grow(on: OnClock) -> None:
+    """Differences that the page names (D2): forze counts from 5 on."""
+    strategy = AdaptiveBulkheadStrategy(
+        latency_threshold=ms(300), max_concurrency=16, backoff_ratio=0.5, latency_quantile=0.95
+    )
+    every = AdaptiveBulkheadStrategy(latency_threshold=ms(300), max_concurrency=16, backoff_ratio=0.5)
+    run = on.executor(policy("p", strategy), policy("every", every))
+    assert [on.limit(run, "p", 10) for _ in range(20)] == [16] * 19 + [8]
+    assert on.limit(run, "every", 10) == 8
+    assert [on.limit(run, "every", 0) for _ in range(9)] == [8] * 8 + [9]
+
+
 @says(26)
 def test_a_gradient_bulkhead_needs_no_threshold(on: OnClock) -> None:
     run = on.executor(policy("p", GradientBulkheadStrategy(max_concurrency=16)))

@@ -345,3 +345,30 @@ def test_a_hedge_races_what_is_slow() -> None:
     began = on.clock.now()
     assert on.run(run.run_hedged(slow_first, policy="quick")) == 2
     assert 0.1 <= starts[1] - began <= 0.11, "the observed quantile, not below delay_min"
+
+
+def test_a_failure_before_the_delay_starts_the_hedge_at_once() -> None:
+    """A difference that the page names (D2): forze calls once."""
+    on = OnClock()
+    hedged = policy("p", fixed(), hedge=hedging(delay=SECOND))
+    run = on.executor(hedged)
+    assert on.run(run.run_hedged(on.answer(exc.infrastructure("down"), "up"), policy="p")) == "up"
+    assert (on.starts, on.clock.now()) == (2, 0)
+
+
+def test_inspect_lists_only_routes_that_calls_used() -> None:
+    """D2: it listed routes that never ran."""
+    on = OnClock()
+    run = on.executor(policy("p", fixed()), policy("idle", fixed()))
+    assert run.inspect() == []
+    on.outcomes(run, "p", 1, route="eu")
+    assert [(state.policy, state.route) for state in run.inspect()] == [("p", "eu")]
+
+
+def test_a_rate_limit_says_its_capacity() -> None:
+    """D2: `capacity` and `rate_limit` were missing."""
+    plain = RateLimitStrategy(permits=3, per=SECOND)
+    burst = RateLimitStrategy(permits=3, per=SECOND, burst=9)
+    assert (plain.capacity, burst.capacity) == (3, 9)
+    assert policy("p", burst).rate_limit is burst
+    assert policy("p", fixed()).rate_limit is None

@@ -148,6 +148,15 @@ def test_the_differences_are_still_there(naps: list[float]) -> None:
     assert ask(ours()[0], httpx.MockTransport(server), used)[0].status_code == 200
 
 
+def test_a_response_has_its_request_and_the_callers_is_not_changed(naps: list[float]) -> None:
+    """D3: a response without `request` could not `raise_for_status`."""
+    server = Server([(503, None), (200, None)])
+    (response,) = ask(ours()[0], httpx.MockTransport(server), {"method": "GET", "url": "http://api/a"})
+    assert response.raise_for_status().request.url == "http://api/a"
+    assert "retry-attempt" not in response.request.headers
+    assert [seen[2] for seen in server.seen] == [None, "1"]
+
+
 def test_the_whole_pipeline_over_the_network(origin: Origin) -> None:
     origin.sequence(503, 429, 200)
     handler = kiota.RetryHandler(
