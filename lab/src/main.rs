@@ -1,7 +1,9 @@
 //! Prints the tables: `cargo run --release -p tidegate-lab -- E6 --seeds 100`.
 
 use std::process::ExitCode;
-use tidegate_lab::experiments::{cap, cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
+use tidegate_lab::experiments::{
+    cap, cost, e1, e2, e3, e4, e5, e6, e7, e10, e15, harm, lone, recovery, slow,
+};
 use tidegate_lab::rules;
 use tidegate_lab::table::Table;
 use tidegate_lab::world::Rule;
@@ -9,7 +11,7 @@ use tidegate_lab::world::Rule;
 const USAGE: &str = "\
 usage: tidegate-lab <table>… [--seeds N] [--policy PRESET]
 
-  E1 E2 E4 E6 E7 E15   published experiments
+  E1 to E7, E10, E15   published experiments
   recovery slow        promise 4: dead runs after the triggers of E6 and E7 (of --policy; http is promised, others shown)
   lone cost            what the default budget gives a lone client, and what it costs beside the window
   harm                 promise 5: a million calls (--seeds 10: ten million) to a healthy service
@@ -59,9 +61,12 @@ fn tables(args: &[String]) -> Result<Vec<Job>, String> {
     }
     let (rule, promised) = rule(&policy)?;
     if names.iter().any(|name| name == "all") {
-        names = ["E1", "E2", "E4", "E6", "E7", "E15", "recovery", "slow", "lone", "cost", "harm", "cap"]
-            .map(String::from)
-            .to_vec();
+        names = [
+            "E1", "E2", "E3", "E4", "E5", "E6", "E7", "E10", "E15", "recovery", "slow", "lone", "cost",
+            "harm", "cap",
+        ]
+        .map(String::from)
+        .to_vec();
     }
     if names.is_empty() {
         return Err("no table is named".into());
@@ -72,9 +77,12 @@ fn tables(args: &[String]) -> Result<Vec<Job>, String> {
         Ok(match name.as_str() {
             "E1" => Box::new(move || e1(n)),
             "E2" => Box::new(move || e2(n)),
+            "E3" => Box::new(move || e3(n)),
             "E4" => Box::new(move || e4(seeds.unwrap_or(100))),
+            "E5" => Box::new(move || e5(n)),
             "E6" => Box::new(move || e6(n)),
             "E7" => Box::new(move || e7(n)),
+            "E10" => Box::new(move || e10(n)),
             "E15" => Box::new(move || e15(n)),
             "recovery" => Box::new(move || recovery(&rule, n, promised)),
             "slow" => Box::new(move || slow(&rule, n, promised)),

@@ -1,7 +1,9 @@
 //! The tables with few seeds, so that every change is checked; `cargo xtask deep` runs them with many.
 
 use tidegate::{Action, Class, Engine, Event, Options, Outcome, Request, Time, Verdict};
-use tidegate_lab::experiments::{cap, cost, e1, e2, e4, e6, e7, e15, harm, lone, recovery, slow};
+use tidegate_lab::experiments::{
+    cap, cost, e1, e2, e3, e4, e5, e6, e7, e10, e15, harm, lone, recovery, slow,
+};
 use tidegate_lab::recovery::{Cell, Trigger};
 use tidegate_lab::rules;
 use tidegate_lab::table::Table;
@@ -17,8 +19,18 @@ fn e2_number_of_clients() {
 }
 
 #[test]
+fn e3_backoff_is_not_a_budget() {
+    e3(1).check();
+}
+
+#[test]
 fn e4_jitter_under_contention() {
     e4(100).check();
+}
+
+#[test]
+fn e5_simple_collapse() {
+    e5(10).check();
 }
 
 #[test]
@@ -29,6 +41,11 @@ fn e6_vulnerability_map() {
 #[test]
 fn e7_full_queue() {
     e7(5).check();
+}
+
+#[test]
+fn e10_a_database_with_little_room() {
+    e10(2).check();
 }
 
 #[test]

@@ -10,15 +10,20 @@ use tidegate::Value::{Number, Text};
 pub const CAPACITY: f64 = 66.7;
 const LOADS: [f64; 5] = [20.0, 30.0, 40.0, 50.0, 60.0];
 
-/// The rows of the map: a policy and, for each load, the share of runs that stay dead. At 60/s noise alone crosses the
-/// border where retries are bounded.
-fn rows() -> Vec<(Rule, [Option<f64>; 5])> {
-    let three = rules::attempts(3);
-    let jitter = three.clone().with(&[
+/// Three attempts after the papers' jittered backoff, without a budget.
+pub fn jittered() -> Rule {
+    let rule = rules::attempts(3).with(&[
         ("retry.backoff.base", Number(1e6)),
         ("retry.backoff.max", Number(20e6)),
         ("retry.backoff.jitter", Text("full")),
     ]);
+    Rule { name: "3 attempts, jittered backoff".into(), ..rule }
+}
+
+/// The rows of the map: a policy and, for each load, the share of runs that stay dead. At 60/s noise alone crosses the
+/// border where retries are bounded.
+fn rows() -> Vec<(Rule, [Option<f64>; 5])> {
+    let three = rules::attempts(3);
     let limit = [("bulkhead.max_concurrency", Number(150.0)), ("bulkhead.acquire_timeout", Number(0.0))];
     let named = |rule: Rule, name: &str| Rule { name: name.to_owned(), ..rule };
     let some = |cells: [f64; 5]| cells.map(Some);
@@ -26,7 +31,7 @@ fn rows() -> Vec<(Rule, [Option<f64>; 5])> {
     vec![
         (rules::no_retry(), to_fifty),
         (three.clone(), some([0.0, 0.5, 0.75, 20.0 / 24.0, 1.0])),
-        (named(jitter, "3 attempts, jittered backoff"), some([0.0, 0.25, 0.5, 0.75, 1.0])),
+        (jittered(), some([0.0, 0.25, 0.5, 0.75, 1.0])),
         (rules::ratio(3), to_fifty),
         (named(three.with(&limit), "3 attempts, limit 150"), some([0.0; 5])),
         (named(rules::ratio(3).with(&limit), "3 attempts, ratio 0.1, limit 150"), some([0.0; 5])),
