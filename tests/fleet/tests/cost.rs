@@ -37,19 +37,45 @@ fn a_command_of_a_set_runs_as_many_commands_in_the_server_as_the_specification_s
     for (args, more) in
         [(granted, &["hset", "pexpire"][..]), (refused, &[]), (charged, &["hset", "pexpire", "get", "set"])]
     {
-        connection.ok("CONFIG RESETSTAT");
-        assert!(connection.run(&command(LIMITS, &args)).unwrap().into_reply().is_ok());
-        let stats = connection.ok("INFO commandstats").text();
-        let lines = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
-        let mut ran: Vec<(&str, &str)> = lines
-            .map(|(name, rest)| (name, rest.split(',').next().unwrap()))
-            .filter(|(name, _)| !name.starts_with("config") && *name != "info")
-            .collect();
-        let mut expected: Vec<(&str, &str)> = reads.iter().chain(more).map(|name| (*name, "1")).collect();
-        ran.sort_unstable();
+        let mut expected = [&reads[..], more].concat();
         expected.sort_unstable();
-        assert_eq!(ran, expected, "{args:?}");
+        assert_eq!(ran(&mut connection, &command(LIMITS, &args)), expected, "{args:?}");
     }
+}
+
+/// R14: a strict rate takes four commands, and a refusal writes nothing. The process is recorded once a second, by a second
+/// argument.
+#[test]
+fn a_strict_rate_runs_four_commands_in_the_server_and_a_refusal_three() {
+    let server = Server::start(&[]);
+    let mut connection = server.connect();
+    let load = [b"SCRIPT".to_vec(), b"LOAD".to_vec(), RATE.source.as_bytes().to_vec()];
+    connection.run(&load).unwrap();
+    let one = command(RATE, &["1 1000000000 3 1 1 0"]);
+    let new = ran(&mut connection, &one);
+    assert_eq!(
+        new,
+        ["evalsha", "get", "set", "time", "zcard"],
+        "a new bucket asks how many processes there are"
+    );
+    assert_eq!(ran(&mut connection, &one), ["evalsha", "get", "set", "time"]);
+    assert_eq!(ran(&mut connection, &one), ["evalsha", "get", "set", "time"]);
+    assert_eq!(ran(&mut connection, &one), ["evalsha", "get", "time"], "the burst of three is spent");
+}
+
+/// The names of the commands that run in the server for one command, in the order of the alphabet.
+fn ran(connection: &mut Connection, command: &[Vec<u8>]) -> Vec<String> {
+    connection.ok("CONFIG RESETSTAT");
+    assert!(connection.run(command).unwrap().into_reply().is_ok());
+    let stats = connection.ok("INFO commandstats").text();
+    let lines = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split_once(":calls="));
+    let mut ran = Vec::new();
+    for (name, rest) in lines.filter(|(name, _)| !name.starts_with("config") && *name != "info") {
+        assert_eq!(rest.split(',').next(), Some("1"), "{name} runs once");
+        ran.push(name.to_owned());
+    }
+    ran.sort_unstable();
+    ran
 }
 
 /// Prints µs of CPU per command, the median of rounds that alternate between the commands.
