@@ -8,6 +8,8 @@ import pathlib
 import re
 from typing import Any
 
+import pytest
+
 from conftest import Origin
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
@@ -38,3 +40,14 @@ def test_the_readme_names_files_that_exist() -> None:
     assert len(links) > 5
     missing = [link for link in links if not (README.parent / link).exists()]
     assert not missing
+
+
+@pytest.mark.parametrize(
+    "page", ["README.md", "bindings-python/PYPI.md", "bindings-wasm/README.md", "bindings-tokio/README.md"]
+)
+def test_a_bulkhead_on_a_first_page_has_a_queue(page: str) -> None:
+    """P11: without one the 17th call was refused at once, and `acquire_timeout` had no effect."""
+    text = (README.parent / page).read_text(encoding="utf-8")
+    bulkheads = re.findall(r"max_?[cC]oncurrency\"?: \d+.*|Bulkhead::fixed\(\d+\).*", text)
+    assert bulkheads
+    assert all(re.search(r"max_?[qQ]ueue", bulkhead) for bulkhead in bulkheads), bulkheads
