@@ -192,6 +192,36 @@ mod tests {
         assert_eq!(block("README.md"), block("bindings-python/PYPI.md"));
     }
 
+    /// R10: docs.rs builds all features and shows the repository. A packed crate has `src` alone, so its tests compile only
+    /// if they include no file from elsewhere; doctests of pages are the repository's.
+    #[test]
+    fn a_packed_crate_compiles_and_is_documented_without_the_repository() {
+        let mut folders = vec![];
+        for krate in ["core", "bindings-tokio"] {
+            let manifest = read(&root(), &format!("{krate}/Cargo.toml")).expect("it is there");
+            for line in ["[package.metadata.docs.rs]\nall-features = true", "repository.workspace = true"] {
+                assert!(manifest.contains(line), "{krate}: {line}");
+            }
+            folders.push((root().join(krate).join("src"), 0));
+        }
+        while let Some((folder, depth)) = folders.pop() {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("a file").path();
+                if path.is_dir() {
+                    folders.push((path, depth + 1));
+                    continue;
+                }
+                let text = fs::read_to_string(&path).unwrap_or_default();
+                let outside = format!("\"{}", "../".repeat(depth + 1));
+                for (before, line) in text.lines().zip(text.lines().skip(1)) {
+                    let leaves = line.contains("include_") && line.contains(&outside);
+                    let doctest = before == "#[cfg(doctest)]" || line.contains("README.md");
+                    assert!(!leaves || doctest, "{}: {line}", path.display());
+                }
+            }
+        }
+    }
+
     #[test]
     fn every_crate_has_both_licences() {
         for licence in ["LICENSE-MIT", "LICENSE-APACHE"] {
