@@ -15,7 +15,7 @@ import pytest
 import trio
 
 import tidegate
-from fleet_tools import SLACK, WAITS, limited, redis, until
+from fleet_tools import PATIENT, SLACK, WAITS, limited, redis, until
 from tidegate._engine import store as _store
 from tidegate.fleet import RedisStore
 
@@ -119,7 +119,8 @@ def test_a_store_that_is_wrong_from_the_start_delays_no_call(
     engine = tidegate.Engine(seed=1, store=store)
     records: list[Any] = []
     engine.on_event(records.append, types=["store_degraded"])
-    policy = limited(engine, 50, on_loss="open")
+    # A busy machine is late with an answer, too: where one comes, it and not the timeout is the reason.
+    policy = limited(engine, 50, None if "timeout" in words else PATIENT, on_loss="open")
     for _ in range(3):
         began = time.monotonic()
         assert caller(policy) == 0, "calls are decided by on_loss"
