@@ -1,5 +1,6 @@
 //! Nothing allocates per call in steady state: hedges, queues, retries and tripped breakers included.
 
+use tidegate::Value;
 use tidegate_bench_core::counting::{Counting, Tally, tally};
 use tidegate_bench_core::growth::{Crowd, KINDS};
 use tidegate_bench_core::memory;
@@ -57,4 +58,16 @@ fn a_call_takes_64_bytes_and_a_racing_one_a_block_more() {
     assert!((63.9..=64.1).contains(&alone), "{alone} bytes per call");
     // The block of 64 bytes, and 4 bytes for its index.
     assert!((racing - alone - 68.0).abs() < 0.1, "{} bytes per race", racing - alone);
+}
+
+/// R7: routes that are visited at random cost what the processor's cache does not hold of them.
+#[test]
+fn a_route_with_a_rate_limit_and_a_retry_budget_takes_at_most_760_bytes() {
+    let pairs = [
+        ("preset", Value::Text("http")),
+        ("rate_limit.permits", Value::Number(1e6)),
+        ("rate_limit.per", Value::Number(1e6)),
+    ];
+    let bytes = memory::one_shape(&pairs);
+    assert!(bytes <= 760.0, "{bytes} bytes per route");
 }

@@ -367,3 +367,28 @@ pub fn constructors(table: &'static str, required: &[Required]) -> Vec<String> {
     };
     ways(table, required).iter().map(call).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// R11: keys were texts, and a breaker without a window failed at run time only.
+    #[test]
+    fn a_component_takes_the_keys_that_it_needs_where_it_is_made() {
+        let required = required();
+        assert_eq!(
+            constructors("breaker", &required),
+            [
+                "Breaker::by_failure_ratio(failure_ratio, window, min_throughput, break_duration)",
+                "Breaker::by_consecutive(consecutive, break_duration)"
+            ]
+        );
+        assert_eq!(constructors("rate_limit", &required)[0], "RateLimit::new(permits, per)");
+        let text = text();
+        for (typed, untyped) in
+            [("value: Preset", "preset(self, value: &str"), ("value: StateOf", "store(self, value: &str")]
+        {
+            assert!(text.contains(typed) && !text.contains(untyped), "{untyped}");
+        }
+    }
+}
