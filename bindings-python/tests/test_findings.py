@@ -14,14 +14,14 @@ ROWS = [
     for line in TABLE.read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("#")
 ]
-NUMBERS = {"P": 19, "D": 7, "R": 16, "J": 21, "K": 16}
+NUMBERS = {"P": 19, "D": 7, "R": 16, "S": 18, "J": 21, "K": 16}
 STATES = {"closed", "told", "measured", "accepted", "packaging"}
 
 
 @pytest.mark.parametrize("row", ROWS, ids=" ".join)
 def test_what_shows_a_finding_is_there(row: tuple[str, ...]) -> None:
     finding, state, file, text = row
-    assert re.fullmatch("[PDRJK][0-9]+", finding) and state in STATES
+    assert re.fullmatch("[PDRSJK][0-9]+", finding) and state in STATES
     assert text.replace("\\t", "\t") in (ROOT / file).read_text(encoding="utf-8"), (
         f"{file} no longer has {text!r}"
     )
