@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import pickle
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -43,3 +45,70 @@ def test_3_a_refusal_is_a_transport_error_of_the_client(
     assert "max_concurrency 1, max_queue 0, acquire_timeout 1 s" in str(refused.value)
     del held
     gc.collect()
+
+
+def test_a_body_that_has_been_read_is_not_read_again(http: Client, engine: tidegate.Engine) -> None:
+    """The connection of a body that an inner transport has read may carry another request by now."""
+    module, reads = http.module, list[int]()
+
+    class Once(module.SyncByteStream, module.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            reads.append(1)
+            yield b"data: hello\n\n"
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            reads.append(1)
+            yield b"data: hello\n\n"
+
+    def answers(request: Any) -> Any:
+        response = module.Response(503 if len(reads) % 2 == 0 else 200, stream=Once(), request=request)
+        if http.is_async:
+            return aread(response)
+        response.read()
+        return response
+
+    async def aread(response: Any) -> Any:
+        await response.aread()
+        return response
+
+    at_once = {"max_attempts": 2, "backoff": {"base": 0.0}, "budget": {"kind": "none"}}
+    one = {"max_concurrency": 1}
+    for more in (
+        {},
+        {"first_byte_timeout": 5.0, "idle_timeout": 5.0, "counts": "sse_data"},
+        {"retry": {**at_once, "read_errors": True}},
+    ):
+        reads.clear()
+        client = http.open(quick(engine, **{"retry": at_once, "bulkhead": one, **more}), answers)
+        for _ in range(2):  # the first answer is still held, but its permit is not
+            response = client.open_stream("GET", "http://a.test/x", headers={"accept": "text/event-stream"})
+            assert response.status_code == 200
+            assert client.read(response) == b"data: hello\n\n"
+        assert len(reads) == 4
+        assert engine.snapshot()["live"] == 0
+
+
+def test_a_body_that_a_predicate_has_begun_is_closed(http: Client, engine: tidegate.Engine) -> None:
+    if http.is_async:
+        pytest.skip("a predicate cannot await")
+    module, reads, closed = http.module, list[int](), list[int]()
+
+    class Once(module.SyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            reads.append(1)
+            yield from (b"some", b"more")
+
+        def close(self) -> None:
+            closed.append(1)
+
+    def begins(result: Any) -> bool:
+        next(result.iter_raw())
+        return result.status_code == 503
+
+    client = http.open(
+        quick(engine, retry={"max_attempts": 2, "backoff": {"base": 0.0}}),
+        lambda _: module.Response(503 if not reads else 200, stream=Once()),
+    )
+    response = client.open_stream("GET", "http://a.test/x", extensions={"tidegate": {"predicate": begins}})
+    assert (response.status_code, len(reads)) == (200, 2) and closed
+    client.close_stream(response)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import zlib
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from tidegate._native import READ_AT_MOST, READ_FOR
 
+from .drain import is_read
 from .until import bounded
 
 if TYPE_CHECKING:
@@ -105,6 +106,8 @@ def begin(response: Any, family: Family, timeouts: dict[str, Any] | None, left: 
     stream = response.stream
     if isinstance(stream, family.bytes):
         return _text(response, b"".join(stream))
+    if is_read(response, family):
+        return cast("bytes", response.content[:READ_AT_MOST])
     limit = seconds_for(left)
     own = None if timeouts is None else timeouts.get("read")
     if timeouts is not None:
@@ -149,6 +152,8 @@ async def begin_async(response: Any, family: Family, left: float) -> bytes:
     stream = response.stream
     if isinstance(stream, family.bytes):
         return _text(response, b"".join(stream))
+    if is_read(response, family):
+        return cast("bytes", response.content[:READ_AT_MOST])
     kept = _Kept(stream.__aiter__())
     try:
         pending = await _read(kept, seconds_for(left), family)

@@ -20,10 +20,18 @@ DRAIN_SECONDS: Final = 0.25
 """Time limit in seconds; shorter if the attempt has less time left."""
 
 
+def is_read(response: Any, family: Family) -> bool:
+    """Returns whether the body is in memory, where an inner transport or the user's code may have read it.
+
+    The stream of such a response must not be read again: its connection may carry another request by now.
+    """
+    return isinstance(response.stream, family.bytes) or hasattr(response, "_content")
+
+
 def drain(response: Any, family: Family, timeouts: dict[str, Any] | None, left: float) -> None:
     """Drains and closes a response in a thread."""
     stream = response.stream
-    if isinstance(stream, family.bytes):
+    if is_read(response, family):
         return
     limit = _shorten(timeouts, left)
     kept = _Kept(response, limit)
@@ -51,7 +59,7 @@ async def drain_async(response: Any, family: Family, left: float) -> None:
     from tidegate._call.timers import in_trio
 
     stream = response.stream
-    if isinstance(stream, family.bytes):
+    if is_read(response, family):
         return
     limit = _limit(left)
     kept = _Kept(response, limit)
@@ -133,7 +141,8 @@ class _Kept:
     def __init__(self, response: Any, limit: float) -> None:
         self.response = response
         self.whole = False
-        self.worth_it = limit > 0 and (content_length(response) or 0) <= DRAIN_BYTES
+        begun = response.is_stream_consumed  # the user's code has taken the first pieces
+        self.worth_it = limit > 0 and not begun and (content_length(response) or 0) <= DRAIN_BYTES
         self._until = monotonic() + limit
         self._chunks: list[bytes] = []
         self._size = 0

@@ -10,7 +10,7 @@ from tidegate._engine.wire import span_of
 
 from .beginning import begin, begin_async
 from .body import AsyncBody, SyncBody
-from .drain import drain, drain_async
+from .drain import drain, drain_async, is_read
 from .run import HttpRun, is_seekable
 from .streams import AsyncStream, SyncStream, ahold, encoding_of, hold, wire_of
 from .until import Wire, bounded
@@ -40,7 +40,7 @@ class Family:
 
 
 _families: Final[dict[str, Family]] = {}
-_classes: Final[dict[tuple[type, str], type]] = {}
+_classes: Final[dict[tuple[type, str, str], type]] = {}
 
 
 def module_of(transport: object) -> ModuleType | None:
@@ -82,7 +82,7 @@ def family_of(inner: object, module: ModuleType | None) -> Family:
 
 def sided(cls: type, family: Family, base: str) -> type:
     """Returns a subclass of `cls` that is also a transport or stream class of the family's module."""
-    key = (cls, family.module.__name__)
+    key = (cls, family.module.__name__, base)
     if key not in _classes:
         bases = (cls, getattr(family.module, base))
         _classes[key] = type(cls.__name__, bases, {"__module__": cls.__module__, "__doc__": cls.__doc__})
@@ -187,7 +187,9 @@ class HttpxRun(HttpRun):
     def whole(self, value: Any) -> tuple[bytes, str] | None:
         """Returns the body of a response if it is in memory, and its content coding."""
         stream = value.stream
-        return (b"".join(stream), encoding_of(value)) if isinstance(stream, self.family.bytes) else None
+        if isinstance(stream, self.family.bytes):
+            return b"".join(stream), encoding_of(value)
+        return (value.content, "identity") if is_read(value, self.family) else None
 
     def _judge_answer(self, value: Any) -> int:
         pieces = getattr(value.stream, "pieces", None)
@@ -205,7 +207,7 @@ class HttpxRun(HttpRun):
 
     def streams(self, value: Any) -> bool:
         """Returns whether the body has yet to be read."""
-        return not isinstance(value.stream, self.family.bytes)
+        return not (is_read(value, self.family) or value.is_closed)
 
     def attach(self, value: Any, info: dict[str, Any]) -> None:
         """Stores the report in `response.extensions["tidegate"]`."""
@@ -249,9 +251,10 @@ class HttpxRun(HttpRun):
     def _guarded(self, stream: Any, step: int) -> Any:
         raise NotImplementedError
 
-    def intact(self, value: Any) -> bool:
-        """Returns whether the response can still be read: a drained one can, a closed one cannot."""
-        return not value.is_closed or hasattr(value, "_content")
+    def released(self, value: Any) -> None:
+        """Notes a response whose rest was closed, so that it cannot be delivered any more."""
+        if value.is_closed and not hasattr(value, "_content"):
+            self.gone.append(value)
 
 
 class SyncRun(HttpxRun):
@@ -281,6 +284,7 @@ class SyncRun(HttpxRun):
     def release(self, value: Any) -> None:
         """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
         drain(value, self.family, self.timeouts, self.left())
+        self.released(value)
 
     def discard(self, value: Any) -> None:
         """Closes the response of an attempt that lost."""
@@ -312,6 +316,7 @@ class AsyncRun(HttpxRun):
     async def release(self, value: Any) -> None:
         """Reads a small failed response to its end, so that its connection is reused; closes a large one."""
         await drain_async(value, self.family, self.left())
+        self.released(value)
 
     async def discard(self, value: Any) -> None:
         """Closes the response of an attempt that lost."""

@@ -16,6 +16,7 @@ from tidegate._engine.wire import VERDICTS, verdict_of
 from tidegate._native import HELD_AT_MOST
 
 from .body import LoopBody, ThreadBody
+from .drain import is_read
 from .silence import Pieces, Silence
 from .until import bounded
 
@@ -57,10 +58,19 @@ class Held:
         await self.inner.aclose()
 
 
+def _source(run: Any, response: Any) -> tuple[Any, Pieces]:
+    """Returns the stream of a response, or of the body that has been read already, and its `Pieces`."""
+    stream = response.stream
+    if is_read(response, run.family) and not isinstance(stream, run.family.bytes):
+        return run.family.bytes(response.content), run.pieces("identity")
+    return stream, run.pieces(encoding_of(response))
+
+
 def hold(run: Any, response: Any) -> None:
     """Reads a response up to its first piece that counts, its end, or 64 kB, in a thread."""
-    stream, first, size = response.stream, [], 0
-    pieces = run.pieces(encoding_of(response))
+    first: list[bytes] = []
+    size = 0
+    stream, pieces = _source(run, response)
     try:
         rest = iter(stream)
         for piece in rest:
@@ -80,8 +90,9 @@ async def ahold(run: Any, response: Any) -> None:
     """Reads a response up to its first piece that counts, its end, or 64 kB, in an event loop."""
     from tidegate._call.tasks import close
 
-    stream, first, size = response.stream, [], 0
-    pieces = run.pieces(encoding_of(response))
+    first: list[bytes] = []
+    size = 0
+    stream, pieces = _source(run, response)
     rest = stream.__aiter__()
     try:
         async for piece in rest:
