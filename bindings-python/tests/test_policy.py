@@ -303,6 +303,12 @@ def test_deadlines_nest_the_earlier_wins(clock: FakeClock, fake: tidegate.Engine
         tidegate.deadline(float("nan"))
 
 
+@pytest.mark.parametrize("cost", [2.5, "3", True, None])
+def test_a_cost_is_a_whole_number(engine: tidegate.Engine, cost: Any) -> None:
+    with pytest.raises(ValueError, match=r"cost = .*: must be a whole number from 0 to 65535"):
+        quick(engine).at(cost=cost)
+
+
 def test_importing_imports_little() -> None:
     unwanted = ("asyncio", "httpx", "logging", "ssl", "socket")
     code = f"import sys, tidegate; print([m for m in {unwanted} if m in sys.modules])"

@@ -257,12 +257,20 @@ def test_callers_keep_what_at_has_said() -> None:
     caller = policy.at(
         route="eu", idempotent=False, criticality="critical", deadline=3, cost=2, pass_timeout="timeout"
     )
-    for one in (caller, policy.at(fallback=None), policy.bulkhead()._caller):
+    weighed = policy.at(weights={"tokens": 7})
+    for one in (caller, weighed, policy.at(fallback=None), policy.bulkhead()._caller):
         twin = pickle.loads(pickle.dumps(one))
-        for name in ("_route_key", "_flags", "_limit", "_passing", "_urgent", "_bare"):
+        for name in ("_route_key", "_flags", "_limit", "_passing", "_urgent", "_bare", "_weights"):
             assert getattr(twin, name) == getattr(one, name)
         assert (twin._fallback is None) == (one._fallback is None)
         assert twin._policy._config == policy._config
+
+
+def test_a_copy_in_the_process_is_the_policy_itself() -> None:
+    policy = quick(tidegate.Engine(seed=1), bulkhead={"max_concurrency": 1})
+    for one in (policy, policy.at(route="eu")):
+        assert copy.copy(one) is one
+        assert copy.deepcopy({"caller": [one]})["caller"][0] is one
 
 
 def test_a_policy_in_another_process_is_the_same_settings_and_fresh_state() -> None:

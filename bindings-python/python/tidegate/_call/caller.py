@@ -365,7 +365,13 @@ class Caller(_native.Runner):
     def __reduce__(self) -> tuple[Any, ...]:
         settled = self._policy, self._route_key, self._flags, self._limit, self._passing
         more: Any = {"fallback": self._fallback, "urgent": self._urgent, "bare": self._bare}
-        return partial(_again, **more), settled
+        return partial(_again, weights=self._weights, **more), settled
+
+    def __copy__(self: _Made) -> _Made:
+        return self
+
+    def __deepcopy__(self: _Made, memo: object) -> _Made:
+        return self
 
     def _check_sync(
         self, way: str = 'name the parameter that takes its time, policy.at(pass_timeout="timeout"),'

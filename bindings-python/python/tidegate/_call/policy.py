@@ -114,6 +114,7 @@ class Policy(Caller):
         PolicyError: With all mistakes at once: for each the key, the value and the rule.
 
     Pickling keeps the settings, not the state: the receiver makes the policy in its own default engine.
+    `copy.copy` and `copy.deepcopy` return the policy itself.
     """
 
     __slots__ = (
@@ -341,7 +342,7 @@ class Policy(Caller):
         Raises:
             ValueError: If an argument is out of range.
         """
-        if not 0 <= cost <= 0xFFFF:
+        if not isinstance(cost, int) or isinstance(cost, bool) or not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
         broken = None if weights is None else weights_rule(weights)
         if broken is not None:
