@@ -12,6 +12,7 @@ import pytest
 import tidegate
 import tidegate.httpx
 from conftest import Client, Origin, quick
+from tidegate.testing import FakeClock
 
 
 def test_3_our_errors_are_the_clients_errors_too(
@@ -112,3 +113,26 @@ def test_a_body_that_a_predicate_has_begun_is_closed(http: Client, engine: tideg
     response = client.open_stream("GET", "http://a.test/x", extensions={"tidegate": {"predicate": begins}})
     assert (response.status_code, len(reads)) == (200, 2) and closed
     client.close_stream(response)
+
+
+def test_a_refused_retry_after_an_answer_that_was_closed_says_so(http: Client) -> None:
+    class Large(http.module.SyncByteStream, http.module.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __iter__(self) -> Iterator[bytes]:
+            yield bytes(100_000)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield bytes(100_000)
+
+    policy = quick(
+        tidegate.Engine(clock=FakeClock(autojump=True)),
+        retry={"max_attempts": 2, "backoff": {"base": 1.0, "max": 1.0}},
+        on_retry=lambda _: policy.force_open(),
+    )
+    client = http.open(policy, lambda _: http.module.Response(503, stream=Large()))
+    with pytest.raises(tidegate.TidegateError) as refused:
+        client.request("GET", "http://a.test/x")
+    assert refused.value.reason == "readmission"
+    assert str(refused.value).startswith(
+        "the answer of the last attempt has been closed, and cannot be returned; "
+        "not retried: the next attempt was refused a slot (policy "
+    )

@@ -303,6 +303,19 @@ def test_deadlines_nest_the_earlier_wins(clock: FakeClock, fake: tidegate.Engine
         tidegate.deadline(float("nan"))
 
 
+def test_the_notes_of_an_exception_that_many_calls_raise_do_not_pile_up(engine: tidegate.Engine) -> None:
+    retry = {"max_attempts": 2, "backoff": {"base": 0}, "budget": None}
+    policy, same = quick(engine, retry=retry), ConnectionError("reset")
+
+    def fails() -> None:
+        raise same
+
+    for _ in range(3):
+        with pytest.raises(ConnectionError):
+            policy.call(fails)
+    assert same.__notes__ == ["tidegate: gave up after 2 attempts"]
+
+
 @pytest.mark.parametrize("cost", [2.5, "3", True, None])
 def test_a_cost_is_a_whole_number(engine: tidegate.Engine, cost: Any) -> None:
     with pytest.raises(ValueError, match=r"cost = .*: must be a whole number from 0 to 65535"):

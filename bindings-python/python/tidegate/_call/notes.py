@@ -34,6 +34,7 @@ _ERRORS: Final[dict[str, tuple[type[errors.TidegateError], str]]] = {
     "attempt_timeout": (errors.AttemptTimeout, "the attempt ran out of attempt_timeout"),
 }
 _LOST: Final = (errors.CallLost, "the call was given up: nothing was heard of it for too long")
+_CLOSED: Final = "the answer of the last attempt has been closed, and cannot be returned; "
 
 _NOTES: Final = {
     "attempts": "gave up after {attempts} attempts",
@@ -73,8 +74,12 @@ def note_of(verdict: str, attempts: int, retry_in: float | None, max_retry_after
 
 
 def add_note(error: BaseException, note: str | None) -> None:
-    """Adds a note, also on Python 3.10, which lacks `add_note`. Ignores exceptions that accept no note."""
-    if note is None:
+    """Adds a note once, also on Python 3.10, which lacks `add_note`.
+
+    Ignores exceptions that accept no note. Code may raise one exception object in many calls: its notes must
+    not pile up.
+    """
+    if note is None or has_note(error, note):
         return
     try:
         add = getattr(error, "add_note", None)
@@ -89,7 +94,7 @@ def add_note(error: BaseException, note: str | None) -> None:
 
 
 def has_note(error: BaseException, note: str) -> bool:
-    """Returns whether the exception already has this note, from an inner call; False if unreadable."""
+    """Returns whether the exception already has this note, from another call; False if unreadable."""
     try:
         return note in error.__dict__.get("__notes__", ())
     except (KeyboardInterrupt, SystemExit):
@@ -118,6 +123,9 @@ def _refusal(
 ) -> errors.TidegateError:
     """Makes the error of a call without a result."""
     kind, text = _ERRORS.get(verdict, _LOST)
+    if verdict in _NOTES and verdict not in _ERRORS:
+        note = note_of(verdict, 0, retry_in, policy._seconds("retry.max_retry_after")) or ""
+        text = _CLOSED + note.removeprefix("tidegate: ")
     message = f"{text} (policy {policy.name!r}, route {_shown(route)})"
     if kind is errors.BulkheadFull:
         concurrency = policy._count("bulkhead.max_concurrency")
