@@ -12,7 +12,10 @@ import pickle
 import socket
 import subprocess
 import sys
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from typing import Any
 import pytest
 
 import tidegate
+import tidegate.httpx
 from conftest import quick
 from tidegate._call import notes as _notes
 from tidegate._engine import wire as _wire
@@ -320,6 +324,50 @@ def test_the_notes_of_an_exception_that_many_calls_raise_do_not_pile_up(engine: 
 def test_a_cost_is_a_whole_number(engine: tidegate.Engine, cost: Any) -> None:
     with pytest.raises(ValueError, match=r"cost = .*: must be a whole number from 0 to 65535"):
         quick(engine).at(cost=cost)
+
+
+def test_a_deadline_is_entered_twice_and_by_threads(clock: FakeClock, fake: tidegate.Engine) -> None:
+    caller = tidegate.Policy(deadline=100, engine=fake).at(pass_timeout="timeout")
+    shared = tidegate.deadline(5)
+
+    def left(*, timeout: float) -> float:
+        return timeout
+
+    def in_a_thread() -> float:
+        with shared:
+            inside.set()
+            assert outside.wait(10)
+        return caller.call(left)
+
+    with shared, shared:
+        assert caller.call(left) == 5
+    assert caller.call(left) == 100
+    inside, outside = threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(in_a_thread)
+        assert inside.wait(10)
+        with shared:
+            pass
+        assert caller.call(left) == 100
+        outside.set()
+        assert other.result() == 100
+
+
+@pytest.mark.parametrize(
+    "block", [tidegate.deadline(5), tidegate.criticality("critical"), tidegate.httpx.options(cost=2)]
+)
+def test_a_block_of_a_generator_may_end_in_another_context(block: Any) -> None:
+    """Web frameworks resume a generator in a new copy of the context for each of its items."""
+
+    def items() -> Any:
+        with block:
+            yield 1
+
+    made, last = items(), copy_context()
+    before = list(last.items())
+    assert copy_context().run(next, made) == 1
+    assert last.run(next, made, "end") == "end"
+    assert list(last.items()) == before
 
 
 def test_importing_imports_little() -> None:

@@ -51,9 +51,13 @@ class _Ends:
     criticality is None if it was not set.
     """
 
-    __slots__ = ("criticality", "real", "tests")
+    __slots__ = ("before", "block", "criticality", "real", "tests")
 
-    def __init__(self, real: int | None, tests: dict[Clock, int], criticality: int | None) -> None:
+    def __init__(
+        self, block: _Block, real: int | None, tests: dict[Clock, int], criticality: int | None
+    ) -> None:
+        self.block = block
+        self.before = SCOPE.get()
         self.real = real
         self.tests = tests
         self.criticality = criticality
@@ -100,7 +104,25 @@ def criticality_of(scope: Scope | None, default: int) -> int:
     return default if ends is None or ends.criticality is None else ends.criticality
 
 
-class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline(2.0):`
+class _Block:
+    """A `with` block around calls.
+
+    It keeps no state of its own, so that threads and tasks may share one and enter it again inside itself.
+    """
+
+    __slots__ = ()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        # A generator may be resumed in another context than the one that entered the block: nothing to undo.
+        scope = SCOPE.get()
+        ends = scope[2] if type(scope) is tuple else None
+        if ends is not None and ends.block is self:
+            SCOPE.set(ends.before)
+
+
+class deadline(_Block):  # noqa: N801 - it reads as a statement: `with tidegate.deadline(2.0):`
     """Sets a deadline for all calls inside, `span` from now; the earlier of nested deadlines wins.
 
     It applies to all policies and follows the context (tasks, `asyncio.to_thread`). It does not reach threads
@@ -119,14 +141,13 @@ class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline
         ```
     """
 
-    __slots__ = ("_token", "_us")
+    __slots__ = ("_us",)
 
     def __init__(self, span: Any) -> None:
         us = to_us(span)
         if us != us or isinstance(us, str):
             raise ValueError(f"a deadline is a number of seconds or a timedelta, not {span!r}")
         self._us = int(min(max(us, 0.0), 2.0**53))
-        self._token: Token[Any] | None = None
 
     def __enter__(self) -> deadline:
         outer = current()
@@ -137,19 +158,12 @@ class deadline:  # noqa: N801 - it reads as a statement: `with tidegate.deadline
             real = min(real, around.real)
             for clock, end in around.tests.items():
                 tests[clock] = min(tests.get(clock, end), end)
-        ends = _Ends(real, tests, None if around is None else around.criticality)
-        self._token = SCOPE.set((None, 0, ends, outer))
+        ends = _Ends(self, real, tests, None if around is None else around.criticality)
+        SCOPE.set((None, 0, ends, outer))
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._token is not None:
-            SCOPE.reset(self._token)
-            self._token = None
 
-
-class criticality:  # noqa: N801 - it reads as a statement: `with tidegate.criticality("critical"):`
+class criticality(_Block):  # noqa: N801 - it reads as a statement: `with tidegate.criticality("critical"):`
     """Sets the criticality of calls inside that set none themselves. It decides their order and shedding.
 
     The innermost one wins. It applies to all policies and follows the context as `deadline` does.
@@ -167,25 +181,17 @@ class criticality:  # noqa: N801 - it reads as a statement: `with tidegate.criti
         ```
     """
 
-    __slots__ = ("_level", "_token")
+    __slots__ = ("_level",)
 
     def __init__(self, level: Criticality) -> None:
         self._level = criticality_number(level)
-        self._token: Token[Any] | None = None
 
     def __enter__(self) -> criticality:
         outer = current()
         around = _ends(outer)
         real, tests = (None, {}) if around is None else (around.real, around.tests)
-        self._token = SCOPE.set((None, 0, _Ends(real, tests, self._level), outer))
+        SCOPE.set((None, 0, _Ends(self, real, tests, self._level), outer))
         return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._token is not None:
-            SCOPE.reset(self._token)
-            self._token = None
 
 
 def criticality_number(level: object) -> int:

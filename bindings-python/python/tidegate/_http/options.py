@@ -12,7 +12,6 @@ from tidegate._engine.wire import CRITICALITIES, pack_request, weights_rule, wit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextvars import Token
     from types import TracebackType
 
     from tidegate._call.deadline import Criticality
@@ -48,7 +47,7 @@ class RequestOptions(TypedDict, total=False):
 
 
 KEYS: Final = tuple(RequestOptions.__annotations__)
-AROUND: Final[ContextVar[dict[str, Any] | None]] = ContextVar("tidegate.request_options", default=None)
+AROUND: Final[ContextVar[_Around | None]] = ContextVar("tidegate.request_options", default=None)
 NONE: Final[dict[str, Any]] = {}
 NORMAL: Final = pack_request(CRITICALITIES["normal"])
 """The flags of a request without options."""
@@ -84,23 +83,37 @@ class options:  # noqa: N801 - it reads as a statement: `with tidegate.requests.
         ```
     """
 
-    __slots__ = ("_given", "_token")
+    __slots__ = ("_given",)
 
     def __init__(self, **given: Any) -> None:
         check(given)
         self._given = given
-        self._token: Token[dict[str, Any] | None] | None = None
 
     def __enter__(self) -> options:
-        self._token = AROUND.set({**(AROUND.get() or NONE), **self._given})
+        AROUND.set(_Around(self, AROUND.get()))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._token is not None:
-            AROUND.reset(self._token)
-            self._token = None
+        # A generator may be resumed in another context than the one that entered the block: nothing to undo.
+        around = AROUND.get()
+        if around is not None and around.block is self:
+            AROUND.set(around.before)
+
+
+class _Around(dict[str, Any]):
+    """The options of a block, merged with those around it.
+
+    The block keeps no state of its own, so that threads and tasks may share one.
+    """
+
+    __slots__ = ("before", "block")
+
+    def __init__(self, block: options, before: _Around | None) -> None:
+        super().__init__({**(before or NONE), **block._given})
+        self.block = block
+        self.before = before
 
 
 def gathered(own: Mapping[str, Any] | None) -> Mapping[str, Any]:
