@@ -385,6 +385,29 @@ def test_cancelled_while_it_makes_an_item(engine: tidegate.Engine) -> None:
     asyncio.run(main())
 
 
+def test_a_loop_that_ends_closes_a_generator_that_was_left_open(engine: tidegate.Engine) -> None:
+    policy, closed, told = quick(engine, bulkhead={"max_concurrency": 1}), list[int](), list[Any]()
+
+    @policy
+    async def items() -> AsyncIterator[int]:
+        try:
+            yield 0
+        finally:
+            await asyncio.sleep(0)
+            closed.append(1)
+
+    async def main() -> AsyncIterator[int]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        made = items()
+        assert await made.__anext__() == 0
+        return made
+
+    made = asyncio.run(main())
+    assert (closed, told) == ([1], [])
+    assert policy.snapshot()["ends"] == {"ok": 1}
+    del made
+
+
 @COLOURS
 def test_classify_sees_failures_and_an_end_without_items(engine: tidegate.Engine, colour: str) -> None:
     seen: list[Any] = []

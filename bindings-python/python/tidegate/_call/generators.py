@@ -9,6 +9,7 @@ its deadline until the end, and there are no further retries.
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tidegate._engine.wire import (
@@ -243,6 +244,20 @@ async def _awithin(run: _GeneratorRun, going: Any) -> Any:
         leave(token)
 
 
+def _unhooked(inner: Any) -> Any:
+    """Returns the first `__anext__` of a generator that the event loop does not come to know.
+
+    At its end a loop closes all the generators it knows at once. The one around this one closes this one too,
+    and the two would get in each other's way.
+    """
+    before = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(firstiter=None, finalizer=None)
+    try:
+        return inner.__anext__()
+    finally:
+        sys.set_asyncgen_hooks(*before)
+
+
 async def _aattempt(run: _GeneratorRun, step: int) -> int:
     attempt = run.attempts = attempt_of(step)
     us, timers = span_of(step), None
@@ -252,7 +267,7 @@ async def _aattempt(run: _GeneratorRun, step: int) -> int:
         timers = lazy.arm(run.engine, run.call, us)
     try:
         inner = _within(run, run.start, attempt, us)
-        value = _First(inner, await _awithin(run, inner.__anext__()))
+        value = _First(inner, await _awithin(run, _unhooked(inner)))
     except StopAsyncIteration:
         pass
     except BaseException as error:
