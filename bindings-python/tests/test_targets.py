@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import threading
 
 import httpx
@@ -190,6 +191,17 @@ def test_a_reload_changes_the_members_of_a_group_17_1_8(engine: tidegate.Engine)
     assert (changed.added, changed.changed, changed.removed) == ((), ("targets.chat",), ())
     assert policies["chat"].call(tidegate.target) == "tiny"
     assert policies.pools == {}
+
+
+def test_a_policy_with_targets_belongs_to_its_document(engine: tidegate.Engine) -> None:
+    policy = chat(engine)
+    for what, copied in (
+        ("pickle", lambda: pickle.dumps(policy)),
+        ("pickle", lambda: pickle.dumps(policy.at(route="eu"))),
+        ("replace", lambda: policy.replace("other", deadline=1.0)),
+    ):
+        with pytest.raises(TypeError, match=f"{what}: policy 'chat' has targets, which only a document"):
+            copied()
 
 
 def test_mistakes_of_a_group_name_key_value_and_rule_17_1_2() -> None:

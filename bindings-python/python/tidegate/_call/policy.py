@@ -367,13 +367,15 @@ class Policy(Caller):
 
         Raises:
             PolicyError: With all mistakes at once.
-            TypeError: If `Policy` has no such argument.
+            TypeError: If `Policy` has no such argument, or the policy has targets, which only a document
+                declares.
 
         Example:
             ```python
             patient = policy.replace("patient", deadline=60)
             ```
         """
+        self._check_targets("replace")
         own = self._fallback_by
         kept = {} if own is None else {"fallback": own.given, "fallback_on": own.on}
         if self._on_retry is not None:
@@ -489,7 +491,14 @@ class Policy(Caller):
         given = (f"{key}={value!r}" for key, value in self._config.items())
         return f"Policy({', '.join([repr(self.name), *given])})"
 
+    def _check_targets(self, what: str) -> None:
+        """Raises if the policy has targets, which its document declares and `Policy` does not take."""
+        if "targets" in self._config:
+            rule = "has targets, which only a document declares: use `load`"
+            raise TypeError(f"{what}: policy {self.name!r} {rule}")
+
     def __reduce__(self) -> tuple[Any, ...]:
+        self._check_targets("pickle")
         own = self._fallback_by
         fallback = (None, None) if own is None else (own.given, own.on)
         on_retry = None if self._on_retry is None else self._on_retry[0]
