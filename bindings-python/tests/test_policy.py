@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import inspect
 import json
+import math
 import pickle
 import socket
 import subprocess
@@ -272,6 +273,43 @@ def test_an_attempt_timeout_needs_a_function_that_takes_its_time(fake: tidegate.
     with pytest.raises(TypeError, match="pass_timeout"):
         policy.call(int)
     assert policy.at(pass_timeout="timeout").call(lambda *, timeout: timeout) == 2.0
+
+
+def test_a_time_limit_of_the_call_itself_holds_if_it_is_earlier(fake: tidegate.Engine) -> None:
+    def limit(*, timeout: float | None) -> float | None:
+        return timeout
+
+    for more, expected in (({}, [None, 3]), ({"deadline": 2}, [2.0, 2.0]), ({"deadline": 9}, [9.0, 3])):
+        caller = quick(fake, **more).at(pass_timeout="timeout")
+        assert [caller.call(limit, **own) for own in ({"timeout": None}, {"timeout": 3})] == expected
+    with pytest.raises(ValueError, match="pass_timeout = 3: must be the name of a parameter"):
+        caller._policy.at(pass_timeout=3)  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_called_or_holds_no_state_is_refused(engine: tidegate.Engine) -> None:
+    text = "[policy.p]\ndeadline = '1s'"
+    for make in (
+        lambda classify: tidegate.Policy(classify=classify, engine=engine, deadline=1),
+        lambda classify: tidegate.loads(text, classify=classify, engine=engine),
+    ):
+        with pytest.raises(TypeError, match="classify = 'transient': must be a function"):
+            make("transient")
+    for make in (
+        lambda engine: tidegate.Policy(engine=engine, deadline=1),
+        lambda engine: tidegate.Pool(engine=engine, bulkhead={"max_concurrency": 1}, name="p"),
+        lambda engine: tidegate.loads(text, engine=engine),
+    ):
+        with pytest.raises(TypeError, match=r"engine = 'main': must be a tidegate\.Engine"):
+            make("main")
+    for on_event in (engine.on_event, tidegate.Policy(engine=engine, deadline=1).on_event):
+        with pytest.raises(TypeError, match="callback = None: must be a function that takes a record"):
+            on_event(None)  # type: ignore[arg-type]
+
+
+def test_an_outcome_may_ask_for_an_endless_wait(engine: tidegate.Engine) -> None:
+    policy = quick(engine, retry={}, classify=lambda _: tidegate.Outcome("throttled", retry_after=math.inf))
+    assert policy.call(int) == 0
+    assert policy.snapshot()["ends"] == {"retry_after_too_long": 1}
 
 
 def test_a_route_that_was_evicted_is_asked_for_again(engine: tidegate.Engine) -> None:

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tidegate._engine.engine import default_engine
+from tidegate._engine.engine import default_engine, engine_of
 from tidegate._engine.errors import PolicyError
 from tidegate._engine.frozen import Frozen
 from tidegate._engine.options import POOLS, TABLE
 from tidegate._engine.pool import Pool
 from tidegate._native import Document
 
+from .outcomes import check_classify
 from .policy import Policy, _on
 
 TARGETS: Final = "targets"
@@ -80,10 +81,11 @@ class Policies(Mapping[str, Policy]):
         engine: Engine | None,
         on: Retried | Mapping[str, Retried] | None = None,
     ) -> None:
+        check_classify(classify)
         self._document = document
         self._classify = classify
         self._on = _checked(on, document.names())
-        self._engine = engine
+        self._engine = None if engine is None else engine_of(engine)
         self._made: dict[str, Policy] = {}
         self.pools: dict[str, Pool] = {}
         for name, kind, pairs in document.pools():

@@ -82,6 +82,12 @@ def of_type(kind: type[BaseException]) -> int:
     return ASK if outcome is None else outcome
 
 
+def check_classify(classify: object) -> None:
+    """Raises a TypeError unless this is a function, or None."""
+    if classify is not None and not callable(classify):
+        raise TypeError(f"classify = {classify!r}: must be a function that takes a result or an exception")
+
+
 def by(classify: Classify, subject: Any, default: int, policy: Policy) -> int:
     """Returns the outcome that the user's `classify` names; `default` if it returns None or raises."""
     kinds = policy._kinds

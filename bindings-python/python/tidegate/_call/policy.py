@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
-from tidegate._engine.engine import default_engine
+from tidegate._engine.engine import engine_of
 from tidegate._engine.errors import PolicyError
 from tidegate._engine.hooks import wanted
 from tidegate._engine.options import UNSET, pairs_of
@@ -23,6 +23,7 @@ from tidegate._engine.wire import (
 
 from .caller import Caller, limit_of
 from .deadline import criticality_number
+from .outcomes import check_classify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -152,8 +153,9 @@ class Policy(Caller):
         self._on_retry = None
         if on_retry is not None and not callable(on_retry):
             raise TypeError(f"on_retry = {on_retry!r}: must be a function that takes a tidegate.Retrying")
+        check_classify(classify)
         config = _config("Policy.__init__", options)
-        engine = default_engine() if engine is None else engine
+        engine = engine_of(engine)
         pairs = pairs_of(config)
         if not isinstance(name, str | None):
             raise PolicyError([("policy", repr(name), "a name is a string")])
@@ -333,8 +335,8 @@ class Policy(Caller):
             weights: What a call will use of the limits that count a weight, such as `{"tokens": 1800}`; each
                 attempt reserves it. Report what was used with `Attempt.settle`.
             pass_timeout: The name of a keyword parameter that receives the time of each attempt in seconds
-                (None: no limit). A synchronous function under an `attempt_timeout` needs it, since a thread
-                cannot be interrupted.
+                (None: no limit). A number that the call itself passes holds if it is smaller. A synchronous
+                function under an `attempt_timeout` needs it, since a thread cannot be interrupted.
             fallback: What callers get in place of an error, as in `Policy`; None for no fallback, the
                 policy's own if left out.
             fallback_on: The errors that `fallback` replaces, as in `Policy`.
@@ -344,6 +346,8 @@ class Policy(Caller):
         """
         if not isinstance(cost, int) or isinstance(cost, bool) or not 0 <= cost <= 0xFFFF:
             raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
+        if not isinstance(pass_timeout, str | None):
+            raise ValueError(f"pass_timeout = {pass_timeout!r}: must be the name of a parameter")
         broken = None if weights is None else weights_rule(weights)
         if broken is not None:
             raise ValueError(f"weights = {weights!r}: must be {broken}")

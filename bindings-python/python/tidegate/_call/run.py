@@ -142,7 +142,10 @@ class Run:
         del attempt
         if self.passing is None:
             return self.fn(*self.args, **self.kwargs)
-        return self.fn(*self.args, **{**self.kwargs, self.passing: us / 1e6 if us >= 0 else None})
+        left, own = us / 1e6 if us >= 0 else None, self.kwargs.get(self.passing)
+        if left is None or (isinstance(own, (int, float)) and own < left):
+            left = own  # the caller's own time limit, which is the earlier one
+        return self.fn(*self.args, **{**self.kwargs, self.passing: left})
 
     def judge(self, ok: bool, value: Any) -> int:
         """Returns the outcome of an attempt as bits of an event word, or `STOPPED`, or `HEAD`."""

@@ -398,6 +398,19 @@ def default_engine() -> Engine:
     return _default[0]
 
 
+def engine_of(given: Engine | None) -> Engine:
+    """Returns the engine that a policy or a pool was given; that of the process if it was given none.
+
+    Raises:
+        TypeError: If it is no engine.
+    """
+    if given is None:
+        return default_engine()
+    if not isinstance(given, Engine):
+        raise TypeError(f"engine = {given!r}: must be a tidegate.Engine")
+    return given
+
+
 def can_be_marked(of: object) -> bool:
     """Returns whether `of` is an exception, or an HTTP response of any client."""
     return isinstance(of, BaseException) or hasattr(of, "status_code") or hasattr(of, "status")

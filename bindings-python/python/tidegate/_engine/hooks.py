@@ -167,7 +167,13 @@ class Hooks:
             self.add(self._log, frozenset(LOGGED), None)
 
     def add(self, callback: Callable[[Record], object], types: frozenset[str], policy: str | None) -> Hook:
-        """Adds a hook and subscribes to its types."""
+        """Adds a hook and subscribes to its types.
+
+        Raises:
+            TypeError: If the callback is not callable.
+        """
+        if not callable(callback):
+            raise TypeError(f"callback = {callback!r}: must be a function that takes a record")
         hook = Hook(self, callback, types, policy)
         self._all = (*self._all, hook)
         self._listen()

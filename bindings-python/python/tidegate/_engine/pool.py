@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from .engine import default_engine
+from .engine import engine_of
 from .errors import PolicyError
 from .options import POOLS, pairs_of_pool
 from .places import place, warn_again
@@ -58,7 +58,7 @@ class Pool:
             raise PolicyError([("pool", repr(name), "a name is a string")])
         self.name: Final[str] = name
         self.kind: Final[str] = kind
-        self.engine: Final = default_engine() if engine is None else engine
+        self.engine: Final = engine_of(engine)
         self._options: Any = options
         here, places = place(1), self.engine.pool_places
         try:

@@ -191,7 +191,8 @@ def pack_outcome(kind: int, opinion: int = 0, retry_after: float | None = None) 
     """Returns the outcome bits of a Finished event. Rounds `retry_after` (seconds) up to milliseconds."""
     word = kind << _KIND_SHIFT | opinion << _OPINION_SHIFT
     if retry_after is not None and retry_after == retry_after:
-        word |= (1 + min(-int(-max(retry_after, 0.0) * 1000 // 1), _LONGEST_MS)) << 18
+        ms = min(max(retry_after, 0.0), _LONGEST_MS) * 1000  # in this order, since it may be infinite
+        word |= (1 + min(-int(-ms // 1), _LONGEST_MS)) << 18
     return word
 
 
