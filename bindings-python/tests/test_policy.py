@@ -345,6 +345,29 @@ def test_deadlines_nest_the_earlier_wins(clock: FakeClock, fake: tidegate.Engine
         tidegate.deadline(float("nan"))
 
 
+def test_the_deadline_of_another_engines_call_holds_inside(clock: FakeClock, fake: tidegate.Engine) -> None:
+    slow = {"max_attempts": 3, "backoff": {"base": 60, "max": 60, "jitter": "none"}}
+    other = tidegate.Engine(seed=1, clock=clock)
+    outer, inner = tidegate.Policy(deadline=5, engine=fake), tidegate.Policy(retry=slow, engine=other)
+    innermost = quick(fake).at(pass_timeout="timeout")
+    with pytest.raises(ConnectionError) as raised:
+        outer.call(inner.call, fail)
+    assert raised.value.__notes__ == [
+        "tidegate: not retried: the next wait would outlive the deadline",
+    ]
+    assert clock.now() == 0
+
+    def left(*, timeout: float | None) -> float | None:
+        clock.tick(1)
+        return timeout
+
+    brief = tidegate.Policy(deadline=3, engine=other)
+    assert outer.call(brief.call, innermost.call, left) == 3
+    assert tidegate.Policy(deadline=5, engine=tidegate.Engine(seed=1)).call(innermost.call, left) is None
+    with tidegate.deadline(2):
+        assert outer.call(inner.call, innermost.call, left) == 2
+
+
 def test_the_notes_of_an_exception_that_many_calls_raise_do_not_pile_up(engine: tidegate.Engine) -> None:
     retry = {"max_attempts": 2, "backoff": {"base": 0}, "budget": None}
     policy, same = quick(engine, retry=retry), ConnectionError("reset")

@@ -72,20 +72,30 @@ class _Ends:
 
 
 def inherited(scope: Scope, engine: Engine) -> tuple[int, int]:
-    """Returns what `begin` inherits from a scope: packed time left and enclosing call, each 0 for none."""
-    limit, parent = 0, 0
+    """Returns what `begin` inherits from a scope: packed time left and enclosing call, each 0 for none.
+
+    An engine knows the deadline of an enclosing call of its own. That of another engine's call applies if
+    both have the same clock.
+    """
+    parent, left = 0, -1
     around: Scope | None = scope
     ends: _Ends | None = None
     while around is not None:
         level = _level(around)
+        other = level[0]
         if ends is None:
             ends = level[2]
-        if not parent and level[0] is engine:
-            parent = level[1]
+        if other is engine:
+            parent = parent or level[1]
+        elif other is not None and level[1] and other.clock is engine.clock:
+            its = other.native.time_left(level[1], True)
+            left = its if left < 0 or 0 <= its < left else left
         around = level[3]
     if ends is not None and ends.real is not None:
-        limit = pack_remaining(ends.left(engine))
-    return limit, parent
+        own = ends.left(engine)
+        left = own if left < 0 else min(left, own)
+        return pack_remaining(left), parent
+    return (pack_remaining(left) if left >= 0 else 0), parent
 
 
 def _ends(scope: Scope | None) -> _Ends | None:
