@@ -16,6 +16,7 @@ from tidegate._engine.wire import (
     IDEMPOTENT,
     KINDS,
     REPLAYABLE,
+    cost_rule,
     may_hedge,
     pack_request,
     weights_rule,
@@ -344,8 +345,9 @@ class Policy(Caller):
         Raises:
             ValueError: If an argument is out of range.
         """
-        if not isinstance(cost, int) or isinstance(cost, bool) or not 0 <= cost <= 0xFFFF:
-            raise ValueError(f"cost = {cost!r}: must be a whole number from 0 to 65535")
+        broken = cost_rule(cost)
+        if broken is not None:
+            raise ValueError(f"cost = {cost!r}: must be {broken}")
         if not isinstance(pass_timeout, str | None):
             raise ValueError(f"pass_timeout = {pass_timeout!r}: must be the name of a parameter")
         broken = None if weights is None else weights_rule(weights)

@@ -262,3 +262,9 @@ def weights_rule(weights: object) -> str | None:
         for name, amount in weights.items()
     )
     return None if fits else "a mapping of names to whole numbers from 0 to 2**53 - 1"
+
+
+def cost_rule(cost: object) -> str | None:
+    """Returns the rule that the cost of a call breaks; None if it is a whole number in range."""
+    fits = isinstance(cost, int) and not isinstance(cost, bool) and 0 <= cost <= 0xFFFF
+    return None if fits else "a whole number from 0 to 65535"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from tidegate._call import outcomes
 from tidegate._call.caller import limit_of
 from tidegate._call.policy import Policy
-from tidegate._engine.wire import CRITICALITIES, pack_request, weights_rule, with_opinion
+from tidegate._engine.wire import CRITICALITIES, cost_rule, pack_request, weights_rule, with_opinion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -162,18 +162,13 @@ def _criticality(value: Any) -> str | None:
     return None if known else f"one of {', '.join(CRITICALITIES)}"
 
 
-def _cost(value: Any) -> str | None:
-    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 0xFFFF
-    return None if fits else "a whole number from 0 to 65535"
-
-
 _RULES: Final[dict[str, Callable[[Any], str | None]]] = {
     "policy": _one_of("a Policy, or the name of one of the adapter's `policies`", Policy, str, type(None)),
     "route": _one_of("a string", str, type(None)),
     "deadline": _deadline,
     "idempotent": _one_of("True, False or None", bool, type(None)),
     "criticality": _criticality,
-    "cost": _cost,
+    "cost": cost_rule,
     "weights": weights_rule,
     "body_factory": _callable,
     "stream": _one_of("True or False", bool),
