@@ -245,6 +245,32 @@ def test_what_a_hook_answers_to_a_retry_is_held_until_the_attempt(cancelled: boo
     assert log == [*held, *(["call_done"] if cancelled else ["attempt_started", "call_done"])]
 
 
+def test_a_hook_that_goes_ends_what_it_held(fake: tidegate.Engine) -> None:
+    """Otherwise a span would stay open for ever: of the next attempt it hears nothing."""
+    log, inside = list[str](), list[str]()
+    policy = quick(fake, retry={"max_attempts": 2, "backoff": {"base": 5, "max": 5}})
+    kept = fake.on_event(lambda record: _Held(inside) if record.type == "retry_scheduled" else None)
+
+    def leaves(record: Record) -> _Held | None:
+        if record.type == "retry_scheduled":
+            leaver.close()
+            return _Held(log)
+        return None
+
+    def closes(record: Record) -> None:
+        gone.close()
+        log.append("closed")
+
+    gone = fake.on_event(lambda record: _Held(log) if record.type == "retry_scheduled" else None)
+    leaver = fake.on_event(leaves)
+    with fake.on_event(closes, types=["retry_scheduled"]):
+        assert policy.call(failing(1)) == "done"
+    assert log == ["enter", "exit", "closed"]
+    assert inside == ["enter", "exit"]
+    assert fake.hooks._held == {}
+    kept.close()
+
+
 def test_status_and_type_of_the_failure_are_told(fake: tidegate.Engine) -> None:
     class Answer:
         status_code = 503

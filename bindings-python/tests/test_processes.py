@@ -21,6 +21,7 @@ import trio.lowlevel
 import tidegate
 from conftest import quick
 from fast import guarded
+from tidegate.events import Record
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -112,6 +113,28 @@ def test_the_child_has_none_of_the_parents_calls(engine: tidegate.Engine) -> Non
     for thread in threads + waiting:
         thread.join(10)
     assert policy.snapshot()["ends"] == {"ok": 7}
+
+
+@needs_fork
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_while_another_thread_is_in_a_hook(engine: tidegate.Engine) -> None:
+    """A thread of the child may get the number of that thread, and its records are delivered all the same."""
+    policy, hold, inside = guarded(engine), threading.Event(), threading.Event()
+
+    def hook(record: Record) -> None:
+        inside.set()
+        assert hold.wait(20)
+
+    def child() -> None:
+        assert engine.hooks._telling == set()
+
+    with policy.on_event(hook, types=["call_done"]):
+        thread = threading.Thread(target=policy.call, args=(int,))
+        thread.start()
+        assert inside.wait(10)
+        in_child(child)
+        hold.set()
+        thread.join(10)
 
 
 @needs_fork

@@ -454,6 +454,7 @@ def _after_fork_in_child() -> None:
     for engine in list(_engines):
         engine.waiters.clear()
         engine.timers.clear()
+        engine.hooks.after_fork()
         engine.native.after_fork(draw_seed())
 
 

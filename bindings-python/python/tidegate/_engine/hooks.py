@@ -187,9 +187,22 @@ class Hooks:
         return hook
 
     def remove(self, hook: Hook) -> None:
-        """Removes a hook and unsubscribes types that no other hook needs."""
+        """Removes a hook and unsubscribes types that no other hook needs.
+
+        Exits what the hook has returned for retries, since it may hear of no attempt that would end them.
+        """
         self._all = tuple(other for other in self._all if other is not hook)
         self._listen()
+        for call in list(self._held):
+            for owner, held in self._held.pop(call, ()):
+                if owner is hook:
+                    _leave(owner, held)
+                else:
+                    self._held.setdefault(call, []).append((owner, held))
+
+    def after_fork(self) -> None:
+        """Forgets the threads that the child of a fork does not have: new ones may get their numbers."""
+        self._telling &= {get_ident()}
 
     def _listen(self) -> None:
         types = {name for hook in self._all for name in hook.types}
@@ -228,8 +241,8 @@ class Hooks:
         """Enters a context manager that a hook returned for a retry; it is exited when the attempt starts."""
         if not (hasattr(type(answer), "__enter__") and hasattr(type(answer), "__exit__")):
             return
-        if not hook.types >= _GOES_ON:
-            return
+        if not hook.types >= _GOES_ON or all(other is not hook for other in self._all):
+            return  # it would hear of no end; the second one has just removed itself
         try:
             answer.__enter__()
         except (KeyboardInterrupt, SystemExit):
