@@ -532,6 +532,32 @@ def test_a_loop_thrown_away_with_its_event_loop_gives_its_slot_back(engine: tide
     assert free(policy)
 
 
+def test_calls_of_a_loop_that_was_closed_before_their_end_are_dropped(engine: tidegate.Engine) -> None:
+    """The next loop that sets a timer notices: its engine kept their tasks for the timers."""
+    slow = {"max_attempts": 2, "backoff": {"base": 50, "max": 50}}
+    two = {"max_concurrency": 2, "max_queue": 2}
+    policy = tidegate.Policy(engine=engine, bulkhead=two, retry=slow, deadline=60)
+
+    async def hangs() -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def fails() -> None:
+        raise ConnectionError
+
+    loop = asyncio.new_event_loop()
+    loop.set_exception_handler(lambda *_: None)  # it says that the tasks were destroyed
+    tasks = [loop.create_task(policy.acall(work)) for work in (hangs, fails, hangs)]
+    for _ in range(3):
+        loop.run_until_complete(asyncio.sleep(0))
+    assert engine.snapshot()["live"] == 3
+    loop.close()
+    del tasks, loop
+    asyncio.run(tidegate.Policy(engine=engine, deadline=1).acall(asyncio.sleep, 0))
+    gc.collect()
+    assert engine.snapshot()["live"] == 0
+    assert engine.waiters == {}
+
+
 def test_what_failed_is_not_kept_alive_by_cycles(engine: tidegate.Engine) -> None:
     import weakref
 
