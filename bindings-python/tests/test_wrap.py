@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
+import math
+import pickle
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -187,6 +190,26 @@ def test_mistakes_are_named(engine: tidegate.Engine, methods: Any, rule: str) ->
         quick(engine).wrap(AsyncStore(), methods=methods)
     with pytest.raises(ValueError, match="has no public method"):
         tidegate.Policy(engine=engine, deadline=1).wrap(object())
+
+
+def test_a_module_and_a_class(engine: tidegate.Engine) -> None:
+    policy = quick(engine)
+    assert policy.wrap(math, methods=["sqrt"]).sqrt(4) == 2
+    assert policy.wrap(dict, methods=["fromkeys"]).fromkeys("a") == {"a": None}
+    assert policy.snapshot()["ends"] == {"ok": 2}
+
+
+def test_a_copy_has_the_policy_and_a_client_of_its_own(engine: tidegate.Engine) -> None:
+    policy = quick(engine)
+    store = policy.wrap(Store(), methods=["get"], route="eu")
+    for twin in (copy.copy(store), copy.deepcopy(store)):
+        assert twin.get("a") == "A"
+    assert list(policy.snapshot()["routes"]) == ["eu"]
+    assert policy.snapshot()["ends"] == {"ok": 2}
+    again = pickle.loads(pickle.dumps(store))
+    assert again.get("b") == "B"
+    assert again.get.__wrapped__.__self__ is not store.get.__wrapped__.__self__
+    assert " behind 'unnamed-" in repr(again)
 
 
 def test_an_http_client(engine: tidegate.Engine, module: Any) -> None:

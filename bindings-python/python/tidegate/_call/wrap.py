@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from copy import copy, deepcopy
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,8 +38,13 @@ def wrap(policy: Policy, client: T, methods: Iterable[str] | None, route: str | 
         for name in names:
             _check_method(client, name)
     caller: Caller = policy if route is None else policy.at(route=route)
+    return cast("T", _wrapped(client, names, caller))
+
+
+def _wrapped(client: object, names: list[str], caller: Caller) -> _Wrapped:
+    """Wraps the methods with these names. Pickles and copies of a wrapper call it."""
     calls = {name: caller(getattr(client, name)) for name in names}
-    return cast("T", _kind_of(type(client))(client, calls, policy.name))
+    return _kind_of(type(client))(client, calls, caller)
 
 
 def _public(client: object) -> list[str]:
@@ -84,15 +90,15 @@ def _check_repeats(policy: Policy, client: object) -> None:
 class _Wrapped:
     """An object with some of its methods under a policy. Everything else is forwarded to the object."""
 
-    __slots__ = ("__weakref__", "_tidegate_calls", "_tidegate_client", "_tidegate_policy")
+    __slots__ = ("__weakref__", "_tidegate_caller", "_tidegate_calls", "_tidegate_client")
 
-    def __init__(self, client: object, calls: dict[str, Callable[..., Any]], policy: str) -> None:
+    def __init__(self, client: object, calls: dict[str, Callable[..., Any]], caller: Caller) -> None:
         object.__setattr__(self, "_tidegate_client", client)
         object.__setattr__(self, "_tidegate_calls", calls)
-        object.__setattr__(self, "_tidegate_policy", policy)
+        object.__setattr__(self, "_tidegate_caller", caller)
 
     def __getattribute__(self, name: str) -> Any:
-        if name in ("__class__", "__repr__"):
+        if name in ("__class__", "__repr__", "__deepcopy__", "__reduce_ex__"):
             return object.__getattribute__(self, name)
         calls = object.__getattribute__(self, "_tidegate_calls")
         if name in calls:
@@ -109,8 +115,26 @@ class _Wrapped:
         return dir(object.__getattribute__(self, "_tidegate_client"))
 
     def __repr__(self) -> str:
-        client = object.__getattribute__(self, "_tidegate_client")
-        return f"<{client!r} behind {object.__getattribute__(self, '_tidegate_policy')!r}>"
+        client, _, caller = _parts(self)
+        return f"<{client!r} behind {caller._policy.name!r}>"
+
+    def __copy__(self) -> _Wrapped:
+        client, names, caller = _parts(self)
+        return _wrapped(copy(client), names, caller)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Wrapped:
+        client, names, caller = _parts(self)
+        return _wrapped(deepcopy(client, memo), names, caller)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return _wrapped, _parts(self)
+
+
+def _parts(wrapped: _Wrapped) -> tuple[Any, list[str], Caller]:
+    """Returns the arguments with which `_wrapped` has made this object."""
+    own = object.__getattribute__
+    calls = own(wrapped, "_tidegate_calls")
+    return own(wrapped, "_tidegate_client"), list(calls), own(wrapped, "_tidegate_caller")
 
 
 def _class_of(wrapped: _Wrapped) -> type:
@@ -125,10 +149,11 @@ def _kind_of(kind: type) -> type[_Wrapped]:
     made = _kinds.get(kind)
     if made is None:
         names = [name for name in dir(kind) if name[:2] == name[-2:] == "__" and name not in _OWN]
+        found = {name: getattr(kind, name, None) for name in names}  # some names of modules are not readable
         special: dict[str, Any] = {
             name: _forwarded(name)
-            for name in names
-            if callable(getattr(kind, name)) and getattr(kind, name) is not getattr(object, name, None)
+            for name, method in found.items()
+            if callable(method) and method is not getattr(object, name, None)
         }
         # `__class__` reports the class of the object, as mocks do; type checkers reject such a property.
         special |= {"__slots__": (), "__class__": property(_class_of)}
