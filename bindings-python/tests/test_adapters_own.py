@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import pickle
 from typing import Any
@@ -262,6 +263,28 @@ def test_a_file_that_was_still_being_sent_is_sent_whole_again(engine: tidegate.E
     assert client.run(put()) == 200
     client.close()
     assert received[1:] == [whole]
+
+
+@pytest.mark.filterwarnings("ignore:Unclosed:ResourceWarning")
+def test_an_answer_of_aiohttp_that_is_left_unread_ends_with_its_session(
+    origin: Origin, engine: tidegate.Engine
+) -> None:
+    origin.sequence({"body_bytes": 4_000_000})
+    policy = quick(engine, bulkhead={"max_concurrency": 1}, deadline=60)
+
+    async def leave() -> None:
+        guarded = tidegate.aiohttp.middleware(policy)
+        async with aiohttp.ClientSession(middlewares=[guarded]) as session:
+            await session.get(origin.url + "/x")
+            assert engine.snapshot()["live"] == 1
+
+    async def main() -> None:
+        await leave()
+        await asyncio.sleep(0)
+        gc.collect()
+        assert engine.snapshot()["live"] == 0
+
+    asyncio.run(main())
 
 
 def test_a_total_timeout_of_aiohttp_ends_the_call_as_its_caller_would(

@@ -8,6 +8,7 @@ then gets. Where silence is bounded the stream gets a class that says when data 
 from __future__ import annotations
 
 from asyncio import ensure_future, get_running_loop, wait
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 from warnings import catch_warnings, simplefilter
@@ -55,7 +56,8 @@ class _Reading(Open):
             engine = self._run.engine
             timers = timers_of(engine)
             due: Future[None] = get_running_loop().create_future()
-            due.add_done_callback(self._due)
+            # Weak, because a response may be dropped unread meanwhile, and this body with it.
+            due.add_done_callback(partial(_told, ref(self), timers.parked, -id(self)))
             self._parked = timers.parked
             timers.park(-id(self), due, max(self._until - engine.native.now(), 0))
 
@@ -83,6 +85,15 @@ class _Reading(Open):
             self._end(0)
         else:
             self._end(self._run.judge_error(error))
+
+
+def _told(body: ref[_Reading], parked: dict[int, tuple[float, Any]], key: int, due: Future[None]) -> None:
+    """Tells a body that its time may be up; forgets the timer of one that is gone."""
+    reading = body()
+    if reading is not None:
+        reading._due(due)
+    elif key in parked and parked[key][1] is due:
+        del parked[key]
 
 
 class Body(_Reading):
