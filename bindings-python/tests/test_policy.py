@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import dataclasses
+import doctest
 import functools
 import inspect
 import json
@@ -25,6 +26,7 @@ import pytest
 
 import tidegate
 import tidegate.httpx
+import tidegate.testing
 from conftest import quick
 from tidegate._call import notes as _notes
 from tidegate._engine import wire as _wire
@@ -509,3 +511,19 @@ def test_an_option_that_there_is_not_is_named(engine: tidegate.Engine) -> None:
     with pytest.raises(TypeError, match=r"Policy.retune\(\) got an unexpected keyword argument 'classify'"):
         policy.retune(classify=None)  # type: ignore[call-arg]
     assert list(inspect.signature(policy).parameters) == ["fn"]
+
+
+@pytest.mark.parametrize("module", [tidegate, tidegate.testing], ids=lambda module: module.__name__)
+def test_the_examples_of_docstrings_run(module: Any) -> None:
+    """The classes say that they are of the public module, so `doctest.testmod` of theirs finds none."""
+    flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL
+    names = {**vars(module), "tidegate": tidegate}
+    found = [
+        example
+        for name in module.__all__
+        for example in doctest.DocTestFinder().find(getattr(module, name), name, module=False, globs=names)
+        if example.examples
+    ]
+    assert len(found) > 2
+    for example in found:
+        assert doctest.DocTestRunner(optionflags=flags).run(example).failed == 0, example.name

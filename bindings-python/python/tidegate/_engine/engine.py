@@ -208,8 +208,8 @@ class Engine:
             ValueError: If the state is not one of these three.
 
         Example:
-            >>> import tidegate
-            >>> engine = tidegate.default_engine()
+            >>> from tidegate import Policy
+            >>> engine = Policy(deadline=5.0).engine  # that of the process, as it was given none
             >>> engine.set_link("offline")
             >>> engine.set_link("ok")
         """
