@@ -2,7 +2,7 @@
 
 use crate::host::{Host, SECOND, at, of, verdict};
 use Value::{Number, Text};
-use tidegate::{Action, Class, Event, Request, Value, Verdict};
+use tidegate::{Action, Class, Event, Request, Value, Verdict, Wait};
 
 const AT_ONCE: [(&str, Value<'static>); 3] =
     [("retry.max_attempts", Number(4.0)), ("retry.backoff.base", Number(0.0)), ("hedge.delay", Number(10e3))];
@@ -87,4 +87,26 @@ fn a_late_answer_gives_back_its_retry_once() {
     let calls = [host.start(Request::default(), 1_001), host.start(Request::default(), 1_001)];
     assert!(matches!(host.poll(calls[0], 2_001).action, Action::Wait { .. }));
     assert_eq!(verdict(host.poll(calls[1], 2_001)), Verdict::Budget);
+}
+
+/// Semantics 2.15.3: while a call waits in a queue its links are where the moment of its charge was.
+#[test]
+fn a_late_answer_of_a_queued_call_gives_its_retry_back_to_the_tenth_that_paid() {
+    let window = [
+        ("attempt_timeout", Number(1e3)),
+        ("retry.max_attempts", Number(2.0)),
+        ("retry.backoff.base", Number(0.0)),
+        ("retry.budget.kind", Text("window")),
+        ("retry.budget.min_retries_per_sec", Number(0.1)),
+        ("bulkhead.max_concurrency", Number(1.0)),
+        ("bulkhead.max_queue", Number(8.0)),
+        ("bulkhead.unit", Text("attempt")),
+    ];
+    let mut host = Host::new(&window);
+    let call = host.start(Request { abortable: false, ..Request::default() }, 0);
+    assert!(matches!(host.poll(call, 1_000).action, Action::Wait { .. }));
+    assert_eq!(host.poll(call, 1_000).action, Action::Wait { why: Wait::Queue }, "attempt 1 has the permit");
+    assert_eq!(left(&host, 1_000), Some(0));
+    assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 1_001)), Verdict::Ok);
+    assert_eq!(left(&host, 1_001), Some(1));
 }

@@ -104,6 +104,15 @@ impl Arena {
         self[slot].set_since(since);
     }
 
+    /// When the next attempt of a call was paid for, also while the call is in a list.
+    pub fn charged_at(&self, slot: Slot) -> Time {
+        let call = &self[slot];
+        match self.extra(slot) {
+            Some(extra) if call.listed() => Time::from_micros(extra.moment),
+            _ => call.since(),
+        }
+    }
+
     /// The permits that a call holds.
     pub fn permits_of(&self, slot: Slot) -> u32 {
         let call = &self[slot];

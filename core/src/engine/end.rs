@@ -100,7 +100,8 @@ impl Engine {
             hedge: false,
             permit: false,
         };
-        self.desk.routes.refund(&mut self.desk.calls[slot], now);
+        let charged = self.desk.calls.charged_at(slot);
+        self.desk.routes.refund(&mut self.desk.calls[slot], charged, now);
         self.desk.count_outcome(slot, &running_attempt, Class::Ok);
         self.call_over(slot, Class::Ok.into(), attempt, None, now);
         self.end(slot, Verdict::Ok, Some(AttemptSlot::of(attempt)), None, now)

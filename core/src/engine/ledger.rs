@@ -209,14 +209,14 @@ impl Policies {
 }
 
 impl Routes {
-    /// Refunds the paid attempt of a call, which will not start. It was charged when the backoff began.
+    /// Refunds the paid attempt of a call, which will not start. It was `charged` when the backoff began.
     #[inline(never)]
-    pub(super) fn refund(&mut self, call: &mut Call, now: Time) {
+    pub(super) fn refund(&mut self, call: &mut Call, charged: Time, now: Time) {
         let home = self[call.route].budget_at;
         if let Some(budget) = &mut self[home].budget
             && call.charge != 0
         {
-            budget.refund(call.charge, call.since(), now);
+            budget.refund(call.charge, charged, now);
         }
         call.charge = 0;
     }

@@ -15,7 +15,8 @@ impl Engine {
     pub(super) fn forgo(&mut self, slot: Slot, now: Time) -> u8 {
         let call = &self.desk.calls[slot];
         if call.between_attempts() {
-            self.desk.routes.refund(&mut self.desk.calls[slot], now);
+            let charged = call.since();
+            self.desk.routes.refund(&mut self.desk.calls[slot], charged, now);
         }
         let call = &self.desk.calls[slot];
         if call.attempt_slots == 0 {
