@@ -270,3 +270,30 @@ fn r12_a_retry_beside_an_attempt_that_still_ends_holds_a_permit_of_its_own_where
         assert_eq!(permits(&host, 12), Some(0), "{unit}: both have ended");
     }
 }
+
+/// R6.1, 13.1.4: the permit of an attempt that will not start goes on at once, also while an earlier attempt still ends.
+#[test]
+fn a_permit_for_a_next_attempt_does_not_wait_for_the_end_of_the_last_one() {
+    let more = [
+        ("bulkhead.unit", Text("attempt")),
+        ("attempt_timeout", Number(1_000.0)),
+        ("retry.max_attempts", Number(2.0)),
+        ("retry.backoff.base", Number(0.0)),
+    ];
+    let mut host = Host::new(&[&bulkhead(2.0, 8.0)[..], &more].concat());
+    let call = host.start(Request { abortable: false, ..Request::default() }, 0);
+    let holder = host.start(Request::default(), 500);
+    assert_eq!(host.poll(call, 1_000).action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.poll(call, 1_000).action, Action::Wait { why: Wait::Queue });
+    let next = host.park(1_000);
+    let _ = host.finish(holder, 1, of(Class::Ok), 1_001);
+    assert_eq!(host.wakes(), [call], "it has the permit");
+    assert_eq!(verdict(host.engine.on(call, Event::Cancel, at(1_002))), Verdict::Cancelled);
+    assert_eq!(host.wakes(), [next]);
+    host.engine.check().unwrap();
+    assert_eq!(host.poll(next, 1_002).action, Action::Attempt { attempt: 1, hedge: false });
+    // The first attempt still runs under a permit of its own (R12).
+    let after = host.park(1_002);
+    let _ = host.finish(call, 1, of(Class::Cancelled), 1_003);
+    assert_eq!(host.wakes(), [after]);
+}

@@ -166,3 +166,18 @@ fn a_bulkhead_that_comes_with_a_retune_is_shared_by_calls_that_began_before_it()
     host.start(within(middle), 2);
     assert_eq!(host.begin(Request::default(), 2).1.action, Action::Wait { why: Wait::Queue });
 }
+
+/// 13.4.15: the attempt that could not be stopped had the permit; once it is reported, the calls within keep it.
+#[test]
+fn calls_within_keep_a_permit_after_the_last_attempt_of_the_ended_call_around_them() {
+    let mut host = Host::new(&[&bulkhead(1.0, 8.0)[..], &[("bulkhead.unit", Text("attempt"))]].concat());
+    let outer = host.start(Request { abortable: false, ..Request::default() }, 0);
+    let inner = host.start(within(outer), 0);
+    assert_eq!(verdict(host.engine.on(outer, Event::Cancel, at(1))), Verdict::Cancelled);
+    assert_eq!(verdict(host.finish(outer, 1, of(Class::Cancelled), 2)), Verdict::Stale);
+    let waiter = host.park(3);
+    host.engine.check().unwrap();
+    assert_eq!(verdict(host.finish(inner, 1, of(Class::Ok), 4)), Verdict::Ok);
+    assert_eq!(host.wakes(), [waiter]);
+    host.engine.check().unwrap();
+}

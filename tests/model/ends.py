@@ -53,14 +53,20 @@ def end(
     leave(engine, call, verdict == "ok", now)
     call.state = "ended"
     call.over = now + OVERDUE if call.out() else None
-    loose = [attempt for attempt in call.loose if attempt.permit is not None]
-    if (
-        call.children and call.permit is None and loose
-    ):  # calls within it go on under a permit of it (ADR 0005)
-        call.permit, loose[0].permit = loose[0].permit, None
+    bulkhead = call.route.policy.bulkhead
+    if not call.children and bulkhead is not None and bulkhead.per_attempt:
+        pass_on(engine, call, now)  # R6: the permit of an attempt that will not start
+    keep_one(call)
     engine.free_loose(call, now)
     settle(engine, call, now)
     return done(verdict, result, retry_in, stop)
+
+
+def keep_one(call: Call) -> None:
+    """Calls within it go on under a permit of it (13.4.15, ADR 0005)."""
+    loose = [attempt for attempt in call.loose if attempt.permit is not None]
+    if call.children and call.permit is None and loose:
+        call.permit, loose[0].permit = loose[0].permit, None
 
 
 def leave(engine: Engine, call: Call, well: bool, now: int) -> None:
@@ -134,6 +140,7 @@ def reap(engine: Engine, call: Call, now: int) -> None:
         call.loose += call.stopped
         call.stopped.clear()
         call.over = None
+        keep_one(call)
         engine.free_loose(call, now)
         settle(engine, call, now)
     else:

@@ -167,7 +167,10 @@ class Engine:
             if kind == "finished" and stopped is not None:
                 sets.settle(self, call, [stopped], event["outcome"].kind, now)
                 call.stopped.remove(stopped)
-                self.free_permit(stopped, now)
+                call.loose.append(stopped)
+                if not call.stopped:
+                    ends.keep_one(call)
+                self.free_loose(call, now)
                 ends.settle(self, call, now)
             return done("stale")
         if call.state == "lost":  # R9: "answered Lost"

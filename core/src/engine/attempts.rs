@@ -121,6 +121,15 @@ impl Arena {
         u32::from(call.has(flag::HOLDS)) + attempt_slots.count_ones()
     }
 
+    /// Keeps one of the permits to release for nested calls, which continue under a permit that they share with this one
+    /// (ADR 0005).
+    pub fn keep_permit(&mut self, slot: Slot, pending: &mut PendingRelease) {
+        let call = &mut self[slot];
+        if call.children > 0 && !call.has(flag::HOLDS) && pending.keep_one() {
+            call.flags |= flag::HOLDS;
+        }
+    }
+
     /// Whether the request allows hedges.
     pub fn is_hedgeable(&self, slot: Slot) -> bool {
         let call = &self[slot];

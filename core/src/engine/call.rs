@@ -132,8 +132,7 @@ impl Engine {
                 if started != 0 {
                     self.desk.settle_reported(slot, attempt, class, now);
                 }
-                self.free_attempt_slots(slot, started, now);
-                self.settle(slot, now);
+                self.free_ended(slot, started, now);
                 Step::done(Verdict::Stale)
             }
             (State::Ended | State::Free, _) => Step::done(Verdict::Stale),

@@ -53,9 +53,13 @@ impl Engine {
         }
         let stop = self.forgo(slot, now);
         let call = &self.desk.calls[slot];
-        if call.children > 0 && !call.has(flag::HOLDS) && self.pending_release.keep_one() {
-            // Nested calls continue under a permit that they share with it (ADR 0005).
-            self.desk.calls[slot].flags |= flag::HOLDS;
+        if call.children > 0 {
+            self.desk.calls.keep_permit(slot, &mut self.pending_release);
+        } else if call.has(flag::HOLDS) && self.desk.policies.permits_attempts(call) {
+            // The permit of an attempt that will not start does not wait for stopped ones to unwind.
+            let call = &mut self.desk.calls[slot];
+            call.flags &= !flag::HOLDS;
+            self.pending_release.add(call.route, 1);
         }
         self.give_ticket_back(slot, now);
         self.desk.give_place_back(slot, verdict == Verdict::Ok, now);

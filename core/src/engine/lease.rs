@@ -138,7 +138,8 @@ impl Engine {
     pub(super) fn give_up_attempts(&mut self, slot: Slot, now: Time) {
         self.desk.note(move |it| it.reclaimed(slot, now));
         self.desk.settle_given_up(slot, u8::MAX, now);
-        self.free_attempt_slots(slot, u8::MAX, now);
+        self.desk.calls.report_attempt_slots(slot, u8::MAX, &mut self.pending_release);
+        self.release_pending(now);
     }
 
     /// Examines the next slots for expired leases; skips `but`, whose own event this is.
@@ -174,8 +175,9 @@ impl Engine {
                 self.lose(slot, now);
             }
             State::Ended if call.attempt_slots != 0 && over(call.moment) => {
-                self.give_up_attempts(slot, now);
-                self.settle(slot, now);
+                self.desk.note(move |it| it.reclaimed(slot, now));
+                self.desk.settle_given_up(slot, u8::MAX, now);
+                self.free_ended(slot, u8::MAX, now);
             }
             State::Lost if call.children == 0 && over(call.moment) => self.settle(slot, now),
             _ => {}

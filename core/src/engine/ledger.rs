@@ -203,6 +203,12 @@ impl Policies {
         self[usize::from(policy)].again & stage::GUARDS != 0
     }
 
+    /// Whether each attempt of a call has a permit of its own.
+    #[inline]
+    pub(super) fn permits_attempts(&self, call: &Call) -> bool {
+        self[usize::from(call.policy)].again & stage::POOL != 0
+    }
+
     pub(super) fn shares_budget(&self, call: &Call) -> bool {
         self.of(call).hedge.as_ref().is_some_and(|hedge| hedge.budget == HedgeBudget::Shared)
     }

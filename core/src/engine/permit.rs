@@ -61,11 +61,15 @@ impl FleetDesk<'_> {
 }
 
 impl Engine {
-    /// Frees the attempt slots of attempts that have ended, and releases their permits.
-    #[inline]
-    pub(super) fn free_attempt_slots(&mut self, slot: Slot, bits: u8, now: Time) {
+    /// Frees the attempt slots of attempts of an ended call and releases their permits, and frees the call with the last of
+    /// them.
+    pub(super) fn free_ended(&mut self, slot: Slot, bits: u8, now: Time) {
         self.desk.calls.report_attempt_slots(slot, bits, &mut self.pending_release);
+        if self.desk.calls[slot].attempt_slots == 0 {
+            self.desk.calls.keep_permit(slot, &mut self.pending_release);
+        }
         self.release_pending(now);
+        self.settle(slot, now);
     }
 
     /// Releases the pending permits.
