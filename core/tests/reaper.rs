@@ -4,7 +4,7 @@
 use crate::host::{Host, SECOND, at, bulkhead, of, verdict};
 use Value::Number;
 use proptest::prelude::*;
-use tidegate::{Action, CallId, Class, Duration, Event, Request, Value, Verdict, Wait};
+use tidegate::{Action, CallId, Class, Criticality, Duration, Event, Request, Value, Verdict, Wait};
 
 const DEADLINE: u64 = 10 * SECOND;
 /// When a call whose host is gone may be taken back: 60 s after its deadline.
@@ -107,4 +107,30 @@ proptest! {
             prop_assert!(looks <= (count + 2).div_ceil(2), "{before} of {count} after {looks} looks");
         }
     }
+}
+
+/// R4.7, R9.5: 60 s after its refusal, however late another try makes sense.
+#[test]
+fn a_refused_waiter_is_taken_back_60_s_after_its_refusal() {
+    let pairs = [
+        ("rate_limit.limits", Value::Text("slow: permits=1 per=1h")),
+        ("rate_limit.wait", Number(1.0)),
+        ("rate_limit.max_wait", Number(4.0 * 3_600e6)),
+        ("rate_limit.max_waiters", Number(1.0)),
+        ("rate_limit.prioritized", Number(1.0)),
+    ];
+    let mut host = Host::new(&pairs);
+    let of = |criticality| Request { criticality, ..Request::default() };
+    let _ = host.start(of(Criticality::Normal), 0);
+    let (displaced, _) = host.begin(of(Criticality::BestEffort), 0);
+    let (waiter, step) = host.begin(of(Criticality::Critical), 0);
+    assert_eq!(step.action, Action::Wait { why: Wait::Rate });
+    assert_eq!(host.wakes(), [displaced]);
+    for (micros, expected) in [(60 * SECOND - 1, 0), (60 * SECOND, 1)] {
+        for _ in 0..3 {
+            let _ = host.poll(waiter, micros);
+        }
+        assert_eq!(lost(&host, micros), expected);
+    }
+    assert_eq!(verdict(host.poll(displaced, 61 * SECOND)), Verdict::Lost);
 }

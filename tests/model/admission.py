@@ -12,7 +12,7 @@ import cooldown as cooling
 import evidence
 import sets
 import targets
-from call import OVERDUE, Call, Step, later
+from call import Call, Step, later
 from holds import Hold
 from queues import Permits
 
@@ -223,7 +223,6 @@ def take_in_order(engine: Engine, call: Call, limits: sets.Limits, keys: RateLim
         victim.again = now + limits.wait_of(limits.queue, now)
         limits.remove(victim)
         engine.refuse(victim, "rate_limited", now, None)
-        victim.over = victim.again + OVERDUE
     limits.park(call, keys, now)
     head = limits.head()
     if victim is not None and head is not None and head is not call:

@@ -116,7 +116,6 @@ class Group:
                 out = head.deadline is not None and now >= head.deadline
                 engine.refuse(head, "deadline_queued" if out else self.verdict(head, now), now, None)
                 head.again = now + (soonest or 0)
-                head.over = head.again + OVERDUE
             else:
                 fresh = [one for one in able if one not in head.tried]
                 take(head, self.choose(engine, head, fresh or able), now)

@@ -12,7 +12,7 @@ use super::whole;
 use crate::action::{AttemptSlot, CallId, Verdict};
 use crate::full::{Full, Part, rare_flag};
 use crate::outcome::Kind;
-use crate::time::{Duration, Time};
+use crate::time::Time;
 
 /// Attempts of one call that may run at once (R11).
 const AT_ONCE: u32 = 4;
@@ -238,11 +238,6 @@ impl Call {
     /// The number of the newest attempt in this slot.
     pub fn attempt_in(&self, attempt_slot: AttemptSlot) -> u8 {
         self.attempts - (self.attempt_slot().number().wrapping_sub(attempt_slot.number()) & 7)
-    }
-
-    /// How long another try makes no sense, if the call was refused while it waited and that is known.
-    pub fn refused_for(&self, now: Time) -> Option<Duration> {
-        (self.moment > now).then(|| self.moment.since(now))
     }
 
     /// Cost in tokens of a rate limit; 0 for a refused call.

@@ -192,10 +192,10 @@ impl Call {
         self.standing.take(&GRANT);
     }
 
-    /// Refuses it while it waits; another try makes sense from `again` on.
-    pub fn turn_away(&mut self, verdict: Verdict, again: Time) {
+    /// Refuses it while it waits.
+    pub fn turn_away(&mut self, verdict: Verdict, now: Time) {
         self.set_refusal(verdict);
-        self.moment = again;
+        self.moment = now;
         self.standing.take(&REFUSE);
     }
 

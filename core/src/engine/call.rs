@@ -217,7 +217,7 @@ impl Engine {
             State::Queued => self.still_queued(slot, now),
             State::Granted => self.claim(slot, now),
             State::Refused => {
-                let (refusal, retry_in) = (call.refusal(), call.refused_for(now));
+                let (refusal, retry_in) = (call.refusal(), self.desk.calls.refused_for(slot, now));
                 if Full::here().is_some() && refusal == Verdict::RateLimited {
                     self.desk.note_displaced(slot, now);
                 }

@@ -51,7 +51,8 @@ pub(super) struct RunningAttempt {
 /// The block of a call.
 #[derive(Clone, Debug)]
 pub(super) struct CallExtra {
-    /// The largest Retry-After of the race, in µs; between attempts: when the next attempt was paid for.
+    /// The largest Retry-After of the race, in µs; between attempts: when the next attempt was paid for; of a refused
+    /// waiter: when another try makes sense.
     pub moment: u64,
     /// When each running attempt started, in µs since the first one: 48 bits (nine years), split into low and high
     /// parts.

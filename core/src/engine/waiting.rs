@@ -9,7 +9,7 @@ use super::route::Routes;
 use super::stage::{Answer, missing};
 use super::whole;
 use crate::action::{CallId, Verdict};
-use crate::engine::arena::{Arena, Call};
+use crate::engine::arena::Arena;
 use crate::time::{Duration, Time};
 
 impl Desk {
@@ -39,6 +39,9 @@ impl Desk {
     /// Refuses a waiting call; its owner gets the verdict with the next event.
     pub(super) fn turn_away(&mut self, slot: Slot, verdict: Verdict, now: Time) {
         self.calls[slot].turn_away(verdict, now);
+        if self.calls[slot].has(flag::EXTRA) {
+            self.calls.extra_mut(slot).moment = 0;
+        }
         self.note(move |it| it.shed(slot, verdict, now));
         self.wakes.push(self.calls.id(slot));
     }
@@ -53,7 +56,7 @@ impl Desk {
     ) {
         self.unlist(slot);
         self.turn_away(slot, verdict, now);
-        self.calls[slot].moment = now.after(retry_in.unwrap_or(Duration::ZERO));
+        self.calls.set_again(slot, retry_in, now);
     }
 
     fn unlist_from_rate(&mut self, slot: Slot) {
@@ -96,17 +99,29 @@ impl Routes {
     }
 }
 
-impl Call {
-    /// The answer to a waiter for tokens or for a target that has been refused or has what it waits for.
-    pub(in crate::engine) fn decided(&self, now: Time) -> Option<Answer> {
-        if self.state() == State::Refused {
-            return Some(Answer::Refuse(self.refusal(), self.refused_for(now)));
-        }
-        self.has(flag::TOKENS).then_some(Answer::Pass)
-    }
-}
-
 impl Arena {
+    /// The answer to a waiter for tokens or for a target that has been refused or has what it waits for.
+    pub(in crate::engine) fn decided(&self, slot: Slot, now: Time) -> Option<Answer> {
+        let call = &self[slot];
+        if call.state() == State::Refused {
+            return Some(Answer::Refuse(call.refusal(), self.refused_for(slot, now)));
+        }
+        call.has(flag::TOKENS).then_some(Answer::Pass)
+    }
+
+    /// Notes when another try of a refused waiter makes sense, if that is known.
+    pub(in crate::engine) fn set_again(&mut self, slot: Slot, retry_in: Option<Duration>, now: Time) {
+        if let Some(retry_in) = retry_in {
+            self.extra_mut(slot).moment = now.after(retry_in).as_micros();
+        }
+    }
+
+    /// How long another try makes no sense for a refused waiter, if that is known.
+    pub(in crate::engine) fn refused_for(&self, slot: Slot, now: Time) -> Option<Duration> {
+        let again = Time::from_micros(self.extra(slot)?.moment);
+        (again > now).then(|| again.since(now))
+    }
+
     /// Takes back the wake of a waiter whose own event is being processed.
     #[inline]
     pub(in crate::engine) fn forget_wake(&self, slot: Slot, wakes: &mut Vec<CallId>) {

@@ -18,7 +18,7 @@ use crate::engine::record::RecordType;
 use crate::engine::route::Routes;
 use crate::engine::stage::{Answer, missing};
 use crate::engine::{Clash, Engine, Input};
-use crate::time::{Duration, Time};
+use crate::time::Time;
 
 impl Routes {
     /// Number of calls that wait for a target of a group.
@@ -107,7 +107,7 @@ impl Desk {
         }
         self.hand_out_targets(home, now);
         self.calls.forget_wake(slot, &mut self.wakes);
-        if let Some(answer) = self.calls[slot].decided(now) {
+        if let Some(answer) = self.calls.decided(slot, now) {
             return answer;
         }
         if self.calls.patience_for_target(slot) <= now {
@@ -138,7 +138,7 @@ impl Desk {
             if is_late || survey.admit == 0 {
                 let out = self.calls[slot].deadline <= now;
                 self.turn_away(slot, if out { Verdict::DeadlineQueued } else { survey.verdict() }, now);
-                self.calls[slot].moment = now.after(survey.retry_in().unwrap_or(Duration::ZERO));
+                self.calls.set_again(slot, survey.retry_in(), now);
                 continue;
             }
             let Some(number) = self.choose_any(slot, home, survey) else {

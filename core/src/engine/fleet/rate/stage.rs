@@ -88,7 +88,7 @@ impl FleetDesk<'_> {
             self.desk.calls.forget_wake(slot, &mut self.desk.wakes);
         }
         let call = &self.desk.calls[slot];
-        if let Some(answer) = call.decided(now) {
+        if let Some(answer) = self.desk.calls.decided(slot, now) {
             return answer;
         }
         if call.moment > now {

@@ -83,10 +83,10 @@ impl FleetDesk<'_> {
             self.ask_store_for_set(home, now);
             self.desk.calls.forget_wake(slot, &mut self.desk.wakes);
         }
-        let call = &self.desk.calls[slot];
-        if let Some(answer) = call.decided(now) {
+        if let Some(answer) = self.desk.calls.decided(slot, now) {
             return answer;
         }
+        let call = &self.desk.calls[slot];
         if call.moment > now {
             return Answer::Wait(self.wait_for_limits(slot, home, now));
         }

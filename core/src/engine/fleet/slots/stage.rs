@@ -69,7 +69,7 @@ impl FleetDesk<'_> {
         self.desk.calls.forget_wake(slot, &mut self.desk.wakes);
         let call = &self.desk.calls[slot];
         match call.state() {
-            State::Refused => Answer::Refuse(call.refusal(), call.refused_for(now)),
+            State::Refused => Answer::Refuse(call.refusal(), self.desk.calls.refused_for(slot, now)),
             State::Granted => Answer::Pass,
             _ => Answer::Wait(self.wait_for_slot(slot, now)),
         }
