@@ -3,9 +3,9 @@
 use crate::host::{Host, SECOND, at, bulkhead, of, verdict};
 use Value::{Number, Text};
 use tidegate::{
-    Action, AdaptiveThrottle, Backoff, Class, Duration, Engine, Event, Growth, Jitter, Options, Policy, Pool,
-    PoolKind, RatioBudget, RatioSettings, Request, RetryBudget, ThrottleSettings, TokenBudget, TokenSettings,
-    Value, Verdict, Wait, WindowSettings,
+    Action, AdaptiveThrottle, Backoff, Class, Criticality, Duration, Engine, Event, Growth, Jitter, Options,
+    Policy, Pool, PoolKind, RatioBudget, RatioSettings, Request, RetryBudget, ThrottleSettings, TokenBudget,
+    TokenSettings, Value, Verdict, Wait, WindowSettings,
 };
 
 #[test]
@@ -296,4 +296,26 @@ fn a_permit_for_a_next_attempt_does_not_wait_for_the_end_of_the_last_one() {
     let after = host.park(1_002);
     let _ = host.finish(call, 1, of(Class::Cancelled), 1_003);
     assert_eq!(host.wakes(), [after]);
+}
+
+/// R3.2, 3.10.9: a newcomer that displaces the head, and whose tokens are there, does not wait for them.
+#[test]
+fn a_newcomer_that_displaces_the_head_takes_its_tokens_at_once() {
+    let pairs = [
+        ("rate_limit.limits", Text("slow: permits=10 per=100s burst=10")),
+        ("rate_limit.wait", Number(1.0)),
+        ("rate_limit.max_wait", Number(100e6)),
+        ("rate_limit.max_waiters", Number(1.0)),
+        ("rate_limit.prioritized", Number(1.0)),
+    ];
+    let mut host = Host::new(&pairs);
+    let of = |cost, criticality| Request { cost, criticality, ..Request::default() };
+    let _ = host.start(of(6, Criticality::Normal), 0);
+    let (head, step) = host.begin(of(8, Criticality::BestEffort), 0);
+    assert_eq!(step.action, Action::Wait { why: Wait::Rate });
+    let (_, step) = host.begin(of(3, Criticality::Critical), 0);
+    assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.wakes(), [head]);
+    assert_eq!(verdict(host.poll(head, 0)), Verdict::RateLimited);
+    host.engine.check().unwrap();
 }

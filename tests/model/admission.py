@@ -207,7 +207,7 @@ def take_in_order(engine: Engine, call: Call, limits: sets.Limits, keys: RateLim
     """3.10.9 to 3.10.11."""
     assert limits.order is not None
     limits.order.join(call)
-    if limits.take_in_order(call, now):
+    if limits.queue and limits.take_in_order(call, now):
         return None
     least = limits.least_wait(call, now)
     too_long = keys.max_wait is not None and least > keys.max_wait
@@ -223,6 +223,9 @@ def take_in_order(engine: Engine, call: Call, limits: sets.Limits, keys: RateLim
         victim.again = now + limits.wait_of(limits.queue, now)
         limits.remove(victim)
         engine.refuse(victim, "rate_limited", now, None)
+        if limits.take_in_order(call, now):  # the head has left
+            limits.came_back(engine, now)
+            return None
     limits.park(call, keys, now)
     head = limits.head()
     if victim is not None and head is not None and head is not call:

@@ -193,7 +193,7 @@ class Limits(Tokens):
     def take_in_order(self, call: Call, now: int) -> bool:
         """3.10.9: a newcomer, which is among the waiters already, where it is the first of them."""
         assert self.order is not None
-        if not self.queue or self.order.head() is not call or not self.taken(call, now):
+        if self.order.head() is not call or not self.taken(call, now):
             return False
         self.serve(call)
         return True

@@ -18,6 +18,16 @@ impl Limits {
         }
     }
 
+    /// Takes the tokens of a newcomer if it is the head and all limits have them.
+    fn serve_newcomer(&mut self, slot: Slot, costs: &Costs, now: Time) -> bool {
+        let served = self.next_in_order() == Some(slot) && self.take(costs, now);
+        if served {
+            self.serve(slot, costs);
+            self.leave_order(slot, costs);
+        }
+        served
+    }
+
     /// Removes a call from the order.
     pub(in crate::engine) fn leave_order(&mut self, slot: Slot, costs: &Costs) {
         if let Some(order) = &mut self.order {
@@ -48,9 +58,7 @@ impl Desk {
         let Some(limits) = self.routes.limits_mut(home) else {
             return Place::Refused { last: 0, turn: Duration::ZERO };
         };
-        if waiting > 0 && limits.next_in_order() == Some(slot) && limits.take(&costs, now) {
-            limits.serve(slot, &costs);
-            limits.leave_order(slot, &costs);
+        if waiting > 0 && limits.serve_newcomer(slot, &costs, now) {
             self.calls.reserve(slot);
             return Place::Served;
         }
@@ -66,6 +74,11 @@ impl Desk {
         if let Some(displaced) = displaced {
             let turn = limits.turn(&[0; WEIGHTS], true, now).0;
             self.turn_away_from(displaced, Verdict::RateLimited, Some(turn), now);
+            if self.routes.limits_mut(home).is_some_and(|it| it.serve_newcomer(slot, &costs, now)) {
+                self.calls.reserve(slot);
+                self.hand_out_set(home, true, now); // the head, whose timer the queue relied on, has left
+                return Place::Served;
+            }
         }
         Place::Waits { turn, displaces: displaced.is_some() }
     }
