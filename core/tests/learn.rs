@@ -5,7 +5,9 @@ use crate::metered::{RPM, TPM, WAIT, begin, finish, limit, settle, start, tokens
 use Value::{Number, Text};
 use proptest::prelude::*;
 use tidegate::answer::Quotas;
-use tidegate::{Action, CallId, Class, Engine, Input, Options, Policy, Pool, PoolKind, Value, WallTime};
+use tidegate::{
+    Action, CallId, Class, Engine, Event, Input, Options, Policy, Pool, PoolKind, Request, Value, WallTime,
+};
 
 const LEARN: (&str, Value<'static>) = ("rate_limit.learn", Text("down"));
 
@@ -204,4 +206,15 @@ proptest! {
         prop_assert!(started + 2 >= permits * seconds / 2, "{started} of {}", permits * seconds);
         prop_assert!(started <= permits * seconds + burst);
     }
+}
+
+/// Semantics 3.7.6: a call has ended although an attempt of it still runs.
+#[test]
+fn an_answer_to_a_call_that_has_ended_changes_nothing() {
+    let mut host = host(&[RPM]);
+    let call = host.start(Request { abortable: false, ..Request::default() }, 0);
+    let before = limit(&host, "rpm", 0).tokens;
+    let _ = host.engine.on(call, Event::Cancel, at(1));
+    hear(&mut host, call, REQUESTS, 0, 1);
+    assert_eq!(limit(&host, "rpm", 1).tokens, before);
 }

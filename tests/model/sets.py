@@ -364,5 +364,5 @@ def heard(engine: Engine, call: Call, headers: list[tuple[str, str]], moment: in
     limits = of(call)
     found = answers.quotas(headers, 0)
     left = {measure: quota["remaining"] for measure, quota in found.items() if "remaining" in quota}
-    if limits is not None and limits.learns and call.state != "gone" and left:
+    if limits is not None and limits.learns and call.state not in ("gone", "ended", "lost") and left:
         limits.learn(left, engine.clock(moment))

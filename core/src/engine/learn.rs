@@ -1,6 +1,7 @@
 //! What answers say about a service's own quotas, as hosts report it, lowers limits of sets (semantics 3.7).
 
 use super::Engine;
+use super::automaton::State;
 use super::journal::Input;
 use super::limits::Left;
 use crate::action::CallId;
@@ -34,6 +35,9 @@ impl Engine {
     /// ```
     pub fn note_quotas(&mut self, call: CallId, left: Left, now: Time) {
         let Some(slot) = self.desk.calls.find(call) else { return };
+        if matches!(self.desk.calls[slot].state(), State::Ended | State::Lost) {
+            return;
+        }
         let home = self.desk.routes[self.desk.calls[slot].route].rate_at;
         let Some(limits) = self.desk.routes.limits_mut(home) else { return };
         if limits.learns() && left.iter().any(Option::is_some) {
