@@ -37,6 +37,13 @@ impl Default for CooldownSettings {
     }
 }
 
+impl CooldownSettings {
+    /// The longest closing, with its jitter.
+    fn longest(self) -> Duration {
+        self.max.plus(Duration::from_micros(self.max.as_micros() / 10))
+    }
+}
+
 /// State of a [`Cooldown`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CooldownState {
@@ -384,14 +391,18 @@ impl Cooldown {
 
     /// Applies new settings. A closing under way is cut to the longest that they allow from now.
     pub fn retune(&mut self, to: CooldownSettings, now: Time) {
-        let now = self.clock.observe(now);
-        self.settings = to;
-        let longest = to.max.plus(Duration::from_micros(to.max.as_micros() / 10));
-        let closed = self.closed_us.saturating_sub(self.left(now).as_micros());
+        self.retune_within(to, to.longest(), now);
+    }
+
+    /// The same, where a closing may be longer than these settings say (semantics 16.2.6).
+    pub(crate) fn retune_within(&mut self, to: CooldownSettings, longest: Duration, now: Time) {
         self.until = self.until.min(now.after(longest));
         self.closed_us = closed.saturating_add(self.left(now).as_micros());
     }
 
+        let now = self.clock.observe(now);
+        self.settings = to;
+        let closed = self.closed_us.saturating_sub(self.left(now).as_micros());
     fn close(&mut self) {
         self.open = false;
         self.limit = 1;
@@ -433,8 +444,12 @@ impl Cooldown {
         to.count(self.in_flight);
     }
 
-    /// Restores a saved one, by the rules of a retune.
-    pub(crate) fn load(from: &mut Loader<'_>, settings: CooldownSettings) -> Result<Self, Damage> {
+    /// Restores a saved one, by the rules of a retune to settings that allow closings of at most `longest`.
+    pub(crate) fn load(
+        from: &mut Loader<'_>,
+        settings: CooldownSettings,
+        longest: Duration,
+    ) -> Result<Self, Damage> {
         let mut it = Self::new(settings);
         it.open = from.flag()?;
         it.until = from.moment()?;
@@ -446,7 +461,7 @@ impl Cooldown {
         it.forgiven = from.flag()?;
         it.limit = from.count()?.max(1);
         it.in_flight = from.count()?;
-        it.retune(settings, from.now());
+        it.retune_within(settings, longest, from.now());
         Ok(it)
     }
 }

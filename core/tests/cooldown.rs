@@ -460,3 +460,31 @@ fn a_look_ends_no_lease() {
     assert_eq!((it.asks(at(14 * SECOND)), it.asks(at(15 * SECOND))), (Err(None), Ok(())));
     assert!(it.on_good(at(10 * SECOND), place, 2, at(20 * SECOND)), "no other attempt has had the place");
 }
+
+/// Specification 16.2.6, 16.6.1, 16.6.2: the longest closing that the settings allow is `quota_wait`, where that is more.
+#[test]
+fn a_spent_quota_stays_closed_over_a_retune_and_a_restart() {
+    let spends = |wait: f64, deadline: f64| {
+        with(&[
+            ("cooldown.quota_wait", Number(wait)),
+            ("retry.read_errors", Number(1.0)),
+            ("deadline", Number(deadline)),
+        ])
+    };
+    let mut host = Host::new(&spends(300e6, 1e6));
+    let call = host.start(Request::default(), 0);
+    let kind = host.engine.policy_of(host.policy).unwrap().kind_of("quota_spent").unwrap();
+    let _ = host.finish(call, 1, Outcome { kind, ..of(Class::Permanent) }, 0);
+    let end = host.end(0);
+    assert!((300 * SECOND..=330 * SECOND).contains(&end), "{end}");
+    let to = Policy::from_pairs("p", &spends(300e6, 2e6)).unwrap();
+    let _ = host.engine.retune(host.policy, to, at(SECOND)).unwrap();
+    assert_eq!(host.end(SECOND), end);
+    let saved = host.engine.save(at(2 * SECOND));
+    let mut again = Host::new(&spends(300e6, 2e6));
+    again.engine.restore(&saved, Duration::ZERO, at(2 * SECOND)).unwrap();
+    assert_eq!(again.end(2 * SECOND), end);
+    let to = Policy::from_pairs("p", &spends(90e6, 2e6)).unwrap();
+    let _ = host.engine.retune(host.policy, to, at(2 * SECOND)).unwrap();
+    assert_eq!(host.end(2 * SECOND), 101 * SECOND, "and is cut to the longest of others");
+}

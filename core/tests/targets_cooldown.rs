@@ -111,3 +111,17 @@ fn the_keys_of_a_targets_cooldown_have_defaults_of_their_own_17_5_1() {
     assert_eq!(error.to_string(), "cooldown.base = 61s: must be at most cooldown.max (60s)");
     assert!(pool(&[base(1e6), ("cooldown.wait", Number(1.0))]).is_err());
 }
+
+/// 16.6.2, 17.1.8: the longest closing that the settings allow is `quota_wait`, where that is more than `max`.
+#[test]
+fn a_retune_of_the_group_keeps_the_closing_of_a_spent_quota() {
+    let mut host = Host::new(COOLED);
+    let (call, _) = host.start(0);
+    let spent = kind(&host, "quota_spent");
+    let _ = host.finish(call, 1, spent, 0);
+    let left = |host: &Host| host.view("a", 0).cooldown.unwrap().retry_in.unwrap();
+    let before = left(&host);
+    let to = Document::from_toml(&COOLED.replace("members", "max_queue = 5\n    members")).unwrap();
+    let _ = host.engine.retune_pool(to.pools().next().unwrap().clone(), at(0)).unwrap();
+    assert_eq!(left(&host), before);
+}

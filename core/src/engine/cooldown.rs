@@ -47,7 +47,7 @@ impl Cooling {
 
     /// Applies new settings.
     pub fn retune(&mut self, to: &CooldownPart, now: Time) {
-        self.part.retune(to.settings, now);
+        self.part.retune_within(to.settings, to.longest(), now);
         self.fleet = self.fleet.take().filter(|_| to.fleet).or_else(|| Closing::of(to));
     }
 

@@ -187,7 +187,7 @@ impl Parts {
             }
             "cooldown" => match &policy.cooldown {
                 Some(it) => {
-                    let part = Cooldown::load(from, it.settings)?;
+                    let part = Cooldown::load(from, it.settings, it.longest())?;
                     self.cooldown = Some(Part::new(Cooling::of(part, it), full));
                 }
                 None => from.dropped(()),
