@@ -249,8 +249,12 @@ impl Cooldown {
         if now < self.until {
             return Err(Some(self.until.since(now)));
         }
+        while let Some(None) = self.leases.front() {
+            self.leases.pop_front();
+            self.first = number_after(self.first, 1);
+        }
         // A place whose lease has ended is free, and stays its attempt's until another one has it.
-        let has_ended = self.leases.iter().flatten().next().is_some_and(|ends| *ends <= now);
+        let has_ended = self.leases.front().copied().flatten().is_some_and(|ends| ends <= now);
         let is_free = has_ended || self.taken < self.limit && self.leases.len() < MOST_PLACES;
         if is_free { Ok(()) } else { Err(None) }
     }
@@ -396,13 +400,13 @@ impl Cooldown {
 
     /// The same, where a closing may be longer than these settings say (semantics 16.2.6).
     pub(crate) fn retune_within(&mut self, to: CooldownSettings, longest: Duration, now: Time) {
+        let now = self.clock.observe(now);
+        self.settings = to;
+        let closed = self.closed_us.saturating_sub(self.left(now).as_micros());
         self.until = self.until.min(now.after(longest));
         self.closed_us = closed.saturating_add(self.left(now).as_micros());
     }
 
-        let now = self.clock.observe(now);
-        self.settings = to;
-        let closed = self.closed_us.saturating_sub(self.left(now).as_micros());
     fn close(&mut self) {
         self.open = false;
         self.limit = 1;

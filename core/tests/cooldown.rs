@@ -488,3 +488,20 @@ fn a_spent_quota_stays_closed_over_a_retune_and_a_restart() {
     let _ = host.engine.retune(host.policy, to, at(2 * SECOND)).unwrap();
     assert_eq!(host.end(2 * SECOND), 101 * SECOND, "and is cut to the longest of others");
 }
+
+/// Specification 16.5.7: places of ended attempts behind a running one are forgotten once that has ended, too.
+#[test]
+fn a_look_does_not_stop_at_the_most_places_that_are_remembered() {
+    let mut it = Cooldown::new(CooldownSettings::default());
+    it.on_throttled(at(0), None, 9_999, 0, at(0));
+    let now = at(10 * SECOND);
+    let first = it.admit(now).unwrap();
+    assert!(!it.on_good(now, first, 9_999, now));
+    let slow = it.admit(now).unwrap();
+    while it.asks(now) == Ok(()) {
+        let place = it.admit(now).unwrap();
+        let _ = it.on_good(now, place, 9_999, now);
+    }
+    it.free(slow);
+    assert_eq!(it.asks(now), Ok(()));
+}
