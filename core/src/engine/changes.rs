@@ -156,6 +156,7 @@ impl FleetDesk<'_> {
         let Some(pool) = &mut self.desk.routes[route].pool else { return };
         if let Some(to) = &to {
             pool.retune(to, now);
+            pool.order_by(to.prioritized, &mut self.desk.calls);
         } else {
             // A pool outlives its bulkhead, without a limit: its permits are in use, and a bulkhead may come back.
             pool.set_limit(u32::MAX);

@@ -175,6 +175,7 @@ impl Engine {
         let route = &mut self.desk.routes[at];
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
+            pool.order_by(bulkhead.prioritized, &mut self.desk.calls);
         }
         if let (Some(queue), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
             let moved = queue.bucket.retune(limit, now);

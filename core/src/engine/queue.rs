@@ -72,13 +72,22 @@ impl Pool {
         self.set_limit(self.limiter.limit());
         self.max_queue = to.max_queue;
         (self.shed, self.lifo) = (to.shed, to.lifo);
-        // Queued calls stay in their lists, so criticality changes only while the queue is empty.
-        if self.waiters == 0 {
-            self.prioritized = to.prioritized;
-        }
         match (&mut self.codel, to.codel) {
             (Some(codel), Some(settings)) => codel.retune(settings),
             (watch, settings) => *watch = codel(settings, now),
+        }
+    }
+
+    /// Makes the order depend on criticality, or not. Waiters queue anew in the order in which they came.
+    pub fn order_by(&mut self, prioritized: Switch, calls: &mut Arena) {
+        if self.prioritized == prioritized {
+            return;
+        }
+        let mut waiters: Vec<_> = self.queue(calls).collect();
+        waiters.sort_unstable_by_key(|slot| (calls[*slot].moment, calls[*slot].ordinal()));
+        (self.prioritized, self.waiting, self.waiters) = (prioritized, [List::default(); 4], 0);
+        for slot in waiters {
+            self.push(calls, slot);
         }
     }
 
