@@ -145,3 +145,39 @@ fn a_digest_is_of_what_a_document_says() {
     assert_eq!(Document::default().to_json(), "{\n  \"policy\": {}\n}\n");
     assert_eq!(format!("{:016x}", Document::default().digest()), "84ecc21e1e741309");
 }
+
+/// Semantics 0.8.4: a group has room for so many targets that were removed and still have attempts.
+#[test]
+fn a_group_without_room_is_a_mistake_of_the_whole_document() {
+    let version = |number: usize| {
+        let names: Vec<_> = (0..16).map(|at| format!("'v{number}n{at}'")).collect();
+        read(&format!(
+            "pool.a.bulkhead.max_concurrency = {}\n\
+             targets.chat = {{ pick = 'ladder', default.bulkhead.max_concurrency = 1, members = [{}] }}\n\
+             policy.p.targets = 'chat'\n",
+            number + 1,
+            names.join(", ")
+        ))
+    };
+    let mut now = version(0);
+    let mut engine = engine(&now);
+    let at = route(&mut engine, "p");
+    for number in 1..=4 {
+        for _ in 0..16 {
+            let (_, step) = engine.begin(at, &Request::default(), T0);
+            assert!(matches!(step.action, Action::Attempt { .. }));
+        }
+        let to = version(number);
+        let reloaded = engine.reload(&now, &to, T0);
+        if number < 4 {
+            reloaded.unwrap();
+            now = to;
+        } else {
+            let mistakes = shown(&reloaded.unwrap_err());
+            assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+            assert!(mistakes[0].starts_with("pool = \"chat\": too many targets"), "{mistakes:?}");
+        }
+    }
+    let kept = now.pools().find(|pool| pool.name() == "a").unwrap();
+    assert_eq!(engine.pool_of("a"), Some(kept), "nothing has changed");
+}

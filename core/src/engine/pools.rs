@@ -162,12 +162,11 @@ impl Engine {
         }
         let at = known.at;
         let policy = to.policy().clone();
-        if let Some(group) = to.group()
-            && !self.desk.routes.retune_group(at, group, now)
-        {
-            let rule =
-                "too many targets that were removed still have attempts; try again once they have ended";
+        if let Some(rule) = self.desk.routes.rule_against_group(at, to.group()) {
             return Err(Clash { name, rule });
+        }
+        if let Some(group) = to.group() {
+            self.desk.routes.retune_group(at, group, now);
         }
         known.pool = to;
         self.desk.look_for_windows(&policy);

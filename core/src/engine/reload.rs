@@ -6,6 +6,7 @@
 use super::fleet::Fleet;
 use super::policies::Entry;
 use super::pools::Pools;
+use super::route::Routes;
 use super::{Engine, Options};
 use crate::action::Flags;
 use crate::policy::{Document, Policy, PolicyError, Pool};
@@ -43,8 +44,10 @@ impl Engine {
     /// ```
     pub fn reload(&mut self, from: &Document, to: &Document, now: Time) -> Result<Flags, Vec<PolicyError>> {
         let host = (&self.journal.options, self.store.fleet.as_deref());
-        let mut mistakes: Vec<_> =
-            to.pools().filter_map(|pool| self.pools.pool_mistake(pool, from, host)).collect();
+        let mut mistakes: Vec<_> = to
+            .pools()
+            .filter_map(|pool| self.pools.pool_mistake(pool, from, host, &self.desk.routes))
+            .collect();
         mistakes.extend(to.policies().filter_map(|policy| {
             let id = self.policy_named(policy.name());
             let number = id.and_then(|id| self.desk.policies.number_of(id));
@@ -88,15 +91,23 @@ type Host<'a> = (&'a Options, Option<&'a Fleet>);
 
 impl Pools {
     /// Why a pool of a newer document cannot be taken in.
-    fn pool_mistake(&self, pool: &Pool, from: &Document, (host, fleet): Host<'_>) -> Option<PolicyError> {
-        let rule = match self.get(pool.name()).map(|shared| &shared.pool) {
+    fn pool_mistake(
+        &self,
+        pool: &Pool,
+        from: &Document,
+        (host, fleet): Host<'_>,
+        routes: &Routes,
+    ) -> Option<PolicyError> {
+        let known = self.get(pool.name());
+        let rule = match known.map(|shared| &shared.pool) {
             Some(known) if known == pool => None,
             Some(_) if !from.pools().any(|old| old.name() == pool.name()) => Some(FOREIGN),
             Some(known) if known.kind() != pool.kind() => Some(KIND),
-            known => {
-                let was = known.map(Pool::policy);
+            was => {
+                let was = was.map(Pool::policy);
                 host.rule_against(fleet, pool.policy())
                     .or_else(|| host.rule_against_limits(was, pool.policy()))
+                    .or_else(|| routes.rule_against_group(known?.at, pool.group()))
             }
         };
         rule.map(|rule| mistake("pool", &format!("{:?}", pool.name()), rule))

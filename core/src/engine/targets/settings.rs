@@ -14,7 +14,30 @@ use crate::time::Time;
 /// Numbers of targets: those that a group has, and those that were removed and still have attempts.
 const NUMBERS: u8 = 64;
 
+impl Group {
+    /// Whether there are numbers for the targets of these settings, beside those that have attempts.
+    fn fits(&self, to: &policy::Group) -> bool {
+        let stays =
+            |member: &&Member| member.in_flight > 0 || to.members.iter().any(|it| *it.name == *member.name);
+        let kept = self.members.iter().filter(stays).count();
+        let fresh = to.members.iter().filter(|it| self.members.iter().all(|known| *it.name != *known.name));
+        kept + fresh.count() <= usize::from(NUMBERS)
+    }
+}
+
 impl Routes {
+    /// The rule that other settings of a group break because too many of its removed targets still have attempts.
+    pub(in crate::engine) fn rule_against_group(
+        &self,
+        home: PoolAt,
+        to: Option<&policy::Group>,
+    ) -> Option<&'static str> {
+        let (group, to) = self[home].group.as_ref().zip(to)?;
+        (!group.fits(to)).then_some(
+            "too many targets that were removed still have attempts; try again once they have ended",
+        )
+    }
+
     /// Creates the targets of a group.
     pub(in crate::engine) fn group(&mut self, settings: &policy::Group, now: Time) -> Group {
         let members = (0..).zip(&settings.members).map(|(number, it)| self.target(number, it, now));
@@ -44,46 +67,37 @@ impl Routes {
         }
     }
 
-    /// Gives a group new settings. Targets of the same name keep their state. One that is removed goes when its
-    /// last attempt has ended. False, and nothing changed, if too many removed ones still have attempts.
-    pub(in crate::engine) fn retune_group(&mut self, home: PoolAt, to: &policy::Group, now: Time) -> bool {
-        let Some(mut group) = self[home].group.take() else { return true };
-        let stays =
-            |member: &&Member| member.in_flight > 0 || to.members.iter().any(|it| *it.name == *member.name);
-        let kept = group.members.iter().filter(stays).count();
-        let fresh =
-            to.members.iter().filter(|it| group.members.iter().all(|known| *it.name != *known.name)).count();
-        let fits = kept + fresh <= usize::from(NUMBERS);
-        if fits {
-            (group.pick, group.max_queue, group.max_wait) = (to.pick, to.max_queue, to.max_wait);
-            let mut old = core::mem::take(&mut group.members);
-            for it in &to.members {
-                let known = old.iter().position(|known| *known.name == *it.name);
-                let member = if let Some(place) = known {
-                    let mut member = old.remove(place);
-                    self.retune_target(&member, it, now);
-                    (member.share, member.removed) = (it.share, false);
-                    member.policy = it.policy.clone();
-                    member.only_after = it.only_after.clone().into();
-                    member
-                } else {
-                    let free = |number: &u8| group.members.iter().chain(&old).all(|it| it.number != *number);
-                    let number = (0..NUMBERS).find(free).unwrap_or_default();
-                    self.target(number, it, now)
-                };
+    /// Gives a group new settings, which fit ([`Routes::rule_against_group`]). Targets of the same name keep their state.
+    /// One that is removed goes when its last attempt has ended.
+    pub(in crate::engine) fn retune_group(&mut self, home: PoolAt, to: &policy::Group, now: Time) {
+        let Some(mut group) = self[home].group.take() else { return };
+        (group.pick, group.max_queue, group.max_wait) = (to.pick, to.max_queue, to.max_wait);
+        let mut old = core::mem::take(&mut group.members);
+        for it in &to.members {
+            let known = old.iter().position(|known| *known.name == *it.name);
+            let member = if let Some(place) = known {
+                let mut member = old.remove(place);
+                self.retune_target(&member, it, now);
+                (member.share, member.removed) = (it.share, false);
+                member.policy = it.policy.clone();
+                member.only_after = it.only_after.clone().into();
+                member
+            } else {
+                let free = |number: &u8| group.members.iter().chain(&old).all(|it| it.number != *number);
+                let number = (0..NUMBERS).find(free).unwrap_or_default();
+                self.target(number, it, now)
+            };
+            group.members.push(member);
+        }
+        for mut member in old {
+            if member.in_flight > 0 {
+                member.removed = true;
                 group.members.push(member);
-            }
-            for mut member in old {
-                if member.in_flight > 0 {
-                    member.removed = true;
-                    group.members.push(member);
-                } else {
-                    self.remove_pool(member.at.own());
-                }
+            } else {
+                self.remove_pool(member.at.own());
             }
         }
         self[home].group = Some(group);
-        fits
     }
 
     fn retune_target(&mut self, member: &Member, to: &policy::Member, now: Time) {
