@@ -202,3 +202,30 @@ fn mistakes_in_only_after_name_key_and_rule_17_7_4() {
     let group = document.pools().next().unwrap();
     assert_eq!(&Pool::from_pairs("chat", PoolKind::Targets, &group.to_pairs()).unwrap(), group);
 }
+
+/// 17.7.2, 17.1.9: what a call may do at a target that is gone says nothing about one that takes its place.
+#[test]
+fn a_target_in_the_place_of_a_removed_one_is_not_opened_by_its_failures() {
+    let toml = |last: &str| {
+        format!(
+            r#"
+            [targets.chat]
+            pick = "ladder"
+            members = ["a", {last}]
+            [policy.p]
+            targets = "chat"
+            retry = {{ max_attempts = 5, budget = {{ kind = "none" }} }}
+        "#
+        )
+    };
+    let mut host = Host::new(&toml(r#"{ name = "b", only_after = ["permanent"] }"#));
+    let (call, _) = host.start(0);
+    let step = host.finish(call, 1, of(Class::Permanent), 1);
+    assert_eq!((step.action, host.target(call, step)), (attempt(2), "b".into()));
+    let step = host.finish(call, 2, of(Class::Transient), 2);
+    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    let other = Document::from_toml(&toml(r#"{ name = "c", only_after = ["throttled"] }"#)).unwrap();
+    let _ = host.engine.retune_pool(other.pools().next().unwrap().clone(), at(3)).unwrap();
+    let step = host.on(call, Event::Poll, 2 + SECOND);
+    assert_eq!(verdict(step), Verdict::Readmission, "no target lists its failure");
+}

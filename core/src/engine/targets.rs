@@ -37,6 +37,8 @@ pub(super) struct Group {
     max_wait: Duration,
     /// The calls that wait until a target admits them.
     pub waiting: List,
+    /// Number of the target that was added last.
+    last_number: u8,
     /// In the order of the settings; then those that were removed and still have attempts.
     members: Vec<Member>,
 }

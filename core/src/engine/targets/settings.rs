@@ -46,6 +46,7 @@ impl Routes {
             max_queue: settings.max_queue,
             max_wait: settings.max_wait,
             waiting: List::default(),
+            last_number: (settings.members.len() as u8).saturating_sub(1),
             members: members.collect(),
         }
     }
@@ -83,9 +84,12 @@ impl Routes {
                 member.only_after = it.only_after.clone().into();
                 member
             } else {
+                // Calls name targets by their numbers, so the number of one that is gone is used again as late as
+                // possible.
                 let free = |number: &u8| group.members.iter().chain(&old).all(|it| it.number != *number);
-                let number = (0..NUMBERS).find(free).unwrap_or_default();
-                self.target(number, it, now)
+                let mut next = (1..=NUMBERS).map(|step| (group.last_number + step) % NUMBERS);
+                group.last_number = next.find(free).unwrap_or_default();
+                self.target(group.last_number, it, now)
             };
             group.members.push(member);
         }
