@@ -403,3 +403,19 @@ fn a_waiter_waits_for_its_window() {
     assert!(matches!(host.poll(second, HOUR).action, Action::Wait { .. }), "the window is used up again");
     assert!(matches!(host.poll(second, 2 * HOUR).action, Action::Attempt { .. }));
 }
+
+/// Semantics 3.8.7: the first windows of a limit are counted from the retune, not from the next look.
+#[test]
+fn a_window_that_begins_after_a_retune_counts_before_the_next_call() {
+    let limit = |text| Policy::from_pairs("p", &[("rate_limit.limits", Text(text))]).unwrap();
+    let mut host = Host::with(&[("rate_limit.limits", Text("a: permits=4 per=24h burst=4"))], options());
+    let other = [("rate_limit.limits", Text("b: permits=1 per=24h refill=window"))];
+    let _ = host.engine.policy(Policy::from_pairs("other", &other).unwrap()).unwrap();
+    report(&mut host, NOON, 0);
+    assert_eq!(granted(&mut host, 0), 4);
+    host.engine.retune(host.policy, limit("a: permits=4 per=24h refill=window"), at(HOUR)).unwrap();
+    assert_eq!(granted(&mut host, 13 * HOUR), 4, "midnight was in between");
+    host.engine.retune(host.policy, limit("a: permits=4 per=24h burst=4"), at(37 * HOUR)).unwrap();
+    assert_eq!(granted(&mut host, 37 * HOUR), 4, "so it was before the last windows ended");
+    host.engine.check().unwrap();
+}

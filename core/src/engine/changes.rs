@@ -170,6 +170,7 @@ impl FleetDesk<'_> {
     pub(super) fn retune_route(&mut self, route: RouteAt, number: u16, at: Time, now: Time) {
         let entry = &self.desk.policies[usize::from(number)];
         let (policy, forced) = (entry.policy.clone(), entry.forced);
+        let wall = self.desk.routes.wall;
         let it = &mut self.desk.routes[route];
         let fresh = Route::new(number, &policy, entry.shared_pools, "".into(), at);
         it.retune_stages(&policy, at);
@@ -188,7 +189,7 @@ impl FleetDesk<'_> {
         let mut moved = None;
         match (&mut it.rate, &policy.rate_limit) {
             (Some(queue), Some(to)) if it.rate_at == route.own() => {
-                moved = Some(queue.bucket.retune(to, at));
+                moved = Some(queue.bucket.retune(to, wall, at));
             }
             (Some(queue), _) if queue.waiting.len() > 0 => {}
             (rate, _) => *rate = fresh.rate,

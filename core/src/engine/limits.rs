@@ -105,13 +105,14 @@ impl Limits {
     }
 
     /// Applies new settings with the same weights. A limit that both sets have keeps its tokens, its debt and its
-    /// counts.
-    pub fn retune(&mut self, to: &LimitSet, now: Time) {
+    /// counts. The first windows of a limit are counted from the one that `wall` is in.
+    pub fn retune(&mut self, to: &LimitSet, wall: Wall, now: Time) {
         let mut fresh = Self::new(to, now);
         for limit in &mut fresh.list {
             let Some(was) = self.list.iter().find(|was| was.name == limit.name) else { continue };
             let settings = limit.bucket.settings();
             limit.bucket = was.bucket.clone();
+            limit.bucket.wall = wall;
             limit.bucket.retune(settings, now);
             (limit.reserved, limit.settled, limit.forgiven) = (was.reserved, was.settled, was.forgiven);
             limit.learned = was.learned;

@@ -171,13 +171,14 @@ impl Engine {
         known.pool = to;
         self.desk.look_for_windows(&policy);
         let before = self.desk.routes.levels(at.route());
+        let wall = self.desk.routes.wall;
         let route = &mut self.desk.routes[at];
         if let (Some(pool), Some(bulkhead)) = (&mut route.pool, &policy.bulkhead) {
             pool.retune(bulkhead, now);
             pool.order_by(bulkhead.prioritized, &mut self.desk.calls);
         }
         if let (Some(queue), Some(limit)) = (&mut route.rate, &policy.rate_limit) {
-            let moved = queue.bucket.retune(limit, now);
+            let moved = queue.bucket.retune(limit, wall, now);
             self.desk.routes.recount_rate(&self.store, at);
             self.desk.rate_retuned(at, moved, now);
         }

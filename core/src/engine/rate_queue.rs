@@ -19,7 +19,7 @@ use crate::full::{Part, Rare};
 use crate::limit::{RateSettings, TokenBucket};
 use crate::policy::RateLimit;
 use crate::retry::CubicRate;
-use crate::time::{Duration, Time};
+use crate::time::{Duration, Time, Wall};
 
 /// Calls that may wait for the send rate of one route.
 pub(super) const MOST_SENDERS: u32 = 1_000;
@@ -53,10 +53,10 @@ impl Bucket {
     /// Applies new settings and keeps the tokens. A rate that leaves the fleet begins with the process's share.
     /// Returns true if the rate joined or left the fleet; its waiters then get new turns ([`Desk::rate_retuned`]).
     #[must_use]
-    pub fn retune(&mut self, to: &RateLimit, now: Time) -> bool {
+    pub fn retune(&mut self, to: &RateLimit, wall: Wall, now: Time) -> bool {
         let was = matches!(self, Self::Fleet(_));
         if let (Self::Set(limits), Some(set)) = (&mut *self, &to.limits) {
-            limits.retune(set, now);
+            limits.retune(set, wall, now);
             return false;
         }
         match (&mut *self, to.fleet) {

@@ -9,7 +9,7 @@ use crate::engine::rate_queue::{Bucket, RateQueue};
 use crate::engine::route::Routes;
 use crate::full::Part;
 use crate::policy;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Numbers of targets: those that a group has, and those that were removed and still have attempts.
 const NUMBERS: u8 = 64;
@@ -115,7 +115,8 @@ impl Routes {
         }
         match (&mut target.rate, &to.policy.rate_limit) {
             (Some(queue), Some(limit)) => {
-                let _ = queue.bucket.retune(limit, now); // it neither joins nor leaves a fleet
+                // A single rate has no windows, and it neither joins nor leaves a fleet.
+                let _ = queue.bucket.retune(limit, Wall::default(), now);
             }
             (rate, limit) => {
                 *rate = limit.as_ref().map(|limit| Box::new(RateQueue::new(Bucket::of(limit, now))));
