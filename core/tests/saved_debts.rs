@@ -14,6 +14,8 @@ const RATE: [(&str, Value<'static>); 3] = [
     ("rate_limit.burst", Number(5.0)),
 ];
 
+const SET: [(&str, Value<'static>); 1] = [("rate_limit.limits", Text("a: permits=1 per=1h burst=5"))];
+
 fn engine(seed: u64, max_routes: u32, pairs: Pairs<'_>) -> (Engine, PolicyId) {
     let mut engine = Engine::new(seed, Options::default().max_routes(max_routes));
     let all = [&[("retry.backoff.base", Number(0.0))], pairs].concat();
@@ -45,8 +47,9 @@ fn an_evicted_key_begins_no_new_burst_after_a_restart() {
         ("retry.budget.percent_can_retry", Number(0.0)),
         ("retry.budget.ttl", Number(60e6)),
     ];
-    let kinds: [(Pairs<'_>, Class, u64); 5] = [
+    let kinds: [(Pairs<'_>, Class, u64); 6] = [
         (&RATE, Class::Ok, 5),
+        (&SET, Class::Ok, 5),
         (&[("retry.budget.start", Number(2.0))], Class::Transient, 2),
         (&tokens, Class::Transient, 1),
         (&window, Class::Transient, 12),
@@ -88,17 +91,19 @@ fn an_evicted_key_begins_no_new_burst_after_a_restart() {
 
 #[test]
 fn routes_that_find_no_room_are_remembered_too() {
-    let (mut old, policy) = engine(7, 10, &RATE);
-    for n in 0..10 {
-        for _ in 0..5 {
-            assert_eq!(call(&mut old, policy, &n.to_string(), Class::Ok, n), 1);
+    for pairs in [&RATE[..], &SET] {
+        let (mut old, policy) = engine(7, 10, pairs);
+        for n in 0..10 {
+            for _ in 0..5 {
+                assert_eq!(call(&mut old, policy, &n.to_string(), Class::Ok, n), 1);
+            }
         }
-    }
-    let (mut new, policy) = engine(8, 2, &RATE);
-    let restored = new.restore(&old.save(at(9)), Duration::ZERO, at(0)).unwrap();
-    assert_eq!((restored.routes, restored.left_out), (2, 8));
-    for n in 0..10 {
-        assert_eq!(call(&mut new, policy, &n.to_string(), Class::Ok, 0), 0, "{n}");
+        let (mut new, policy) = engine(8, 2, pairs);
+        let restored = new.restore(&old.save(at(9)), Duration::ZERO, at(0)).unwrap();
+        assert_eq!((restored.routes, restored.left_out), (2, 8));
+        for n in 0..10 {
+            assert_eq!(call(&mut new, policy, &n.to_string(), Class::Ok, 0), 0, "{n}");
+        }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::time::{Duration, Time, Wall};
 pub(super) const MOST_SENDERS: u32 = 1_000;
 
 /// Unit of the debts of a set: time alone. A policy's settings of a set have it as their bucket.
-const OF_SET: RateSettings = RateSettings { permits: 0, per: Duration::ZERO, burst: 0 };
+pub(super) const OF_SET: RateSettings = RateSettings { permits: 0, per: Duration::ZERO, burst: 0 };
 
 /// Source of the tokens.
 #[derive(Clone, Debug)]

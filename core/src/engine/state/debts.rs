@@ -7,6 +7,7 @@ use crate::engine::desk::Desk;
 use crate::engine::pages::SavePages;
 use crate::engine::place::PoolAt;
 use crate::engine::policies::Policies;
+use crate::engine::rate_queue::OF_SET;
 use crate::engine::route::Routes;
 use crate::engine::route::debts::{Debts, NARROWEST, Owner, ROWS, WIDEST};
 use crate::engine::route::evict::budgets;
@@ -109,8 +110,9 @@ impl Desk {
                 let known = KINDS.into_iter().find(|known| *known == kind);
                 let span = |micros: u64| Duration::from_micros(micros.max(1));
                 let unit = match kind {
+                    "rate" if a == 0 => Unit::Rate(OF_SET),
                     "rate" => {
-                        let permits = u32::try_from(a.max(1)).map_err(|_| Damage("must be below 2^32"))?;
+                        let permits = u32::try_from(a).map_err(|_| Damage("must be below 2^32"))?;
                         Unit::Rate(RateSettings { permits, per: span(b), burst: 1 })
                     }
                     "window" => Unit::Window(span(a)),

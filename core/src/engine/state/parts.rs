@@ -9,7 +9,7 @@ use crate::engine::hold::Holds;
 use crate::engine::limiter::Limiter;
 use crate::engine::limits::Limits;
 use crate::engine::place::PoolAt;
-use crate::engine::rate_queue::{Bucket, RateQueue};
+use crate::engine::rate_queue::{Bucket, OF_SET, RateQueue};
 use crate::engine::route::debts::{Owed, Owner};
 use crate::engine::route::{Route, SharedPools};
 use crate::full::{Full, Part, Rare};
@@ -18,7 +18,7 @@ use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings, CubicRate};
 use crate::state::{Damage, Loader, Moments, Saver, Value};
 use crate::throttle::AdaptiveThrottle;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Names of the parts.
 const NAMES: [&str; 12] = [
@@ -222,16 +222,20 @@ impl Parts {
     }
 
     /// Debts of a route with these parts.
-    pub fn owed(&mut self, now: Time) -> Owed {
+    pub fn owed(&mut self, wall: Wall, now: Time) -> Owed {
         let of = |budget: Option<&mut Budget>, hedges| {
             let budget = budget?;
             let unit = budget.unit()?;
             Some((Owner::of(unit, hedges), unit, budget.debt(now)))
         };
-        let rate = self.rate.as_mut();
+        let rate = self.rate.as_mut().map(|rate| (Unit::Rate(rate.settings()), rate.debt(now)));
+        let set = self.limits.as_mut().map(|limits| {
+            limits.see(wall);
+            (Unit::Rate(OF_SET), limits.debt(false, now))
+        });
         let hedges = self.hedger.as_mut().and_then(|hedger| hedger.budget.as_mut());
         [
-            rate.map(|rate| (Owner::Rate, Unit::Rate(rate.settings()), rate.debt(now))),
+            rate.or(set).map(|(unit, debt)| (Owner::Rate, unit, debt)),
             of(self.budget.as_mut(), false),
             of(hedges, true),
         ]
@@ -242,6 +246,7 @@ impl Parts {
         self.forced
             || self.breaker.as_ref().is_some_and(|breaker| breaker.is_open(now))
             || self.cooldown.as_ref().is_some_and(|it| it.part.closed_for(now).is_some())
+            || self.limits.as_ref().is_some_and(|limits| limits.is_in_debt(now))
     }
 }
 

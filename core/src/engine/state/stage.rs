@@ -81,7 +81,7 @@ impl Desk {
             if let (true, Some(key)) = (*too_many > 0 && is_new, key) {
                 *too_many -= 1;
                 restored.left_out += 1;
-                self.routes.remember(number, key, &parts.owed(now), now);
+                self.routes.remember(number, key, &parts.owed(self.routes.wall, now), now);
                 continue;
             }
             let entry = &self.policies[usize::from(number)];
