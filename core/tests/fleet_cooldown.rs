@@ -386,6 +386,28 @@ fn an_answer_after_a_retune_that_takes_the_cooldown_away_changes_nothing() {
     }
 }
 
+/// Semantics 0.6.9: one step changes 64 routes; an answer for a later one finds it changed, too.
+#[test]
+fn an_answer_for_a_route_whose_turn_to_be_retuned_has_not_come_changes_nothing() {
+    let local: Vec<_> = cooldown(&[]).into_iter().filter(|(key, _)| *key != "cooldown.store").collect();
+    let none = vec![("retry.max_attempts", Number(1.0))];
+    for without in [local, none] {
+        let mut engine = Engine::new(1, Options::default());
+        let _ = engine.attach_store(StoreKind::Lua, "", 1, at(0));
+        let policy = engine.policy(Policy::from_pairs("api", &cooldown(&[])).unwrap()).unwrap();
+        let routes: Vec<_> = (0..70).map(|n| engine.route(policy, &format!("{n}"), at(0))).collect();
+        let mut it = Alone { engine, route: routes[69] };
+        let _ = it.begin(0);
+        let out = it.commands();
+        assert_eq!(out.len(), 1, "the read of the first call");
+        let _ = it.engine.retune(policy, Policy::from_pairs("api", &without).unwrap(), at(500)).unwrap();
+        assert!(it.engine.has_chores());
+        let _ = it.engine.on_reply(out[0].id, Reply::Bytes(b"9000000 7 1"), at(2_000));
+        it.engine.check().unwrap();
+        assert!(matches!(it.begin(2_000).1, Action::Attempt { .. }));
+    }
+}
+
 /// A fork while commands are out.
 #[test]
 fn forks_leave_no_command_that_blocks() {

@@ -137,6 +137,11 @@ impl Engine {
         self.desk.chores.begin_step();
         self.fleet_desk().watch_store(now);
         if let Some(pending) = self.store.fleet.as_mut().and_then(|fleet| fleet.pending.remove(&command)) {
+            if !self.desk.chores.is_empty()
+                && let Some(route) = self.desk.routes.find_lasting(pending.home)
+            {
+                self.fleet_desk().catch_up(route, now);
+            }
             if !pending.overdue {
                 self.desk.routes.settled(&pending);
             }
