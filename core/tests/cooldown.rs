@@ -505,3 +505,30 @@ fn a_look_does_not_stop_at_the_most_places_that_are_remembered() {
     it.free(slow);
     assert_eq!(it.asks(now), Ok(()));
 }
+
+/// Specification 16.3.4: many keys share the overflow route, and one server's answer says nothing about the others.
+#[test]
+fn an_overflow_route_is_never_closed() {
+    let mut host = Host::with(&with(&[]), Options::default().max_routes(1));
+    let _ = host.start(Request::default(), 0);
+    host.route = host.engine.route(host.policy, "other", at(0));
+    let call = host.start(Request::default(), 0);
+    let _ = host.finish(call, 1, throttled(10), 0);
+    let _ = host.start(Request::default(), 1);
+    host.engine.check().unwrap();
+}
+
+/// Specification 16.4.4.
+#[test]
+fn a_call_keeps_the_permit_for_all_its_attempts_while_its_next_one_waits() {
+    let pairs = [&bulkhead(2.0, 0.0)[..], &retried(&with(&[]))].concat();
+    let mut host = Host::new(&pairs);
+    let calls = [host.start(Request::default(), 0), host.start(Request::default(), 0)];
+    let _ = host.finish(calls[0], 1, throttled(1), 1);
+    let _ = host.finish(calls[1], 1, throttled(20), 2);
+    assert!(waits(host.poll(calls[0], 2 * SECOND)), "the end of the closing was put off");
+    let in_flight = |host: &Host| host.engine.snapshot(at(2 * SECOND)).routes[0].pool.unwrap().in_flight;
+    assert_eq!(in_flight(&host), 2);
+    let _ = host.engine.on(calls[0], Event::Cancel, at(2 * SECOND));
+    assert_eq!(in_flight(&host), 1);
+}

@@ -497,3 +497,45 @@ fn an_engine_without_the_group_refuses_the_policy_17_1_1() {
     let clash = Engine::new(1, Options::default()).policy(policy).unwrap_err();
     assert_eq!(clash.rule, "it names targets that this engine does not have; take the group in first");
 }
+
+/// Semantics 1.1.9 says when an attempt that the deadline cuts is a timeout.
+#[test]
+fn a_stopped_attempt_is_neutral_for_its_target_unless_it_ran_long_enough_17_2_13() {
+    for (remaining, open) in [(4, false), (5, true)] {
+        let mut host =
+            Host::new(&LADDER.replace("targets = \"chat\"", "targets = \"chat\"\n    deadline = \"10s\""));
+        let request = Request { remaining: Some(Duration::from_secs(remaining)), ..Request::default() };
+        let (call, _) = host.engine.begin(host.route, &request, at(0));
+        let step = host.on(call, Event::Timer, remaining * SECOND);
+        assert_eq!(verdict(step), Verdict::Deadline);
+        let breaker = host.view("a", remaining * SECOND).breaker.unwrap();
+        assert_eq!(breaker.retry_in.is_some(), open, "{remaining} s of 10 s");
+        assert_eq!(host.view("a", remaining * SECOND).in_flight, 0);
+    }
+}
+
+/// A call that waits for a target is in flight under its policy.
+#[test]
+fn a_waiter_keeps_the_tokens_and_the_permit_of_its_policy_17_6_11() {
+    let mut host = Host::new(
+        r#"
+        [targets.chat]
+        pick = "ladder"
+        max_queue = 5
+        members = [{ name = "a", bulkhead = { max_concurrency = 1 } }]
+        [policy.p]
+        targets = "chat"
+        bulkhead = { max_concurrency = 2 }
+        rate_limit = { permits = 3, per = "1h" }
+    "#,
+    );
+    let (first, _) = host.start(0);
+    let (waiter, step) = host.begin(0);
+    assert_eq!(step.action, Action::Wait { why: Wait::Target });
+    assert_eq!(verdict(host.begin(0).1), Verdict::QueueFull, "two permits are out");
+    let _ = host.finish(first, 1, of(Class::Ok), 1);
+    assert_eq!(host.on(waiter, Event::Poll, 1).action, attempt(1));
+    assert_eq!(verdict(host.begin(1).1), Verdict::RateLimited, "three tokens are spent");
+    let _ = host.finish(waiter, 1, of(Class::Ok), 2);
+    assert_eq!(host.engine.snapshot(at(2)).routes[0].pool.unwrap().in_flight, 0);
+}

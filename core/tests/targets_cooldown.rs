@@ -125,3 +125,34 @@ fn a_retune_of_the_group_keeps_the_closing_of_a_spent_quota() {
     let _ = host.engine.retune_pool(to.pools().next().unwrap().clone(), at(0)).unwrap();
     assert_eq!(left(&host), before);
 }
+
+/// Another target has the first attempt, so a hedge takes no place from it.
+#[test]
+fn a_hedge_may_take_the_place_of_a_slow_start_17_5_5() {
+    let mut host = Host::new(
+        r#"
+        [targets.chat]
+        pick = "ladder"
+        members = ["a", { name = "b", cooldown = { base = "1s", max = "30s" } }]
+        [policy.p]
+        targets = "chat"
+        retry = { max_attempts = 3, budget = { kind = "none" } }
+        hedge = { delay = "1s", max_attempts = 2, budget = { kind = "none" } }
+    "#,
+    );
+    host.engine.force_target("chat", "a", true, at(0)).unwrap();
+    let (call, first) = host.start(0);
+    assert_eq!(first, "b");
+    let _ = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(1)), 0);
+    let _ = host.on(call, tidegate::Event::Cancel, 0);
+    host.engine.force_target("chat", "a", false, at(0)).unwrap();
+    let now = 2 * SECOND;
+    let calls = [host.start(now), host.start(now)];
+    assert!(calls.iter().all(|(_, target)| target == "a"), "{calls:?}");
+    let due = now + SECOND;
+    let step = host.on(calls[0].0, tidegate::Event::Timer, due);
+    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
+    assert_eq!((host.target(calls[0].0, step), host.view("b", due).cooldown.unwrap().taken), ("b".into(), 1));
+    let step = host.on(calls[1].0, tidegate::Event::Timer, due);
+    assert_eq!(step.action, Action::Wait { why: Wait::Running }, "there is one place at first");
+}
