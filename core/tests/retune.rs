@@ -378,6 +378,27 @@ fn retune_refuses_what_it_cannot_do() {
     assert_eq!(host.engine.policy(built(&bulkhead(2.0, 1.0))), Ok(host.policy));
 }
 
+/// Semantics 0.6.10: nothing is congested where there is no limit.
+#[test]
+fn a_bulkhead_that_is_removed_admits_the_waiters_that_its_queue_would_shed() {
+    let queue = vec![
+        ("bulkhead.max_concurrency", Number(1.0)),
+        ("bulkhead.max_queue", Number(8.0)),
+        ("bulkhead.acquire_timeout", Number(60e6)),
+        ("bulkhead.queue_target", Number(10e3)),
+        ("bulkhead.queue_interval", Number(100e3)),
+    ];
+    let mut host = Host::new(&queue);
+    let _ = host.start(0);
+    let waiters = [host.park(1), host.park(2), host.park(3)];
+    let none = vec![("retry.max_attempts", Number(1.0))];
+    assert_eq!(host.retune(&none, 5_000_000), waiters);
+    for waiter in waiters {
+        let step = host.engine.on(waiter, Event::Poll, at(5_000_000));
+        assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+    }
+}
+
 proptest! {
     /// Every rule at every step while settings change under the calls; and at the end nothing is left behind.
     #[test]

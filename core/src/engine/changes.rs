@@ -160,7 +160,7 @@ impl FleetDesk<'_> {
         } else {
             // A pool outlives its bulkhead, without a limit: its permits are in use, and a bulkhead may come back.
             pool.set_limit(u32::MAX);
-            pool.max_queue = 0;
+            (pool.max_queue, pool.codel) = (0, None);
         }
         self.retune_slots(route.own(), to.as_ref(), now);
         self.desk.routes.retune_digest(route.own(), to.as_ref());
