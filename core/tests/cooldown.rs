@@ -532,3 +532,15 @@ fn a_call_keeps_the_permit_for_all_its_attempts_while_its_next_one_waits() {
     let _ = host.engine.on(calls[0], Event::Cancel, at(2 * SECOND));
     assert_eq!(in_flight(&host), 1);
 }
+
+/// Specification 16.6.2: calls that began before the cooldown was removed do not close the route.
+#[test]
+fn a_cooldown_that_is_removed_stays_open() {
+    let mut host = Host::new(&with(&[]));
+    let call = host.start(Request::default(), 0);
+    let none = Policy::from_pairs("p", &[("deadline", Number(60e6))]).unwrap();
+    let _ = host.engine.retune(host.policy, none, at(1)).unwrap();
+    let _ = host.finish(call, 1, throttled(10), 2);
+    let view = host.engine.snapshot(at(2)).routes[0].cooldown;
+    assert!(view.is_none_or(|view| view.state == CooldownState::Open), "{view:?}");
+}

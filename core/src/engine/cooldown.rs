@@ -13,7 +13,7 @@ use super::fleet::closing::Closing;
 use super::list::List;
 use super::place::{RouteAt, Slot};
 use super::queue::Pool;
-use super::route::{Route, Routes};
+use super::route::{Route, Routes, stage};
 use super::stage::Answer;
 use crate::action::{AttemptSlot, Step, Verdict, Wait};
 use crate::cooldown::{Cooldown, CooldownState, Place};
@@ -379,8 +379,10 @@ impl Desk {
         let is_target = at != route;
         // The limit has been cut already: one throttle without a time may be all that it needed.
         let lenient = self.routes[self.routes[at].pool_at].follows_loss();
+        // A call may be older than the retune that removed its cooldown.
+        let is_there = is_target || self.routes[at].stages & stage::HOLD != 0;
         // An inner policy has refused: nothing has been heard of the downstream.
-        let heard = spent || !self.calls.marked(slot, mark::INNER);
+        let heard = is_there && (spent || !self.calls.marked(slot, mark::INNER));
         let place = if is_target {
             self.calls.place_at_target(slot, attempt_slot)
         } else {
