@@ -54,7 +54,7 @@ class Pooled:
 
 
 def failed(stream: Pooled) -> Any:
-    return SimpleNamespace(stream=stream, headers={}, is_closed=False)
+    return SimpleNamespace(stream=stream, headers={}, is_closed=False, is_stream_consumed=False)
 
 
 FAMILY: Any = SimpleNamespace(bytes=httpx.ByteStream)
