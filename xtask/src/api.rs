@@ -97,9 +97,7 @@ fn kotlin(shop: &Shop, out: &Path) -> Verdict {
         return Verdict::NotRun("some sources are not generated: cargo xtask test --only kotlin".into());
     }
     let run = || -> Result {
-        jvm::mvn(shop, "release")
-            .args(["-q", "-Papi", "-pl", "tidegate", "org.jetbrains.dokka:dokka-maven-plugin:dokka"])
-            .quiet()?;
+        jvm::mvn(shop, jvm::TESTED).args(["-q", "-Papi", "-pl", "tidegate", "-am", "compile"]).quiet()?;
         let made = shop.root.join("bindings-uniffi/kotlin/tidegate/target/dokka");
         Cmd::new("cp").arg("-r").arg(&made).arg(out.join("kotlin")).quiet().map(drop)
     };

@@ -15,7 +15,7 @@ const SURFACE: &str = "Interfaces";
 /// The languages, and a name that each interface must have: a text without it was not read from the package.
 const LANGUAGES: [(&str, &str); 5] = [
     ("python", "class tidegate.Policy(Caller)"),
-    ("javascript", "main.policy(options?: PolicyOptions<F>): Policy<F>"),
+    ("javascript", "main.policy(options?: PolicyOptions<F, K>): Policy<F>"),
     ("kotlin", "public final class dev.tidegate.Policy"),
     ("swift", "Policy: final class Policy"),
     ("rust", "tidegate_tokio::Policy: pub struct Policy"),
