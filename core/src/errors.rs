@@ -1,8 +1,8 @@
 //! Errors of plain functions: the table by which every host classifies them (semantics 1.5).
 //!
 //! This is data. `cargo run -p tidegate-generate` writes it into the sources of each host and into `docs/errors.md`; hosts in Rust read
-//! it here. To teach all languages a library's error, add its name to the file of its language ([`python`], [`javascript`],
-//! [`jvm`], [`swift`]), run the generator, and raise the error in a test of that language.
+//! it here. To teach all languages a library's error, add its name to the file of its language (`python`, `javascript`,
+//! `jvm`, `swift`), run the generator, and raise the error in a test of that language.
 
 mod javascript;
 mod jvm;
