@@ -271,7 +271,8 @@ fn r12_a_retry_beside_an_attempt_that_still_ends_holds_a_permit_of_its_own_where
     }
 }
 
-/// R6.1, 13.1.4: the permit of an attempt that will not start goes on at once, also while an earlier attempt still ends.
+/// R6.1, 13.1.4: the permit of an attempt that will not start goes to the next waiter at once, also while an earlier attempt is
+/// still ending.
 #[test]
 fn a_permit_for_a_next_attempt_does_not_wait_for_the_end_of_the_last_one() {
     let more = [

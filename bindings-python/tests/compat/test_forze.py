@@ -269,22 +269,6 @@ def test_a_breaker_opens_for_a_cool_off_and_a_probe_closes_it(on: OnClock) -> No
     assert on.outcomes(run, "p", "probe", "closed") == ["probe", "closed"]
 
 
-def test_an_open_breaker_spends_no_token_and_a_probe_makes_one_attempt(on: OnClock) -> None:
-    """Differences that the page names (D2)."""
-    limit, retry = RateLimitStrategy(permits=3, per=ms(1_000_000)), retrying(K.INFRASTRUCTURE, most=3)
-    run = on.executor(policy("p", limit, breaking(failure_ratio=1, min_throughput=1), retry))
-    down = exc.infrastructure("down")
-    assert on.outcomes(run, "p", down) == ["infrastructure:core.infrastructure"]
-    starts = on.starts
-    refused = on.outcomes(run, "p", *["unheard"] * 5)
-    assert (on.starts, set(refused)) == (starts, {"infrastructure:core.infrastructure"})
-    on.clock.tick(10)
-    assert on.outcomes(run, "p", down) == ["infrastructure:core.infrastructure"]
-    assert on.starts == starts + 1
-    on.clock.tick(10)
-    assert on.outcomes(run, "p", "probe", "spent") == ["probe", "throttled:rate_limited"]
-
-
 @says(3, 33)
 @pytest.mark.parametrize(
     ("error", "opens"),

@@ -372,3 +372,20 @@ def test_a_rate_limit_says_its_capacity() -> None:
     assert (plain.capacity, burst.capacity) == (3, 9)
     assert policy("p", burst).rate_limit is burst
     assert policy("p", fixed()).rate_limit is None
+
+
+def test_an_open_breaker_spends_no_token_and_a_probe_makes_one_attempt() -> None:
+    """Differences that the page names (D2)."""
+    on = OnClock()
+    limit, retry = RateLimitStrategy(permits=3, per=1_000 * SECOND), retrying(K.INFRASTRUCTURE, most=3)
+    run = on.executor(policy("p", limit, breaking(failure_ratio=1, min_throughput=1), retry))
+    down = exc.infrastructure("down")
+    assert on.outcomes(run, "p", down) == ["infrastructure:core.infrastructure"]
+    starts = on.starts
+    refused = on.outcomes(run, "p", *["unheard"] * 5)
+    assert (on.starts, set(refused)) == (starts, {"infrastructure:core.infrastructure"})
+    on.clock.tick(10)
+    assert on.outcomes(run, "p", down) == ["infrastructure:core.infrastructure"]
+    assert on.starts == starts + 1
+    on.clock.tick(10)
+    assert on.outcomes(run, "p", "probe", "spent") == ["probe", "throttled:rate_limited"]
