@@ -212,6 +212,14 @@ impl Shared {
         look(&mut self.core.lock(), now)
     }
 
+    /// The moment of a live call's deadline; `None` without one.
+    #[cold]
+    pub fn end_of(&self, call: CallId) -> Option<Instant> {
+        let (now, at) = self.clock.now();
+        let left = self.core.lock().engine.time_left(call, now).call?;
+        Some(clock::after(at, left))
+    }
+
     /// Wakes calls that can proceed, sends store commands and delivers events to listeners. Must run without the lock.
     #[inline(never)]
     pub fn tend(&self) {

@@ -46,7 +46,8 @@ thread_local! {
     /// The innermost call.
     static CALL: Cell<Call> = const { Cell::new(NONE) };
     static LIMITS: Cell<Limits> = const { Cell::new(Limits { ends: None, criticality: None }) };
-    /// Outer calls of other engines, outermost first. Few programs have a second engine.
+    /// Calls around the innermost one where calls of several engines are nested, outermost first. Few programs have a second
+    /// engine.
     static FARTHER: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
     /// The attempts around, outermost first, that go to targets: their call, and their number.
     static AIMED: RefCell<Vec<(Call, u8)>> = const { RefCell::new(Vec::new()) };
@@ -140,17 +141,31 @@ pub fn target() -> Option<String> {
 #[inline]
 pub(crate) fn inherited(engine: u64) -> Inherited {
     let Limits { ends, criticality } = LIMITS.get();
-    let parent = match CALL.get() {
-        (0, _) => None,
-        (number, call) if number == engine => Some(call),
-        _ => farther(engine),
+    let (parent, ends) = match CALL.get() {
+        (0, _) => (None, ends),
+        // The engine knows the deadline of a call of its own. Few calls have others around.
+        (number, call) if number == engine && is_alone() => (Some(call), ends),
+        innermost => among(engine, innermost, ends),
     };
     Inherited { parent, ends, criticality }
 }
 
+/// Whether no call of another engine is around the innermost one.
+#[inline]
+fn is_alone() -> bool {
+    FARTHER.try_with(|farther| farther.borrow().is_empty()).unwrap_or(true)
+}
+
+/// The innermost call of this engine, and the earliest end of the scope and of the calls of other engines (semantics 7.3.3). All
+/// engines read tokio's clock.
 #[cold]
-fn farther(engine: u64) -> Option<CallId> {
-    FARTHER.with_borrow(|farther| farther.iter().rev().find(|call| call.0 == engine).map(|call| call.1))
+fn among(engine: u64, innermost: Call, ends: Option<Instant>) -> (Option<CallId>, Option<Instant>) {
+    let mut calls = FARTHER.try_with(|farther| farther.borrow().clone()).unwrap_or_default();
+    calls.push(innermost);
+    let parent = calls.iter().rev().find(|call| call.0 == engine).map(|call| call.1);
+    let others = calls.iter().filter(|call| call.0 != engine);
+    let theirs = others.filter_map(|(number, call)| crate::engine::numbered(*number)?.end_of(*call));
+    (parent, theirs.chain(ends).min())
 }
 
 #[inline]

@@ -302,20 +302,76 @@ async fn a_policy_inside_another_makes_one_attempt_and_shares_its_deadline() {
     nothing_left(&engine);
 }
 
+/// Semantics 7.3.3.
 #[tokio::test(start_paused = true)]
-async fn another_engines_call_around_is_none_of_ours() {
-    let (one, other) = (Engine::new(1), Engine::new(2));
-    let (outer, inner) = (plain(&one, "p", 2).build().unwrap(), plain(&other, "p", 3).build().unwrap());
+async fn a_call_ends_at_the_deadline_of_another_engines_call_around_it() {
+    let engines = [Engine::new(1), Engine::new(2), Engine::new(3)];
+    let outer = plain(&engines[0], "outer", 1).deadline(ms(700)).build().unwrap();
+    let between = plain(&engines[1], "between", 1).build().unwrap();
+    let hangs = |_| pending::<io::Result<()>>();
+    for (engine, own, expected) in [(2, 5_000, 600), (1, 5_000, 600), (0, 5_000, 600), (2, 300, 300)] {
+        let inner = plain(&engines[engine], "inner", 1).build().unwrap().caller().deadline(ms(own));
+        let ended = Cell::new(None);
+        let nested = outer.run(|_| {
+            between.run(|_| async {
+                sleep(ms(100)).await;
+                let start = Instant::now();
+                let error = inner.run(hangs).await.unwrap_err();
+                ended.set(Some((error.stopped().unwrap().code, start.elapsed())));
+                Ok::<_, io::Error>(())
+            })
+        });
+        let _ = nested.await;
+        assert_eq!(ended.get(), Some((Code::DeadlineExceeded, ms(expected))), "engine {engine}, {own} ms");
+    }
+    // A task carries it, also past the end of its innermost call. An outer call that has ended has no deadline.
+    for (stays, expected) in [(true, 700), (false, 5_050)] {
+        let inner = plain(&engines[1], "inner", 1).build().unwrap().caller().deadline(ms(5_000));
+        let start = Instant::now();
+        let task = Cell::new(None);
+        let nested = outer.run(|_| async {
+            let carried = between.run(|_| {
+                let inner = inner.clone();
+                let late = async move {
+                    sleep(ms(50)).await;
+                    (inner.run(hangs).await.unwrap_err(), start.elapsed())
+                };
+                task.set(Some(tokio::spawn(carry(late))));
+                async { Ok::<_, io::Error>(()) }
+            });
+            carried.await.unwrap();
+            if stays { pending().await } else { Ok::<_, io::Error>(()) }
+        });
+        assert_eq!(nested.await.is_err(), stays);
+        let (error, after) = task.take().unwrap().await.unwrap();
+        assert_eq!((error.stopped().unwrap().code, after), (Code::DeadlineExceeded, ms(expected)), "{stays}");
+    }
+    engines.iter().for_each(nothing_left);
+}
+
+/// Semantics 7.3.4.
+#[tokio::test(start_paused = true)]
+async fn nothing_but_the_deadline_crosses_from_one_engine_to_another() {
+    let engines = [Engine::new(1), Engine::new(2)];
+    let of = |engine: &Engine, attempts| {
+        plain(engine, "p", attempts).bulkhead(Bulkhead::fixed(1)).deadline(ms(700)).build().unwrap()
+    };
+    let (outer, inner) = (of(&engines[0], 2), of(&engines[1], 3));
     let made = Cell::new(0);
     let _ = outer
         .run(|_| {
             inner.run(|_| {
                 made.set(made.get() + 1);
+                let taken =
+                    engines.each_ref().map(|engine| engine.snapshot().routes[0].pool.unwrap().in_flight);
+                assert_eq!(taken, [1, 1], "each has a permit of its own");
                 async { Err::<(), _>(broken()) }
             })
         })
         .await;
-    assert_eq!(made.get(), 6);
+    // The inner policy waits 100 and 200 ms for its attempts, twice, and the outer one 100 ms in between: 700 ms.
+    assert_eq!(made.get(), 5, "no retry is refused, except by the deadline");
+    engines.iter().for_each(nothing_left);
 }
 
 #[tokio::test(start_paused = true)]
