@@ -67,6 +67,8 @@ pub enum Finding {
     Unlisted,
     /// `on` names the error: it is repeated, whatever else is found.
     Named(Box<Finding>),
+    /// A policy inside did not repeat it, because a repeat might do harm.
+    Forbidden(Box<Finding>),
 }
 
 impl Finding {
@@ -81,6 +83,7 @@ impl Finding {
             Self::Outcome(outcome) => outcome,
             Self::Status(status, headers) => judge(status, &headers),
             Self::Unlisted => Outcome::of(Class::Permanent),
+            Self::Forbidden(inner) => Outcome { opinion: Opinion::DoNot, ..inner.under(judge) },
             Self::Named(inner) => {
                 // Only `on` boxes a finding, and it names an error at most once.
                 let inner = match *inner {
@@ -90,6 +93,7 @@ impl Finding {
                 let found = match inner {
                     Self::Outcome(outcome) => outcome,
                     Self::Status(status, headers) => judge(status, &headers),
+                    Self::Forbidden(inner) => inner.under(judge),
                     Self::Unlisted | Self::Named(_) => Outcome::of(Class::Permanent),
                 };
                 let passes = found.kind.class().is_none_or(Class::retryable);
@@ -221,8 +225,13 @@ impl<T, E: 'static, X: StdError + 'static, C: Classify<T, E>> Classify<T, E> for
     fn finding(&self, result: Result<&T, &E>) -> Finding {
         let found = self.rest.finding(result);
         let Err(error) = result else { return found };
-        let named = (error as &dyn Any).is::<X>()
-            || viewed(error).is_some_and(|error| chain(error).any(<dyn StdError>::is::<X>));
+        // The error of a call of a policy inside counts as that of its attempt.
+        let inside = |it: Option<&crate::Error<X>>| matches!(it, Some(crate::Error::Failed(..)));
+        let value: &dyn Any = error;
+        let named = value.is::<X>()
+            || inside(value.downcast_ref())
+            || viewed(error)
+                .is_some_and(|error| chain(error).any(|it| it.is::<X>() || inside(it.downcast_ref())));
         if named { Finding::Named(Box::new(found)) } else { found }
     }
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tidegate::errors::NOTE;
 use tidegate::{
-    CallExplanation, CallId, Clash, Class, InputError, Outcome, PolicyError, Refusal, Verdict, WeightError,
+    CallExplanation, CallId, Clash, Class, InputError, Opinion, Outcome, PolicyError, Refusal, Verdict,
+    WeightError,
 };
 
 use crate::Failure;
@@ -179,9 +180,13 @@ impl<E: StdError + 'static> StdError for Error<E> {
 }
 
 impl<E: Failure> Failure for Error<E> {
-    /// An inner policy's refusal is retryable, and is no evidence about the upstream.
+    /// An inner policy's refusal is retryable, and is no evidence about the upstream. A failure that the inner policy must not
+    /// repeat is not repeated by an outer one either.
     fn outcome(&self) -> Outcome {
         match self {
+            Self::Failed(error, report) if report.forbids() => {
+                Outcome { opinion: Opinion::DoNot, ..error.outcome() }
+            }
             Self::Failed(error, _) => error.outcome(),
             Self::Stopped(stopped, _) => stopped.outcome(),
         }
@@ -189,6 +194,7 @@ impl<E: Failure> Failure for Error<E> {
 
     fn finding(&self) -> Finding {
         match self {
+            Self::Failed(error, report) if report.forbids() => Finding::Forbidden(Box::new(error.finding())),
             Self::Failed(error, _) => error.finding(),
             Self::Stopped(stopped, _) => Finding::Outcome(stopped.outcome()),
         }
@@ -483,6 +489,11 @@ impl Report {
     pub fn explain(&self) -> Option<CallExplanation> {
         let (engine, call) = self.call?;
         crate::engine::numbered(engine)?.look(|core, _| core.engine.explain_call(call))
+    }
+
+    /// Whether the call was not repeated because a repeat might do harm (semantics 1.6.4).
+    const fn forbids(&self) -> bool {
+        matches!(self.reason, Verdict::Method | Verdict::OneShotBody | Verdict::Opinion)
     }
 
     /// Says in words why no further attempt followed; `None` if no attempt was suppressed.

@@ -65,6 +65,33 @@ pub(crate) fn found_in(error: &Dyn) -> Finding {
     wrapper.map_or(Finding::Unlisted, |class| Finding::Outcome(Outcome::of(class)))
 }
 
+/// The first of these views of an error of a call of a policy inside, whose own error is of a listed library.
+macro_rules! inside {
+    ($error:ident, $view:expr) => {
+        inside!(
+            $error, $view,
+            io::Error,
+            tokio::time::error::Elapsed,
+            #[cfg(feature = "grpc")]
+            tonic::Status,
+            #[cfg(feature = "http")]
+            hyper::Error,
+            #[cfg(feature = "http")]
+            hyper_util::client::legacy::Error,
+            #[cfg(feature = "redis")]
+            redis::RedisError,
+            #[cfg(feature = "reqwest")]
+            reqwest::Error,
+        )
+    };
+    ($error:ident, $view:expr, $($(#[$gate:meta])* $own:ty),* $(,)?) => { $(
+        $(#[$gate])*
+        if let Some(it) = $error.downcast_ref::<crate::Error<$own>>() {
+            return $view(it);
+        }
+    )* };
+}
+
 /// The error in a value of any type, if its type is one of those that hold errors.
 pub(crate) fn viewed<E: 'static>(value: &E) -> Option<&Dyn> {
     let value: &dyn Any = value;
@@ -94,6 +121,9 @@ pub(crate) fn viewed<E: 'static>(value: &E) -> Option<&Dyn> {
     let held = held.or_else(|| value.downcast_ref::<redis::RedisError>().map(|it| it as &Dyn));
     #[cfg(feature = "grpc")]
     let held = held.or_else(|| value.downcast_ref::<tonic::Status>().map(|it| it as &Dyn));
+    if held.is_none() {
+        inside!(value, Some);
+    }
     held
 }
 
@@ -108,6 +138,7 @@ fn known(error: &Dyn) -> Known {
     if let Some(mark) = error.downcast_ref::<crate::error::Mark>() {
         return Known::Is(Finding::Outcome(mark.0.outcome()));
     }
+    inside!(error, |it: &dyn Failure| Known::Is(it.finding()));
     if error.is::<tokio::time::error::Elapsed>() {
         return is(Class::Timeout);
     }

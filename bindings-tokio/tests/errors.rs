@@ -344,3 +344,77 @@ async fn each_error_and_each_ended_call_explains_itself() {
     drop((policy, engine));
     assert!(ended.report.explain().is_none(), "its engine is gone");
 }
+
+/// Semantics 1.6.
+mod nested {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_an_inner_policy_must_not_repeat_an_outer_one_does_not_repeat() {
+        let engine = Engine::new(1);
+        let outer = plain(&engine, "outer", 3).build().unwrap();
+        for (engine, both) in [(&engine, 3), (&Engine::new(2), 9)] {
+            let inner = plain(engine, "inner", 3).build().unwrap();
+            for (caller, attempts) in [
+                (inner.caller(), both),
+                (inner.caller().idempotent(false), 1),
+                (inner.caller().replayable(false), 1),
+            ] {
+                let made = AtomicUsize::new(0);
+                let work = || {
+                    caller.run(|_| {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        async { Err::<(), _>(broken()) }
+                    })
+                };
+                outer.run(|_| work()).await.unwrap_err();
+                assert_eq!(made.swap(0, Ordering::Relaxed), attempts, "typed");
+                let boxed = outer.run(|_| async { Ok::<_, BoxError>(work().await?) });
+                boxed.await.unwrap_err();
+                assert_eq!(made.swap(0, Ordering::Relaxed), attempts, "boxed");
+                let any = outer.run(|_| async { Ok::<_, anyhow::Error>(work().await?) });
+                any.await.unwrap_err();
+                assert_eq!(made.swap(0, Ordering::Relaxed), attempts, "anyhow");
+            }
+        }
+    }
+
+    #[derive(Debug)]
+    struct Busy;
+
+    impl fmt::Display for Busy {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("busy")
+        }
+    }
+
+    impl StdError for Busy {}
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_that_is_named_is_found_in_a_call_of_an_inner_policy() {
+        let engine = Engine::new(1);
+        let of = |name| plain(&engine, name, 3).build().unwrap();
+        let (outer, inner) = (of("outer").on::<Busy>(), of("inner").on::<Busy>());
+        let made = AtomicUsize::new(0);
+        let work = || {
+            inner.run(|_| {
+                made.fetch_add(1, Ordering::Relaxed);
+                async { Err::<(), _>(Busy) }
+            })
+        };
+        outer.run(|_| work()).await.unwrap_err();
+        assert_eq!(made.swap(0, Ordering::Relaxed), 3);
+        outer.run(|_| async { Ok::<_, anyhow::Error>(work().await?) }).await.unwrap_err();
+        assert_eq!(made.swap(0, Ordering::Relaxed), 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_with_a_fallback_can_be_spawned() {
+        let caller = policy().caller();
+        let task = tokio::spawn(async move {
+            caller.run_or_else(|_| async { Err::<u8, _>(broken()) }, async |_| Ok::<_, io::Error>(7)).await
+        });
+        assert_eq!(task.await.unwrap().unwrap(), 7);
+    }
+}
