@@ -1,11 +1,14 @@
 //! Policies that nobody holds (semantics 0.9), the history that explains ended calls, and the callback before retries.
 
 use std::io::{self, ErrorKind};
+use std::pin::pin;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::support::{broken, ms, plain};
-use tidegate_tokio::settings::{Bulkhead, RateLimit};
+use crate::support::{broken, ms, once, plain};
+use tidegate_tokio::settings::{
+    Backoff, Budget, Bulkhead, Hedge, HedgeBudget, Jitter, RateLimit, Retry, Unit,
+};
 use tidegate_tokio::{Class, Engine, Options, Outcome, Policy, Retrying};
 
 fn names(engine: &Engine) -> Vec<String> {
@@ -134,4 +137,54 @@ async fn the_callback_is_not_called_where_no_retry_follows() {
     assert_eq!(*count.lock().unwrap(), 0);
     counted.run(|_| async { Err::<(), _>(broken()) }).await.unwrap_err();
     assert_eq!(*count.lock().unwrap(), 1, "the last attempt is not followed by a retry");
+}
+
+#[tokio::test(start_paused = true)]
+async fn callbacks_are_kept_by_what_is_said_after_them() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 2).build().unwrap();
+    let heard = Mutex::new(Vec::new());
+    let hook = |name: &'static str| {
+        let heard = &heard;
+        move |_: Retrying<'_, &str>| heard.lock().unwrap().push(name)
+    };
+    let judged =
+        |result: Result<&(), &&str>| Outcome::of(if result.is_ok() { Class::Ok } else { Class::Transient });
+    let caller = policy.on_retry(hook("first")).classify(judged).on_retry(hook("second"));
+    caller.run(|_| async { Err::<(), _>("busy") }).await.unwrap_err();
+    assert_eq!(*heard.lock().unwrap(), ["first", "second"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_callback_is_called_where_a_retry_waits_for_tokens() {
+    let engine = Engine::new(1);
+    let limit = RateLimit::new(1, ms(1_000)).burst(1).wait(true).max_wait(ms(5_000)).unit(Unit::Attempt);
+    let at_once = Retry::new().max_attempts(2).budget(Budget::none());
+    let at_once = at_once.backoff(Backoff::constant().base(ms(0)).jitter(Jitter::None));
+    let policy = Policy::builder("p").engine(&engine).retry(at_once).rate_limit(limit).build().unwrap();
+    let waits = Mutex::new(Vec::new());
+    let counted = policy.on_retry(|retry: Retrying<'_, io::Error>| waits.lock().unwrap().push(retry.wait));
+    let start = tokio::time::Instant::now();
+    counted.run(|_| async { Err::<(), _>(broken()) }).await.unwrap_err();
+    assert_eq!(start.elapsed(), ms(1_000));
+    assert_eq!(*waits.lock().unwrap(), [ms(0)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_that_time_out_together_are_one_failure() {
+    let engine = Engine::new(1);
+    let hedge = Hedge::new(ms(60)).budget(HedgeBudget::none());
+    let policy = plain(&engine, "p", 3).attempt_timeout(ms(200)).hedge(hedge).build().unwrap();
+    let seen = Mutex::new(Vec::new());
+    let counted = policy.on_retry(|retry: Retrying<'_, io::Error>| seen.lock().unwrap().push(retry.attempt));
+    let mut call = pin!(counted.run(|attempt| async move {
+        if attempt.number < 3 { std::future::pending().await } else { Ok::<_, io::Error>(attempt.number) }
+    }));
+    // Nobody polls the call until both have run out of time.
+    for span in [0, 60, 500] {
+        tokio::time::advance(ms(span)).await;
+        assert!(once(call.as_mut()).await.is_pending());
+    }
+    assert_eq!(call.await.unwrap(), 3);
+    assert_eq!(*seen.lock().unwrap(), [2], "the newest of them decides");
 }

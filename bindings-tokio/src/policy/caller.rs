@@ -121,12 +121,6 @@ impl<C> Caller<C> {
         self
     }
 
-    /// Classifies results by this function in place of [`Failure`](crate::Failure).
-    #[must_use]
-    pub fn classify<D>(self, classify: D) -> Caller<D> {
-        Caller { site: self.site, classify }
-    }
-
     fn says(mut self, what: impl FnOnce(&mut Request)) -> Self {
         what(&mut Arc::make_mut(&mut self.site).request);
         self
@@ -201,6 +195,14 @@ impl<C> Caller<C> {
                 stood_in
             }
         }
+    }
+}
+
+impl Caller {
+    /// Classifies results by this function in place of [`Failure`](crate::Failure).
+    #[must_use]
+    pub fn classify<D>(self, classify: D) -> Caller<D> {
+        Caller { site: self.site, classify }
     }
 }
 

@@ -289,7 +289,7 @@ where
     fn carry(&mut self, first: Reply, cx: &Context<'_>) -> Option<A::Output> {
         let mut reply = first;
         // Slots of stopped attempts. The engine gets their outcome once their futures have been dropped.
-        let mut unwound = 0_u8;
+        let (mut unwound, mut newest) = (0_u8, 0_u8);
         let mut polls = 0;
         loop {
             let Reply { step, at, others } = reply;
@@ -325,11 +325,13 @@ where
                 let attempt = attempt_in(lane, self.live.attempts);
                 let outcome = Outcome::of(Class::Timeout);
                 reply = self.advance(Event::Finished { attempt, outcome }, cx);
-                if self.judge.hears_retries() {
-                    announce(self.judge, self.site, (attempt, outcome.kind), None, reply.step);
+                // Attempts that ran out of time together are one failure.
+                if self.judge.hears_retries() && unwound == 0 {
+                    announce(self.judge, self.site, (newest, outcome.kind), None, reply.step);
                 }
             } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
                 // The engine asks for a wait that is already over, so ask it again. After three rounds wait 1 ms rather
+                newest = newest.max(attempt);
                 // than spin.
                 if polls == 3 {
                     *self.live.as_mut().project().due = Some(at + Duration::from_millis(1));

@@ -13,7 +13,7 @@ use crate::policy::{Caller, Policy, Site};
 use crate::{ByFailure, Outcome};
 
 /// A retry that is about to happen: the argument of the callback of [`Caller::on_retry`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[non_exhaustive]
 pub struct Retrying<'a, E> {
     /// The error of the failed attempt; `None` if the attempt timed out, or if it returned a value that was classified
@@ -21,10 +21,16 @@ pub struct Retrying<'a, E> {
     pub error: Option<&'a E>,
     /// The number of the failed attempt, from 1 on.
     pub attempt: u8,
-    /// Time until the next attempt begins.
+    /// Time until the next attempt is due. It may have to wait for a permit or for tokens besides.
     pub wait: Duration,
     /// Why the attempt counts as failed: the name of a class (`transient`), or of a kind that the policy declares.
     pub reason: Arc<str>,
+}
+
+impl<E> Clone for Retrying<'_, E> {
+    fn clone(&self) -> Self {
+        Self { reason: Arc::clone(&self.reason), ..*self }
+    }
 }
 
 /// A classifier with a callback before each retry: see [`Caller::on_retry`].
@@ -58,6 +64,10 @@ impl<T, E, H: Fn(Retrying<'_, E>), C: Classify<T, E>> Classify<T, E> for OnRetry
     }
 
     fn retrying(&self, retry: Retrying<'_, E>) {
+        if self.classify.hears_retries() {
+            // A panic of one callback keeps no other from being called.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.classify.retrying(retry.clone())));
+        }
         (self.hook)(retry);
     }
 }
@@ -96,6 +106,15 @@ impl<C> Caller<C> {
     }
 }
 
+impl<H> Caller<OnRetry<H>> {
+    /// Classifies results by this function in place of [`Failure`](crate::Failure).
+    #[must_use]
+    pub fn classify<D>(self, classify: D) -> Caller<OnRetry<H, D>> {
+        let Self { site, classify: OnRetry { hook, .. } } = self;
+        Caller { site, classify: OnRetry { classify, hook } }
+    }
+}
+
 impl Policy {
     /// A caller that calls `hook` before each retry: see [`Caller::on_retry`].
     pub fn on_retry<H>(&self, hook: H) -> Caller<OnRetry<H>> {
@@ -114,7 +133,9 @@ pub(super) fn announce<T, E>(
 ) {
     let wait = match step.action {
         Action::Wait { why: Wait::Backoff } => step.next.map(clock::std).unwrap_or_default(),
+        // The retry is decided: it starts at once, or waits for a permit, tokens or a target as a first attempt does.
         Action::Attempt { hedge: false, .. } => Duration::ZERO,
+        Action::Wait { why } if !matches!(why, Wait::Running | Wait::Body) => Duration::ZERO,
         _ => return,
     };
     let own = |core: &mut crate::engine::Core| {
