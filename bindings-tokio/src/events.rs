@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 use tidegate::fleet::Loss;
 use tidegate::{CallId, Meter, Record, RecordType, Verdict, Wait};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::engine::{Engine, Shared};
 
@@ -304,7 +304,11 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.shared.listeners.all.write().retain(|listener| listener.number != self.number);
+        let ended: Vec<_> = {
+            let mut all = self.shared.listeners.all.write();
+            all.extract_if(.., |listener| listener.number == self.number).collect()
+        };
+        drop(ended); // without the lock: a listener may hold another subscription
         self.shared.listeners.subscribe(&self.shared);
     }
 }
@@ -392,7 +396,7 @@ impl Engine {
     /// # }
     /// ```
     pub fn events(&self, types: &[RecordType], capacity: usize) -> Events {
-        let (sender, queue) = mpsc::channel(capacity.max(1));
+        let (sender, queue) = mpsc::channel(capacity.clamp(1, Semaphore::MAX_PERMITS));
         let subscription = self.listen(types, move |event| {
             let _ = sender.try_send(event.clone());
         });

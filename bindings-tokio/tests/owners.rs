@@ -9,7 +9,7 @@ use crate::support::{broken, ms, once, plain};
 use tidegate_tokio::settings::{
     Backoff, Budget, Bulkhead, Hedge, HedgeBudget, Jitter, RateLimit, Retry, Unit,
 };
-use tidegate_tokio::{Class, Engine, Options, Outcome, Policy, Retrying};
+use tidegate_tokio::{Class, Engine, Options, Outcome, Policy, RecordType, Retrying};
 
 fn names(engine: &Engine) -> Vec<String> {
     engine.snapshot().policies.into_iter().map(|(name, _)| name).collect()
@@ -187,4 +187,20 @@ async fn attempts_that_time_out_together_are_one_failure() {
     }
     assert_eq!(call.await.unwrap(), 3);
     assert_eq!(*seen.lock().unwrap(), [2], "the newest of them decides");
+}
+
+/// A listener that holds another subscription ends it with itself.
+#[test]
+fn a_subscription_that_ends_may_end_another() {
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let engine = Engine::new(1);
+        let inner = engine.listen(RecordType::ALL, |_| ());
+        let outer = engine.listen(RecordType::ALL, move |_| {
+            let _ = &inner;
+        });
+        drop(outer);
+        sender.send(()).unwrap();
+    });
+    ended.recv_timeout(Duration::from_secs(20)).expect("no deadlock");
 }
