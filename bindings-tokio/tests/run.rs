@@ -574,3 +574,23 @@ fn a_call_is_sent_and_does_not_outgrow_its_attempt_by_much() {
     let size = sent(&policy.run(|_| async { Ok::<u8, io::Error>(1) }));
     assert!(size <= 400, "{size} bytes");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_can_always_go_on_is_stopped_too() {
+    async fn greedy() -> io::Result<()> {
+        loop {
+            tokio::task::consume_budget().await;
+        }
+    }
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).deadline(ms(100)).build().unwrap();
+    let call = tokio::spawn(async move { policy.run(|_| greedy()).await });
+    tokio::task::yield_now().await;
+    tokio::time::advance(ms(100)).await;
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    assert!(call.is_finished(), "it has used up the budget of its task, and the timer has none");
+    assert_eq!(call.await.unwrap().unwrap_err().stopped().unwrap().code, Code::DeadlineExceeded);
+    nothing_left(&engine);
+}

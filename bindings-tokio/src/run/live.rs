@@ -21,6 +21,9 @@ use crate::error::{Error, Stopped};
 use crate::policy::Site;
 use crate::scope::Aimed;
 
+/// After so many polls without an event the clock is read, whatever the timer says.
+const LOOKS: u8 = 16;
+
 /// A call under way and the parts from which its attempts are made.
 pub(super) struct Call<'a, P, F, Fut, J, T, E, A> {
     site: &'a P,
@@ -193,10 +196,13 @@ where
             Some(sleep) if sleep.deadline() != due => sleep.reset(due),
             Some(_) => {}
         }
-        match live.sleep.as_pin_mut().map(|sleep| sleep.poll(cx)) {
-            Some(Poll::Ready(())) => Next::Reply(self.advance(Event::Timer, cx)),
-            _ => Next::Pending,
+        let mut is_due = live.sleep.as_pin_mut().is_some_and(|sleep| sleep.poll(cx).is_ready());
+        if !is_due {
+            // An attempt that can always go on uses up what tokio lets a task do in one poll, and no timer is ever due then.
+            *live.polls = live.polls.wrapping_add(1);
+            is_due = live.polls.is_multiple_of(LOOKS) && Instant::now() >= due;
         }
+        if is_due { Next::Reply(self.advance(Event::Timer, cx)) } else { Next::Pending }
     }
 
     /// Polls the running attempts. An attempt that ends is dropped before the engine gets its outcome.
@@ -324,6 +330,7 @@ where
                 unwound &= unwound - 1;
                 let attempt = attempt_in(lane, self.live.attempts);
                 let outcome = Outcome::of(Class::Timeout);
+                newest = newest.max(attempt);
                 reply = self.advance(Event::Finished { attempt, outcome }, cx);
                 // Attempts that ran out of time together are one failure.
                 if self.judge.hears_retries() && unwound == 0 {
@@ -331,7 +338,6 @@ where
                 }
             } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
                 // The engine asks for a wait that is already over, so ask it again. After three rounds wait 1 ms rather
-                newest = newest.max(attempt);
                 // than spin.
                 if polls == 3 {
                     *self.live.as_mut().project().due = Some(at + Duration::from_millis(1));

@@ -89,6 +89,8 @@ pin_project! {
         pub turn: Turn,
         // Attempts started so far.
         pub attempts: u8,
+        // Polls of the timer that was not due, modulo 256.
+        pub polls: u8,
         #[pin]
         pub place: Place<Fut>,
         pub race: Option<Box<Race<Fut, T, E>>>,
@@ -106,7 +108,17 @@ impl<Fut, T, E> State<Fut, T, E> {
     pub fn live(call: CallId, turn: Turn) -> Self {
         let place = Place::Free;
         Self::Live {
-            live: Live { call, turn, attempts: 0, place, race: None, held: None, due: None, sleep: None },
+            live: Live {
+                call,
+                turn,
+                attempts: 0,
+                polls: 0,
+                place,
+                race: None,
+                held: None,
+                due: None,
+                sleep: None,
+            },
         }
     }
 }
