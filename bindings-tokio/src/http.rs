@@ -98,6 +98,7 @@ impl Says {
             }
         }
         let may = || headers.contains_key(KEY) || site.retries_method(method.as_str());
+        // A caller that says that a repeat does harm is right whatever the method.
         site.request.idempotent = self.idempotent.unwrap_or_else(may);
         site.request.slot_until_body = site.policy.slot_until_body();
         site.request.stream = self.streams(&site, headers);

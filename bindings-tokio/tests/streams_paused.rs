@@ -257,3 +257,18 @@ async fn a_policy_keeps_its_stream_timeouts_in_documents_and_retunes() {
     assert_eq!(code_of(response.into_body()).await, (Code::StreamStalled, ms(50)));
     nothing_left(&engine);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_says_that_repeats_do_harm_is_heard() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 3).build().unwrap();
+    let busy = |_: Request<Empty<Bytes>>| async {
+        Ok::<_, io::Error>(Response::builder().status(503).body(Empty::<Bytes>::new()).unwrap())
+    };
+    let harmful = policy.caller().idempotent(false).http_layer();
+    for (layer, attempts) in [(policy.http_layer(), 3), (harmful.clone(), 1), (harmful.idempotent(true), 3)] {
+        let request = Request::get("http://shop.example/").body(Empty::new()).unwrap();
+        let response = layer.layer(service_fn(busy)).oneshot(request).await.unwrap();
+        assert_eq!(response.extensions().get::<Report>().unwrap().attempts, attempts);
+    }
+}
