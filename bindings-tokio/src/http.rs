@@ -12,10 +12,11 @@ use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tidegate::answer::Quotas;
 use tidegate::{CallId, Class, Outcome, WallTime};
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::BoxError;
 use crate::engine::random;
+use crate::error::Stopped;
 use crate::policy::Site;
 use crate::run::Tail;
 use crate::streams::{Watch, accepts_events, of_broken};
@@ -97,8 +98,9 @@ impl Says {
                 headers.insert(KEY, key);
             }
         }
-        let may = || headers.contains_key(KEY) || site.retries_method(method.as_str());
         // A caller that says that a repeat does harm is right whatever the method.
+        let may = || headers.contains_key(KEY) || site.retries_method(method.as_str());
+        let may = || site.request.idempotent && may();
         site.request.idempotent = self.idempotent.unwrap_or_else(may);
         site.request.slot_until_body = site.policy.slot_until_body();
         site.request.stream = self.streams(&site, headers);
@@ -138,6 +140,8 @@ pin_project! {
         watch: Option<Box<Watch>>,
         // Whether trailers decide the outcome and Tidegate's own errors become a status.
         grpc: bool,
+        // Whether the reader has got a frame.
+        begun: bool,
         #[pin]
         sleep: Option<Sleep>,
     }
@@ -146,7 +150,7 @@ pin_project! {
 impl<B> GuardedBody<B> {
     /// The body of a response under a watch.
     pub(crate) fn watched(inner: B, tail: Option<Tail<Arc<Site>>>, watch: Option<Box<Watch>>) -> Self {
-        Self { inner: Some(inner), tail, watch, grpc: false, sleep: None }
+        Self { inner: Some(inner), tail, watch, grpc: false, begun: false, sleep: None }
     }
 
     /// The body of a gRPC call, whose trailers decide.
@@ -155,6 +159,17 @@ impl<B> GuardedBody<B> {
         let watch = tail.as_ref().and_then(|tail| Watch::of_bytes(tail.site()));
         Self { grpc: true, ..Self::watched(inner, tail, watch) }
     }
+}
+
+/// Tidegate's own error as the reader of a body gets it.
+#[cold]
+fn ended(grpc: bool, stopped: Stopped) -> BoxError {
+    #[cfg(feature = "grpc")]
+    if grpc {
+        return crate::grpc::status_while_read(stopped).into();
+    }
+    let _ = grpc;
+    stopped.into()
 }
 
 impl<B> Body for GuardedBody<B>
@@ -173,6 +188,15 @@ where
         let Some(inner) = this.inner.as_mut().as_pin_mut() else { return Poll::Ready(None) };
         match inner.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
+                // A body that always has a frame ready, because its reader is slow, never waits for its timer.
+                if std::mem::replace(this.begun, true)
+                    && let Some(tail) = this.tail
+                    && let Some(due) = tail.due.filter(|due| *due <= Instant::now())
+                    && let Some(stopped) = tail.expire(this.watch.as_mut().and_then(|watch| watch.age(due)))
+                {
+                    this.inner.set(None);
+                    return Poll::Ready(Some(Err(ended(*this.grpc, stopped))));
+                }
                 if let Some(watch) = this.watch
                     && let Some(outcome) = watch.piece(&frame)
                     && let Some(tail) = this.tail
@@ -242,11 +266,7 @@ where
             let age = this.watch.as_mut().and_then(|watch| watch.age(due));
             if let Some(stopped) = tail.expire(age) {
                 this.inner.set(None);
-                #[cfg(feature = "grpc")]
-                if *this.grpc {
-                    return Poll::Ready(Some(Err(crate::grpc::status_while_read(stopped).into())));
-                }
-                return Poll::Ready(Some(Err(stopped.into())));
+                return Poll::Ready(Some(Err(ended(*this.grpc, stopped))));
             }
         }
         Poll::Pending

@@ -18,7 +18,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Empty};
 use tidegate_tokio::settings::{Counts, DeadlineUntil, Hedge, HedgeBudget};
-use tidegate_tokio::{Builder, Code, Engine, Options, Report, Stopped};
+use tidegate_tokio::{Builder, Code, Engine, Options, Report, Stopped, stopped_in};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
@@ -255,6 +255,38 @@ async fn a_policy_keeps_its_stream_timeouts_in_documents_and_retunes() {
     policy.retune(plain(&engine, "p", 3).idle_timeout(ms(50)).settings().unwrap()).unwrap();
     let response = sent(plain(&engine, "p", 3).idle_timeout(ms(50)), [stalls([(500, EVENT)])]).await.unwrap();
     assert_eq!(code_of(response.into_body()).await, (Code::StreamStalled, ms(50)));
+    nothing_left(&engine);
+}
+
+/// A body that always has a frame ready.
+struct Endless;
+
+impl Body for Endless {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"x")))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_holds_where_the_reader_is_slower_than_the_server() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).deadline(ms(350)).build().unwrap();
+    let client = service_fn(|_: Request<Empty<Bytes>>| async { Ok::<_, io::Error>(Response::new(Endless)) });
+    let request = Request::get("http://shop.example/").body(Empty::new()).unwrap();
+    let response = policy.http_layer().layer(client).oneshot(request).await.unwrap();
+    let mut body = std::pin::pin!(response.into_body());
+    let mut frames = Vec::new();
+    for _ in 0..5 {
+        sleep(ms(100)).await;
+        frames.push(body.frame().await.map(|frame| frame.map_err(|error| stopped_in(&*error).unwrap().code)));
+    }
+    let ends = |frame: &Option<Result<_, _>>| matches!(frame, Some(Ok(_)));
+    assert_eq!(frames.iter().filter(|frame| ends(frame)).count(), 3);
+    assert_eq!(frames[3].as_ref().unwrap().as_ref().unwrap_err(), &Code::DeadlineExceeded);
+    assert!(frames[4].is_none(), "nothing follows the error");
     nothing_left(&engine);
 }
 
