@@ -256,7 +256,7 @@ fn say(headers: &mut HeaderMap, attempt: Attempt) {
         headers.insert(BEFORE, HeaderValue::from(u16::from(attempt.number - 1)));
     }
     if let Some(remaining) = attempt.remaining
-        && asked(headers).is_none_or(|own| own > remaining)
+        && asked(headers).is_none_or(|own| own >= remaining)
     {
         // Tonic's channel stops the attempt by this header too. The header allows 1 ms more, so that the policy stops
         // it first and names the reason.
@@ -449,6 +449,13 @@ mod tests {
             ("", None),
             ("5", None),
             ("m", None),
+    #[test]
+    fn a_requests_own_timeout_leaves_the_policy_time_to_stop_it() {
+        let mut headers = HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_static("250m"))]);
+        say(&mut headers, attempt(1, Some(Duration::from_millis(250))));
+        assert_eq!(headers[TIMEOUT], "251000u");
+    }
+
             ("123456789m", None),
             ("-1S", None),
             ("1s", None),
