@@ -2,8 +2,8 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::Future;
-use std::pin::Pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response, StatusCode, request};
 use http_body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tidegate::errors::{Grpc, grpc};
 use tidegate::{Class, Outcome};
 use tonic::body::Body;
@@ -182,19 +183,20 @@ where
     };
     let replayable = kept.is_some();
     let clones = ready.clone();
-    let mut ready = Some(ready);
+    let reserved = Mutex::new(Some(ready));
+    let ready = &reserved;
     let work = move |attempt: Attempt| {
         let body = first.take().or_else(|| kept.clone().map(Body::new))?;
         let mut parts = parts.clone();
         say(&mut parts.headers, attempt);
-        let (mut service, waits) = match ready.take() {
+        let (mut service, waits) = match ready.lock().take() {
             Some(service) => (service, false),
             None => (clones.clone(), true),
         };
         let request = Request::from_parts(parts, body);
         Some(async move {
             if waits {
-                std::future::poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
+                poll_fn(|cx| service.poll_ready(cx)).await.map_err(Into::into)?;
             }
             let response = service.call(request).await.map_err(Into::into)?;
             Ok(response.map(|body| {
@@ -206,7 +208,14 @@ where
     };
     let run =
         Run::<_, _, _, _, _, _, Tailed>::new(Arc::clone(&site), replayable, path, GrpcJudge, Optional(work));
-    let (ended, tail) = run.await;
+    let mut run = pin!(run);
+    let polled = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
+    // What the service has reserved for a call that has to wait goes to other calls.
+    drop(ready.lock().take());
+    let (ended, tail) = match polled {
+        Poll::Ready(over) => over,
+        Poll::Pending => run.await,
+    };
     let mut response = ended.result.map_err(status_of)?;
     if ended.report.attempts > 1 || ended.report.note().is_some() {
         response.extensions_mut().insert(ended.report);
@@ -441,6 +450,13 @@ mod tests {
     }
 
     #[test]
+    fn a_requests_own_timeout_leaves_the_policy_time_to_stop_it() {
+        let mut headers = HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_static("250m"))]);
+        say(&mut headers, attempt(1, Some(Duration::from_millis(250))));
+        assert_eq!(headers[TIMEOUT], "251000u");
+    }
+
+    #[test]
     fn timeouts_that_cannot_be_read_are_left_out() {
         for (text, expected) in [
             ("1H", Some(Duration::from_hours(1))),
@@ -449,13 +465,6 @@ mod tests {
             ("", None),
             ("5", None),
             ("m", None),
-    #[test]
-    fn a_requests_own_timeout_leaves_the_policy_time_to_stop_it() {
-        let mut headers = HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_static("250m"))]);
-        say(&mut headers, attempt(1, Some(Duration::from_millis(250))));
-        assert_eq!(headers[TIMEOUT], "251000u");
-    }
-
             ("123456789m", None),
             ("-1S", None),
             ("1s", None),

@@ -11,7 +11,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{ms, nothing_left, plain};
+use crate::support::{ms, nothing_left, once, plain};
 use bytes::{Buf as _, BufMut as _, Bytes};
 use http::{HeaderMap, Request, Response};
 use http_body::Frame;
@@ -368,4 +368,25 @@ async fn a_method_that_is_not_idempotent_is_sent_once() {
         client.unary(asked, http::uri::PathAndQuery::from_static(method), Raw).await.unwrap_err();
         assert_eq!(had.lock().len(), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_waits_keeps_nothing_that_the_service_has_reserved() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).bulkhead(Bulkhead::fixed(1).max_queue(5)).build().unwrap();
+    let hangs = service_fn(|_: Request<Body>| std::future::pending::<Result<Response<Body>, Status>>());
+    let limited = tower::limit::ConcurrencyLimit::new(hangs, 2);
+    let service = policy.grpc_layer().layer(limited);
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        let mut own = service.clone();
+        let mut call = tower::ServiceExt::ready(&mut own).await.unwrap().call(Request::new(Body::empty()));
+        assert!(once(call.as_mut()).await.is_pending());
+        calls.push(call);
+    }
+    let mut other = service.clone();
+    let ready = std::future::poll_fn(|cx| std::task::Poll::Ready(other.poll_ready(cx)));
+    assert!(ready.await.is_ready(), "one call runs, and the one that waits has reserved nothing");
+    drop(calls);
+    nothing_left(&engine);
 }

@@ -96,7 +96,7 @@ pub fn ends(engine: &Engine, policy: &str, verdict: tidegate_tokio::Verdict) -> 
 }
 
 /// Polls a future once, and returns the result of the poll.
-pub async fn once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
+pub async fn once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     let mut future = Some(future);
     std::future::poll_fn(move |cx: &mut Context<'_>| Poll::Ready(future.take().unwrap().poll(cx))).await
 }
