@@ -213,7 +213,7 @@ impl Guard {
             None => url.path().to_owned(),
         };
         let judge = HttpJudge { site: &site, opine: self.opine.as_deref(), head };
-        let keep = if self.make.is_some() { Some(bodiless(&request)) } else { request.try_clone() };
+        let keep = if self.make.is_some() { bodiless(&mut request) } else { request.try_clone() };
         let replayable = keep.is_some();
         let repeats = replayable && site.request.replayable && site.request.idempotent;
         if let (Some(make), None) = (&self.make, request.body()) {
@@ -384,14 +384,16 @@ struct Whole;
 #[derive(Clone)]
 struct Begun(Vec<u8>);
 
-/// The request without its body.
-fn bodiless(request: &Request) -> Request {
-    let mut bare = Request::new(request.method().clone(), request.url().clone());
-    *bare.headers_mut() = request.headers().clone();
-    bare.headers_mut().remove(CONTENT_LENGTH);
-    *bare.timeout_mut() = request.timeout().copied();
-    *bare.version_mut() = request.version();
-    bare
+/// The request without its body, which only another request can take.
+fn bodiless(request: &mut Request) -> Option<Request> {
+    let body = request.body_mut().take();
+    // Not made anew: what extensions it has is known to reqwest only.
+    let bare = request.try_clone();
+    *request.body_mut() = body;
+    bare.map(|mut bare| {
+        bare.headers_mut().remove(CONTENT_LENGTH);
+        bare
+    })
 }
 
 /// Splits the response into head and body; the head keeps the URL.
@@ -550,5 +552,23 @@ mod middleware {
                 Error::Stopped(stopped, _) => ClientError::middleware(stopped),
             })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_its_body_keeps_everything_else() {
+        let made = http::Request::post("http://shop.example/").header(CONTENT_LENGTH, 1).extension(7_u8);
+        let mut request = Request::try_from(made.body("x").unwrap()).unwrap();
+        *request.timeout_mut() = Some(Duration::from_secs(1));
+        let bare = bodiless(&mut request).unwrap();
+        assert!(request.body().is_some() && request.headers().contains_key(CONTENT_LENGTH));
+        assert!(bare.body().is_none() && !bare.headers().contains_key(CONTENT_LENGTH));
+        assert_eq!((bare.method(), bare.timeout()), (&Method::POST, Some(&Duration::from_secs(1))));
+        let bare = http::Request::<Body>::try_from(bare).unwrap();
+        assert_eq!(bare.extensions().get(), Some(&7_u8));
     }
 }
