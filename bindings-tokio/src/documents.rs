@@ -74,20 +74,22 @@ impl Policies {
     /// Never: the engine has all policies of the documents that it has applied.
     pub fn reload(&self, to: Document) -> Result<Changes, Vec<PolicyError>> {
         let mut state = self.state.lock();
-        let ids =
-            self.engine.shared.with(|core, now| match core.engine.reload(&state.document, &to, now) {
-                Ok(flags) => (
-                    Ok(to.policies().map(|it| core.engine.policy_named(it.name())).collect::<Vec<_>>()),
-                    flags,
-                ),
-                Err(mistakes) => (Err(mistakes), Flags::default()),
-            })?;
+        let (shared, mut used) = (&self.engine.shared, Vec::new());
+        let ids = shared.with(|core, now| match core.engine.reload(&state.document, &to, now) {
+            Ok(flags) => {
+                let ids: Vec<_> = to.policies().map(|it| core.engine.policy_named(it.name())).collect();
+                for (settings, id) in to.policies().zip(&ids) {
+                    id.iter().for_each(|id| shared.handles.renew(*id, settings, &mut used));
+                }
+                (Ok(ids), flags)
+            }
+            Err(mistakes) => (Err(mistakes), Flags::default()),
+        })?;
         let mut made = BTreeMap::new();
         for (settings, id) in to.policies().zip(ids) {
             let kept = state.made.remove(settings.name());
             let policy = kept.or_else(|| Some(Policy::taken(&self.engine, id?, settings)));
             let policy = policy.expect("the engine has all policies of a document that it has gone over to");
-            policy.renew(settings);
             made.insert(settings.name().to_owned(), policy);
         }
         let changes = state.document.changes(&to);

@@ -20,6 +20,7 @@ use crate::clock::{self, Clock};
 use crate::error::JournalError;
 use crate::events::Listeners;
 use crate::lock::Lock;
+use crate::policy::Handles;
 use crate::weights::{self, Weights};
 
 /// Records about calls with trouble that an engine keeps by default.
@@ -50,6 +51,8 @@ pub(crate) struct Shared {
     /// Identifies the engine where calls of several engines are nested; from 1 on.
     pub number: u64,
     pub listeners: Listeners,
+    /// What is made of each policy, so that new settings reach all of it.
+    pub handles: Handles,
     #[cfg(feature = "fleet")]
     pub link: OnceLock<crate::fleet::Link>,
 }
@@ -120,6 +123,7 @@ impl Shared {
             clock: Clock::new(),
             number: NUMBERS.fetch_add(1, Ordering::Relaxed),
             listeners: Listeners::default(),
+            handles: Handles::default(),
             #[cfg(feature = "fleet")]
             link: OnceLock::new(),
         }

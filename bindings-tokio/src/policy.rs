@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use tidegate::{Clash, Flags, Kind, Outcome, PolicyExplanation, PolicyId, Request, RouteView};
+use tidegate::{Clash, Flags, Kind, Outcome, PolicyExplanation, Request, RouteView};
 
 use crate::builder::Builder;
 use crate::classify::{ByFailure, Classify};
@@ -16,8 +16,8 @@ use crate::engine::{Engine, Shared};
 use crate::error::{BuildError, Error};
 use crate::run::Attempt;
 pub use caller::Caller;
-pub(crate) use site::Site;
 use site::{DEFAULT, Inner, Known};
+pub(crate) use site::{Handles, Site};
 
 /// A named set of components around futures. Make it once and keep it; clones are the same policy.
 ///
@@ -78,25 +78,20 @@ impl Policy {
     /// As [`Policy::new`].
     pub fn new_in(engine: &Engine, settings: tidegate::Policy) -> Result<Self, BuildError> {
         let (name, known) = (settings.name().into(), Known::of(&settings));
-        let id = engine.shared.look(|core, _| core.engine.policy(settings))?;
-        Ok(Self::of(engine, id, name, known))
+        let made = |id| Inner::new(engine, id, name, known);
+        // Under the lock, so that no retune comes in between.
+        Ok(Self::of(engine.shared.look(|core, _| core.engine.policy(settings).map(made))?))
     }
 
     /// A policy that the engine has already, under this id and with these settings.
     #[cfg(feature = "documents")]
-    pub(crate) fn taken(engine: &Engine, id: PolicyId, settings: &tidegate::Policy) -> Self {
-        Self::of(engine, id, settings.name().into(), Known::of(settings))
+    pub(crate) fn taken(engine: &Engine, id: tidegate::PolicyId, settings: &tidegate::Policy) -> Self {
+        Self::of(Inner::new(engine, id, settings.name().into(), Known::of(settings)))
     }
 
-    /// Stores the facts about settings that the engine has just applied.
-    #[cfg(feature = "documents")]
-    pub(crate) fn renew(&self, settings: &tidegate::Policy) {
-        self.inner().note(Known::of(settings));
-    }
-
-    fn of(engine: &Engine, id: PolicyId, name: Arc<str>, known: Known) -> Self {
+    fn of(policy: Arc<Inner>) -> Self {
         let site = Site {
-            policy: Arc::new(Inner::new(engine, id, name, known)),
+            policy,
             key: DEFAULT.into(),
             route: AtomicU64::new(0),
             request: Request::default(),
@@ -171,14 +166,15 @@ impl Policy {
     /// # Errors
     /// The engine lacks a pool that the settings name, or the settings have another name. The policy is unchanged then.
     pub fn retune(&self, to: tidegate::Policy) -> Result<(), BuildError> {
-        let known = Known::of(&to);
-        let done = self.shared().with(|core, now| match core.engine.retune(self.inner().id, to, now) {
-            Ok(flags) => (Ok(()), flags),
+        let (shared, id, known) = (self.shared(), self.inner().id, Known::of(&to));
+        let mut used = Vec::new();
+        let done = shared.with(|core, now| match core.engine.retune(id, to, now) {
+            Ok(flags) => {
+                shared.handles.note(id, known, &mut used);
+                (Ok(()), flags)
+            }
             Err(clash) => (Err(clash), Flags::default()),
         });
-        if done.is_ok() {
-            self.inner().note(known);
-        }
         Ok(done?)
     }
 

@@ -318,3 +318,29 @@ async fn a_hedge_has_a_clone_of_its_own_and_a_dropped_response_is_a_cancelled_ca
     nothing_left(&engine);
     assert_eq!(crate::support::ends(&engine, "p", Verdict::Cancelled), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn new_settings_reach_everything_that_is_made_of_a_policy() {
+    let engine = Engine::new(1);
+    let (one, other) = (plain(&engine, "p", 1).build().unwrap(), plain(&engine, "p", 1).build().unwrap());
+    let mut services = [&one, &other].map(|policy| {
+        let strict = Strict { ready: false, calls: Arc::default(), failures: 2 };
+        policy.layer().layer(strict)
+    });
+    one.retune(plain(&engine, "p", 3).settings().unwrap()).unwrap();
+    for service in &mut services {
+        assert_eq!(service.ready().await.unwrap().call(7).await.unwrap(), 7);
+    }
+    // So do those of a document.
+    let document = |attempts: u32| {
+        let text = format!("policy.q.retry = {{max_attempts = {attempts}, budget = {{kind = 'none'}}}}");
+        tidegate_tokio::tidegate::Document::from_toml(&text).unwrap()
+    };
+    let policies = engine.policies(document(1)).unwrap();
+    let same = document(1).policies().next().unwrap().clone();
+    let other = tidegate_tokio::Policy::new_in(&engine, same).unwrap();
+    policies.reload(document(3)).unwrap();
+    let mut service = other.layer().layer(Strict { ready: false, calls: Arc::default(), failures: 2 });
+    assert_eq!(service.ready().await.unwrap().call(7).await.unwrap(), 7);
+    nothing_left(&engine);
+}

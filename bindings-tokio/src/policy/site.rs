@@ -1,9 +1,12 @@
 //! What the callers of a policy share, and the facts about calls that are made at one place.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate::{CallId, Class, HttpFailure, Outcome, PolicyId, Request, Value, Verdict};
 
 use super::is_fresh_name;
@@ -30,10 +33,30 @@ pub(crate) struct Inner {
     settings: AtomicU32,
 }
 
+/// What is made of each policy: every one of them has an owner of its own in the engine, and all have the same settings.
+#[derive(Default)]
+pub(crate) struct Handles(Mutex<BTreeMap<PolicyId, Vec<Weak<Inner>>>>);
+
+impl Handles {
+    /// Stores the facts about new settings of a policy wherever it is used. Call it under the engine's lock, so that of two changes
+    /// at once the same one is the last here and there. The caller drops `used` without the lock.
+    pub(super) fn note(&self, policy: PolicyId, known: Known, used: &mut Vec<Arc<Inner>>) {
+        let all = self.0.lock();
+        let those = all.get(&policy).into_iter().flatten().filter_map(Weak::upgrade);
+        used.extend(those.inspect(|it| it.note(known)));
+    }
+
+    /// Does the same for settings of a document.
+    #[cfg(feature = "documents")]
+    pub fn renew(&self, policy: PolicyId, settings: &tidegate::Policy, used: &mut Vec<Arc<Inner>>) {
+        self.note(policy, Known::of(settings), used);
+    }
+}
+
 impl Inner {
     /// The state of a policy that the engine has under this id.
-    pub(super) fn new(engine: &Engine, id: PolicyId, name: Arc<str>, known: Known) -> Self {
-        Self {
+    pub(super) fn new(engine: &Engine, id: PolicyId, name: Arc<str>, known: Known) -> Arc<Self> {
+        let inner = Arc::new(Self {
             engine: engine.clone(),
             id,
             named: !is_fresh_name(&name),
@@ -41,7 +64,9 @@ impl Inner {
             known: known.bits.into(),
             idle: known.idle.into(),
             settings: AtomicU32::new(0),
-        }
+        });
+        engine.shared.handles.0.lock().entry(id).or_default().push(Arc::downgrade(&inner));
+        inner
     }
 
     #[inline]
@@ -120,7 +145,7 @@ impl Inner {
     }
 
     /// Stores the facts about settings that the shell uses.
-    pub(super) fn note(&self, known: Known) {
+    fn note(&self, known: Known) {
         self.idle.store(known.idle, Ordering::Relaxed);
         self.known.store(known.bits, Ordering::Relaxed);
         self.settings.fetch_add(1, Ordering::Release);
@@ -130,6 +155,12 @@ impl Inner {
 impl Drop for Inner {
     /// Ends this owner of the policy (semantics 0.9). A policy with a name keeps what it owes, in case it is made again.
     fn drop(&mut self) {
+        if let Entry::Occupied(mut those) = self.engine.shared.handles.0.lock().entry(self.id) {
+            those.get_mut().retain(|it| it.strong_count() > 0);
+            if those.get().is_empty() {
+                those.remove();
+            }
+        }
         self.engine.shared.look(|core, now| core.engine.release_policy(self.id, self.named, now));
     }
 }
