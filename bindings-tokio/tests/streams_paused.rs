@@ -304,3 +304,14 @@ async fn a_caller_that_says_that_repeats_do_harm_is_heard() {
         assert_eq!(response.extensions().get::<Report>().unwrap().attempts, attempts);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_error_of_a_body_counts_all_attempts_of_its_call() {
+    let engine = Engine::new(1);
+    let policy = limits(&engine).deadline(ms(800)).hedge(Hedge::new(ms(100)).budget(HedgeBudget::none()));
+    let response = sent(policy, [stalls([(150, EVENT)]), stalls([])]).await.unwrap();
+    let body = std::pin::pin!(response.into_body());
+    let error = body.collect().await.unwrap_err();
+    assert_eq!(stopped_in(&*error).unwrap().report.attempts, 2, "the first one won, beside a hedge");
+    nothing_left(&engine);
+}

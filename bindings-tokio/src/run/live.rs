@@ -465,6 +465,7 @@ where
             site: self.site.clone(),
             call: Some(self.live.call),
             attempt,
+            attempts: self.live.attempts,
             due,
             #[cfg(feature = "_bodies")]
             meter: None,

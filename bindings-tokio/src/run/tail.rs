@@ -16,6 +16,8 @@ pub(crate) struct Tail<P: Deref<Target = Site>> {
     pub(super) site: P,
     pub(super) call: Option<CallId>,
     pub(super) attempt: u8,
+    /// Attempts that the call has made.
+    pub(super) attempts: u8,
     /// The moment at which to ask the engine again.
     pub due: Option<Instant>,
     /// Reads what the answer has used.
@@ -50,7 +52,7 @@ impl<P: Deref<Target = Site>> Tail<P> {
         match reply.step.action {
             Action::Done { verdict: Verdict::Stale, .. } => None,
             Action::Done { verdict, retry_in, .. } => {
-                let report = self.site.report(call, self.attempt, verdict, retry_in.map(clock::std));
+                let report = self.site.report(call, self.attempts, verdict, retry_in.map(clock::std));
                 Some(self.site.stopped(report))
             }
             _ => None,
