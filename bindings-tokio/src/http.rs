@@ -11,12 +11,12 @@ use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tidegate::answer::Quotas;
-use tidegate::{CallId, Class, Outcome, WallTime};
+use tidegate::{CallId, Class, Outcome, Verdict, WallTime};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::BoxError;
 use crate::engine::random;
-use crate::error::Stopped;
+use crate::error::{Report, Stopped};
 use crate::policy::Site;
 use crate::run::Tail;
 use crate::streams::{Watch, accepts_events, of_broken};
@@ -49,9 +49,9 @@ pub(crate) fn reads(site: &Site, status: StatusCode) -> bool {
 }
 
 /// Puts `x-should-retry: false` into the last failed response of a call whose policy reads errors, for those who would repeat
-/// the call.
-pub(crate) fn last(reads: bool, headers: &mut HeaderMap) {
-    if reads {
+/// the call. One that a call around this one may repeat says nothing (semantics 1.6.2).
+pub(crate) fn last(reads: bool, report: &Report, headers: &mut HeaderMap) {
+    if reads && report.reason != Verdict::Nested {
         headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
     }
 }

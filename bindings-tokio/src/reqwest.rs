@@ -245,7 +245,7 @@ impl Guard {
         let (ended, tail) = run.await;
         let mut response = ended.result?;
         response.extensions_mut().remove::<Begun>();
-        last(reads(&site, response.status()), response.headers_mut());
+        last(reads(&site, response.status()), &ended.report, response.headers_mut());
         if ended.report.attempts > 1 || ended.report.note().is_some() {
             response.extensions_mut().insert(ended.report);
         }

@@ -17,8 +17,8 @@ use bytes::Bytes;
 use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Empty};
-use tidegate_tokio::settings::{Counts, DeadlineUntil, Hedge, HedgeBudget};
-use tidegate_tokio::{Builder, Code, Engine, Options, Report, Stopped, stopped_in};
+use tidegate_tokio::settings::{Budget, Counts, DeadlineUntil, Hedge, HedgeBudget, Retry};
+use tidegate_tokio::{Builder, Code, Engine, Options, Policy, Report, Stopped, stopped_in};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
@@ -314,4 +314,24 @@ async fn the_error_of_a_body_counts_all_attempts_of_its_call() {
     let error = body.collect().await.unwrap_err();
     assert_eq!(stopped_in(&*error).unwrap().report.attempts, 2, "the first one won, beside a hedge");
     nothing_left(&engine);
+}
+
+/// Semantics 1.6.1: a policy around one that reads errors keeps its repeats.
+#[tokio::test(start_paused = true)]
+async fn a_policy_around_one_that_reads_errors_repeats() {
+    let engine = Engine::new(1);
+    let reads = |name| {
+        let statuses = Retry::new().max_attempts(3).read_errors(true).statuses([503]).budget(Budget::none());
+        Policy::builder(name).engine(&engine).retry(statuses).build().unwrap()
+    };
+    let (outer, inner) = (reads("outer"), reads("inner"));
+    let busy = |_: Request<Empty<Bytes>>| async {
+        Ok::<_, io::Error>(Response::builder().status(503).body(Empty::<Bytes>::new()).unwrap())
+    };
+    let request = Request::get("http://shop.example/").body(Empty::new()).unwrap();
+    let client = inner.http_layer().layer(service_fn(busy));
+    let client = outer.http_layer().layer(client.map_response(|it: Response<_>| it.map(Box::pin)));
+    let response = client.oneshot(request).await.unwrap();
+    assert_eq!(response.extensions().get::<Report>().unwrap().attempts, 3);
+    assert_eq!(response.headers()["x-should-retry"], "false", "the outer one has given up");
 }

@@ -324,7 +324,8 @@ where
             Err(error) => return Poll::Ready(Err(error)),
         };
         if response.status().as_u16() >= 400 {
-            last(response.extensions_mut().remove::<Read>().is_some(), response.headers_mut());
+            let read = response.extensions_mut().remove::<Read>().is_some();
+            last(read, &ended.report, response.headers_mut());
         }
         if ended.report.attempts > 1 || ended.report.note().is_some() {
             response.extensions_mut().insert(ended.report);
