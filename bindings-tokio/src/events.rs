@@ -290,15 +290,16 @@ impl Listeners {
 /// A subscription to events. Dropping it ends it and its listener.
 #[must_use = "a subscription ends when it is dropped"]
 pub struct Subscription {
-    shared: Arc<Shared>,
+    /// The engine; `None` for a listener that stays.
+    shared: Option<Arc<Shared>>,
     number: u64,
 }
 
 impl Subscription {
     /// Keeps the listener for as long as the engine lives.
-    pub fn forever(self) {
-        // Only `drop` ends a subscription, and it never runs.
-        std::mem::forget(self);
+    pub fn forever(mut self) {
+        // The listener is the engine's, which this must not keep alive.
+        self.shared = None;
     }
 }
 
@@ -307,9 +308,10 @@ impl Drop for Subscription {
         let ended: Vec<_> = {
             let mut all = self.shared.listeners.all.write();
             all.extract_if(.., |listener| listener.number == self.number).collect()
+        let Some(shared) = &self.shared else { return };
         };
         drop(ended); // without the lock: a listener may hold another subscription
-        self.shared.listeners.subscribe(&self.shared);
+        shared.listeners.subscribe(shared);
     }
 }
 
@@ -374,7 +376,7 @@ impl Engine {
         let number = listeners.numbers.fetch_add(1, Ordering::Relaxed);
         listeners.all.write().push(Listener { number, types: types.to_vec(), callback: Arc::new(listener) });
         listeners.subscribe(&self.shared);
-        Subscription { shared: Arc::clone(&self.shared), number }
+        Subscription { shared: Some(Arc::clone(&self.shared)), number }
     }
 
     /// Delivers events through a queue of at most `capacity` events (at least one). Events that arrive while it is full

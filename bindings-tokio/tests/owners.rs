@@ -204,3 +204,14 @@ fn a_subscription_that_ends_may_end_another() {
     });
     ended.recv_timeout(Duration::from_secs(20)).expect("no deadlock");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_listener_that_stays_keeps_no_engine() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 2).build().unwrap();
+    engine.listen(RecordType::ALL, |_| ()).forever();
+    let error = policy.run(|_| async { Err::<(), _>(broken()) }).await.unwrap_err();
+    assert!(error.explain().is_some());
+    drop((engine, policy));
+    assert!(error.explain().is_none(), "nobody holds the engine");
+}
