@@ -208,6 +208,9 @@ pub(crate) struct Listeners {
     numbers: AtomicU64,
     meter: Mutex<Option<Meter>>,
     scratch: Mutex<Vec<Record>>,
+    /// What records spans for metrics: one listener, however often the engine's metrics are asked for.
+    #[cfg(feature = "metrics")]
+    pub spans: Mutex<std::sync::Weak<Subscription>>,
 }
 
 impl Listeners {
@@ -305,10 +308,10 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let ended: Vec<_> = {
-            let mut all = self.shared.listeners.all.write();
-            all.extract_if(.., |listener| listener.number == self.number).collect()
         let Some(shared) = &self.shared else { return };
+        let ended: Vec<_> = {
+            let mut all = shared.listeners.all.write();
+            all.extract_if(.., |listener| listener.number == self.number).collect()
         };
         drop(ended); // without the lock: a listener may hold another subscription
         shared.listeners.subscribe(shared);

@@ -15,7 +15,7 @@ use crate::events::{Event, Subscription};
 pub struct Metrics {
     shared: Arc<Shared>,
     max_routes: usize,
-    _spans: Subscription,
+    _spans: Arc<Subscription>,
 }
 
 impl Engine {
@@ -46,11 +46,17 @@ impl Engine {
         self.shared.listeners.metered(&self.shared, max_routes, |_, _, _| ());
         let weak = Arc::downgrade(&self.shared);
         let types: Vec<_> = Timed::ALL.iter().map(|timed| timed.what).collect();
-        let spans = self.listen(&types, move |event| {
-            if let Some(shared) = weak.upgrade() {
-                span(&shared, event);
-            }
+        let mut one = self.shared.listeners.spans.lock();
+        let spans = one.upgrade().unwrap_or_else(|| {
+            let listens = move |event: &Event| {
+                if let Some(shared) = weak.upgrade() {
+                    span(&shared, event);
+                }
+            };
+            Arc::new(self.listen(&types, listens))
         });
+        *one = Arc::downgrade(&spans);
+        drop(one);
         Metrics { shared, max_routes, _spans: spans }
     }
 }

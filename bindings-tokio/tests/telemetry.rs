@@ -121,6 +121,7 @@ fn metrics_have_the_names_and_labels_of_every_language() {
             let engine = Engine::new(1);
             let policy = plain(&engine, "p", 2).bulkhead(Bulkhead::fixed(1).max_queue(5)).build().unwrap();
             let metrics = engine.metrics(1);
+            let _twice = engine.metrics(1); // records no span a second time
             let work = |_| async {
                 sleep(ms(100)).await;
                 Ok::<_, io::Error>(())
