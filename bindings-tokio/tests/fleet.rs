@@ -176,3 +176,23 @@ async fn an_engine_that_is_gone_leaves_no_task() {
     assert_eq!(twin.commands.load(Ordering::Relaxed), before);
     assert_eq!(Arc::strong_count(&twin.store), 1, "and its store");
 }
+
+#[test]
+fn a_runtime_that_has_ended_is_a_store_that_does_not_answer() {
+    let runtime =
+        || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (engine, first) = (Engine::new(1), runtime());
+    let policy = first.block_on(async {
+        engine.attach_store(Twin::new(), StoreKind::Lua, "");
+        let limit = RateLimit::new(10, ms(1_000)).store(StateOf::Fleet);
+        Policy::builder("p").engine(&engine).rate_limit(limit).build().unwrap()
+    });
+    drop(first);
+    runtime().block_on(async {
+        for _ in 0..3 {
+            policy.run(|_| async { Ok::<_, io::Error>(()) }).await.unwrap();
+            sleep(ms(60_000)).await;
+        }
+    });
+    nothing_left(&engine);
+}
