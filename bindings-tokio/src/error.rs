@@ -492,7 +492,7 @@ impl Report {
     }
 
     /// Whether the call was not repeated because a repeat might do harm (semantics 1.6.4).
-    const fn forbids(&self) -> bool {
+    pub(crate) const fn forbids(&self) -> bool {
         matches!(self.reason, Verdict::Method | Verdict::OneShotBody | Verdict::Opinion)
     }
 

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::{CONTENT_ENCODING, HeaderName, HeaderValue};
-use http::{HeaderMap, Method, StatusCode};
+use http::{Extensions, HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tidegate::answer::Quotas;
-use tidegate::{CallId, Class, Outcome, Verdict, WallTime};
+use tidegate::{CallId, Class, Opinion, Outcome, Verdict, WallTime};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::BoxError;
@@ -30,6 +30,16 @@ pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap, body: &[
     let body = if headers.contains_key(CONTENT_ENCODING) { b"" } else { body };
     let headers = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     site.outcome_of(status, headers, body)
+}
+
+/// The outcome of an answer that a policy inside has judged: a failure that it must not repeat is not repeated (semantics 1.6.4).
+#[inline]
+pub(crate) fn judged_inside(outcome: Outcome, extensions: &Extensions) -> Outcome {
+    let forbidden = || extensions.get::<Report>().is_some_and(Report::forbids);
+    if outcome.kind != Class::Ok.into() && forbidden() {
+        return Outcome { opinion: Opinion::DoNot, ..outcome };
+    }
+    outcome
 }
 
 /// Reports what an answer's headers say is left of the service's quotas, where the policy learns from it.

@@ -46,7 +46,7 @@ use crate::Failure;
 use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::Draining;
 use crate::error::{BoxError, Error, Stopped};
-use crate::http::{GuardedBody, Says, has_body, last, note_quotas, outcome_of, reads};
+use crate::http::{GuardedBody, Says, has_body, judged_inside, last, note_quotas, outcome_of, reads};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
 use crate::streams::{Held, Holding, Watch, is_held};
@@ -335,7 +335,10 @@ impl HttpJudge<'_> {
         let said =
             self.opine.and_then(|opine| catch_unwind(AssertUnwindSafe(|| opine(response))).ok().flatten());
         let read = response.extensions().get().map_or(&b""[..], |Begun(read)| read);
-        said.unwrap_or_else(|| outcome_of(self.site, response.status().as_u16(), response.headers(), read))
+        said.unwrap_or_else(|| {
+            let outcome = outcome_of(self.site, response.status().as_u16(), response.headers(), read);
+            judged_inside(outcome, response.extensions())
+        })
     }
 }
 

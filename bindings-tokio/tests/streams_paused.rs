@@ -335,3 +335,25 @@ async fn a_policy_around_one_that_reads_errors_repeats() {
     assert_eq!(response.extensions().get::<Report>().unwrap().attempts, 3);
     assert_eq!(response.headers()["x-should-retry"], "false", "the outer one has given up");
 }
+
+/// Semantics 1.6.4.
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_an_inner_policy_must_not_repeat_an_outer_one_does_not_repeat() {
+    let engines = [Engine::new(1), Engine::new(2)];
+    let outer = plain(&engines[0], "outer", 3).build().unwrap();
+    let busy = |_: Request<Empty<Bytes>>| async {
+        Ok::<_, io::Error>(Response::builder().status(503).body(Empty::<Bytes>::new()).unwrap())
+    };
+    for engine in &engines {
+        let inner = plain(engine, "inner", 2).build().unwrap();
+        let client = |layer: tidegate_tokio::tower::HttpLayer| {
+            let client = layer.layer(service_fn(busy)).map_response(|it: Response<_>| it.map(Box::pin));
+            outer.http_layer().layer(client)
+        };
+        for (layer, attempts) in [(inner.http_layer(), 3), (inner.http_layer().idempotent(false), 1)] {
+            let request = Request::get("http://shop.example/").body(Empty::new()).unwrap();
+            let response = client(layer).oneshot(request).await.unwrap();
+            assert_eq!(response.extensions().get::<Report>().unwrap().attempts, attempts);
+        }
+    }
+}

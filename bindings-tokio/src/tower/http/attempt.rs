@@ -144,7 +144,8 @@ where
                         this.stage.set(Stage::Draining { rest: Box::pin(rest) });
                         continue;
                     }
-                    let outcome = this.judge.of(response.status(), response.headers(), b"");
+                    let outcome =
+                        this.judge.of(response.status(), (response.headers(), response.extensions()), b"");
                     if this.judge.holds && is_held(response.status(), outcome) {
                         let (parts, body) = response.into_parts();
                         let holding = Holding::new(&this.judge.site, &parts.headers, body);

@@ -4,13 +4,13 @@ use std::error::Error as StdError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, StatusCode};
+use http::{Extensions, HeaderMap, Response, StatusCode};
 use http_body::Body;
 use tidegate::{CallId, Class, Outcome, class_of_status};
 
 use crate::classify::{Finding, Judge, Judgement};
 use crate::drain::Buffered;
-use crate::http::{has_body, note_quotas, outcome_of, reads};
+use crate::http::{has_body, judged_inside, note_quotas, outcome_of, reads};
 use crate::listed::found_in;
 use crate::policy::Site;
 use crate::streams::Held;
@@ -64,12 +64,19 @@ pub(super) struct HttpJudge<C> {
 }
 
 impl<C> HttpJudge<C> {
-    pub fn of(&self, status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Outcome {
+    pub fn of(
+        &self,
+        status: StatusCode,
+        (headers, extensions): (&HeaderMap, &Extensions),
+        body: &[u8],
+    ) -> Outcome {
         // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
         let opine =
             |opine: &Arc<Opine>| catch_unwind(AssertUnwindSafe(|| opine(status, headers))).ok().flatten();
         let said = self.opine.as_ref().and_then(opine);
-        said.unwrap_or_else(|| outcome_of(&self.site, status.as_u16(), headers, body))
+        said.unwrap_or_else(|| {
+            judged_inside(outcome_of(&self.site, status.as_u16(), headers, body), extensions)
+        })
     }
 }
 
@@ -88,9 +95,9 @@ where
         };
         let read = reads(&self.site, response.status()).then(|| response.body().beginning());
         let held = if self.holds { response.extensions().get::<Held>() } else { None };
-        let outcome = held
-            .and_then(|held| held.failure)
-            .unwrap_or_else(|| self.of(response.status(), response.headers(), &read.unwrap_or_default()));
+        let outcome = held.and_then(|held| held.failure).unwrap_or_else(|| {
+            self.of(response.status(), (response.headers(), response.extensions()), &read.unwrap_or_default())
+        });
         let follows = !self.head && has_body(response.status(), response.body().size_hint().exact());
         if outcome.kind == Class::Ok.into() && follows && self.site.request.slot_until_body {
             Judgement::Head
