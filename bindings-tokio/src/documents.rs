@@ -79,7 +79,9 @@ impl Policies {
             Ok(flags) => {
                 let ids: Vec<_> = to.policies().map(|it| core.engine.policy_named(it.name())).collect();
                 for (settings, id) in to.policies().zip(&ids) {
-                    id.iter().for_each(|id| shared.handles.renew(*id, settings, &mut used));
+                    if let Some(id) = id {
+                        shared.handles.renew(*id, settings, &mut used);
+                    }
                 }
                 (Ok(ids), flags)
             }
