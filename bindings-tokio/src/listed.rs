@@ -82,6 +82,8 @@ macro_rules! inside {
             redis::RedisError,
             #[cfg(feature = "reqwest")]
             reqwest::Error,
+            #[cfg(feature = "reqwest-middleware")]
+            reqwest_middleware::Error,
         )
     };
     ($error:ident, $view:expr, $($(#[$gate:meta])* $own:ty),* $(,)?) => { $(
@@ -117,6 +119,8 @@ pub(crate) fn viewed<E: 'static>(value: &E) -> Option<&Dyn> {
         .or_else(|| value.downcast_ref::<hyper_util::client::legacy::Error>().map(|it| it as &Dyn));
     #[cfg(feature = "reqwest")]
     let held = held.or_else(|| value.downcast_ref::<reqwest::Error>().map(|it| it as &Dyn));
+    #[cfg(feature = "reqwest-middleware")]
+    let held = held.or_else(|| value.downcast_ref::<reqwest_middleware::Error>().map(|it| it as &Dyn));
     #[cfg(feature = "redis")]
     let held = held.or_else(|| value.downcast_ref::<redis::RedisError>().map(|it| it as &Dyn));
     #[cfg(feature = "grpc")]
@@ -169,6 +173,11 @@ fn known(error: &Dyn) -> Known {
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<reqwest::Error>() {
         return of_reqwest(error);
+    }
+    // It has the causes of the error in it, and not that error itself.
+    #[cfg(feature = "reqwest-middleware")]
+    if let Some(error) = error.downcast_ref::<reqwest_middleware::Error>() {
+        return Known::Is(error.finding());
     }
     #[cfg(feature = "http")]
     if let Some(error) = error.downcast_ref::<hyper_util::client::legacy::Error>() {

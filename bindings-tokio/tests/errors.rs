@@ -418,3 +418,32 @@ mod nested {
         assert_eq!(task.await.unwrap().unwrap(), 7);
     }
 }
+
+#[tokio::test]
+async fn an_error_of_reqwests_middlewares_is_that_in_it_wherever_it_is() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = reqwest::Client::builder().timeout(ms(20)).build().unwrap();
+    let late = async || {
+        let url = format!("http://{}/", silent.local_addr().unwrap());
+        reqwest_middleware::Error::from(client.get(url).send().await.unwrap_err())
+    };
+    assert_eq!(class(&late().await), Class::Timeout);
+    assert_eq!(class(&anyhow::Error::from(late().await)), Class::Timeout);
+    let boxed: BoxError = late().await.into();
+    assert_eq!(class(&boxed), Class::Timeout);
+    // One that `on` does not name goes by the table, too.
+    let mut attempts = 0;
+    let named = policy().on::<io::Error>();
+    let error = named.run(|_| {
+        attempts += 1;
+        late_error(late())
+    });
+    assert!(error.await.is_err());
+    assert_eq!(attempts, 3);
+}
+
+async fn late_error(
+    error: impl Future<Output = reqwest_middleware::Error>,
+) -> Result<(), reqwest_middleware::Error> {
+    Err(error.await)
+}
