@@ -392,7 +392,8 @@ pub(crate) fn status_while_read(stopped: Stopped) -> Status {
 fn status_without_cause(stopped: &Stopped) -> Status {
     let mut status = Status::new(stopped.code.grpc_code(), stopped.to_string());
     if let Some(retry_in) = stopped.retry_in {
-        let millis = u64::try_from(retry_in.as_millis()).unwrap_or(u64::MAX);
+        // Rounded up: before that moment another try makes no sense.
+        let millis = u64::try_from(retry_in.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
         status.metadata_mut().insert(PUSHBACK, millis.into());
     }
     status
@@ -454,6 +455,14 @@ mod tests {
         let mut headers = HeaderMap::from_iter([(TIMEOUT, HeaderValue::from_static("250m"))]);
         say(&mut headers, attempt(1, Some(Duration::from_millis(250))));
         assert_eq!(headers[TIMEOUT], "251000u");
+    }
+
+    #[test]
+    fn a_pushback_is_never_shorter_than_the_wait() {
+        let report =
+            crate::Report { retry_in: Some(Duration::from_micros(1_200)), ..crate::tower::refused() };
+        let stopped = Stopped::new("p".into(), "r".into(), report);
+        assert_eq!(Status::from(stopped).metadata().get(PUSHBACK).unwrap(), "2");
     }
 
     #[test]

@@ -306,15 +306,19 @@ where
 
 /// The inner service reports that it will never be ready.
 fn unready<E>(error: E) -> Error<E> {
-    let report = Report {
+    Error::Failed(error, refused())
+}
+
+/// The report of a request that became no call.
+pub(crate) const fn refused() -> Report {
+    Report {
         attempts: 0,
         reason: Verdict::NotRetryable,
         retry_in: None,
         max_retry_after: None,
         unlisted: None,
         call: None,
-    };
-    Error::Failed(error, report)
+    }
 }
 
 /// Makes attempts of a request.
