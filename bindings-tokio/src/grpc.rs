@@ -25,7 +25,7 @@ use crate::classify::{Finding, Judge, Judgement};
 use crate::clock;
 use crate::drain::Buffered;
 use crate::error::{Code, Error, Stopped};
-use crate::http::{GuardedBody, outcome_of};
+use crate::http::{GuardedBody, judged_inside, outcome_of};
 use crate::listed::{Known, found_in};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
@@ -309,10 +309,11 @@ impl<A: http_body::Body> Judge<Response<Buffered<A>>, BoxError> for GrpcJudge {
         let said = [Some(response.headers()), response.body().trailers()];
         let said = said.into_iter().flatten().find_map(|map| of_trailers(site, map));
         if let Some(outcome) = said {
-            return Judgement::Outcome(outcome);
+            return Judgement::Outcome(judged_inside(outcome, response.extensions()));
         }
         if response.status() != StatusCode::OK {
-            return Judgement::Outcome(outcome_of(site, response.status().as_u16(), response.headers(), b""));
+            let outcome = outcome_of(site, response.status().as_u16(), response.headers(), b"");
+            return Judgement::Outcome(judged_inside(outcome, response.extensions()));
         }
         if site.request.slot_until_body {
             Judgement::Head

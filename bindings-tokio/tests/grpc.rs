@@ -390,3 +390,28 @@ async fn a_call_that_waits_keeps_nothing_that_the_service_has_reserved() {
     drop(calls);
     nothing_left(&engine);
 }
+
+/// Semantics 1.6.4.
+#[tokio::test(start_paused = true)]
+async fn a_response_that_an_inner_policy_must_not_repeat_an_outer_one_does_not_repeat() {
+    let engine = Engine::new(1);
+    let (outer, inner) =
+        (plain(&engine, "outer", 3).build().unwrap(), plain(&Engine::new(2), "inner", 2).build().unwrap());
+    for (layer, requests) in [(inner.grpc_layer(), 6), (inner.grpc_layer().idempotent(|_| false), 1)] {
+        let had = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&had);
+        let fails = service_fn(move |_: Request<Body>| {
+            *counted.lock() += 1;
+            let response = Response::builder().header("grpc-status", "14").body(Body::empty());
+            async { Ok::<_, Status>(response.unwrap()) }
+        });
+        let client =
+            tower::ServiceExt::<Request<Body>>::map_response(layer.layer(fails), |response: Response<_>| {
+                response.map(Body::new)
+            });
+        let mut client = outer.grpc_layer().layer(client);
+        let client = tower::ServiceExt::ready(&mut client).await.unwrap();
+        client.call(Request::new(Body::empty())).await.unwrap();
+        assert_eq!(*had.lock(), requests);
+    }
+}
