@@ -116,7 +116,7 @@ mod redis {
     use std::fmt;
     use std::future::Future;
     use std::pin::Pin;
-    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use redis::aio::ConnectionLike;
     use redis::{Cmd, RedisError, RedisResult, Value};
@@ -185,17 +185,18 @@ mod redis {
     /// ```
     pub struct LazyRedisStore<C> {
         connect: Box<dyn Fn() -> Connecting<C> + Send + Sync>,
-        connection: Mutex<Option<C>>,
-        /// Set when a command got no reply in time: its connection may never reply again.
-        silent: AtomicBool,
+        /// The number of the newest connection, from 1 on, and that connection unless it broke.
+        connection: Mutex<(u64, Option<C>)>,
+        /// The number of the newest connection of which a command got no reply in time: it may never reply again.
+        silent: AtomicU64,
     }
 
-    /// Sets the flag when a command is dropped because its time is up.
-    struct Unanswered<'a>(&'a AtomicBool);
+    /// Notes the connection when its command is dropped because its time is up.
+    struct Unanswered<'a>(&'a AtomicU64, u64);
 
     impl Drop for Unanswered<'_> {
         fn drop(&mut self) {
-            self.0.store(true, Ordering::Relaxed);
+            self.0.fetch_max(self.1, Ordering::Relaxed);
         }
     }
 
@@ -207,7 +208,7 @@ mod redis {
             F: Future<Output = RedisResult<C>> + Send + 'static,
         {
             let connect = Box::new(move || Box::pin(connect()) as Connecting<C>);
-            Self { connect, connection: Mutex::new(None), silent: AtomicBool::new(false) }
+            Self { connect, connection: Mutex::new((0, None)), silent: AtomicU64::new(0) }
         }
     }
 
@@ -220,25 +221,33 @@ mod redis {
     impl<C: ConnectionLike + Clone + Send + Sync + 'static> Store for LazyRedisStore<C> {
         async fn execute(&self, words: Vec<Vec<u8>>, _: usize) -> Answer {
             let mut held = self.connection.lock().await;
-            if self.silent.swap(false, Ordering::Relaxed) {
-                *held = None;
+            if self.silent.load(Ordering::Relaxed) == held.0 {
+                held.1 = None;
             }
-            let mut connection = match &*held {
+            let mut connection = match &held.1 {
                 Some(connection) => connection.clone(),
                 None => match (self.connect)().await {
-                    Ok(connection) => held.insert(connection).clone(),
+                    Ok(connection) => {
+                        held.0 += 1;
+                        held.1.insert(connection).clone()
+                    }
                     Err(error) => return failed(&error),
                 },
             };
+            let number = held.0;
             drop(held);
-            let unanswered = Unanswered(&self.silent);
+            let unanswered = Unanswered(&self.silent, number);
             let answer = run(&mut connection, &words).await;
             std::mem::forget(unanswered);
             match answer {
                 Ok(answer) => answer,
                 Err(error) => {
                     if error.is_io_error() || error.is_connection_dropped() {
-                        *self.connection.lock().await = None;
+                        // Other commands may have made a new one meanwhile.
+                        let mut held = self.connection.lock().await;
+                        if held.0 == number {
+                            held.1 = None;
+                        }
                     }
                     failed(&error)
                 }

@@ -8,11 +8,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use crate::support::{ms, nothing_left};
+use crate::support::{ms, nothing_left, once};
 use parking_lot::Mutex;
-use tidegate_tokio::fleet::{Answer, MemoryStore, Store, StoreKind};
+use tidegate_tokio::fleet::{Answer, LazyRedisStore, MemoryStore, Store, StoreKind};
 use tidegate_tokio::settings::{RateLimit, StateOf};
 use tidegate_tokio::{Code, Engine, Policy, RecordType};
 use tokio::time::{Instant, sleep};
@@ -195,4 +195,46 @@ fn a_runtime_that_has_ended_is_a_store_that_does_not_answer() {
         }
     });
     nothing_left(&engine);
+}
+
+/// A connection of redis-rs; the first one never replies.
+#[derive(Clone)]
+struct Line(u64);
+
+impl redis::aio::ConnectionLike for Line {
+    fn req_packed_command<'a>(&'a mut self, _: &'a redis::Cmd) -> redis::RedisFuture<'a, redis::Value> {
+        let replies = self.0 > 1;
+        Box::pin(async move { if replies { Ok(redis::Value::Okay) } else { std::future::pending().await } })
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        _: &'a redis::Pipeline,
+        _: usize,
+        _: usize,
+    ) -> redis::RedisFuture<'a, Vec<redis::Value>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_of_a_connection_that_is_gone_end_no_other_one() {
+    let made = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&made);
+    let store = LazyRedisStore::new(move || {
+        let number = counted.fetch_add(1, Ordering::Relaxed) + 1;
+        async move { Ok(Line(number)) }
+    });
+    let ping = || store.execute(vec![b"PING".to_vec()], 0);
+    let (mut one, mut two) = (Box::pin(ping()), Box::pin(ping()));
+    assert!(once(one.as_mut()).await.is_pending() && once(two.as_mut()).await.is_pending());
+    drop(one);
+    let replied = Answer::Bytes(b"OK".to_vec());
+    assert_eq!((ping().await, made.load(Ordering::Relaxed)), (replied.clone(), 2), "a new connection");
+    drop(two);
+    assert_eq!((ping().await, made.load(Ordering::Relaxed)), (replied, 2), "which stays");
 }
