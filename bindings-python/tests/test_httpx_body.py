@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gc
+import pathlib
 import pickle
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 import tidegate
@@ -129,10 +131,39 @@ def test_a_refused_retry_after_an_answer_that_was_closed_says_so(http: Client) -
         on_retry=lambda _: policy.force_open(),
     )
     client = http.open(policy, lambda _: http.module.Response(503, stream=Large()))
-    with pytest.raises(tidegate.TidegateError) as refused:
+    with pytest.raises(tidegate.Rejected) as refused:
         client.request("GET", "http://a.test/x")
-    assert refused.value.reason == "readmission"
+    assert isinstance(refused.value, http.module.TransportError)
+    assert (refused.value.reason, refused.value.code) == ("readmission", "rejected")
     assert str(refused.value).startswith(
         "the answer of the last attempt has been closed, and cannot be returned; "
         "not retried: the next attempt was refused a slot (policy "
     )
+
+
+def test_an_answer_that_was_closed_before_its_body_proved_lost_is_no_lost_call(
+    tmp_path: pathlib.Path,
+) -> None:
+    """The file cannot be rewound after all: the call ends, and its error says why."""
+
+    class Large(httpx.SyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield bytes(100_000)
+
+    policy = quick(
+        tidegate.Engine(clock=FakeClock(autojump=True)),
+        retry={"max_attempts": 2, "backoff": {"base": 1.0, "max": 1.0}, "methods": ["PUT"]},
+        on_retry=lambda _: file.close(),
+    )
+    path = tmp_path / "body"
+    path.write_bytes(b"body")
+    inner = httpx.MockTransport(lambda _: httpx.Response(503, stream=Large()))
+    with (
+        path.open("rb") as file,
+        httpx.Client(transport=tidegate.httpx.Transport(inner, policy)) as client,
+        pytest.raises(tidegate.TidegateError) as ended,
+    ):
+        client.put("http://a.test/x", content=file)
+    assert not isinstance(ended.value, tidegate.CallLost)
+    assert (ended.value.reason, ended.value.code) == ("opinion", "error")
+    assert "the answer of the last attempt has been closed" in str(ended.value)

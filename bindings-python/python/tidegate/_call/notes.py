@@ -126,6 +126,7 @@ def _refusal(
     if verdict in _NOTES and verdict not in _ERRORS:
         note = note_of(verdict, 0, retry_in, policy._seconds("retry.max_retry_after")) or ""
         text = _CLOSED + note.removeprefix("tidegate: ")
+        kind = errors.Rejected if verdict == "readmission" else errors.TidegateError
     message = f"{text} (policy {policy.name!r}, route {_shown(route)})"
     if kind is errors.BulkheadFull:
         concurrency = policy._count("bulkhead.max_concurrency")

@@ -71,7 +71,10 @@ class TidegateError(Exception):
 
 
 class Rejected(TidegateError):
-    """The call was refused before any attempt."""
+    """The call was refused before any attempt.
+
+    This class itself: a further attempt was refused, and the answer of the last one is closed already.
+    """
 
     code = "rejected"
 
