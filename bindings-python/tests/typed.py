@@ -128,3 +128,7 @@ tidegate.load("policies.toml", on="Busy")  # type: ignore[arg-type]
 tidegate.Policy(
     classify=lambda it: it.status_code if isinstance(it, httpx.Response) else (503, {"Retry-After": "1"})
 )
+for headers in ({"Retry-After": "1"}, httpx.Headers(), [(b"retry-after", b"1")]):
+    assert_type(policy.outcome_of(429, headers), tidegate.Outcome)
+policy.outcome_of("429")  # type: ignore[arg-type]
+tidegate.Policy(classify=lambda it: policy.outcome_of(it.status))

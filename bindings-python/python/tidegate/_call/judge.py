@@ -17,11 +17,11 @@ from tidegate._engine.errors import (
     Throttled,
     TidegateError,
 )
-from tidegate._engine.wire import KINDS, kind_of, pack_outcome
+from tidegate._engine.wire import KINDS, OPINIONS, kind_of, pack_outcome, unpack_outcome
 
 from . import errors_gen as table
 from .left import taken
-from .outcomes import UNLISTED, Unknown
+from .outcomes import UNLISTED, Outcome, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -270,6 +270,40 @@ def of_status(answer: Any, policy: Policy) -> int:
         return 0
     outcome = _judged(policy, status, headers)
     return PERMANENT if outcome == _SAID else outcome
+
+
+def outcome_of(status: Any, headers: Any, policy: Policy) -> Outcome:
+    """Returns the outcome that an HTTP answer has under a policy (semantics 1.4.10)."""
+    if isinstance(status, bool) or not isinstance(status, int):
+        raise TypeError(f"status = {status!r}: must be a whole number from 100 to 999")
+    if not 100 <= status <= 999:
+        raise ValueError(f"status = {status!r}: must be a whole number from 100 to 999")
+    lines = _strict(headers)
+    if status < 400:
+        return Outcome("ok")
+    wall = int(policy.engine.wall() * 1e6)
+    kind, opinion, wait = unpack_outcome(policy.engine.native.classify(policy._number, status, lines, wall))
+    name = next(name for name, number in policy._kinds.items() if number == kind)
+    word: Any = next(word for word, number in OPINIONS.items() if number == opinion)
+    return Outcome(name, word, wait)
+
+
+def _strict(headers: Any) -> list[tuple[bytes, bytes]]:
+    """Returns headers as bytes. Raises a TypeError if they are not what `Policy.outcome_of` takes."""
+    lines: list[tuple[bytes, bytes]] = []
+    try:
+        if not isinstance(headers, (str, bytes)):
+            for name, value in headers.items() if hasattr(headers, "items") else headers or ():
+                values = value if isinstance(value, list) else [value]
+                if not all(isinstance(text, (str, bytes)) for text in (name, *values)):
+                    break
+                lines += [(_bytes(name), _bytes(text)) for text in values]
+            else:
+                return lines
+    except (TypeError, ValueError):
+        pass  # no iterable, or not of pairs
+    rule = "a mapping or an iterable of pairs, with names and values of str or bytes, or None"
+    raise TypeError(f"headers of type {type(headers).__name__}: must be {rule}")  # values may be secret
 
 
 def _lines(headers: Any) -> list[tuple[bytes, bytes]]:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from .deadline import Criticality
     from .fallback import Fallback, On
-    from .outcomes import Classify
+    from .outcomes import Classify, Outcome
 
 T = TypeVar("T")
 
@@ -412,6 +412,38 @@ class Policy(Caller):
         from .wrap import wrap
 
         return wrap(self, client, methods, route)
+
+    def outcome_of(
+        self,
+        status: int,
+        headers: Mapping[str, str]
+        | Mapping[bytes, bytes]
+        | Iterable[tuple[str | bytes, str | bytes]]
+        | None = None,
+    ) -> Outcome:
+        """Returns the outcome that an HTTP answer has under this policy, for a `classify` of your own.
+
+        The status is judged by the policy's lists of statuses. The headers say when to try again
+        (`Retry-After` and its relatives) and whether to (`x-should-retry`).
+
+        Args:
+            status: The status of the answer, 100 to 999. One below 400 is `ok`.
+            headers: Its headers, names in any case: a mapping, or pairs of names and values.
+
+        Raises:
+            TypeError: If the status is not a whole number, or the headers are neither of these.
+            ValueError: If no HTTP answer has such a status.
+
+        Example:
+            ```python
+            policy = tidegate.Policy("shop", preset="http")
+            busy = policy.outcome_of(429, {"Retry-After": "2"})
+            assert busy == tidegate.Outcome("throttled", retry_after=2.0)
+            ```
+        """
+        from .judge import outcome_of
+
+        return outcome_of(status, headers, self)
 
     @property
     def kinds(self) -> dict[str, str]:

@@ -192,6 +192,7 @@ def pack_outcome(kind: int, opinion: int = 0, retry_after: float | None = None) 
     word = kind << _KIND_SHIFT | opinion << _OPINION_SHIFT
     if retry_after is not None and retry_after == retry_after:
         ms = min(max(retry_after, 0.0), _LONGEST_MS) * 1000  # in this order, since it may be infinite
+        ms = round(ms, 3)  # 2.007 * 1000 is a little more than 2007
         word |= (1 + min(-int(-ms // 1), _LONGEST_MS)) << 18
     return word
 
@@ -199,6 +200,12 @@ def pack_outcome(kind: int, opinion: int = 0, retry_after: float | None = None) 
 def kind_of(outcome: int) -> int:
     """Returns the number of an outcome's class or kind."""
     return outcome >> _KIND_SHIFT & 0x1F
+
+
+def unpack_outcome(outcome: int) -> tuple[int, int, float | None]:
+    """Returns the numbers of an outcome's kind and opinion, and its `retry_after` in seconds."""
+    after = outcome >> 18
+    return kind_of(outcome), (outcome & _OPINION) >> _OPINION_SHIFT, (after - 1) / 1000 if after else None
 
 
 def with_opinion(outcome: int, opinion: str) -> int:
