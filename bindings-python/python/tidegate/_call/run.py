@@ -202,7 +202,10 @@ class Run:
         if outcome == outcomes.STOPPED:
             if not self.races:  # a race first waits for its other attempts
                 self.abandon()
-            raise value
+            try:
+                raise value
+            finally:
+                del value  # no cycle: exception, traceback, frame, exception
         event = headers(attempt) if outcome == HEAD else finished(attempt, outcome)
         step = self.engine.report(self.call, event, self.fn, value)
         if outcome == HEAD and is_done(step):  # the response came too late: its body is not read
@@ -251,12 +254,15 @@ class Run:
             )
             note = note_of(name, self.attempts, retry_in, self.policy._seconds("retry.max_retry_after"))
             if ok:
-                return self.deliver(value, name, note, retry_in)
+                answer = self.deliver(value, name, note, retry_in)
+                self.held.clear()  # failures and answers may refer to this call
+                return answer
             if name == "not_retryable" and id(value) == self.unlisted:
                 note = self._how_to_repeat(value)
             add_note(value, self.note(name, note))
             error = value
-        self.held = {lane: kept for lane, kept in self.held.items() if kept[0]}  # unreceived answers
+        for lane in [lane for lane, (ok, _) in self.held.items() if not ok]:
+            del self.held[lane]  # what is left are answers that no caller receives
         if self.engine.explains:
             self.engine.mark(error, self.id)
         try:

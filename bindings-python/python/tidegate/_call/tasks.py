@@ -77,6 +77,8 @@ async def resume(
         run.abandon()
         await discard_held(run, error)
         raise
+    finally:
+        del value  # no cycle: exception, traceback, frame, exception
     return await drive(run, step)
 
 
@@ -168,37 +170,46 @@ async def _attempt(run: Run, step: int) -> int:
     except BaseException as error:
         value = error
     leave(token)
-    return await _settle(run, attempt, ok, value, timers)
+    try:
+        return await _settle(run, attempt, ok, value, timers)
+    finally:
+        del value  # no cycle: exception, traceback, frame, exception
 
 
 async def _settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
     """Reports an attempt, and releases a failed result before the next step."""
-    step = settle(run, attempt, ok, value, timers)
-    if ok and not is_done(step) and not awaits_body(step):
-        released = run.release(value)
-        if released is not None:  # results of plain callables hold no resources
-            await released
+    try:
+        step = settle(run, attempt, ok, value, timers)
+        if ok and not is_done(step) and not awaits_body(step):
+            released = run.release(value)
+            if released is not None:  # results of plain callables hold no resources
+                await released
+    finally:
+        del value  # no cycle: exception, traceback, frame, exception
     return step
 
 
 def settle(run: Run, attempt: int, ok: bool, value: Any, timers: Timers | None) -> int:
     """Reports an attempt, after telling our own stop of it from a cancellation by the caller."""
     run.attempts = attempt
-    stopped = None if timers is None else timers.disarm(run.call, None if ok else value)
-    if stopped is None:
-        return run.report(attempt, ok, value)
-    step, foreign = stopped
-    if ok:
-        # It finished although it was stopped. A successful result ends the call, so there is no retry.
-        run.held[lane_of(attempt)] = (True, value)
-        outcome = max(run.judge(True, value), 0)
-        return run.engine.on(run.call, finished(attempt, outcome))
-    if foreign:
-        raise value  # the caller was cancelled or the program ends: no retry
-    run.stopped(attempt, value)
-    # The attempt has unwound, so that its permit can be given to another call (R12).
-    after = run.engine.on(run.call, finished(attempt, CANCELLED))
-    return step if is_done(step) else after
+    try:
+        stopped = None if timers is None else timers.disarm(run.call, None if ok else value)
+        if stopped is None:
+            return run.report(attempt, ok, value)
+        step, foreign = stopped
+        if ok:
+            # It finished although it was stopped. A successful result ends the call, so there is no retry.
+            run.held[lane_of(attempt)] = (True, value)
+            outcome = max(run.judge(True, value), 0)
+            return run.engine.on(run.call, finished(attempt, outcome))
+        if foreign:
+            raise value  # the caller was cancelled or the program ends: no retry
+        run.stopped(attempt, value)
+        # The attempt has unwound, so that its permit can be given to another call (R12).
+        after = run.engine.on(run.call, finished(attempt, CANCELLED))
+        return step if is_done(step) else after
+    finally:
+        del value  # no cycle: exception, traceback, frame, exception
 
 
 async def park(run: Run, step: int) -> int:

@@ -72,6 +72,8 @@ def resume(run: Run, attempt: int, step: int | None, failure: BaseException) -> 
         run.abandon()
         discard_held(run)
         raise
+    finally:
+        del failure  # no cycle: exception, traceback, frame, exception
     return drive(run, step)
 
 
@@ -86,15 +88,21 @@ def _attempt(run: Run, step: int) -> int:
         ok = True
     except BaseException as error:
         value = error
-    return settle(run, attempt, ok, value)
+    try:
+        return settle(run, attempt, ok, value)
+    finally:
+        del value  # no cycle: exception, traceback, frame, exception
 
 
 def settle(run: Run, attempt: int, ok: bool, value: Any) -> int:
     """Reports an attempt, and releases a failed result before the next step."""
     run.attempts = attempt
-    step = run.report(attempt, ok, value)
-    if ok and not is_done(step) and not awaits_body(step):
-        run.release(value)
+    try:
+        step = run.report(attempt, ok, value)
+        if ok and not is_done(step) and not awaits_body(step):
+            run.release(value)
+    finally:
+        del value  # no cycle: exception, traceback, frame, exception
     return step
 
 
