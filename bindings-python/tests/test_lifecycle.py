@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import types
@@ -168,3 +169,20 @@ def test_a_policy_that_could_not_be_made_leaves_nothing(engine: tidegate.Engine)
         with pytest.raises(TypeError):
             tidegate.Policy("wrong", nonsense=1, engine=engine)  # type: ignore[call-arg]
     assert names(engine) == []
+
+
+def test_event_loops_that_come_and_go_are_freed() -> None:
+    """A timer that is set when its loop is closed keeps the loop: at most one is left, until the next."""
+    engine = tidegate.Engine(seed=1)
+    policy = tidegate.Policy(deadline=30, engine=engine)
+    loops: list[weakref.ref[asyncio.AbstractEventLoop]] = []
+
+    async def work() -> None:
+        loops.append(weakref.ref(asyncio.get_running_loop()))
+        await asyncio.sleep(0)
+
+    for _ in range(5):
+        asyncio.run(policy.acall(work))
+    gc.collect()
+    assert [loop() is None for loop in loops[:-1]] == [True] * 4
+    assert len(engine.timers) == 1

@@ -199,25 +199,27 @@ class LoopTimers(Timers):
 
     def __init__(self, engine: Engine, loop: AbstractEventLoop) -> None:
         key = id(loop)
-        for timers in list(engine.timers.values()):
-            if isinstance(timers, LoopTimers):
-                timers._forget_if_closed()
+        for other, timers in list(engine.timers.items()):
+            if isinstance(timers, LoopTimers) and timers._forget_if_closed():
+                engine.timers.pop(other, None)  # its handle may keep the loop alive
         self._due = inf
         self._loop = ref(loop, lambda _: engine.timers.pop(key, None))
         self._handle: Handle | None = None
         super().__init__(engine, key)
 
-    def _forget_if_closed(self) -> None:
-        """Forgets the calls of a loop that was closed before its tasks had ended.
+    def _forget_if_closed(self) -> bool:
+        """Forgets the calls of a loop that was closed before its tasks had ended. Returns whether it is.
 
         Nothing else refers to such tasks: they are collected, which ends their calls and frees their permits.
         """
         loop = self._loop()
-        if loop is not None and loop.is_closed():
-            for call in self.parked:
-                self.engine.waiters.pop(call, None)
-            for known in (self.running, self.parked, self.stopped, self.reports):
-                known.clear()
+        if loop is None or not loop.is_closed():
+            return False
+        for call in self.parked:
+            self.engine.waiters.pop(call, None)
+        for known in (self.running, self.parked, self.stopped, self.reports):
+            known.clear()
+        return True
 
     def arm(self, call: int, us: int) -> None:
         """Sets a timer for the attempt that the running task makes for this call."""
