@@ -31,6 +31,7 @@ from conftest import quick
 from tidegate._call import notes as _notes
 from tidegate._engine import wire as _wire
 from tidegate._engine.options import TABLE
+from tidegate._http.options import gathered
 from tidegate.testing import FakeClock
 
 pytestmark = pytest.mark.usefixtures("both_paths")
@@ -431,6 +432,51 @@ def test_a_block_of_a_generator_may_end_in_another_context(block: Any) -> None:
     assert copy_context().run(next, made) == 1
     assert last.run(next, made, "end") == "end"
     assert list(last.items()) == before
+
+
+def test_a_block_that_ends_inside_another_does_not_come_back(clock: FakeClock, fake: tidegate.Engine) -> None:
+    """A generator enters a block, and ends it inside a block that its consumer has entered since."""
+    caller = tidegate.Policy(deadline=100, engine=fake).at(pass_timeout="timeout")
+
+    def left(*, timeout: float) -> float:
+        return timeout
+
+    def items(block: Any) -> Any:
+        with block:
+            yield 1
+
+    made = items(tidegate.deadline(2))
+    next(made)
+    with tidegate.deadline(5), tidegate.criticality("critical"):
+        assert list(made) == []
+        assert caller.call(left) == 2  # of the deadlines that were in force when it began
+    assert caller.call(left) == 100
+
+    made = items(tidegate.httpx.options(cost=2))
+    next(made)
+    with tidegate.httpx.options(route="a"):
+        assert list(made) == []
+        assert gathered(None) == {"route": "a"}
+    assert gathered(None) == {}
+
+
+def test_a_block_that_ends_inside_a_task_s_own_stays_in_force_there(fake: tidegate.Engine) -> None:
+    caller = tidegate.Policy(deadline=100, engine=fake).at(pass_timeout="timeout")
+
+    def left(*, timeout: float) -> float:
+        return timeout
+
+    with tidegate.deadline(5):
+        task = copy_context()
+    with tidegate.deadline(50):
+        assert caller.call(left) == 50
+
+    def in_the_task() -> float:
+        with tidegate.deadline(2):
+            assert caller.call(left) == 2
+        return caller.call(left)
+
+    assert task.run(in_the_task) == 5
 
 
 def test_importing_imports_little() -> None:

@@ -62,6 +62,13 @@ class _Ends:
         self.tests = tests
         self.criticality = criticality
 
+    def after(self, before: Any) -> _Ends:
+        """Returns a copy with another scope around it. Tasks may share this one, so it stays as it is."""
+        made = object.__new__(_Ends)
+        made.before, made.block, made.criticality = before, self.block, self.criticality
+        made.real, made.tests = self.real, self.tests
+        return made
+
     def left(self, engine: Engine) -> int:
         if self.real is None:
             return 1 << 53
@@ -114,6 +121,11 @@ def criticality_of(scope: Scope | None, default: int) -> int:
     return default if ends is None or ends.criticality is None else ends.criticality
 
 
+def _of_block(scope: Any) -> _Ends | None:
+    """Returns what a `with` block has set, if this scope is that of one and not of a call."""
+    return scope[2] if type(scope) is tuple else None
+
+
 class _Block:
     """A `with` block around calls.
 
@@ -126,10 +138,18 @@ class _Block:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # A generator may be resumed in another context than the one that entered the block: nothing to undo.
+        # Or inside a block that its consumer has entered since, whose end must not bring this one back.
         scope = SCOPE.get()
-        ends = scope[2] if type(scope) is tuple else None
-        if ends is not None and ends.block is self:
-            SCOPE.set(ends.before)
+        inside: list[Scope] = []
+        while (ends := _of_block(scope)) is not None and ends.block is not self:
+            inside.append(scope)
+            scope = ends.before
+        if ends is None:
+            return
+        scope = ends.before
+        for engine, call, other, outer in reversed(inside):
+            scope = engine, call, other and other.after(scope), outer
+        SCOPE.set(scope)
 
 
 class deadline(_Block):  # noqa: N801 - it reads as a statement: `with tidegate.deadline(2.0):`

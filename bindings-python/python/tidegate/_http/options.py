@@ -97,9 +97,16 @@ class options:  # noqa: N801 - it reads as a statement: `with tidegate.requests.
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # A generator may be resumed in another context than the one that entered the block: nothing to undo.
-        around = AROUND.get()
-        if around is not None and around.block is self:
-            AROUND.set(around.before)
+        # Or inside a block that its consumer has entered since, whose end must not bring this one back.
+        around, inside = AROUND.get(), []
+        while around is not None and around.block is not self:
+            inside.append(around.block)
+            around = around.before
+        if around is not None:
+            around = around.before
+            for block in reversed(inside):
+                around = _Around(block, around)
+            AROUND.set(around)
 
 
 class _Around(dict[str, Any]):
