@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
@@ -200,3 +200,28 @@ def test_a_failed_answer_that_is_dropped_unread_is_gone(work: Work) -> None:
     gone = weakref.ref(response.stream)
     del response
     assert gone() is None
+
+
+@pytest.mark.parametrize("more", [{}, {"idle_timeout": 5}], ids=str)
+def test_an_error_of_a_body_is_gone(work: Work, more: dict[str, Any]) -> None:
+    class Broken(httpx.SyncByteStream, httpx.AsyncByteStream):
+        def __iter__(self) -> Iterator[bytes]:
+            yield b"x"
+            work.run()
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            yield b"x"
+            work.run()
+
+    work.error = lambda: httpx.ReadError("broken")
+    policy = quick(engine(), deadline=5, **more)
+    inner = httpx.MockTransport(lambda _: httpx.Response(200, stream=Broken()))
+    with httpx.Client(transport=tidegate.httpx.Transport(inner, policy)) as client:
+        fails(lambda: client.get("http://a.test/"), httpx.ReadError)
+
+    async def main() -> None:
+        async with httpx.AsyncClient(transport=tidegate.httpx.AsyncTransport(inner, policy)) as client:
+            await afails(lambda: client.get("http://a.test/"), httpx.ReadError)
+
+    asyncio.run(main())
+    assert len(work.held) == 2 and work.kept() == 0

@@ -79,6 +79,7 @@ class AsyncBody(LoopBody):
 
         run = self._run
         chunks = self._inner.__aiter__()
+        failure: BaseException | None = None
         try:
             while True:
                 call = self._call
@@ -89,7 +90,7 @@ class AsyncBody(LoopBody):
                 timers = None
                 if call and self._until is not None:
                     timers = arm(run.engine, call, self._until - run.engine.native.now())
-                failure: BaseException | None = None
+                failure = None
                 chunk = b""
                 try:
                     chunk = await chunks.__anext__()
@@ -115,5 +116,6 @@ class AsyncBody(LoopBody):
                 yield chunk
             self._end(0)
         finally:
+            failure = None  # no cycle: exception, traceback, frame, exception
             if hasattr(chunks, "aclose"):
                 await chunks.aclose()
