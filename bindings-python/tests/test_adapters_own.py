@@ -126,6 +126,45 @@ def test_a_manager_answers_redirects_hop_by_hop(origin: Origin, engine: tidegate
     client.close()
 
 
+def test_a_pool_that_its_user_takes_from_a_manager_follows_redirects_too(
+    origin: Origin, engine: tidegate.Engine
+) -> None:
+    """As without a policy: managers follow redirects themselves, and pools where they are asked directly."""
+    manager = tidegate.urllib3.guard(urllib3.PoolManager(), quick(engine))
+    pool = manager.connection_from_url(origin.url)
+    moved(origin)
+    response = pool.urlopen("PUT", "/a", body=io.BytesIO(b"file"))
+    assert (response.status, response.data, len(response.retries.history)) == (200, b"file", 1)
+    assert [entry["path"] for entry in origin.log()] == ["/a", "/b", "/b"]
+
+    moved(origin, 303)
+    response = pool.request("PUT", "/a", body=b"x", headers={"content-type": "text/plain"})
+    assert response.status == 200
+    last = origin.log()[-1]
+    assert last["method"] == "GET" and "content-type" not in last["headers"]
+
+    moved(origin)
+    assert pool.urlopen("GET", "/a", redirect=False).status == 307
+    moved(origin)
+    assert pool.urlopen("GET", "/a", retries=False).status == 307
+    moved(origin)
+    with pytest.raises(urllib3.exceptions.MaxRetryError):
+        pool.urlopen("GET", "/a", retries=urllib3.Retry(redirect=0))
+    elsewhere = {"status": 302, "headers": {"location": "http://elsewhere.test/"}}
+    origin.script(sequences={"/a": [elsewhere]})
+    with pytest.raises(urllib3.exceptions.HostChangedError):
+        pool.urlopen("GET", "/a")
+    assert len(origin.log()) == 1
+    elsewhere["headers"] = {"location": "http://elsewhere.test/b"}
+    origin.script(sequences={"/a": [elsewhere]})
+    secret = {"Authorization": "secret", "X-Other": "kept"}
+    pool.urlopen("GET", "/a", headers=secret, assert_same_host=False)  # as through a forwarding proxy
+    first, second = (entry["headers"] for entry in origin.log())
+    assert first["authorization"] == "secret" and "authorization" not in second
+    assert first["x-other"] == second["x-other"] == "kept"
+    manager.clear()
+
+
 def test_a_managers_own_retries_are_off(origin: Origin, engine: tidegate.Engine) -> None:
     origin.sequence(503)
     client = Urllib3().open(quick(engine))

@@ -19,6 +19,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import urllib3
+from urllib3.exceptions import HostChangedError, MaxRetryError
 from urllib3.util import parse_url
 
 from ._call.threads import drive
@@ -113,10 +114,7 @@ class _Guarded:
         tidegate: Mapping[str, Any] | None = None,
         **more: Any,
     ) -> Any:
-        del (
-            redirect,
-            release_conn,
-        )  # the manager follows redirects; a connection is released when its response has been read
+        del release_conn  # a connection is released when its response has been read
         given = gathered(tidegate)
         request = _Request(method.upper(), url, body, self.headers if headers is None else headers, self)  # type: ignore[attr-defined]
         how = {
@@ -131,9 +129,40 @@ class _Guarded:
         run = _Run(self._front, request, given, super().urlopen, how)  # type: ignore[misc]
         run.own, run.own_pool, run.position = timeout, pool_timeout, body_pos
         response = drive(run, self._front.begin(run, given))
-        response.retries = retries if isinstance(retries, urllib3.Retry) else urllib3.Retry.from_int(retries)
+        pools: Any = self
+        retries = urllib3.Retry.from_int(retries, redirect, default=pools.retries)
+        response.retries = retries
         if run.file is not None and run.offset is not None and response.get_redirect_location():
-            run.rewind()  # the manager sends the redirected request with the file at its current position
+            run.rewind()  # the redirected request is sent with the file at its current position
+        location = redirect and response.get_redirect_location()
+        if location:  # managers follow redirects themselves: this is a pool that its user has taken from one
+            if not pools.is_same_host(location):
+                if assert_same_host:
+                    response.drain_conn()
+                    raise HostChangedError(pools, location, retries)
+                unsafe = retries.remove_headers_on_redirect  # credentials
+                kept = urllib3.HTTPHeaderDict(request.headers)
+                for name in [name for name in kept if name.lower() in unsafe]:
+                    kept.discard(name)
+                request.headers = kept
+            options = {"assert_same_host": assert_same_host, "timeout": timeout, "pool_timeout": pool_timeout,
+                       "preload_content": preload_content, "decode_content": decode_content}  # fmt: skip
+            if response.status == 303:
+                method, body, chunked = "GET", None, False
+                request.headers = urllib3.HTTPHeaderDict(request.headers)._prepare_for_method_change()
+            try:
+                retries = retries.increment(method, url, response=response, _pool=pools)
+            except MaxRetryError:
+                if retries.raise_on_redirect:
+                    response.drain_conn()
+                    raise
+            else:
+                response.drain_conn()
+                retries.sleep_for_retry(response)
+                return self.urlopen(
+                    method, location, body, request.headers, retries,
+                    chunked=chunked, tidegate=tidegate, **options, **more,
+                )  # fmt: skip
         if preload_content:
             response.data  # noqa: B018 - reads the body and caches it
             response.release_conn()
