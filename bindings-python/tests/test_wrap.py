@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import copy
+import gc
 import math
 import pickle
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -225,3 +227,16 @@ def test_an_http_client(engine: tidegate.Engine, module: Any) -> None:
     policy = quick(engine, classify=retried)
     with policy.wrap(module.Client(transport=module.MockTransport(answer)), methods=["get"]) as client:
         assert client.get("http://origin.test/").text == "hello"
+
+
+def test_a_class_that_is_made_for_one_client_goes_with_it(engine: tidegate.Engine) -> None:
+    """As botocore makes them, with all methods of their service."""
+    policy = quick(engine)
+    made = type("S3", (Store,), {})
+    gone = weakref.ref(made)
+    wrapped = policy.wrap(made(), methods=["get"])
+    assert wrapped.get("a") == "A"
+    assert type(policy.wrap(made(), methods=["get"])) is type(wrapped)
+    del made, wrapped
+    gc.collect()
+    assert gone() is None

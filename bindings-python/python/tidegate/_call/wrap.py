@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from copy import copy, deepcopy
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -141,7 +142,8 @@ def _class_of(wrapped: _Wrapped) -> type:
     return type(object.__getattribute__(wrapped, "_tidegate_client"))
 
 
-_kinds: Final[dict[type, type[_Wrapped]]] = {}
+_kinds: Final[WeakKeyDictionary[type, type[_Wrapped]]] = WeakKeyDictionary()
+"""Wrapper classes by class; weak, because botocore makes a class for each client."""
 
 
 def _kind_of(kind: type) -> type[_Wrapped]:
