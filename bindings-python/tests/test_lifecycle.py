@@ -186,3 +186,27 @@ def test_event_loops_that_come_and_go_are_freed() -> None:
     gc.collect()
     assert [loop() is None for loop in loops[:-1]] == [True] * 4
     assert len(engine.timers) == 1
+
+
+def test_an_owner_whose_method_is_on_retry_goes_with_its_policy(engine: tidegate.Engine) -> None:
+    class Client:
+        def __init__(self) -> None:
+            retry = {"max_attempts": 2, "backoff": {"base": 0}}
+            self.retries: list[tidegate.Retrying] = []
+            self.policy = tidegate.Policy(retry=retry, on_retry=self.log, engine=engine)
+
+        def log(self, event: tidegate.Retrying) -> None:
+            self.retries.append(event)
+
+    def fail() -> None:
+        raise ConnectionError
+
+    client = Client()
+    with pytest.raises(ConnectionError):
+        client.policy.call(fail)
+    assert len(client.retries) == 1
+    gone = weakref.ref(client)
+    del client
+    gc.collect()
+    assert gone() is None
+    assert names(engine) == []

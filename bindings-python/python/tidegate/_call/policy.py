@@ -175,7 +175,7 @@ class Policy(Caller):
             warn_again(f"policy {name!r}", here, 1)
         self._taken(engine, name, number, config, classify, here)
         if on_retry is not None:
-            self._on_retry = on_retry, engine.hooks.add_on_retry(on_retry, name)
+            self._on_retry = on_retry, engine.hooks.add_on_retry(self)
 
     @classmethod
     def _of_document(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from weakref import ref
 
 from tidegate import _native
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+
+    from tidegate._call.policy import Policy
 
     from .engine import Engine
     from .record import Record
@@ -59,14 +62,14 @@ class Hook:
             self.complain()
             return None
 
-    def complain(self) -> None:
+    def complain(self, callback: object = None) -> None:
         """Logs the exception that is being handled; only the first one of each hook."""
         if not self._failed:
             self._failed = True
             import logging
 
             logging.getLogger("tidegate").exception(
-                "a hook raised, which no call notices; it is logged this once: %r", self._callback
+                "a hook raised, which no call notices; it is logged this once: %r", callback or self._callback
             )
 
 
@@ -101,15 +104,27 @@ Retrying.__module__ = "tidegate"
 
 
 class RetryHook(Hook):
-    """The hook of a policy's `on_retry`."""
+    """The hook of a policy's `on_retry`.
 
-    __slots__ = ()
+    It refers to the policy only weakly, and the policy to the callback, which often is a method of the
+    policy's owner: the engine's list of hooks must keep none of them.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, hooks: Hooks, policy: Policy) -> None:
+        super().__init__(hooks, nothing, frozenset({"retry_scheduled"}), policy.name)  # type: ignore[arg-type]
+        self._owner = ref(policy)
 
     def tell(self, record: Record) -> Any:
         """Calls the callback with a `Retrying` instead of the record."""
         call = record.call
         if record.type != "retry_scheduled" or self.policy != record.policy or call is None:
             return None
+        owner = self._owner()
+        if owner is None or owner._on_retry is None:
+            return None
+        callback = owner._on_retry[0]
         _, value = self._hooks.ends.get(call, (None, None))
         error = value if isinstance(value, BaseException) else None
         result = None if error is not None else value
@@ -125,11 +140,11 @@ class RetryHook(Hook):
             call,
         )
         try:
-            return self._callback(event)  # type: ignore[arg-type]
+            return callback(event)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:
-            self.complain()
+            self.complain(callback)
             return None
 
 
@@ -179,9 +194,9 @@ class Hooks:
         self._listen()
         return hook
 
-    def add_on_retry(self, callback: Callable[[Retrying], object], policy: str) -> Hook:
+    def add_on_retry(self, policy: Policy) -> Hook:
         """Adds the hook of a policy's `on_retry`."""
-        hook = RetryHook(self, callback, frozenset({"retry_scheduled"}), policy)  # type: ignore[arg-type]
+        hook = RetryHook(self, policy)
         self._all = (*self._all, hook)
         self._listen()
         return hook
