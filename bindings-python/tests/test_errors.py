@@ -299,5 +299,5 @@ def test_classify_may_return_a_status_with_headers(engine: tidegate.Engine) -> N
         assert policy.call(lambda: answers.pop(0)) == (200, None)
         assert policy.call(lambda: answers.pop(0)) == 404
     assert kinds == ["transient", "throttled", "ok", "permanent"]
-    with pytest.warns(RuntimeWarning, match=r"True is no status: a status is a whole number from 100 to 599"):
+    with pytest.warns(RuntimeWarning, match=r"True is no status: a status is a whole number from 100 to 999"):
         tidegate.Policy(deadline=5, classify=lambda _: True, engine=engine).call(int)

@@ -129,6 +129,18 @@ def test_a_classifier_may_return_it(by: str, colour: str) -> None:
     assert starts[1] - starts[0] == pytest.approx(2.007, abs=1e-9)
 
 
+@pytest.mark.parametrize("by", ["outcome", "status"])
+def test_a_status_above_599_is_a_failure_that_no_list_repeats(fake: tidegate.Engine, by: str) -> None:
+    """Some servers send 999."""
+
+    def classify(_: object) -> Any:
+        return 999 if by == "status" else policy.outcome_of(999)
+
+    policy = tidegate.Policy(preset="http", classify=classify, engine=fake)
+    policy.call(int)
+    assert policy.snapshot()["ends"] == {"opinion": 1}
+
+
 def test_an_answer_means_the_same_to_an_adapter(clock: FakeClock, fake: tidegate.Engine) -> None:
     for status in (400, 404, 408, 409, 425, 429, 500, 501, 502, 503, 504, 599):
         policy = tidegate.Policy(f"p{status}", preset="http", engine=fake)

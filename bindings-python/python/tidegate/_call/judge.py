@@ -264,8 +264,8 @@ def _judged(policy: Policy, status: int, headers: Any) -> int:
 def of_status(answer: Any, policy: Policy) -> int:
     """Returns the outcome of what `classify` returned: a status, or a status and headers (semantics 1.4)."""
     status, headers = answer if isinstance(answer, tuple) else (answer, None)
-    if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 599:
-        raise Unknown(f"{answer!r} is no status: a status is a whole number from 100 to 599")
+    if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 999:
+        raise Unknown(f"{answer!r} is no status: a status is a whole number from 100 to 999")
     if status < 400:
         return 0
     outcome = _judged(policy, status, headers)
