@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import prometheus_client
@@ -278,4 +280,17 @@ def test_calls_within_calls_add_their_resends_up(fake: tidegate.Engine, spans: A
         (span.attributes or {}).get("http.request.resend_count") for span in exporter.get_finished_spans()
     ]
     assert told == [None, 1]
+    provider.shutdown()
+
+
+def test_an_instrumentation_that_is_closed_lets_its_engine_go() -> None:
+    """Its instruments stay in the provider, which often is the process's own."""
+    provider = MeterProvider(metric_readers=[InMemoryMetricReader()])
+    engine = tidegate.Engine(seed=1)
+    gone = weakref.ref(engine)
+    tidegate.opentelemetry.instrument(engine, meter_provider=provider).close()
+    del engine
+    gc.collect()
+    assert gone() is None
+    provider.force_flush()
     provider.shutdown()

@@ -52,9 +52,9 @@ class Instrumentation:
     """Result of `instrument`. `close` removes the hooks; the instruments remain but report nothing more."""
 
     def __init__(self, engine: Engine, provider: MeterProvider | None, events: bool, max_routes: int) -> None:
-        self._engine = measured(engine, max_routes)
+        measured(engine, max_routes)
+        self._engine: Engine | None = engine
         self._unread: dict[Family, list[Series]] = {}
-        self._open = True
         meter = (metrics.get_meter_provider() if provider is None else provider).get_meter("tidegate")
         self._histograms: dict[str, Histogram] = {}
         for family in FAMILIES:
@@ -67,30 +67,32 @@ class Instrumentation:
                 self._histograms[family.name] = meter.create_histogram(
                     name, unit, family.meaning, explicit_bucket_boundaries_advisory=list(BOUNDS)
                 )
-        self._hooks: list[Hook] = [self._engine.on_event(self._record, types=TIMED)]
+        self._hooks: list[Hook] = [engine.on_event(self._record, types=TIMED)]
         if events:
-            self._hooks.append(self._engine.on_event(_on_span, types=_ON_SPANS))
+            self._hooks.append(engine.on_event(_on_span, types=_ON_SPANS))
 
     def close(self) -> None:
         """Ends the export; a second call changes nothing."""
-        self._open = False
         for hook in self._hooks:
             hook.close()
+        self._engine = None  # the provider keeps the instruments, and these keep this object
+        self._hooks, self._unread = [], {}
 
     def _observe(self, family: Family) -> Callable[[CallbackOptions], Iterable[Observation]]:
         """Makes the callback of a family. One read of the engine serves one callback of each family."""
 
         def observe(options: CallbackOptions) -> Iterable[Observation]:
-            if not self._open:
+            engine = self._engine
+            if engine is None:
                 return []
             if family not in self._unread:
                 self._unread = {known: [] for known in FAMILIES}
-                for series in read(self._engine):
+                for series in read(engine):
                     self._unread[series.family].append(series)
             names = ("policy", "route", *family.labels)
             return [
                 Observation(series.value, dict(zip(names, series.labels, strict=True)))
-                for series in self._unread.pop(family)
+                for series in self._unread.pop(family, [])
                 if not isinstance(series.value, tuple)
             ]
 
@@ -100,9 +102,10 @@ class Instrumentation:
         """Records the span that a record has for a histogram."""
         why, waits, family = TIMED[record.type]
         span = record.wait_s if waits else record.elapsed_s
-        if span is None or record.policy is None or why not in (None, record.why):
+        engine = self._engine
+        if engine is None or span is None or record.policy is None or why not in (None, record.why):
             return
-        route = self._engine.inspector.label(record.policy, record.route or "")
+        route = engine.inspector.label(record.policy, record.route or "")
         self._histograms[family.name].record(span, {"policy": record.policy, "route": route})
 
 
