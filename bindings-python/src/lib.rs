@@ -61,7 +61,7 @@ mod _native {
     #[pymodule_export]
     use super::method::native_method;
     #[pymodule_export]
-    use super::parts::breaker::{AdaptiveThrottle, CircuitBreaker, Ticket, accepted, evidence_of};
+    use super::parts::breaker::{AdaptiveThrottle, CircuitBreaker, Ticket};
     #[pymodule_export]
     use super::parts::budgets::{
         EarnedBudget, RatioBudget, RetryBudget, RetryQuota, ShareBudget, TokenBudget,

@@ -144,7 +144,7 @@ def test_a_throttle_refuses_at_most_what_it_may(calls: Any) -> None:
     for gap, accepted in calls:
         now += gap
         assert 0 <= throttle.probability(now) <= 0.7
-        requests, accepts = throttle.counts(now)
+        requests, accepts = throttle.requests(now), throttle.accepts(now)
         assert 0 <= accepts <= requests
         if requests < 5:
             assert throttle.probability(now) == 0
@@ -205,7 +205,7 @@ def test_a_copy_has_the_state_and_what_comes_after_is_its_own() -> None:
     twins = [copy.copy(throttle) for _ in range(2)]
     drawn = [[twin.admit(0) for _ in range(50)] for twin in twins]
     assert drawn[0] == drawn[1] and len(set(drawn[0])) == 2, "the same draws from here on"
-    assert throttle.counts(0) == (50, 0)
+    assert (throttle.requests(0), throttle.accepts(0)) == (50, 0)
 
 
 def test_tickets_are_values() -> None:
@@ -332,13 +332,16 @@ def test_settings_change_under_way() -> None:
             lambda: parts.CircuitBreaker(1.0, consecutive=1).record(parts.Ticket(1), "neutral", 0, -1),
             "bits = -1:",
         ),
-        (lambda: parts.CircuitBreaker.evidence_of("odd"), "kind = \"odd\": must be one of ok, transient"),
+        (
+            lambda: parts.CircuitBreaker(1.0, consecutive=1).evidence_of("odd"),
+            "kind = \"odd\": must be one of ok, transient",
+        ),
         (lambda: parts.AdaptiveThrottle(0.5, now=0), "k = 0.5: must be a finite number from 1 to 1000000"),
         (
             lambda: parts.AdaptiveThrottle(now=0).admit(0, 2**64),
             "bits = 18446744073709551616: must be a whole",
         ),
-        (lambda: parts.AdaptiveThrottle.accepted("odd"), "kind = \"odd\": must be one of ok, transient"),
+        (lambda: parts.AdaptiveThrottle(now=0).accepted("odd"), "kind = \"odd\": must be one of ok, transient"),
     ],
 )  # fmt: skip
 def test_bad_numbers_are_told_by_key_value_and_rule(make: Any, told: str) -> None:

@@ -103,7 +103,10 @@ test.each<[() => unknown, string]>([
     () => new parts.CircuitBreaker({ breakDuration: 1, consecutive: 1, probeLease: 0 }),
     "probeLease = 0: must be a number from 0.001",
   ],
-  [() => parts.CircuitBreaker.evidenceOf("odd" as "ok"), "kind = odd: must be one of ok, transient"],
+  [
+    () => new parts.CircuitBreaker({ breakDuration: 1, consecutive: 1 }).evidenceOf("odd" as "ok"),
+    "kind = odd: must be one of ok, transient",
+  ],
   [() => new parts.P2Quantile(1), "p = 1: must be a number from 0.001 to 0.999"],
   [() => new parts.WindowedP2Quantile(0.5, 9), "window = 9: must be a whole number from 10"],
   [() => new parts.DDSketch(0.5), "alpha = 0.5: must be a number from 0.001 to 0.25"],

@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use crate::rng::{self, Purpose};
 use crate::{
-    Backoff, BreakerSettings, Class, Duration, Policy, RetryError, RetryQuota, RetryStrategy,
-    StrategySettings, Value,
+    AdaptiveThrottle, Backoff, BreakerSettings, CircuitBreaker, Class, Duration, Evidence, Policy,
+    RetryError, RetryQuota, RetryStrategy, StrategySettings, Time, Value,
 };
 
 /// A part with the draws that it makes: the seed, and the number of the next one.
@@ -60,6 +60,30 @@ impl Drawn<Backoff> {
     }
 }
 
+impl Drawn<CircuitBreaker> {
+    /// What an outcome of this class says to a breaker.
+    pub fn evidence_of(&self, kind: Class) -> Evidence {
+        Evidence::of(kind)
+    }
+}
+
+impl Drawn<AdaptiveThrottle> {
+    /// Whether a call of this class was accepted; `None` if it does not count.
+    pub fn accepted(&self, kind: Class) -> Option<bool> {
+        AdaptiveThrottle::accepted(kind)
+    }
+
+    /// Requests in the window.
+    pub fn requests(&self, now: Time) -> u32 {
+        self.part.counts(now).0
+    }
+
+    /// Those of them that were accepted.
+    pub fn accepts(&self, now: Time) -> u32 {
+        self.part.counts(now).1
+    }
+}
+
 /// The failures after which a retry quota charges for a retry, in the order of their numbers.
 pub const PAID_FOR: [Class; 3] = [Class::Transient, Class::Timeout, Class::Throttled];
 
@@ -108,7 +132,6 @@ pub fn refusal(error: RetryError) -> (&'static str, Option<Duration>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Evidence;
 
     #[test]
     fn names_have_their_meaning_and_others_an_error() {

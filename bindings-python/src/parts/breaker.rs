@@ -4,7 +4,7 @@
 
 use super::{Pairs, moment, named, reading, seconds, settings};
 use parking_lot::Mutex;
-use pyo3::{PyResult, pyclass, pyfunction, pymethods};
+use pyo3::{PyResult, pyclass, pymethods};
 use tidegate::parts::{Drawn, leased};
 use tidegate::rng::Purpose;
 use tidegate::{Class, Evidence};
@@ -36,13 +36,13 @@ impl CircuitBreaker {
     /// Lets a call through: a ticket to hand back with what came of it.
     fn admit(&self, now: f64) -> PyResult<Option<Ticket>> {
         let now = moment("now", now)?;
-        Ok(self.0.lock().admit(now).ok().map(Ticket))
+        Ok(self.0.lock().admit(now).ok().map(|it| Ticket { number: it.number, probe: it.probe }))
     }
 
     /// Takes what came of an admitted call: the transition that it made, or `None`.
     #[pyo3(signature = (ticket, evidence, now, bits) -> "Any")]
     fn record(&self, ticket: &Ticket, evidence: &str, now: f64, bits: Option<u64>) -> PyResult<Change> {
-        let ticket = ticket.0;
+        let ticket = tidegate::Ticket { number: ticket.number, probe: ticket.probe };
         let evidence = named("evidence", evidence, &Evidence::ALL, Evidence::name)?;
         let now = moment("now", now)?;
         let mut it = self.0.lock();
@@ -53,11 +53,17 @@ impl CircuitBreaker {
     /// The body failed of a call that was recorded as a success at its head.
     #[pyo3(signature = (ticket, now, bits) -> "Any")]
     fn on_body_failure(&self, ticket: &Ticket, now: f64, bits: Option<u64>) -> PyResult<Change> {
-        let ticket = ticket.0;
+        let ticket = tidegate::Ticket { number: ticket.number, probe: ticket.probe };
         let now = moment("now", now)?;
         let mut it = self.0.lock();
         let bits = it.bits(bits, Purpose::Break);
         Ok(it.on_body_failure(ticket, bits, now).map(|(from, to)| (from.name(), to.name())))
+    }
+
+    /// What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
+    fn evidence_of(&self, kind: &str) -> PyResult<&'static str> {
+        let kind = named("kind", kind, &Class::ALL, Class::name)?;
+        Ok(self.0.lock().evidence_of(kind).name())
     }
 
     /// How long until another try makes sense if an admission now would be refused, else `None`.
@@ -154,6 +160,24 @@ impl AdaptiveThrottle {
         Ok(())
     }
 
+    /// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? {None}: it does not count.
+    fn accepted(&self, kind: &str) -> PyResult<Option<bool>> {
+        let kind = named("kind", kind, &Class::ALL, Class::name)?;
+        Ok(self.0.lock().accepted(kind))
+    }
+
+    /// Requests in the window.
+    fn requests(&self, now: f64) -> PyResult<u32> {
+        let now = moment("now", now)?;
+        Ok(self.0.lock().requests(now))
+    }
+
+    /// Those of them that the downstream accepted.
+    fn accepts(&self, now: f64) -> PyResult<u32> {
+        let now = moment("now", now)?;
+        Ok(self.0.lock().accepts(now))
+    }
+
     /// The probability that a call is refused now, 0 to 1.
     fn probability(&self, now: f64) -> PyResult<f64> {
         let now = moment("now", now)?;
@@ -176,13 +200,6 @@ impl AdaptiveThrottle {
         Ok(())
     }
 
-    /// Requests and accepts in the window.
-    #[pyo3(signature = (now) -> "tuple[int, int]")]
-    fn counts(&self, now: f64) -> PyResult<(u32, u32)> {
-        let now = moment("now", now)?;
-        Ok(self.0.lock().counts(now))
-    }
-
     /// Another of the same state.
     fn copy(&self) -> Self {
         #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
@@ -191,51 +208,32 @@ impl AdaptiveThrottle {
     }
 }
 
-/// Was a call of this class accepted? Neither yes nor no where it does not count.
-#[pyfunction]
-pub fn accepted(kind: &str) -> PyResult<Option<bool>> {
-    Ok(tidegate::AdaptiveThrottle::accepted(named("kind", kind, &Class::ALL, Class::name)?))
-}
-
-/// What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
-#[pyfunction]
-pub fn evidence_of(kind: &str) -> PyResult<&'static str> {
-    Ok(Evidence::of(named("kind", kind, &Class::ALL, Class::name)?).name())
-}
-
 type Change = Option<(&'static str, &'static str)>;
 
 /// Proof of an admission, to be handed back with what came of it, once.
-#[pyclass(frozen, eq, hash, module = "tidegate._native")]
+#[pyclass(frozen, eq, hash, get_all, module = "tidegate._native")]
 #[derive(PartialEq, Eq, Hash)]
-pub struct Ticket(tidegate::Ticket);
+pub struct Ticket {
+    /// The generation while closed; the probe while half-open.
+    number: u16,
+    /// Was it admitted as a probe?
+    probe: bool,
+}
 
 #[pymethods]
 impl Ticket {
     #[new]
     #[pyo3(signature = (number, probe = false))]
     fn new(number: u16, probe: bool) -> Self {
-        Self(tidegate::Ticket { number, probe })
-    }
-
-    /// The generation while closed; the probe while half-open.
-    #[getter]
-    fn number(&self) -> u16 {
-        self.0.number
-    }
-
-    /// Was it admitted as a probe?
-    #[getter]
-    fn probe(&self) -> bool {
-        self.0.probe
+        Self { number, probe }
     }
 
     #[pyo3(signature = () -> "tuple[int, bool]")]
     fn __getnewargs__(&self) -> (u16, bool) {
-        (self.0.number, self.0.probe)
+        (self.number, self.probe)
     }
 
     fn __repr__(&self) -> String {
-        format!("Ticket({}, probe={})", self.0.number, if self.0.probe { "True" } else { "False" })
+        format!("Ticket({}, probe={})", self.number, if self.probe { "True" } else { "False" })
     }
 }

@@ -32,12 +32,6 @@ impl P2Quantile {
         self.0.lock().count()
     }
 
-    /// Heights and ranks of the five markers, once there are five values.
-    #[pyo3(signature = () -> "tuple[list[float], list[int]] | None")]
-    fn markers(&self) -> Option<([f64; 5], [u64; 5])> {
-        self.0.lock().markers()
-    }
-
     /// Another of the same state.
     fn copy(&self) -> Self {
         #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here

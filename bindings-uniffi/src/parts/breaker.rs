@@ -34,34 +34,43 @@ impl CircuitBreaker {
     }
 
     /// Lets a call through: a ticket to hand back with what came of it.
-    pub fn admit(&self, now: u64) -> Option<Arc<Ticket>> {
+    pub fn admit(&self, now: u64) -> Option<Ticket> {
         let now = time(now);
-        self.0.lock().admit(now).ok().map(|ticket| Arc::new(Ticket(ticket)))
+        self.0.lock().admit(now).ok().map(|it| Ticket { number: it.number, probe: it.probe })
     }
 
     /// Takes what came of an admitted call: the transition that it made, or `None`.
     pub fn record(
         &self,
-        ticket: &Ticket,
+        ticket: Ticket,
         evidence: &str,
         now: u64,
         bits: Option<u64>,
-    ) -> Result<Option<BreakerChange>, Invalid> {
-        let ticket = ticket.0;
+    ) -> Result<Option<Vec<String>>, Invalid> {
+        let ticket = tidegate::Ticket { number: ticket.number, probe: ticket.probe };
         let evidence = named("evidence", evidence, &Evidence::ALL, Evidence::name)?;
         let now = time(now);
         let mut it = self.0.lock();
         let bits = it.bits(bits, Purpose::Break);
-        Ok(it.record(ticket, evidence, bits, now).map(change))
+        Ok(it
+            .record(ticket, evidence, bits, now)
+            .map(|(from, to)| vec![from.name().to_owned(), to.name().to_owned()]))
     }
 
     /// The body failed of a call that was recorded as a success at its head.
-    pub fn on_body_failure(&self, ticket: &Ticket, now: u64, bits: Option<u64>) -> Option<BreakerChange> {
-        let ticket = ticket.0;
+    pub fn on_body_failure(&self, ticket: Ticket, now: u64, bits: Option<u64>) -> Option<Vec<String>> {
+        let ticket = tidegate::Ticket { number: ticket.number, probe: ticket.probe };
         let now = time(now);
         let mut it = self.0.lock();
         let bits = it.bits(bits, Purpose::Break);
-        it.on_body_failure(ticket, bits, now).map(change)
+        it.on_body_failure(ticket, bits, now)
+            .map(|(from, to)| vec![from.name().to_owned(), to.name().to_owned()])
+    }
+
+    /// What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
+    pub fn evidence_of(&self, kind: &str) -> Result<String, Invalid> {
+        let kind = named("kind", kind, &Class::ALL, Class::name)?;
+        Ok(self.0.lock().evidence_of(kind).name().to_owned())
     }
 
     /// How long until another try makes sense if an admission now would be refused, else `None`.
@@ -151,6 +160,24 @@ impl AdaptiveThrottle {
         self.0.lock().record(accepted, now);
     }
 
+    /// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? {None}: it does not count.
+    pub fn accepted(&self, kind: &str) -> Result<Option<bool>, Invalid> {
+        let kind = named("kind", kind, &Class::ALL, Class::name)?;
+        Ok(self.0.lock().accepted(kind))
+    }
+
+    /// Requests in the window.
+    pub fn requests(&self, now: u64) -> u32 {
+        let now = time(now);
+        self.0.lock().requests(now)
+    }
+
+    /// Those of them that the downstream accepted.
+    pub fn accepts(&self, now: u64) -> u32 {
+        let now = time(now);
+        self.0.lock().accepts(now)
+    }
+
     /// The probability that a call is refused now, 0 to 1.
     pub fn probability(&self, now: u64) -> f64 {
         let now = time(now);
@@ -171,13 +198,6 @@ impl AdaptiveThrottle {
         Ok(())
     }
 
-    /// Requests and accepts in the window.
-    pub fn counts(&self, now: u64) -> ThrottleCounts {
-        let now = time(now);
-        let (requests, accepts) = self.0.lock().counts(now);
-        ThrottleCounts { requests, accepts }
-    }
-
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
         #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
@@ -186,59 +206,11 @@ impl AdaptiveThrottle {
     }
 }
 
-/// Was a call of this class accepted? Neither yes nor no where it does not count.
-#[uniffi::export]
-pub fn accepted(kind: &str) -> Result<Option<bool>, Invalid> {
-    Ok(tidegate::AdaptiveThrottle::accepted(named("kind", kind, &Class::ALL, Class::name)?))
-}
-
-/// What is in the window of a throttle.
-#[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
-pub struct ThrottleCounts {
-    /// Requests.
-    pub requests: u32,
-    /// Those that were accepted.
-    pub accepts: u32,
-}
-
-/// What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
-#[uniffi::export]
-pub fn evidence_of(kind: &str) -> Result<String, Invalid> {
-    Ok(Evidence::of(named("kind", kind, &Class::ALL, Class::name)?).name().to_owned())
-}
-
 /// Proof of an admission, to be handed back with what came of it, once.
-#[derive(uniffi::Object)]
-pub struct Ticket(tidegate::Ticket);
-
-#[uniffi::export]
-impl Ticket {
-    /// The ticket of this number.
-    #[uniffi::constructor]
-    pub fn new(number: u16, probe: bool) -> Arc<Self> {
-        Arc::new(Self(tidegate::Ticket { number, probe }))
-    }
-
-    /// The generation while closed; the probe while half-open.
-    pub fn number(&self) -> u16 {
-        self.0.number
-    }
-
-    /// Was it admitted as a probe?
-    pub fn probe(&self) -> bool {
-        self.0.probe
-    }
-}
-
-/// A transition.
 #[derive(Clone, PartialEq, Eq, Debug, uniffi::Record)]
-pub struct BreakerChange {
-    /// From this state: `closed`, `open` or `half_open` …
-    pub from: String,
-    /// … to this.
-    pub to: String,
-}
-
-fn change((from, to): (tidegate::BreakerState, tidegate::BreakerState)) -> BreakerChange {
-    BreakerChange { from: from.name().to_owned(), to: to.name().to_owned() }
+pub struct Ticket {
+    /// The generation while closed; the probe while half-open.
+    pub number: u16,
+    /// Was it admitted as a probe?
+    pub probe: bool,
 }

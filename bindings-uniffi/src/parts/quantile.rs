@@ -34,12 +34,6 @@ impl P2Quantile {
         self.0.lock().count()
     }
 
-    /// Heights and ranks of the five markers, once there are five values.
-    pub fn markers(&self) -> Option<Markers> {
-        let (heights, ranks) = self.0.lock().markers()?;
-        Some(Markers { heights: heights.to_vec(), ranks: ranks.to_vec() })
-    }
-
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
         #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
@@ -177,13 +171,4 @@ impl DDSketch {
         let twin = self.0.lock().clone();
         Arc::new(Self(Mutex::new(twin)))
     }
-}
-
-/// The five markers of a P² estimate.
-#[derive(Clone, PartialEq, Debug, uniffi::Record)]
-pub struct Markers {
-    /// Their heights.
-    pub heights: Vec<f64>,
-    /// Their ranks.
-    pub ranks: Vec<u64>,
 }

@@ -87,6 +87,13 @@ pub extern "C" fn circuit_breaker_on_body_failure(
     }))
 }
 
+/// What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
+#[unsafe(no_mangle)]
+pub extern "C" fn circuit_breaker_evidence_of(part: u32, kind: u32) -> u32 {
+    let kind = numbered(kind, &Class::ALL);
+    with(part, |it: &mut Drawn<tidegate::CircuitBreaker>| it.evidence_of(kind)) as u32
+}
+
 /// How long until another try makes sense if an admission now would be refused, else `None`.
 #[unsafe(no_mangle)]
 pub extern "C" fn circuit_breaker_refuses(part: u32, now: f64) -> f64 {
@@ -143,12 +150,6 @@ pub extern "C" fn circuit_breaker_retune(part: u32, probe_lease: f64, now: f64) 
     })
 }
 
-/// What an outcome of a class says: 0 success, 1 failure, 2 neutral.
-#[unsafe(no_mangle)]
-pub extern "C" fn breaker_evidence(kind: u32) -> u32 {
-    Evidence::of(numbered(kind, &Class::ALL)) as u32
-}
-
 /// A new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle(now: f64, seed: u64) -> f64 {
@@ -177,6 +178,27 @@ pub extern "C" fn adaptive_throttle_record(part: u32, accepted: u32, now: f64) {
     with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.record(accepted, now));
 }
 
+/// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? {None}: it does not count.
+#[unsafe(no_mangle)]
+pub extern "C" fn adaptive_throttle_accepted(part: u32, kind: u32) -> u32 {
+    let kind = numbered(kind, &Class::ALL);
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.accepted(kind)).map_or(2, u32::from)
+}
+
+/// Requests in the window.
+#[unsafe(no_mangle)]
+pub extern "C" fn adaptive_throttle_requests(part: u32, now: f64) -> f64 {
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.requests(now)).into()
+}
+
+/// Those of them that the downstream accepted.
+#[unsafe(no_mangle)]
+pub extern "C" fn adaptive_throttle_accepts(part: u32, now: f64) -> f64 {
+    let now = time(now);
+    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.accepts(now)).into()
+}
+
 /// The probability that a call is refused now, 0 to 1.
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle_probability(part: u32, now: f64) -> f64 {
@@ -199,22 +221,4 @@ pub extern "C" fn adaptive_throttle_retune(part: u32, now: f64) -> f64 {
         with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.retune(to, time(now)));
         Some(0)
     })
-}
-
-/// Was a call of a class accepted? 0 no, 1 yes, 2 it does not count.
-#[unsafe(no_mangle)]
-pub extern "C" fn throttle_accepted(kind: u32) -> u32 {
-    tidegate::AdaptiveThrottle::accepted(numbered(kind, &Class::ALL)).map_or(2, u32::from)
-}
-
-/// Calls in the window.
-#[unsafe(no_mangle)]
-pub extern "C" fn throttle_requests(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.counts(time(now)).0).into()
-}
-
-/// Those of them that were accepted.
-#[unsafe(no_mangle)]
-pub extern "C" fn throttle_accepts(part: u32, now: f64) -> f64 {
-    with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.counts(time(now)).1).into()
 }

@@ -30,20 +30,6 @@ pub extern "C" fn p2_quantile_count(part: u32) -> f64 {
     with(part, |it: &mut tidegate::P2Quantile| it.count()) as f64
 }
 
-/// The height of a marker, 0 to 4; NaN below five values.
-#[unsafe(no_mangle)]
-pub extern "C" fn p2_height(part: u32, marker: u32) -> f64 {
-    maybe(with(part, |it: &mut tidegate::P2Quantile| it.markers()?.0.get(marker as usize).copied()))
-}
-
-/// Its rank, from 1.
-#[unsafe(no_mangle)]
-pub extern "C" fn p2_rank(part: u32, marker: u32) -> f64 {
-    maybe(with(part, |it: &mut tidegate::P2Quantile| {
-        it.markers()?.1.get(marker as usize).map(|rank| *rank as f64)
-    }))
-}
-
 /// A new one.
 #[unsafe(no_mangle)]
 pub extern "C" fn windowed_p2_quantile(p: f64, window: u32) -> u32 {

@@ -121,6 +121,17 @@ export class CircuitBreaker extends Part {
   }
 
   /**
+   * What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
+   *
+   * `permanent`, a healthy server's "no", is a success.
+   *
+   * @throws RangeError If `kind` is none of the classes.
+   */
+  evidenceOf(kind: Class): Evidence {
+    return EVIDENCE[load().circuit_breaker_evidence_of(this.handle, placeOf("kind", kind, KINDS))] as Evidence;
+  }
+
+  /**
    * Milliseconds until another try makes sense if an admission now would be refused, else undefined.
    *
    * Changes nothing.
@@ -157,11 +168,6 @@ export class CircuitBreaker extends Part {
   /** Releases the places of all probes: after a fork, they belong to the parent process. */
   forgetProbes(): void {
     load().circuit_breaker_forget_probes(this.handle);
-  }
-
-  /** What an outcome of one of the nine classes says: `permanent`, a healthy downstream's "no", is a success. */
-  static evidenceOf(kind: Class): Evidence {
-    return EVIDENCE[load().breaker_evidence(placeOf("kind", kind, KINDS))] as Evidence;
   }
 
   /**
@@ -226,6 +232,25 @@ export class AdaptiveThrottle extends Part {
     load().adaptive_throttle_record(this.handle, accepted ? 1 : 0, moment(now));
   }
 
+  /**
+   * Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? Undefined: it does not count.
+   *
+   * @throws RangeError If `kind` is none of the classes.
+   */
+  accepted(kind: Class): boolean | undefined {
+    return [false, true, undefined][load().adaptive_throttle_accepted(this.handle, placeOf("kind", kind, KINDS))];
+  }
+
+  /** Requests in the window. */
+  requests(now: number): number {
+    return load().adaptive_throttle_requests(this.handle, moment(now));
+  }
+
+  /** Those of them that the downstream accepted. */
+  accepts(now: number): number {
+    return load().adaptive_throttle_accepts(this.handle, moment(now));
+  }
+
   /** The probability that a call is refused now, 0 to 1. */
   probability(now: number): number {
     return load().adaptive_throttle_probability(this.handle, moment(now));
@@ -234,21 +259,6 @@ export class AdaptiveThrottle extends Part {
   /** Is nothing in the window? */
   isFresh(now: number): boolean {
     return load().adaptive_throttle_is_fresh(this.handle, moment(now)) === 1;
-  }
-
-  /** Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? Undefined: it does not count. */
-  static accepted(kind: Class): boolean | undefined {
-    return [false, true, undefined][load().throttle_accepted(placeOf("kind", kind, KINDS))];
-  }
-
-  /** Requests and accepts in the window. */
-  counts(now: number): { readonly requests: number; readonly accepts: number } {
-    const { handle } = this;
-    moment(now);
-    return {
-      requests: load().throttle_requests(handle, now),
-      accepts: load().throttle_accepts(handle, now),
-    };
   }
 
   /**

@@ -10,6 +10,7 @@ export interface Native {
   circuit_breaker_admit(part: number, now: number): number;
   circuit_breaker_record(part: number, ticket: number, evidence: number, now: number, own: number, bits: bigint): number;
   circuit_breaker_on_body_failure(part: number, ticket: number, now: number, own: number, bits: bigint): number;
+  circuit_breaker_evidence_of(part: number, kind: number): number;
   circuit_breaker_refuses(part: number, now: number): number;
   circuit_breaker_open_until(part: number): number;
   circuit_breaker_failures(part: number, now: number): number;
@@ -18,16 +19,15 @@ export interface Native {
   circuit_breaker_reset(part: number): void;
   circuit_breaker_forget_probes(part: number): void;
   circuit_breaker_retune(part: number, probeLease: number, now: number): number;
-  breaker_evidence(kind: number): number;
   adaptive_throttle(now: number, seed: bigint): number;
   adaptive_throttle_admit(part: number, now: number, own: number, bits: bigint): number;
   adaptive_throttle_record(part: number, accepted: number, now: number): void;
+  adaptive_throttle_accepted(part: number, kind: number): number;
+  adaptive_throttle_requests(part: number, now: number): number;
+  adaptive_throttle_accepts(part: number, now: number): number;
   adaptive_throttle_probability(part: number, now: number): number;
   adaptive_throttle_is_fresh(part: number, now: number): number;
   adaptive_throttle_retune(part: number, now: number): number;
-  throttle_accepted(kind: number): number;
-  throttle_requests(part: number, now: number): number;
-  throttle_accepts(part: number, now: number): number;
   earned_budget(): number;
   earned_budget_on_call(part: number, now: number): void;
   earned_budget_on_answer(part: number, now: number): void;
@@ -90,8 +90,6 @@ export interface Native {
   p2_quantile_observe(part: number, x: number): void;
   p2_quantile_estimate(part: number): number;
   p2_quantile_count(part: number): number;
-  p2_height(part: number, marker: number): number;
-  p2_rank(part: number, marker: number): number;
   windowed_p2_quantile(p: number, window: number): number;
   windowed_p2_quantile_observe(part: number, x: number): void;
   windowed_p2_quantile_estimate(part: number): number;

@@ -47,15 +47,6 @@ export class P2Quantile extends Part {
   get count(): number {
     return load().p2_quantile_count(this.handle);
   }
-
-  /** Heights of the five markers, and their ranks from 1; undefined below five values. */
-  get markers(): { readonly heights: number[]; readonly ranks: number[] } | undefined {
-    const { handle } = this;
-    const five = [0, 1, 2, 3, 4];
-    const ranks = five.map((marker) => load().p2_rank(handle, marker));
-    if (Number.isNaN(ranks[0])) return undefined;
-    return { heights: five.map((marker) => load().p2_height(handle, marker)), ranks };
-  }
 }
 
 /**

@@ -188,6 +188,16 @@ class CircuitBreaker(Part):
         )
         return change
 
+    def evidence_of(self, kind: str) -> Evidence:
+        """What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
+
+        `permanent`, a healthy server's "no", is a success.
+
+        Raises:
+            ValueError: If `kind` is none of the classes.
+        """
+        return cast("Evidence", self._native.evidence_of(kind))
+
     def refuses(self, now: float) -> float | None:
         """Seconds until another try makes sense if an admission now would be refused, else None.
 
@@ -219,14 +229,6 @@ class CircuitBreaker(Part):
     def forget_probes(self) -> None:
         """Releases the places of all probes: after a fork, they belong to the parent process."""
         self._native.forget_probes()
-
-    @staticmethod
-    def evidence_of(kind: str) -> Evidence:
-        """What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
-
-        `permanent`, a healthy downstream's "no", is a success.
-        """
-        return cast("Evidence", _native.evidence_of(kind))
 
     def retune(self, now: float, **settings: Unpack[CircuitBreakerKeys]) -> None:
         """Applies new settings, with the same keys as before.
@@ -315,6 +317,22 @@ class AdaptiveThrottle(Part):
         """A call that was let through has ended. Do not record one that says neither yes nor no."""
         self._native.record(accepted, now)
 
+    def accepted(self, kind: str) -> bool | None:
+        """Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? None: it does not count.
+
+        Raises:
+            ValueError: If `kind` is none of the classes.
+        """
+        return self._native.accepted(kind)
+
+    def requests(self, now: float) -> int:
+        """Requests in the window."""
+        return self._native.requests(now)
+
+    def accepts(self, now: float) -> int:
+        """Those of them that the downstream accepted."""
+        return self._native.accepts(now)
+
     def probability(self, now: float) -> float:
         """The probability that a call is refused now, 0 to 1."""
         return self._native.probability(now)
@@ -322,15 +340,6 @@ class AdaptiveThrottle(Part):
     def is_fresh(self, now: float) -> bool:
         """Is nothing in the window?"""
         return self._native.is_fresh(now)
-
-    @staticmethod
-    def accepted(kind: str) -> bool | None:
-        """Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? None: it does not count."""
-        return _native.accepted(kind)
-
-    def counts(self, now: float) -> tuple[int, int]:
-        """Requests and accepts in the window."""
-        return self._native.counts(now)
 
     def retune(self, now: float, **settings: Unpack[AdaptiveThrottleKeys]) -> None:
         """Applies new settings, with the same keys as before.

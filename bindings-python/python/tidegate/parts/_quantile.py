@@ -58,11 +58,6 @@ class P2Quantile(Part):
         """Number of values."""
         return self._native.count()
 
-    @property
-    def markers(self) -> tuple[list[float], list[int]] | None:
-        """Heights of the five markers, and their ranks from 1; None below five values."""
-        return self._native.markers()
-
 
 class WindowedP2Quantile(Part):
     """One quantile of the last ½ to 1 windows, whatever came before (`docs/spec.md`, 9.2).

@@ -48,9 +48,7 @@ extension Parts {
         /// Lets a call through: a ticket to hand back with what came of it.
         ///
         /// Nil where it is refused; `refuses` says for how long.
-        public func admit(now: Duration) -> Ticket? {
-            native.admit(now: now.moment).map { Ticket(number: $0.number(), isProbe: $0.probe()) }
-        }
+        public func admit(now: Duration) -> Ticket? { native.admit(now: now.moment).map { Ticket(number: $0.number, isProbe: $0.probe) } }
         /// Takes what came of an admitted call: the transition that it made, or nil.
         /// - Parameter ticket: What `admit` gave. One of an older generation changes nothing.
         /// - Parameter evidence: `neutral` gives a probe's place back and counts nothing.
@@ -66,6 +64,10 @@ extension Parts {
         public func onBodyFailure(_ ticket: Ticket, now: Duration, bits: UInt64? = nil) -> Change? {
             Change(native.onBodyFailure(ticket: ticket.native, now: now.moment, bits: bits))
         }
+        /// What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
+        ///
+        /// `permanent`, a healthy server's "no", is a success.
+        public func evidenceOf(_ kind: Kind) -> Evidence? { ((try? native.evidenceOf(kind: kind.rawValue)) ?? nil).flatMap(Evidence.init) }
         /// The time until another try makes sense if an admission now would be refused, else nil.
         ///
         /// Changes nothing.
@@ -82,11 +84,6 @@ extension Parts {
         public func reset() { native.reset() }
         /// Releases the places of all probes: after a fork, they belong to the parent process.
         public func forgetProbes() { native.forgetProbes() }
-        /// What an outcome of one of the nine classes says; nil for a kind that is none. `permanent`, a healthy server's "no", is a success.
-        public static func evidence(of kind: Kind) -> Evidence? {
-            (try? evidenceOf(kind: kind.rawValue)).flatMap(Evidence.init)
-        }
-
         /// Where it stands.
         public enum State: String, Sendable, Hashable, CaseIterable {
             case closed, open
@@ -105,8 +102,8 @@ extension Parts {
             public let from: State
             public let to: State
 
-            fileprivate init?(_ change: BreakerChange?) {
-                guard let change, let from = State(rawValue: change.from), let to = State(rawValue: change.to) else { return nil }
+            fileprivate init?(_ names: [String]?) {
+                guard let names, let from = State(rawValue: names[0]), let to = State(rawValue: names[1]) else { return nil }
                 (self.from, self.to) = (from, to)
             }
         }
@@ -148,17 +145,16 @@ extension Parts {
         public func admit(now: Duration, bits: UInt64? = nil) -> Bool { native.admit(now: now.moment, bits: bits) }
         /// A call that was let through has ended. Do not record one that says neither yes nor no.
         public func record(accepted: Bool, now: Duration) { native.record(accepted: accepted, now: now.moment) }
+        /// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? Nil: it does not count.
+        public func accepted(_ kind: Kind) -> Bool? { (try? native.accepted(kind: kind.rawValue)) ?? nil }
+        /// Requests in the window.
+        public func requests(now: Duration) -> Int { Int(native.requests(now: now.moment)) }
+        /// Those of them that the downstream accepted.
+        public func accepts(now: Duration) -> Int { Int(native.accepts(now: now.moment)) }
         /// The probability that a call is refused now, 0 to 1.
         public func probability(now: Duration) -> Double { native.probability(now: now.moment) }
         /// Is nothing in the window?
         public func isFresh(now: Duration) -> Bool { native.isFresh(now: now.moment) }
-        /// Was a call of one of the nine classes accepted? Nil: it does not count, or is none of them.
-        public static func accepted(_ kind: Kind) -> Bool? { (try? TidegateNative.accepted(kind: kind.rawValue)) ?? nil }
-        /// Requests and accepts in the window.
-        public func counts(now: Duration) -> (requests: Int, accepts: Int) {
-            let counts = native.counts(now: now.moment)
-            return (Int(counts.requests), Int(counts.accepts))
-        }
         /// Applies new settings, with the same keys as before.
         ///
         /// The counts are kept where the window's length and kind are the same.

@@ -29,8 +29,6 @@ extension Parts {
         public var estimate: Double? { native.estimate() }
         /// Number of values.
         public var count: UInt64 { native.count() }
-        /// Heights of the five markers, and their ranks from 1; nil below five values.
-        public var markers: (heights: [Double], ranks: [UInt64])? { native.markers().map { ($0.heights, $0.ranks) } }
         /// Another of the same state; the two then go their own ways.
         public func copy() -> P2Quantile { P2Quantile(native.copy()) }
     }

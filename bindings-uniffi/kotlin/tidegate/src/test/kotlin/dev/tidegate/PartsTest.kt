@@ -177,7 +177,8 @@ class PartsTest {
         )
         for ((told, work) in wrong) assertEquals(told, assertThrows<IllegalArgumentException> { work() }.message)
         assertTrue(assertThrows<IllegalArgumentException> { RetryQuota().tryAcquire("fine") }.message!!.startsWith("kind = \"fine\""))
-        assertTrue(assertThrows<IllegalArgumentException> { CircuitBreaker.evidenceOf("fine") }.message!!.startsWith("kind = \"fine\""))
+        val breaker = CircuitBreaker { consecutive = 1; breakDuration = 1.seconds }
+        assertTrue(assertThrows<IllegalArgumentException> { breaker.evidenceOf("fine") }.message!!.startsWith("kind = \"fine\""))
         assertThrows<IllegalArgumentException> { DDSketch(0.01).merge(DDSketch(0.02).also { it.add(1.0) }) }
     }
 

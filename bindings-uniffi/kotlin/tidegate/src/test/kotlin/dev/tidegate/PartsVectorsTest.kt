@@ -320,12 +320,14 @@ class PartsVectorsTest {
     @Test
     fun `who counts what`() {
         val breakers = file("breaker/classes")["classes"]
+        val breaker = CircuitBreaker { consecutive = 1; breakDuration = 1.seconds }
         for ((kind, evidence) in breakers.properties()) {
-            assertEquals(evidence.asText(), CircuitBreaker.evidenceOf(kind).name.lowercase(), kind)
+            assertEquals(evidence.asText(), breaker.evidenceOf(kind).name.lowercase(), kind)
         }
         val throttles = file("throttle/classes")["classes"]
+        val throttle = AdaptiveThrottle(Duration.ZERO)
         for ((kind, accepted) in throttles.properties()) {
-            assertEquals(if (accepted.isNull) null else accepted.asBoolean(), AdaptiveThrottle.accepted(kind), kind)
+            assertEquals(if (accepted.isNull) null else accepted.asBoolean(), throttle.accepted(kind), kind)
         }
         assertEquals(9 to 9, breakers.size() to throttles.size())
     }
@@ -340,8 +342,6 @@ class PartsVectorsTest {
                 it.observe(x.asText().toDouble())
                 val look = expected[place + 1] ?: continue
                 assertEquals(look["count"].asLong() to look.real("estimate"), it.count to it.estimate, "${case["name"]}: $look")
-                val markers = look["heights"]?.let { Pair(it.map { it.asText().toDouble() }, look["positions"].map { it.asLong() }) }
-                assertEquals(markers, it.markers)
                 looks++
             }
         }

@@ -5,8 +5,6 @@ package dev.tidegate.parts
 import dev.tidegate.Breaker
 import dev.tidegate.Configure
 import dev.tidegate.Throttle
-import dev.tidegate.ffi.BreakerChange
-import dev.tidegate.internal.Library
 import kotlin.time.Duration
 import dev.tidegate.ffi.Ticket as NativeTicket
 import dev.tidegate.ffi.CircuitBreaker as NativeCircuitBreaker
@@ -43,6 +41,8 @@ public class Transition internal constructor(
     /** … to this. */
     public val to: BreakerState,
 ) {
+    internal constructor(names: List<String>) : this(BreakerState.valueOf(names[0].uppercase()), BreakerState.valueOf(names[1].uppercase()))
+
     override fun equals(other: Any?): Boolean = other is Transition && from == other.from && to == other.to
 
     override fun hashCode(): Int = 31 * from.hashCode() + to.hashCode()
@@ -50,27 +50,14 @@ public class Transition internal constructor(
     override fun toString(): String = "Transition(from=$from, to=$to)"
 }
 
-private fun transition(change: BreakerChange): Transition =
-    Transition(BreakerState.valueOf(change.from.uppercase()), BreakerState.valueOf(change.to.uppercase()))
-
 /**
  * Proof of an admission, to be handed back with what came of it, once.
  *
  * @property number The generation while closed; the probe while half-open. 0 to 65,535.
  * @property probe Was it admitted as a probe?
  */
-public class Ticket private constructor(internal val native: NativeTicket) {
-    /** The ticket of this number, to make one again that was kept elsewhere. */
-    public constructor(number: Int, probe: Boolean) :
-        this(Library.loaded { NativeTicket(within("number", number, 0, 65535).toUShort(), probe) })
-
-    public val number: Int get() = native.number().toInt()
-
-    public val probe: Boolean get() = native.probe()
-
-    internal companion object {
-        fun of(native: NativeTicket): Ticket = Ticket(native)
-    }
+public class Ticket(public val number: Int, public val probe: Boolean) {
+    internal val native: NativeTicket = NativeTicket(within("number", number, 0, 65535).toUShort(), probe)
 }
 
 /**
@@ -112,7 +99,7 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
      *
      * Null where it is refused; `refuses` says for how long.
      */
-    public fun admit(now: Duration): Ticket? = native.admit(moment(now))?.let(Ticket::of)
+    public fun admit(now: Duration): Ticket? = native.admit(moment(now))?.let { Ticket(it.number.toInt(), it.probe) }
 
     /**
      * Takes what came of an admitted call: the transition that it made, or null.
@@ -123,7 +110,7 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
      */
     @JvmOverloads
     public fun record(ticket: Ticket, evidence: Evidence, now: Duration, bits: Long? = null): Transition? =
-        native.record(ticket.native, evidence.name.lowercase(), moment(now), bits?.toULong())?.let(::transition)
+        native.record(ticket.native, evidence.name.lowercase(), moment(now), bits?.toULong())?.let(::Transition)
 
     /**
      * The body failed of a call that was recorded as a success at its head.
@@ -132,7 +119,16 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
      */
     @JvmOverloads
     public fun onBodyFailure(ticket: Ticket, now: Duration, bits: Long? = null): Transition? =
-        native.onBodyFailure(ticket.native, moment(now), bits?.toULong())?.let(::transition)
+        native.onBodyFailure(ticket.native, moment(now), bits?.toULong())?.let(::Transition)
+
+    /**
+     * What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
+     *
+     * `permanent`, a healthy server's "no", is a success.
+     *
+     * @throws IllegalArgumentException if `kind` is none of the classes.
+     */
+    public fun evidenceOf(kind: String): Evidence = Evidence.valueOf(argued { native.evidenceOf(kind) }.uppercase())
 
     /**
      * How long until another try makes sense if an admission now would be refused, else null.
@@ -158,16 +154,6 @@ public class CircuitBreaker private constructor(internal val native: NativeCircu
 
     /** Releases the places of all probes: after a fork, they belong to the parent process. */
     public fun forgetProbes(): Unit = native.forgetProbes()
-
-    public companion object {
-        /**
-         * What a result of this class (`ok`, `transient`, …) says about a downstream's health.
-         *
-         * @throws IllegalArgumentException if it is none of the classes.
-         */
-        @JvmStatic
-        public fun evidenceOf(kind: String): Evidence = Evidence.valueOf(argued { dev.tidegate.ffi.evidenceOf(kind) }.uppercase())
-    }
 
     /**
      * Applies new settings, with the same keys as before.
@@ -220,27 +206,24 @@ public class AdaptiveThrottle private constructor(internal val native: NativeAda
     /** A call that was let through has ended. Do not record one that says neither yes nor no. */
     public fun record(accepted: Boolean, now: Duration): Unit = native.record(accepted, moment(now))
 
+    /**
+     * Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? Null: it does not count.
+     *
+     * @throws IllegalArgumentException if `kind` is none of the classes.
+     */
+    public fun accepted(kind: String): Boolean? = argued { native.accepted(kind) }
+
+    /** Requests in the window. */
+    public fun requests(now: Duration): Int = native.requests(moment(now)).toInt()
+
+    /** Those of them that the downstream accepted. */
+    public fun accepts(now: Duration): Int = native.accepts(moment(now)).toInt()
+
     /** The probability that a call is refused now, 0 to 1. */
     public fun probability(now: Duration): Double = native.probability(moment(now))
 
     /** Is nothing in the window? */
     public fun isFresh(now: Duration): Boolean = native.isFresh(moment(now))
-
-    /** Requests in the window. */
-    public fun requests(now: Duration): Int = native.counts(moment(now)).requests.toInt()
-
-    /** Those that the downstream accepted. */
-    public fun accepts(now: Duration): Int = native.counts(moment(now)).accepts.toInt()
-
-    public companion object {
-        /**
-         * Was a call of this class (`ok`, `transient`, …) accepted? Null where it does not count.
-         *
-         * @throws IllegalArgumentException if it is none of the classes.
-         */
-        @JvmStatic
-        public fun accepted(kind: String): Boolean? = argued { dev.tidegate.ffi.accepted(kind) }
-    }
 
     /**
      * Applies new settings, with the same keys as before.

@@ -36,10 +36,6 @@ public class P2Quantile private constructor(internal val native: NativeP2Quantil
     /** Number of values. */
     public val count: Long get() = native.count().toLong()
 
-    /** Heights and ranks of the five markers; null before five values. */
-    public val markers: Pair<List<Double>, List<Long>>?
-        get() = native.markers()?.let { (heights, ranks) -> Pair(heights, ranks.map { it.toLong() }) }
-
     /** Another of the same state; the two then go their own ways. */
     public fun copy(): P2Quantile = P2Quantile(native.copy())
 }
