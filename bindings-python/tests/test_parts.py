@@ -130,11 +130,11 @@ def test_all_mistakes_are_told_at_once() -> None:
         ("TokenBucket", "rate_limit.burst", "rate_limit.permits", "`permits` by default."),
         ("Gradient2", "bulkhead.variant", "steady", '`"steady"` (default)'),
         ("AdaptiveThrottle", "throttle.max_reject", "0.9", '0 to 1, or `"none"`; 0.9 by default.'),
-        ("RetryStrategy", "retry.max_attempts", "3", "by default 3."),
+        ("RetryStrategy", "retry.max_attempts", "3", "3 by default."),
     ],
 )
 def test_the_documented_defaults_are_those_of_the_table(name: str, key: str, default: str, told: str) -> None:
-    """Docstrings are made of the table, but for the strategy's."""
+    """Docstrings are made of the table."""
     assert TABLE[key][1] == default
     _, args = (inspect.getdoc(getattr(parts, name)) or "").split("Args:")
     _, about = f" {' '.join(args.split())}".split(f" {key.rpartition('.')[2]}: ", 1)
@@ -304,7 +304,7 @@ def test_the_strategys_pinned_cases() -> None:
 def test_the_strategys_refusals_scopes_and_waits() -> None:
     backoff = parts.Backoff(base=0.025, jitter="none")
     strategy = parts.RetryStrategy(3, backoff, parts.RetryQuota(14, cost=14, throttled_cost=5))
-    token = strategy.acquire_initial_retry_token(token_scope="a")
+    token = strategy.acquire_initial_retry_token(scope="a")
     for error in (parts.ErrorInfo(), parts.ErrorInfo(is_retry_safe=False)):
         with pytest.raises(parts.RetryError) as caught:
             strategy.refresh_retry_token_for_retry(token, error)
@@ -315,11 +315,11 @@ def test_the_strategys_refusals_scopes_and_waits() -> None:
     with pytest.raises(parts.RetryError) as caught:
         strategy.refresh_retry_token_for_retry(token, asked)
     assert (caught.value.reason, caught.value.retry_delay) == ("quota", 3)
-    assert (strategy.available(token_scope="a"), strategy.available(token_scope="b")) == (0, 14)
+    assert (strategy.available(scope="a"), strategy.available(scope="b")) == (0, 14)
     throttled = parts.ErrorInfo(is_retry_safe=True, is_throttling_error=True)
-    other = strategy.acquire_initial_retry_token(token_scope="b")
+    other = strategy.acquire_initial_retry_token(scope="b")
     strategy.refresh_retry_token_for_retry(other, throttled)
-    assert strategy.available(token_scope="b") == 9
+    assert strategy.available(scope="b") == 9
     free = parts.RetryStrategy(quota=None, retry_unknown=True)
     free.refresh_retry_token_for_retry(free.acquire_initial_retry_token(), parts.ErrorInfo())
     assert free.available() is None

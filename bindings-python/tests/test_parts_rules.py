@@ -341,7 +341,10 @@ def test_settings_change_under_way() -> None:
             lambda: parts.AdaptiveThrottle(now=0).admit(0, 2**64),
             "bits = 18446744073709551616: must be a whole",
         ),
-        (lambda: parts.AdaptiveThrottle(now=0).accepted("odd"), "kind = \"odd\": must be one of ok, transient"),
+        (
+            lambda: parts.AdaptiveThrottle(now=0).accepted("odd"),
+            "kind = \"odd\": must be one of ok, transient",
+        ),
     ],
 )  # fmt: skip
 def test_bad_numbers_are_told_by_key_value_and_rule(make: Any, told: str) -> None:

@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use crate::rng::{self, Purpose};
 use crate::{
-    AdaptiveThrottle, Backoff, BreakerSettings, CircuitBreaker, Class, Duration, Evidence, Policy,
-    RetryError, RetryQuota, RetryStrategy, StrategySettings, Time, Value,
+    Backoff, BreakerSettings, CircuitBreaker, Class, Duration, ErrorInfo, Evidence, Policy, QuotaSettings,
+    RetryError, RetryStrategy, RetryToken, StrategySettings, Value,
 };
 
 /// A part with the draws that it makes: the seed, and the number of the next one.
@@ -62,25 +62,9 @@ impl Drawn<Backoff> {
 
 impl Drawn<CircuitBreaker> {
     /// What an outcome of this class says to a breaker.
+    #[allow(clippy::unused_self)] // bindings have no functions of a class
     pub fn evidence_of(&self, kind: Class) -> Evidence {
         Evidence::of(kind)
-    }
-}
-
-impl Drawn<AdaptiveThrottle> {
-    /// Whether a call of this class was accepted; `None` if it does not count.
-    pub fn accepted(&self, kind: Class) -> Option<bool> {
-        AdaptiveThrottle::accepted(kind)
-    }
-
-    /// Requests in the window.
-    pub fn requests(&self, now: Time) -> u32 {
-        self.part.counts(now).0
-    }
-
-    /// Those of them that were accepted.
-    pub fn accepts(&self, now: Time) -> u32 {
-        self.part.counts(now).1
     }
 }
 
@@ -104,28 +88,84 @@ pub fn leased(mut settings: BreakerSettings, probe_lease: Option<Duration>) -> B
     settings
 }
 
-/// A retry strategy with the attempts of this policy, this backoff, and this quota for each scope.
-pub fn strategy(
-    policy: &Policy,
-    seed: u64,
-    backoff: &Drawn<Backoff>,
-    quota: Option<&RetryQuota>,
-    retry_unknown: bool,
-) -> RetryStrategy {
-    let max_attempts = match policy.value("retry.max_attempts") {
-        Some(Value::Number(number)) => number as u32,
-        _ => 0,
-    };
-    let quota = quota.map(RetryQuota::settings);
-    RetryStrategy::new(seed, StrategySettings { max_attempts, backoff: backoff.part, quota, retry_unknown })
+/// The attempts that this policy allows, which is all that a retry strategy takes of it.
+pub fn attempts(policy: &Policy) -> Option<u32> {
+    match policy.value("retry.max_attempts") {
+        Some(Value::Number(number)) => Some(number as u32),
+        _ => None,
+    }
 }
 
-/// Why there is no further attempt, and the wait that a spent quota has refused.
-pub fn refusal(error: RetryError) -> (&'static str, Option<Duration>) {
-    match error {
-        RetryError::Attempts => ("attempts", None),
-        RetryError::NotSafe => ("not_safe", None),
-        RetryError::Quota(wait) => ("quota", Some(wait)),
+/// What is known of an error; `after` is in microseconds.
+pub fn error_info(safe: Option<bool>, after: Option<u64>, throttling: bool, timeout: bool) -> ErrorInfo {
+    ErrorInfo {
+        is_retry_safe: safe,
+        retry_after: after.map(Duration::from_micros),
+        is_throttling_error: throttling,
+        is_timeout_error: timeout,
+    }
+}
+
+/// A token of a strategy, or why there is none.
+#[derive(Clone, Copy, Debug)]
+pub struct Attempt(RetryToken, Option<RetryError>);
+
+impl Attempt {
+    /// Attempts made so far, without the first.
+    pub fn retry_count(&self) -> u32 {
+        self.0.retry_count
+    }
+
+    /// How long to wait before the attempt, or the wait that a spent quota has refused.
+    pub fn retry_delay(&self) -> Duration {
+        if let Some(RetryError::Quota(wait)) = self.1 { wait } else { self.0.retry_delay }
+    }
+
+    /// Why there is no further attempt: 1 attempts, 2 not safe, 3 quota; or 0.
+    pub fn refused(&self) -> u32 {
+        match self.1 {
+            None => 0,
+            Some(RetryError::Attempts) => 1,
+            Some(RetryError::NotSafe) => 2,
+            Some(RetryError::Quota(_)) => 3,
+        }
+    }
+}
+
+/// A retry strategy whose refusals are tokens too.
+#[derive(Clone, Debug)]
+pub struct Strategy(RetryStrategy);
+
+impl Strategy {
+    /// A strategy with this backoff, and this quota for each scope.
+    pub fn new(
+        max_attempts: u32,
+        backoff: Backoff,
+        quota: Option<QuotaSettings>,
+        retry_unknown: bool,
+        seed: u64,
+    ) -> Self {
+        Self(RetryStrategy::new(seed, StrategySettings { max_attempts, backoff, quota, retry_unknown }))
+    }
+
+    /// The token of a call's first attempt.
+    pub fn acquire(&mut self, scope: &str) -> Attempt {
+        Attempt(self.0.acquire_initial(scope), None)
+    }
+
+    /// The token of the next attempt, or why there is none.
+    pub fn refresh(&mut self, token: Attempt, error: ErrorInfo) -> Attempt {
+        self.0.refresh(token.0, error).map_or_else(|why| Attempt(token.0, Some(why)), |it| Attempt(it, None))
+    }
+
+    /// A call has succeeded with this token.
+    pub fn record_success(&mut self, token: Attempt) {
+        self.0.record_success(token.0);
+    }
+
+    /// Tokens left in a scope's quota, if there are quotas.
+    pub fn available(&mut self, scope: &str) -> Option<u32> {
+        self.0.available(scope)
     }
 }
 

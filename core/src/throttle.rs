@@ -136,6 +136,16 @@ impl AdaptiveThrottle {
         (counts.all, counts.marked)
     }
 
+    /// The requests in the window.
+    pub fn requests(&self, now: Time) -> u32 {
+        self.counts(now).0
+    }
+
+    /// Those of them that were accepted.
+    pub fn accepts(&self, now: Time) -> u32 {
+        self.counts(now).1
+    }
+
     /// Whether the window is empty.
     pub fn is_fresh(&mut self, now: Time) -> bool {
         let now = self.clock.observe(now);
@@ -186,5 +196,13 @@ impl AdaptiveThrottle {
         let p = (requests - k * f64::from(counts.marked)) / (requests + 1.0);
         // `min` and `max` drop NaN (an infinite k times zero accepts), and the 1 bounds a larger `max_reject`.
         p.min(self.settings.max_reject.unwrap_or(1.0)).min(1.0).max(0.0)
+    }
+}
+
+impl crate::parts::Drawn<AdaptiveThrottle> {
+    /// Whether a call of this class was accepted; `None` if it does not count.
+    #[allow(clippy::unused_self)] // bindings have no functions of a class
+    pub fn accepted(&self, class: Class) -> Option<bool> {
+        AdaptiveThrottle::accepted(class)
     }
 }

@@ -5,7 +5,7 @@ Tidegate's core, for the Python half. No part of the public API.
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Frames", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "UsageReader", "WindowedP2Quantile", "accepted", "asks_for_stream", "awaitable_type", "bounds", "decorated", "estimate_of", "evidence_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "timed", "verdicts", "weight_of", "within"]
+__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Frames", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "UsageReader", "WindowedP2Quantile", "asks_for_stream", "awaitable_type", "bounds", "decorated", "estimate_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "timed", "verdicts", "weight_of", "within"]
 
 HELD_AT_MOST: Final[int]
 READ_AT_MOST: Final[int]
@@ -17,6 +17,14 @@ class AdaptiveThrottle:
     Refuses a share of the calls to a downstream that does not accept enough of them.
     """
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex, seed: SupportsIndex) -> AdaptiveThrottle: ...
+    def accepted(self, /, kind: str) -> bool | None:
+        """
+        Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? {None}: it does not count.
+        """
+    def accepts(self, /, now: SupportsFloat | SupportsIndex) -> int:
+        """
+        Those of them that the downstream accepted.
+        """
     def admit(self, /, now: SupportsFloat | SupportsIndex, bits: SupportsIndex | None) -> bool:
         """
         May a call go through? One that is refused has been counted; record one that is let through.
@@ -24,10 +32,6 @@ class AdaptiveThrottle:
     def copy(self, /) -> AdaptiveThrottle:
         """
         Another of the same state.
-        """
-    def counts(self, /, now: SupportsFloat | SupportsIndex) -> "tuple[int, int]":
-        """
-        Requests and accepts in the window.
         """
     def is_fresh(self, /, now: SupportsFloat | SupportsIndex) -> bool:
         """
@@ -40,6 +44,10 @@ class AdaptiveThrottle:
     def record(self, /, accepted: bool, now: SupportsFloat | SupportsIndex) -> None:
         """
         A call that was let through has ended. Do not record one that says neither yes nor no.
+        """
+    def requests(self, /, now: SupportsFloat | SupportsIndex) -> int:
+        """
+        Requests in the window.
         """
     def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
         """
@@ -117,6 +125,10 @@ class CircuitBreaker:
     def copy(self, /) -> CircuitBreaker:
         """
         Another of the same state.
+        """
+    def evidence_of(self, /, kind: str) -> str:
+        """
+        What an outcome of one of the nine classes says (`docs/spec.md`, 1.2).
         """
     def failures(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """
@@ -713,10 +725,6 @@ class P2Quantile:
         """
         The estimate; `None` before the first value.
         """
-    def markers(self, /) -> "tuple[list[float], list[int]] | None":
-        """
-        Heights and ranks of the five markers, once there are five values.
-        """
     def observe(self, /, x: SupportsFloat | SupportsIndex) -> None:
         """
         Adds one value. NaN and the infinities are ignored.
@@ -810,16 +818,16 @@ class RetryQuota:
 @final
 class RetryStrategy:
     """
-    Retry tokens, each scope with a quota of its own.
+    Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex, backoff: Backoff, quota: RetryQuota | None, retry_unknown: bool) -> RetryStrategy: ...
-    def acquire(self, /, scope: str) -> RetryToken:
+    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", backoff: Backoff, quota: RetryQuota | None, retry_unknown: bool, seed: SupportsIndex) -> RetryStrategy: ...
+    def acquire_initial_retry_token(self, /, scope: str) -> RetryToken:
         """
-        The token of a call's first attempt.
+        The token of a call's first attempt, without a wait. Each scope has a quota of its own.
         """
     def available(self, /, scope: str) -> int | None:
         """
-        Tokens left in a scope's quota, if there are quotas.
+        Tokens left in a scope's quota; `None` without quotas.
         """
     def copy(self, /) -> RetryStrategy:
         """
@@ -827,27 +835,33 @@ class RetryStrategy:
         """
     def record_success(self, /, token: RetryToken) -> None:
         """
-        A call has succeeded with this token.
+        A call has succeeded with this token: its scope gets the cost of the last retry back.
         """
-    def refresh(self, /, token: RetryToken, safe: bool | None, retry_after: SupportsIndex | None, throttling: bool, timeout: bool) -> "RetryToken | tuple[str, float | None]":
+    def refresh_retry_token_for_retry(self, /, token: RetryToken, error: bool | None, after: SupportsIndex | None, throttling: bool, timeout: bool) -> RetryToken:
         """
-        The token of the next attempt, or why there is none, with the wait there would have been.
+        The token of the next attempt, in exchange for that of the failed one.
         """
 
 @final
 class RetryToken:
     """
-    What a strategy hands out for an attempt.
+    A strategy's permission for an attempt.
     """
-    @property
+    def copy(self, /) -> RetryToken:
+        """
+        Another of the same state.
+        """
+    def refused(self, /) -> int:
+        """
+        Why there is no further attempt: 1 attempts, 2 not safe, 3 quota; or 0.
+        """
     def retry_count(self, /) -> int:
         """
-        Attempts made so far, the first one aside.
+        Retries so far: 0 for the first attempt.
         """
-    @property
     def retry_delay(self, /) -> float:
         """
-        Seconds to wait before the attempt.
+        How long to wait before the attempt. The caller waits.
         """
 
 @disjoint_base
@@ -1039,11 +1053,6 @@ class WindowedP2Quantile:
         Forgets all values.
         """
 
-def accepted(kind: str) -> bool | None:
-    """
-    Was a call of this class accepted? Neither yes nor no where it does not count.
-    """
-
 def asks_for_stream(path: "bytes", body: "bytes") -> "bool":
     """
     Whether a request to a language model asks for a stream, by its path or its body.
@@ -1068,11 +1077,6 @@ def estimate_of(path: "bytes", body: "bytes") -> "tuple[int, int | None, bool]":
     """
     What a request to a language model is going to use: tokens of its prompt, the most tokens of its answer (`None` if it
     does not say), and whether it asks for a stream.
-    """
-
-def evidence_of(kind: str) -> str:
-    """
-    What a result of this class says about a downstream's health: `success`, `failure`, `neutral`.
     """
 
 def families() -> "list[tuple[str, str, list[str], str]]":

@@ -1,96 +1,102 @@
-//! Retry tokens.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use parking_lot::Mutex;
-use pyo3::prelude::*;
-use tidegate::{Duration, ErrorInfo, parts};
+//! Retry tokens: the standard retry interface of the Smithy SDKs.
 
 use super::budgets::RetryQuota;
 use super::delay::Backoff;
-use super::{Pairs, seconds};
-use crate::pairs::checked;
+use super::{Pairs, seconds, settings};
+use parking_lot::Mutex;
+use pyo3::{PyResult, pyclass, pymethods};
+use tidegate::parts::{attempts, error_info};
 
-/// What a strategy hands out for an attempt.
+/// A strategy's permission for an attempt.
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct RetryToken(tidegate::RetryToken);
+pub struct RetryToken(pub(super) Mutex<tidegate::parts::Attempt>);
 
 #[pymethods]
 impl RetryToken {
-    /// Attempts made so far, the first one aside.
-    #[getter]
+    /// Retries so far: 0 for the first attempt.
     fn retry_count(&self) -> u32 {
-        self.0.retry_count
+        self.0.lock().retry_count()
     }
 
-    /// Seconds to wait before the attempt.
-    #[getter]
+    /// How long to wait before the attempt. The caller waits.
     fn retry_delay(&self) -> f64 {
-        seconds(self.0.retry_delay)
+        seconds(self.0.lock().retry_delay())
+    }
+
+    /// Why there is no further attempt: 1 attempts, 2 not safe, 3 quota; or 0.
+    fn refused(&self) -> u32 {
+        self.0.lock().refused()
+    }
+
+    /// Another of the same state.
+    fn copy(&self) -> Self {
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }
 
-/// Retry tokens, each scope with a quota of its own.
+/// Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
 #[pyclass(frozen, module = "tidegate._native")]
-pub struct RetryStrategy(Mutex<tidegate::RetryStrategy>);
+pub struct RetryStrategy(pub(super) Mutex<tidegate::parts::Strategy>);
 
 #[pymethods]
 impl RetryStrategy {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", seed, backoff, quota, retry_unknown))]
+    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", backoff, quota, retry_unknown, seed))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(
         pairs: Pairs,
-        seed: u64,
         backoff: &Backoff,
         quota: Option<&RetryQuota>,
         retry_unknown: bool,
+        seed: u64,
     ) -> PyResult<Self> {
-        let (policy, backoff) = (checked("part", &pairs)?, backoff.0.lock());
-        let quota = quota.map(|quota| quota.0.lock().clone());
-        Ok(Self(Mutex::new(parts::strategy(&policy, seed, &backoff, quota.as_ref(), retry_unknown))))
+        Ok(Self(Mutex::new(tidegate::parts::Strategy::new(
+            settings(&pairs, attempts)?,
+            **backoff.0.lock(),
+            quota.map(|it| it.0.lock().settings()),
+            retry_unknown,
+            seed,
+        ))))
     }
 
-    /// The token of a call's first attempt.
-    fn acquire(&self, scope: &str) -> RetryToken {
-        RetryToken(self.0.lock().acquire_initial(scope))
+    /// The token of a call's first attempt, without a wait. Each scope has a quota of its own.
+    fn acquire_initial_retry_token(&self, scope: &str) -> RetryToken {
+        RetryToken(Mutex::new(self.0.lock().acquire(scope)))
     }
 
-    /// The token of the next attempt, or why there is none, with the wait there would have been.
-    #[pyo3(signature = (token, safe, retry_after, throttling, timeout) -> "RetryToken | tuple[str, float | None]")]
-    fn refresh<'py>(
+    /// The token of the next attempt, in exchange for that of the failed one.
+    fn refresh_retry_token_for_retry(
         &self,
-        py: Python<'py>,
         token: &RetryToken,
-        safe: Option<bool>,
-        retry_after: Option<u64>,
+        error: Option<bool>,
+        after: Option<u64>,
         throttling: bool,
         timeout: bool,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let error = ErrorInfo {
-            is_retry_safe: safe,
-            retry_after: retry_after.map(Duration::from_micros),
-            is_throttling_error: throttling,
-            is_timeout_error: timeout,
-        };
-        let next = self.0.lock().refresh(token.0, error);
-        let (why, wait) = match next.map_err(parts::refusal) {
-            Ok(token) => return Ok(RetryToken(token).into_pyobject(py)?.into_any()),
-            Err(refusal) => refusal,
-        };
-        Ok((why, wait.map(seconds)).into_pyobject(py)?.into_any())
+    ) -> RetryToken {
+        let token = *token.0.lock();
+        let error = error_info(error, after, throttling, timeout);
+        RetryToken(Mutex::new(self.0.lock().refresh(token, error)))
     }
 
-    /// A call has succeeded with this token.
+    /// A call has succeeded with this token: its scope gets the cost of the last retry back.
     fn record_success(&self, token: &RetryToken) {
-        self.0.lock().record_success(token.0);
+        let token = *token.0.lock();
+        self.0.lock().record_success(token);
     }
 
-    /// Tokens left in a scope's quota, if there are quotas.
+    /// Tokens left in a scope's quota; `None` without quotas.
     fn available(&self, scope: &str) -> Option<u32> {
         self.0.lock().available(scope)
     }
 
     /// Another of the same state.
     fn copy(&self) -> Self {
-        Self(Mutex::new(self.0.lock().clone()))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Self(Mutex::new(twin))
     }
 }

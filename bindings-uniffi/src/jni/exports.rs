@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0xe7a9_7261_99ef_0889;
+pub const HASH: u64 = 0xa22b_5f2d_2fa2_c889;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -49,7 +49,7 @@ export!(Java_dev_tidegate_ffi_Ffi_constructorP2quantileNew = uniffi_tidegate_uni
 export!(Java_dev_tidegate_ffi_Ffi_constructorRatiobudgetNew = uniffi_tidegate_uniffi_fn_constructor_ratiobudget_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorRetrybudgetNew = uniffi_tidegate_uniffi_fn_constructor_retrybudget_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorRetryquotaNew = uniffi_tidegate_uniffi_fn_constructor_retryquota_new (a0: RustBuffer) -> u64);
-export!(Java_dev_tidegate_ffi_Ffi_constructorRetrystrategyNew = uniffi_tidegate_uniffi_fn_constructor_retrystrategy_new (a0: RustBuffer, a1: u64, a2: u64, a3: RustBuffer, a4: i8) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_constructorRetrystrategyNew = uniffi_tidegate_uniffi_fn_constructor_retrystrategy_new (a0: RustBuffer, a1: u64, a2: RustBuffer, a3: i8, a4: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorSharebudgetNew = uniffi_tidegate_uniffi_fn_constructor_sharebudget_new (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorTokenbucketNew = uniffi_tidegate_uniffi_fn_constructor_tokenbucket_new (a0: RustBuffer, a1: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_constructorTokenbudgetNew = uniffi_tidegate_uniffi_fn_constructor_tokenbudget_new (a0: RustBuffer) -> u64);
@@ -241,11 +241,13 @@ export!(Java_dev_tidegate_ffi_Ffi_methodRetryquotaCopy = uniffi_tidegate_uniffi_
 export!(Java_dev_tidegate_ffi_Ffi_methodRetryquotaOnSuccess = uniffi_tidegate_uniffi_fn_method_retryquota_on_success of uniffi_tidegate_uniffi_fn_clone_retryquota (a0: u16) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodRetryquotaRefund = uniffi_tidegate_uniffi_fn_method_retryquota_refund of uniffi_tidegate_uniffi_fn_clone_retryquota (a0: u16) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodRetryquotaTryAcquire = uniffi_tidegate_uniffi_fn_method_retryquota_try_acquire of uniffi_tidegate_uniffi_fn_clone_retryquota (a0: RustBuffer) -> RustBuffer);
-export!(Java_dev_tidegate_ffi_Ffi_methodRetrystrategyAcquire = uniffi_tidegate_uniffi_fn_method_retrystrategy_acquire of uniffi_tidegate_uniffi_fn_clone_retrystrategy (a0: RustBuffer) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_methodRetrystrategyAcquireInitialRetryToken = uniffi_tidegate_uniffi_fn_method_retrystrategy_acquire_initial_retry_token of uniffi_tidegate_uniffi_fn_clone_retrystrategy (a0: RustBuffer) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodRetrystrategyAvailable = uniffi_tidegate_uniffi_fn_method_retrystrategy_available of uniffi_tidegate_uniffi_fn_clone_retrystrategy (a0: RustBuffer) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodRetrystrategyCopy = uniffi_tidegate_uniffi_fn_method_retrystrategy_copy of uniffi_tidegate_uniffi_fn_clone_retrystrategy () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodRetrystrategyRecordSuccess = uniffi_tidegate_uniffi_fn_method_retrystrategy_record_success of uniffi_tidegate_uniffi_fn_clone_retrystrategy (a0: u64) -> ());
-export!(Java_dev_tidegate_ffi_Ffi_methodRetrystrategyRefresh = uniffi_tidegate_uniffi_fn_method_retrystrategy_refresh of uniffi_tidegate_uniffi_fn_clone_retrystrategy (a0: u64, a1: RustBuffer, a2: RustBuffer, a3: i8, a4: i8) -> RustBuffer);
+export!(Java_dev_tidegate_ffi_Ffi_methodRetrystrategyRefreshRetryTokenForRetry = uniffi_tidegate_uniffi_fn_method_retrystrategy_refresh_retry_token_for_retry of uniffi_tidegate_uniffi_fn_clone_retrystrategy (a0: u64, a1: RustBuffer, a2: RustBuffer, a3: i8, a4: i8) -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_methodRetrytokenCopy = uniffi_tidegate_uniffi_fn_method_retrytoken_copy of uniffi_tidegate_uniffi_fn_clone_retrytoken () -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_methodRetrytokenRefused = uniffi_tidegate_uniffi_fn_method_retrytoken_refused of uniffi_tidegate_uniffi_fn_clone_retrytoken () -> u32);
 export!(Java_dev_tidegate_ffi_Ffi_methodRetrytokenRetryCount = uniffi_tidegate_uniffi_fn_method_retrytoken_retry_count of uniffi_tidegate_uniffi_fn_clone_retrytoken () -> u32);
 export!(Java_dev_tidegate_ffi_Ffi_methodRetrytokenRetryDelay = uniffi_tidegate_uniffi_fn_method_retrytoken_retry_delay of uniffi_tidegate_uniffi_fn_clone_retrytoken () -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_methodSharebudgetBalance = uniffi_tidegate_uniffi_fn_method_sharebudget_balance of uniffi_tidegate_uniffi_fn_clone_sharebudget (a0: u32) -> u64);

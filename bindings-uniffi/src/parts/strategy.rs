@@ -1,52 +1,47 @@
-//! Retry tokens.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use std::sync::Arc;
+//! Retry tokens: the standard retry interface of the Smithy SDKs.
 
-use parking_lot::Mutex;
-use tidegate::{Duration, ErrorInfo, parts};
-
-use super::Pairs;
 use super::budgets::RetryQuota;
 use super::delay::Backoff;
-use crate::{Invalid, checked};
+use super::{Pairs, settings};
+use crate::Invalid;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use tidegate::parts::{attempts, error_info};
 
-/// What a strategy hands out for an attempt.
+/// A strategy's permission for an attempt.
 #[derive(uniffi::Object)]
-pub struct RetryToken(tidegate::RetryToken);
+pub struct RetryToken(pub(super) Mutex<tidegate::parts::Attempt>);
 
 #[uniffi::export]
 impl RetryToken {
-    /// Attempts made so far, the first one aside.
+    /// Retries so far: 0 for the first attempt.
     pub fn retry_count(&self) -> u32 {
-        self.0.retry_count
+        self.0.lock().retry_count()
     }
 
-    /// Microseconds to wait before the attempt.
+    /// How long to wait before the attempt. The caller waits.
     pub fn retry_delay(&self) -> u64 {
-        self.0.retry_delay.as_micros()
+        self.0.lock().retry_delay().as_micros()
+    }
+
+    /// Why there is no further attempt: 1 attempts, 2 not safe, 3 quota; or 0.
+    pub fn refused(&self) -> u32 {
+        self.0.lock().refused()
+    }
+
+    /// Another of the same state.
+    pub fn copy(&self) -> Arc<Self> {
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }
 
-/// What asking for the next attempt has brought.
-#[derive(uniffi::Enum)]
-pub enum Refreshed {
-    /// There is one.
-    Next {
-        /// Its token.
-        token: Arc<RetryToken>,
-    },
-    /// There is none.
-    Refused {
-        /// `attempts`, `not_safe` or `quota`.
-        why: String,
-        /// The wait there would have been, in microseconds.
-        wait_us: Option<u64>,
-    },
-}
-
-/// Retry tokens, each scope with a quota of its own.
+/// Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
 #[derive(uniffi::Object)]
-pub struct RetryStrategy(Mutex<tidegate::RetryStrategy>);
+pub struct RetryStrategy(pub(super) Mutex<tidegate::parts::Strategy>);
 
 #[uniffi::export]
 impl RetryStrategy {
@@ -54,58 +49,54 @@ impl RetryStrategy {
     #[uniffi::constructor]
     pub fn new(
         pairs: Pairs,
-        seed: u64,
         backoff: &Backoff,
         quota: Option<Arc<RetryQuota>>,
         retry_unknown: bool,
+        seed: u64,
     ) -> Result<Arc<Self>, Invalid> {
-        let (policy, backoff) = (checked("part", &pairs)?, backoff.0.lock());
-        let quota = quota.map(|quota| quota.0.lock().clone());
-        let strategy = parts::strategy(&policy, seed, &backoff, quota.as_ref(), retry_unknown);
-        Ok(Arc::new(Self(Mutex::new(strategy))))
+        Ok(Arc::new(Self(Mutex::new(tidegate::parts::Strategy::new(
+            settings(&pairs, attempts)?,
+            **backoff.0.lock(),
+            quota.map(|it| it.0.lock().settings()),
+            retry_unknown,
+            seed,
+        )))))
     }
 
-    /// The token of a call's first attempt.
-    pub fn acquire(&self, scope: &str) -> Arc<RetryToken> {
-        Arc::new(RetryToken(self.0.lock().acquire_initial(scope)))
+    /// The token of a call's first attempt, without a wait. Each scope has a quota of its own.
+    pub fn acquire_initial_retry_token(&self, scope: &str) -> Arc<RetryToken> {
+        Arc::new(RetryToken(Mutex::new(self.0.lock().acquire(scope))))
     }
 
-    /// The token of the next attempt, or why there is none, with the wait there would have been.
-    pub fn refresh(
+    /// The token of the next attempt, in exchange for that of the failed one.
+    pub fn refresh_retry_token_for_retry(
         &self,
         token: &RetryToken,
-        safe: Option<bool>,
-        retry_after: Option<u64>,
+        error: Option<bool>,
+        after: Option<u64>,
         throttling: bool,
         timeout: bool,
-    ) -> Refreshed {
-        let error = ErrorInfo {
-            is_retry_safe: safe,
-            retry_after: retry_after.map(Duration::from_micros),
-            is_throttling_error: throttling,
-            is_timeout_error: timeout,
-        };
-        let next = self.0.lock().refresh(token.0, error);
-        match next.map_err(parts::refusal) {
-            Ok(token) => Refreshed::Next { token: Arc::new(RetryToken(token)) },
-            Err((why, wait)) => {
-                Refreshed::Refused { why: why.to_owned(), wait_us: wait.map(Duration::as_micros) }
-            }
-        }
+    ) -> Arc<RetryToken> {
+        let token = *token.0.lock();
+        let error = error_info(error, after, throttling, timeout);
+        Arc::new(RetryToken(Mutex::new(self.0.lock().refresh(token, error))))
     }
 
-    /// A call has succeeded with this token.
+    /// A call has succeeded with this token: its scope gets the cost of the last retry back.
     pub fn record_success(&self, token: &RetryToken) {
-        self.0.lock().record_success(token.0);
+        let token = *token.0.lock();
+        self.0.lock().record_success(token);
     }
 
-    /// Tokens left in a scope's quota, if there are quotas.
+    /// Tokens left in a scope's quota; `None` without quotas.
     pub fn available(&self, scope: &str) -> Option<u32> {
         self.0.lock().available(scope)
     }
 
     /// Another of the same state.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(self.0.lock().clone())))
+        #[allow(clippy::clone_on_copy)] // of some parts, which is all the same here
+        let twin = self.0.lock().clone();
+        Arc::new(Self(Mutex::new(twin)))
     }
 }

@@ -15,7 +15,7 @@ mod store;
 mod strategy;
 mod texts;
 
-use tidegate::{Duration, Policy, Time};
+use tidegate::{Duration, Policy, Time, Value};
 
 use texts::texts;
 
@@ -37,6 +37,11 @@ fn span(ms: f64) -> Duration {
     Duration::from_micros((ms * 1e3).round() as u64)
 }
 
+/// Microseconds that a server asked to wait, if it did.
+fn asked(ms: f64) -> Option<u64> {
+    (!ms.is_nan()).then(|| span(ms).as_micros())
+}
+
 fn millis(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3
 }
@@ -50,11 +55,18 @@ fn maybe(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NAN)
 }
 
-/// Calls `work` with the staged settings once they have been checked. Returns its result, or −1 with the mistakes in the output.
+/// Calls `work` with the settings in the input once they have been checked: each a key, and a value after `=` (a number) or `'` (a
+/// word), both terminated by NUL. Returns its result, or −1 with the mistakes in the output.
 fn checked(work: &dyn Fn(&Policy) -> Option<u32>) -> f64 {
-    let made = texts::staged(|pairs| Policy::from_pairs("part", pairs));
-    match made {
-        // `None` means missing settings, a bug of the JavaScript half: it stages a key that a part needs.
+    let input = texts(|it| it.text(0, usize::MAX));
+    let mut words = input.split('\0');
+    let mut pairs = Vec::new();
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        let number = value.strip_prefix('=').and_then(|number| number.parse().ok());
+        pairs.push((key, number.map_or(Value::Text(value.get(1..).unwrap_or_default()), Value::Number)));
+    }
+    match Policy::from_pairs("part", &pairs) {
+        // `None` means missing settings, a bug of the JavaScript half: it says a key that a part needs.
         Ok(policy) => work(&policy).map_or(-1.0, f64::from),
         Err(errors) => {
             texts(|it| it.output = texts::mistakes(&errors));

@@ -1,75 +1,76 @@
-//! Retry tokens.
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
 
-use tidegate::parts::{self, Drawn};
-use tidegate::{Backoff, ErrorInfo, RetryError, RetryQuota, RetryStrategy, RetryToken};
+//! Retry tokens: the standard retry interface of the Smithy SDKs.
 
 use crate::slab::{keep, with};
 use crate::texts::texts;
-use crate::{checked, maybe, millis, span};
+use crate::{asked, checked, maybe, millis};
+use tidegate::parts::{Drawn, attempts, error_info};
 
-/// Makes a strategy with this backoff and with copies of this quota; −1 for no quota.
+/// Retries so far: 0 for the first attempt.
 #[unsafe(no_mangle)]
-pub extern "C" fn strategy(seed: u64, backoff: u32, quota: i32, retry_unknown: u32) -> f64 {
+pub extern "C" fn retry_token_retry_count(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::parts::Attempt| it.retry_count()).into()
+}
+
+/// How long to wait before the attempt. The caller waits.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_token_retry_delay(part: u32) -> f64 {
+    millis(with(part, |it: &mut tidegate::parts::Attempt| it.retry_delay()))
+}
+
+/// Why there is no further attempt: 1 attempts, 2 not safe, 3 quota; or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_token_refused(part: u32) -> f64 {
+    with(part, |it: &mut tidegate::parts::Attempt| it.refused()).into()
+}
+
+/// A new one.
+#[unsafe(no_mangle)]
+pub extern "C" fn retry_strategy(backoff: u32, quota: i32, retry_unknown: u32, seed: u64) -> f64 {
     checked(&|policy| {
-        let backoff = with(backoff, |it: &mut Drawn<Backoff>| it.clone());
-        let quota = (quota >= 0).then(|| with(quota as u32, |it: &mut RetryQuota| it.clone()));
-        Some(keep(parts::strategy(policy, seed, &backoff, quota.as_ref(), retry_unknown != 0)))
+        Some(keep(tidegate::parts::Strategy::new(
+            attempts(policy)?,
+            with(backoff, |it: &mut Drawn<tidegate::Backoff>| **it),
+            (quota >= 0).then(|| with(quota as u32, |it: &mut tidegate::RetryQuota| it.settings())),
+            retry_unknown != 0,
+            seed,
+        )))
     })
 }
 
-/// Makes the token of a call's first attempt; the input is its scope.
+/// The token of a call's first attempt, without a wait. Each scope has a quota of its own.
 #[unsafe(no_mangle)]
-pub extern "C" fn strategy_acquire(part: u32) -> u32 {
-    let scope = texts(|it| it.text(0, usize::MAX));
-    keep(with(part, |it: &mut RetryStrategy| it.acquire_initial(&scope)))
+pub extern "C" fn retry_strategy_acquire_initial_retry_token(part: u32, scope: u32) -> u32 {
+    let scope = &texts(|it| it.text(0, scope as usize));
+    keep(with(part, |it: &mut tidegate::parts::Strategy| it.acquire(scope)))
 }
 
-/// Makes the token of the next attempt and returns its handle, or a negative number: −1 if the attempts are used up, −2 if a retry
-/// is not safe, −3 − d if the quota is spent, where d is the wait that the retry would have had. `safe`: 0 no, 1 yes, 2 unknown;
-/// `retry_after`: NaN for none.
+/// The token of the next attempt, in exchange for that of the failed one.
 #[unsafe(no_mangle)]
-pub extern "C" fn strategy_refresh(
+pub extern "C" fn retry_strategy_refresh_retry_token_for_retry(
     part: u32,
     token: u32,
-    safe: u32,
-    retry_after: f64,
+    error: u32,
+    after: f64,
     throttling: u32,
     timeout: u32,
-) -> f64 {
-    let error = ErrorInfo {
-        is_retry_safe: (safe < 2).then_some(safe == 1),
-        retry_after: (!retry_after.is_nan()).then(|| span(retry_after)),
-        is_throttling_error: throttling != 0,
-        is_timeout_error: timeout != 0,
-    };
-    let token = with(token, |it: &mut RetryToken| *it);
-    match with(part, |it: &mut RetryStrategy| it.refresh(token, error)) {
-        Ok(token) => keep(token).into(),
-        Err(RetryError::Attempts) => -1.0,
-        Err(RetryError::NotSafe) => -2.0,
-        Err(RetryError::Quota(wait)) => -3.0 - millis(wait),
-    }
+) -> u32 {
+    let token = with(token, |it: &mut tidegate::parts::Attempt| *it);
+    let error = error_info((error < 2).then_some(error == 1), asked(after), throttling != 0, timeout != 0);
+    keep(with(part, |it: &mut tidegate::parts::Strategy| it.refresh(token, error)))
 }
 
+/// A call has succeeded with this token: its scope gets the cost of the last retry back.
 #[unsafe(no_mangle)]
-pub extern "C" fn strategy_success(part: u32, token: u32) {
-    let token = with(token, |it: &mut RetryToken| *it);
-    with(part, |it: &mut RetryStrategy| it.record_success(token));
+pub extern "C" fn retry_strategy_record_success(part: u32, token: u32) {
+    let token = with(token, |it: &mut tidegate::parts::Attempt| *it);
+    with(part, |it: &mut tidegate::parts::Strategy| it.record_success(token));
 }
 
-/// Tokens left in the quota of the scope in the input; NaN without a quota.
+/// Tokens left in a scope's quota; `None` without quotas.
 #[unsafe(no_mangle)]
-pub extern "C" fn strategy_available(part: u32) -> f64 {
-    let scope = texts(|it| it.text(0, usize::MAX));
-    maybe(with(part, |it: &mut RetryStrategy| it.available(&scope)).map(f64::from))
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn token_count(token: u32) -> u32 {
-    with(token, |it: &mut RetryToken| it.retry_count)
-}
-
-#[unsafe(no_mangle)]
-pub extern "C" fn token_delay(token: u32) -> f64 {
-    millis(with(token, |it: &mut RetryToken| it.retry_delay))
+pub extern "C" fn retry_strategy_available(part: u32, scope: u32) -> f64 {
+    let scope = &texts(|it| it.text(0, scope as usize));
+    maybe(with(part, |it: &mut tidegate::parts::Strategy| it.available(scope)).map(f64::from))
 }

@@ -1,14 +1,9 @@
-//! The input and output texts, and the staged settings of the next part.
+//! The texts and words that cross: the input and the output.
 
 use std::cell::RefCell;
 use std::fmt::Display;
 
-use tidegate::{PolicyError, Value, wire};
-
-enum Staged {
-    Number(f64),
-    Word(String),
-}
+use tidegate::{PolicyError, wire};
 
 #[derive(Default)]
 pub struct Texts {
@@ -16,7 +11,6 @@ pub struct Texts {
     pub output: String,
     /// 64-bit words, on their way in or out.
     pub words: Vec<u64>,
-    staged: Vec<(String, Staged)>,
 }
 
 impl Texts {
@@ -33,19 +27,6 @@ thread_local! {
 
 pub fn texts<T>(work: impl FnOnce(&mut Texts) -> T) -> T {
     TEXTS.with_borrow_mut(work)
-}
-
-/// Runs work with the staged pairs, in core's form.
-pub fn staged<T>(work: impl FnOnce(&[(&str, Value<'_>)]) -> T) -> T {
-    let pairs = texts(|it| std::mem::take(&mut it.staged));
-    let pairs: Vec<(&str, Value<'_>)> = pairs
-        .iter()
-        .map(|(key, value)| match value {
-            Staged::Word(word) => (key.as_str(), Value::Text(word)),
-            Staged::Number(number) => (key.as_str(), Value::Number(*number)),
-        })
-        .collect();
-    work(&pairs)
 }
 
 /// Mistakes as key, value and rule, each terminated by NUL.
@@ -98,25 +79,6 @@ pub extern "C" fn output() -> *const u8 {
 #[unsafe(no_mangle)]
 pub extern "C" fn output_length() -> u32 {
     texts(|it| it.output.len() as u32)
-}
-
-/// Stages a pair with a number; the input is its key.
-#[unsafe(no_mangle)]
-pub extern "C" fn number(value: f64) {
-    texts(|it| {
-        let key = it.text(0, usize::MAX);
-        it.staged.push((key, Staged::Number(value)));
-    });
-}
-
-/// Stages a pair with a word; the input is its key, of this length, followed by the word.
-#[unsafe(no_mangle)]
-pub extern "C" fn word(key: u32) {
-    texts(|it| {
-        let value = it.text(key as usize, usize::MAX);
-        let key = it.text(0, key as usize);
-        it.staged.push((key, Staged::Word(value)));
-    });
 }
 
 /// What the text in the input is in the table of keys (`wire::about`).

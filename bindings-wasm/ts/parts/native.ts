@@ -82,16 +82,13 @@ async function fetched(later: () => Promise<Code>): Promise<void> {
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** Writes two texts in sequence into the module's input and returns the length of the first, in bytes. */
-export function say(first: string, second = ""): number {
+/** Writes a text into the module's input and returns its length, in bytes. */
+export function say(text: string): number {
   const wasm = load();
-  const head = encoder.encode(first);
-  const tail = encoder.encode(second);
-  const at = wasm.input(head.length + tail.length);
-  const memory = new Uint8Array(wasm.memory.buffer);
-  memory.set(head, at);
-  memory.set(tail, at + head.length);
-  return head.length;
+  const bytes = encoder.encode(text);
+  const at = wasm.input(bytes.length);
+  new Uint8Array(wasm.memory.buffer).set(bytes, at);
+  return bytes.length;
 }
 
 /** What a text is in core's table of keys (`wire::about`). */
@@ -106,17 +103,10 @@ export function said(): string {
   return decoder.decode(new Uint8Array(wasm.memory.buffer, wasm.output(), wasm.output_length()));
 }
 
-/** Stages the settings of a part. */
-export function stage(pairs: readonly Pair[]): void {
-  const wasm = load();
-  for (const [key, value] of pairs) {
-    if (typeof value === "number") {
-      say(key);
-      wasm.number(value);
-    } else {
-      wasm.word(say(key, value));
-    }
-  }
+/** Writes the settings of a part: each key and its value, after `=` (a number) or `'` (a word). */
+export function sayPairs(pairs: readonly Pair[]): void {
+  const texts = pairs.flatMap(([key, value]) => [key, (typeof value === "number" ? "=" : "'") + value]);
+  say(texts.map((text) => `${text.replaceAll("\0", "\ufffd")}\0`).join(""));
 }
 
 /** Writes 64-bit words into the module. */

@@ -1,4 +1,6 @@
-/** Retry tokens. */
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
+/** Retry tokens: the standard retry interface of the Smithy SDKs. */
 
 import type { Retry } from "../options_gen.js";
 import { RetryQuota } from "./budgets.js";
@@ -33,36 +35,68 @@ export class RetryError extends Error {
   }
 }
 
-/** A token for one attempt, made by a strategy. */
+function factsOf(error: ErrorInfo): [safe: number, after: number, throttling: number, timeout: number] {
+  const { isRetrySafe: safe, retryAfter, isThrottlingError, isTimeoutError } = error;
+  return [
+    safe === undefined ? 2 : Number(safe),
+    retryAfter === undefined ? Number.NaN : span("retryAfter", retryAfter),
+    Number(isThrottlingError === true),
+    Number(isTimeoutError === true),
+  ];
+}
+
+function granted(token: RetryToken): RetryToken {
+  const refused = (["attempts", "not_safe", "quota"] as const)[load().retry_token_refused(token.handle) - 1];
+  if (refused === undefined) return token;
+  const { retryDelay } = token;
+  token.dispose();
+  throw new RetryError(refused, refused === "quota" ? retryDelay : undefined);
+}
+
+/**
+ * A strategy's permission for an attempt.
+ *
+ * It has the state of its call, so that the strategy keeps nothing of a call.
+ */
 export class RetryToken extends Part {
-  /** Number of retries so far: 0 for the first attempt. */
+  /** Retries so far: 0 for the first attempt. */
   get retryCount(): number {
-    return load().token_count(this.handle);
+    return load().retry_token_retry_count(this.handle);
   }
 
-  /** Milliseconds to wait before the attempt. */
+  /** Milliseconds to wait before the attempt. The caller waits. */
   get retryDelay(): number {
-    return load().token_delay(this.handle);
+    return load().retry_token_retry_delay(this.handle);
   }
 }
 
-/** Options of a `RetryStrategy`. */
-export interface StrategyOptions extends May<Retry, "maxAttempts"> {
-  /** The delay before each retry; `new Backoff()` by default. The strategy copies it. */
+/** Settings of a `RetryStrategy`. */
+export type StrategyOptions =
+  May<Retry, "maxAttempts"> &
+  {
+  /** The delay before each retry; `Backoff()` by default. */
   readonly backoff?: Backoff | undefined;
-  /** The quota that is copied for each scope; `new RetryQuota()` by default, null for no quota. */
+} &
+  {
+  /**
+   * The quota of which every scope gets a copy; `RetryQuota()` by default, and there may be none. Null is
+   * none.
+   */
   readonly quota?: RetryQuota | null | undefined;
-  /** Whether to retry errors that do not say if a retry is safe. False by default. */
+} &
+  {
+  /** Whether an error is retried that does not say if that is safe; no by default. */
   readonly retryUnknown?: boolean | undefined;
-  /** The seed of all randomness; random if absent. */
+} &
+  {
+  /** Seed of all random draws, 64 bits; by default from the operating system. */
   readonly seed?: Seed | undefined;
-}
+};
 
 /**
  * Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
  *
- * A token holds the state of an attempt, and the strategy holds the quota of each scope. The strategy never sleeps: the caller waits
- * `retryDelay`. By default a call makes 3 attempts, including the first.
+ * It keeps the quota of each scope, and never waits: the caller waits before the attempt.
  *
  * @throws PolicyError If a setting is outside its range.
  * @example
@@ -77,54 +111,36 @@ export interface StrategyOptions extends May<Retry, "maxAttempts"> {
  */
 export class RetryStrategy extends Part {
   constructor(options: StrategyOptions = {}) {
-    const { backoff = new Backoff(), quota = new RetryQuota(), retryUnknown, seed, ...settings } = options;
-    const drawn = seedOf(seed);
-    const unknown = retryUnknown === true ? 1 : 0;
-    const delays = handleOf("backoff", backoff, Backoff);
-    const quotas = quota === null ? -1 : handleOf("quota", quota, RetryQuota);
-    super(made("retry", settings, () => load().strategy(drawn, delays, quotas, unknown)));
-    if (options.backoff === undefined) backoff.dispose();
-    if (options.quota === undefined) quota?.dispose();
+    const { backoff = new Backoff(), quota = new RetryQuota(), retryUnknown, seed, ...rest } = options;
+    const given = [handleOf("backoff", backoff, Backoff), quota === null ? -1 : handleOf("quota", quota, RetryQuota), retryUnknown ? 1 : 0, seedOf(seed)] as const;
+    super(made("retry", rest, () => load().retry_strategy(...given)));
+    if (options.backoff === undefined) backoff?.dispose(); // copied
+    if (options.quota === undefined) quota?.dispose(); // copied
   }
 
-  /** The token of a call's first attempt, without a wait. Each scope has its own quota. */
+  /** The token of a call's first attempt, without a wait. Each scope has a quota of its own. */
   acquireInitialRetryToken(scope = ""): RetryToken {
-    const { handle } = this;
-    say(scope);
-    return new RetryToken(load().strategy_acquire(handle));
+    return new RetryToken(load().retry_strategy_acquire_initial_retry_token(this.handle, say(scope)));
   }
 
   /**
-   * The token of the next attempt, after one that failed.
+   * The token of the next attempt, in exchange for that of the failed one.
    *
-   * @throws RetryError If attempts, quota or safety forbid another attempt.
-   * @throws RangeError If the error's `retryAfter` is not a span of 0 or more.
+   * A `RetryError` says that attempts, quota or safety forbid a further attempt.
+   *
+   * @throws RangeError If the error's wait is not a span of 0 or more.
    */
   refreshRetryTokenForRetry(token: RetryToken, error: ErrorInfo): RetryToken {
-    const { isRetrySafe: safe, retryAfter, isThrottlingError, isTimeoutError } = error;
-    const answer = load().strategy_refresh(
-      this.handle,
-      handleOf("token", token, RetryToken),
-      safe === undefined ? 2 : Number(safe),
-      retryAfter === undefined ? Number.NaN : span("retryAfter", retryAfter),
-      Number(isThrottlingError === true),
-      Number(isTimeoutError === true),
-    );
-    if (answer >= 0) return new RetryToken(answer);
-    if (answer === -1) throw new RetryError("attempts");
-    if (answer === -2) throw new RetryError("not_safe");
-    throw new RetryError("quota", -answer - 3);
+    return granted(new RetryToken(load().retry_strategy_refresh_retry_token_for_retry(this.handle, handleOf("token", token, RetryToken), ...factsOf(error))));
   }
 
-  /** Records that a call succeeded with this token: the scope's quota gets the cost of its last retry back. */
+  /** A call has succeeded with this token: its scope gets the cost of the last retry back. */
   recordSuccess(token: RetryToken): void {
-    load().strategy_success(this.handle, handleOf("token", token, RetryToken));
+    load().retry_strategy_record_success(this.handle, handleOf("token", token, RetryToken));
   }
 
-  /** Tokens left in a scope's quota; undefined if the strategy has no quota. */
+  /** Tokens left in a scope's quota; undefined without quotas. */
   available(scope = ""): number | undefined {
-    const { handle } = this;
-    say(scope);
-    return maybe(load().strategy_available(handle));
+    return maybe(load().retry_strategy_available(this.handle, say(scope)));
   }
 }

@@ -22,14 +22,15 @@ pub fn files() -> Vec<(String, String)> {
     files
 }
 
-/// The files of the descriptions. The retry strategy's wrappers are hand-written.
-const GROUPS: [(&str, &str); 6] = [
+/// The files of the descriptions.
+const GROUPS: [(&str, &str); 7] = [
     ("breaker", include_str!("parts/breaker.txt")),
     ("budgets", include_str!("parts/budgets.txt")),
     ("delay", include_str!("parts/delay.txt")),
     ("limit", include_str!("parts/limit.txt")),
     ("quantile", include_str!("parts/quantile.txt")),
     ("rate", include_str!("parts/rate.txt")),
+    ("strategy", include_str!("parts/strategy.txt")),
 ];
 
 /// Parts that are in one file in each language.
@@ -46,6 +47,10 @@ pub struct Group {
 #[derive(Default)]
 pub struct Part {
     pub name: &'static str,
+    /// Core's type, without the crate.
+    pub core: &'static str,
+    /// Whether another part makes it, so that it has no public constructor.
+    pub made: bool,
     /// The method of a policy that returns core's settings; empty if the part has none.
     pub settings: &'static str,
     /// The table of a policy whose keys are the settings.
@@ -104,6 +109,8 @@ pub struct Method {
     pub core: &'static str,
     /// Swift's name and labels, if they differ.
     pub swift: &'static str,
+    /// Whether only the Rust halves have it.
+    pub hidden: bool,
 }
 
 impl Part {

@@ -56,24 +56,24 @@ import Testing
 
     @Test func retryTokens() throws {
         let backoff = try Parts.Backoff(Backoff(base: .milliseconds(25), jitter: .off))
-        let strategy = try Parts.RetryStrategy(maxAttempts: 2, backoff: backoff)
-        var token = strategy.acquireInitialToken(scope: "orders")
+        let strategy = try Parts.RetryStrategy(Retry(maxAttempts: 2), backoff: backoff)
+        var token = strategy.acquireInitialRetryToken(scope: "orders")
         #expect((token.retryCount, token.retryDelay) == (0, .zero))
         let error = Parts.ErrorInfo(isRetrySafe: true, retryAfter: .seconds(3))
-        token = try strategy.refresh(token, error)
+        token = try strategy.refreshRetryTokenForRetry(token, error)
         #expect((token.retryCount, token.retryDelay) == (1, .seconds(3)))
         #expect(strategy.available(scope: "orders") == 495 && strategy.available(scope: "others") == 500)
-        #expect(throws: Parts.RetryError(reason: "attempts", retryDelay: nil)) { try strategy.refresh(token, error) }
+        #expect(throws: Parts.RetryError(reason: "attempts", retryDelay: nil)) { try strategy.refreshRetryTokenForRetry(token, error) }
         strategy.recordSuccess(token)
         #expect(strategy.available(scope: "orders") == 500)
         let unsure = try Parts.RetryStrategy(quota: nil)
         #expect(unsure.available() == nil)
         #expect(throws: Parts.RetryError(reason: "not_safe", retryDelay: nil)) {
-            try unsure.refresh(unsure.acquireInitialToken(), Parts.ErrorInfo())
+            try unsure.refreshRetryTokenForRetry(unsure.acquireInitialRetryToken(), Parts.ErrorInfo())
         }
         let poor = try Parts.RetryStrategy(backoff: backoff, quota: Parts.RetryQuota(Budget(capacity: 1)))
         #expect(throws: Parts.RetryError(reason: "quota", retryDelay: .milliseconds(25))) {
-            try poor.refresh(poor.acquireInitialToken(), Parts.ErrorInfo(isRetrySafe: true))
+            try poor.refreshRetryTokenForRetry(poor.acquireInitialRetryToken(), Parts.ErrorInfo(isRetrySafe: true))
         }
     }
 

@@ -3,10 +3,9 @@
 use super::text::camel;
 
 /// The sources that are written by hand.
-const BY_HAND: [&str; 4] = [
+const BY_HAND: [&str; 3] = [
     include_str!("../../../../bindings-wasm/parts/src/slab.rs"),
     include_str!("../../../../bindings-wasm/parts/src/store.rs"),
-    include_str!("../../../../bindings-wasm/parts/src/strategy.rs"),
     include_str!("../../../../bindings-wasm/parts/src/texts.rs"),
 ];
 

@@ -14,7 +14,10 @@ pub fn group(name: &'static str, text: &'static str) -> Group {
                 (group.kotlin, group.swift) = rest.split_once(' ').expect("names of files");
                 group.doc = body;
             }
-            ("part", _) => group.parts.push(Part { name: rest, doc: body, ..Part::default() }),
+            ("part", _) => {
+                let (name, core) = rest.split_once(' ').unwrap_or((rest, rest));
+                group.parts.push(Part { name, core, doc: body, ..Part::default() });
+            }
             (_, part) => take(part.expect("a part comes first"), word, rest, body),
         }
     }
@@ -52,6 +55,7 @@ fn take(part: &mut Part, word: &'static str, rest: &'static str, body: &'static 
             part.settings = words.next().unwrap_or_default();
             part.fixed = words.filter_map(|pair| pair.split_once('=')).collect();
         }
+        "made" => part.made = true,
         "draws" => part.draws = Some(rest),
         "needs" | "may" => {
             let setting = |name| Setting { name, needed: word == "needs", doc: body };
@@ -81,10 +85,11 @@ fn method(property: bool, rest: &'static str, body: &'static str) -> Method {
     for (name, doc) in told.split("\n- ").filter_map(|line| line.split_once(": ")) {
         args.iter_mut().find(|arg| arg.name == name).expect("an argument is told of").doc = doc;
     }
-    let mut method = Method { name, args, ret, doc, raises, property, core: "", swift: "" };
+    let mut method = Method { name, args, ret, doc, raises, property, core: "", swift: "", hidden: false };
     for word in words {
         match word.split_once(' ').unwrap_or((word, "")) {
             ("core", order) => method.core = order,
+            ("hidden", _) => method.hidden = true,
             ("swift", form) => method.swift = form,
             (other, _) => panic!("{name}: {other} is no mark"),
         }

@@ -92,11 +92,13 @@ impl Target {
         let language = self.language;
         let options = type_name(part.table.rsplit('.').next().unwrap_or_default());
         let (keys_type, keys_import) = table_beside(&options, part.name);
-        let core = format!("tidegate::{}", part.name);
+        let core = format!("tidegate::{}", part.core);
         let args = |args: &[Arg]| args.iter().map(|arg| self.arg(arg)).collect::<Vec<_>>();
         let retuned = part.retuned();
         json!({
             "name": part.name,
+            "made": part.made,
+            "new": format!("{core}::new"),
             "foreign": part.foreign(),
             "function": part.function(),
             "inner": if part.draws.is_some() { format!("Drawn<{core}>") } else { core },
@@ -105,7 +107,7 @@ impl Target {
             "camel_table": camel(part.table),
             "options": options,
             "named": part.named,
-            "new": new,
+            "first": new,
             "keys_type": keys_type,
             "keys_import": keys_import,
             "fixed": part.fixed.iter().map(|(key, value)| json!({
@@ -149,7 +151,7 @@ impl Target {
             "answer": answer, "core": order,
             "args": method.args.iter().map(|arg| self.arg(arg)).collect::<Vec<_>>(),
             "doc": self.language.doc(method.doc), "raises": self.language.raises(method),
-            "stub": self.language.stub(method.ret), "property": method.property, "swift": self.labelled(method),
+            "stub": self.language.stub(method.ret), "property": method.property, "hidden": method.hidden, "swift": self.labelled(method),
         })
     }
 
@@ -199,10 +201,14 @@ impl Target {
         // A declaration and its value: on one line if they fit.
         it.add_function("line", move |head: &str, body: &str| match (head.len() + body.len(), language.0) {
             (length, "swift") if length + 13 > width => {
-                format!("        {head} {{\n            {body}\n        }}")
+                let (head, four) = (format!("{head} {{"), "            ");
+                let head = wrapped(&head, width, "        ", four);
+                format!("{head}\n{}\n        }}", wrapped(body, width, four, "                "))
             }
             (_, "swift") => format!("        {head} {{ {body} }}"),
-            (length, _) if length + 5 > width => format!("    {head}\n        {body}"),
+            (length, _) if length + 5 > width => {
+                wrapped(head, width, "    ", "        ") + "\n        " + body
+            }
             _ => format!("    {head} {body}"),
         });
         it.add_function("used", move |body: &str| used(language, body));

@@ -95,7 +95,7 @@ class StandardRetryQuota:
 
     def available_in(self, token_scope: str | None) -> int:
         """Returns the tokens left in a scope."""
-        return min(self._ledger.available(token_scope=token_scope or "") or 0, self._initial)
+        return min(self._ledger.available(token_scope or "") or 0, self._initial)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,7 +207,7 @@ class Standard(Deciding):
         self.retry_quota = StandardRetryQuota() if retry_quota is None else retry_quota
 
     def _acquire(self, scope: str | None) -> Any:
-        charge = self.retry_quota._ledger.acquire_initial_retry_token(token_scope=scope or "")
+        charge = self.retry_quota._ledger.acquire_initial_retry_token(scope or "")
         call = self._decides.acquire_initial_retry_token()
         return self.token(retry_count=0, retry_delay=self._delay(0, None), _call=call, _charge=charge)
 

@@ -32,7 +32,8 @@ extension Parts {
         /// - Parameter seed: Seed of all random draws, 64 bits; by default from the operating system.
         /// - Throws: `PolicyError` with every mistake there is.
         public init(_ settings: Breaker, probeLease: Duration? = nil, seed: UInt64? = nil) throws {
-            native = try checked { try TidegateNative.CircuitBreaker(pairs: Self.pairs(settings), probeLease: probeLease?.span, seed: drawn(seed)) }
+            native = try checked { try TidegateNative.CircuitBreaker(pairs: Self.pairs(settings), probeLease: probeLease?.span, seed:
+                drawn(seed)) }
         }
 
         private static func pairs(_ settings: Breaker) -> [Pair] {

@@ -1,3 +1,5 @@
+// Generated from xtask/generate/src/parts by `cargo xtask generate`; do not edit.
+
 import Foundation
 internal import TidegateNative
 
@@ -13,9 +15,7 @@ extension Parts {
         /// Whether the caller's own timeout ended the attempt.
         public var isTimeoutError: Bool
 
-        public init(
-            isRetrySafe: Bool? = nil, retryAfter: Duration? = nil, isThrottlingError: Bool = false, isTimeoutError: Bool = false
-        ) {
+        public init(isRetrySafe: Bool? = nil, retryAfter: Duration? = nil, isThrottlingError: Bool = false, isTimeoutError: Bool = false) {
             self.isRetrySafe = isRetrySafe
             self.retryAfter = retryAfter
             self.isThrottlingError = isThrottlingError
@@ -33,66 +33,71 @@ extension Parts {
         public var errorDescription: String? { description }
     }
 
-    /// Token that a strategy issues for an attempt.
-    public struct RetryToken: Sendable {
-        let native: TidegateNative.RetryToken
-        /// Retries so far: 0 for the first attempt.
-        public var retryCount: Int { Int(native.retryCount()) }
-        /// Wait before the attempt; the caller waits.
-        public var retryDelay: Duration { Duration(exact: native.retryDelay()) }
+    private static func granted(_ token: TidegateNative.RetryToken) throws -> RetryToken {
+        switch token.refused() {
+        case 0: return RetryToken(token)
+        case 1: throw RetryError(reason: "attempts", retryDelay: nil)
+        case 2: throw RetryError(reason: "not_safe", retryDelay: nil)
+        default: throw RetryError(reason: "quota", retryDelay: Duration(exact: token.retryDelay()))
+        }
     }
 
-    /// Retry tokens: the standard retry interface of the Smithy SDKs. The strategy keeps the quota of each scope.
-    public final class RetryStrategy: Sendable {
-        private let native: TidegateNative.RetryStrategy
+    /// A strategy's permission for an attempt.
+    ///
+    /// It has the state of its call, so that the strategy keeps nothing of a call.
+    public final class RetryToken: Sendable {
+        let native: TidegateNative.RetryToken
 
-        /// - Parameters:
-        ///   - maxAttempts: Number of attempts, including the first; nil for core's default.
-        ///   - quota: Quota of which every scope gets one; nil for none.
-        ///   - retryUnknown: Whether an error counts as safe that does not say whether it is.
-        /// - Throws: `PolicyError` with all mistakes.
-        public init(
-            maxAttempts: Int? = nil, backoff: Backoff? = nil, quota: RetryQuota?, retryUnknown: Bool = false,
-            seed: UInt64? = nil
-        ) throws {
-            let backoff = try backoff ?? Backoff()
-            native = try checked {
-                try TidegateNative.RetryStrategy(
-                    pairs: Pairs.of(Retry(maxAttempts: maxAttempts).write), seed: drawn(seed), backoff: backoff.native,
-                    quota: quota?.native, retryUnknown: retryUnknown)
-            }
+        fileprivate init(_ native: TidegateNative.RetryToken) { self.native = native }
+
+        /// Retries so far: 0 for the first attempt.
+        public var retryCount: Int { Int(native.retryCount()) }
+        /// The time to wait before the attempt. The caller waits.
+        public var retryDelay: Duration { Duration(exact: native.retryDelay()) }
+        /// Another of the same state; the two then go their own ways.
+        public func copy() -> RetryToken { RetryToken(native.copy()) }
+    }
+
+    /// Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
+    ///
+    /// It keeps the quota of each scope, and never waits: the caller waits before the attempt.
+    public final class RetryStrategy: Sendable {
+        let native: TidegateNative.RetryStrategy
+
+        /// - Parameter settings: `maxAttempts`, all of which have defaults.
+        /// - Parameter backoff: The delay before each retry; `Backoff()` by default.
+        /// - Parameter quota: The quota of which every scope gets a copy; `RetryQuota()` by default, and there may be none.
+        /// - Parameter retryUnknown: Whether an error is retried that does not say if that is safe; no by default.
+        /// - Parameter seed: Seed of all random draws, 64 bits; by default from the operating system.
+        /// - Throws: `PolicyError` with every mistake there is.
+        public init(_ settings: Retry = Retry(), backoff: Backoff? = nil, quota: RetryQuota? = try? RetryQuota(), retryUnknown: Bool =
+            false, seed: UInt64? = nil) throws {
+            native = try checked { try TidegateNative.RetryStrategy(pairs: Self.pairs(settings), backoff: (backoff ?? Backoff()).native,
+                quota: quota?.native, retryUnknown: retryUnknown, seed: drawn(seed)) }
         }
 
-        /// Makes a strategy with core's default quota.
-        public convenience init(
-            maxAttempts: Int? = nil, backoff: Backoff? = nil, retryUnknown: Bool = false, seed: UInt64? = nil
-        ) throws {
-            try self.init(
-                maxAttempts: maxAttempts, backoff: backoff, quota: RetryQuota(), retryUnknown: retryUnknown, seed: seed)
+        private static func pairs(_ settings: Retry) -> [Pair] {
+            return Pairs.of(settings.write)
         }
 
         private init(_ native: TidegateNative.RetryStrategy) { self.native = native }
 
-        /// Token of a call's first attempt: no retry yet, no wait.
-        public func acquireInitialToken(scope: String = "") -> RetryToken { RetryToken(native: native.acquire(scope: scope)) }
-
-        /// Token of the next attempt, after a failed one.
+        /// The token of a call's first attempt, without a wait. Each scope has a quota of its own.
+        public func acquireInitialRetryToken(scope: String = "") -> RetryToken { RetryToken(native.acquireInitialRetryToken(scope: scope)) }
+        /// The token of the next attempt, in exchange for that of the failed one.
         ///
-        /// - Throws: `RetryError` if attempts, quota or safety forbid a further attempt.
-        public func refresh(_ token: RetryToken, _ error: ErrorInfo) throws -> RetryToken {
-            let refreshed = native.refresh(
-                token: token.native, safe: error.isRetrySafe, retryAfter: error.retryAfter?.span,
-                throttling: error.isThrottlingError, timeout: error.isTimeoutError)
-            switch refreshed {
-            case .next(let token): return RetryToken(native: token)
-            case .refused(let why, let us): throw RetryError(reason: why, retryDelay: us.map { Duration(exact: $0) })
-            }
+        /// A `RetryError` says that attempts, quota or safety forbid a further attempt.
+        ///
+        /// - Throws: `PolicyError` if the error's wait is not a span of 0 or more.
+        public func refreshRetryTokenForRetry(_ token: RetryToken, _ error: ErrorInfo) throws -> RetryToken {
+            try Parts.granted(native.refreshRetryTokenForRetry(token: token.native, error: error.isRetrySafe, after: error.retryAfter?.span,
+                throttling: error.isThrottlingError, timeout: error.isTimeoutError))
         }
-
-        /// Records that a call has succeeded with this token. The cost of its last retry is refunded to its scope.
+        /// A call has succeeded with this token: its scope gets the cost of the last retry back.
         public func recordSuccess(_ token: RetryToken) { native.recordSuccess(token: token.native) }
         /// Tokens left in a scope's quota; nil without quotas.
         public func available(scope: String = "") -> Int? { native.available(scope: scope).map(Int.init) }
+        /// Another of the same state; the two then go their own ways.
         public func copy() -> RetryStrategy { RetryStrategy(native.copy()) }
     }
 }

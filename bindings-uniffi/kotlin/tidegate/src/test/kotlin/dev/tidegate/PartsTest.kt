@@ -138,16 +138,16 @@ class PartsTest {
         val backoff = BackoffPart { base = 100.milliseconds; max = 5.seconds; jitter = BackoffJitter.NONE }
         assertEquals(listOf(100, 200, 400, 800).map { it.milliseconds }, (1..4).map { backoff.delay(it) })
         val strategy = RetryStrategy(BackoffPart { base = 25.milliseconds; jitter = BackoffJitter.NONE }) { maxAttempts = 2 }
-        var token = strategy.acquire("orders")
+        var token = strategy.acquireInitialRetryToken("orders")
         assertEquals(0 to Duration.ZERO, token.retryCount to token.retryDelay)
         val error = ErrorInfo(isRetrySafe = true, retryAfter = 3.seconds)
-        token = strategy.refresh(token, error)
+        token = strategy.refreshRetryTokenForRetry(token, error)
         assertEquals(1 to 3.seconds, token.retryCount to token.retryDelay)
-        assertEquals("no further attempt: attempts", assertThrows<RetryException> { strategy.refresh(token, error) }.message)
+        assertEquals("no further attempt: attempts", assertThrows<RetryException> { strategy.refreshRetryTokenForRetry(token, error) }.message)
         val before = strategy.available("orders")!!
         strategy.recordSuccess(token)
         assertTrue(strategy.available("orders")!! > before)
-        val safe = assertThrows<RetryException> { strategy.refresh(strategy.acquire(), ErrorInfo()) }
+        val safe = assertThrows<RetryException> { strategy.refreshRetryTokenForRetry(strategy.acquireInitialRetryToken(), ErrorInfo()) }
         assertEquals("not_safe" to null, safe.reason to safe.retryDelay)
     }
 
