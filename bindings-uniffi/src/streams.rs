@@ -43,6 +43,14 @@ impl Engine {
         let now = state.time(now);
         state.core.time_left(CallId::from_word(call), now).attempt.map(tidegate::Duration::as_micros)
     }
+
+    /// Time that a live call has until its deadline, in microseconds, for calls of other engines inside it (semantics 7.3.3). Nothing without
+    /// a deadline, and for a call that has ended.
+    pub fn call_time_left(&self, call: u64, now: u64) -> Option<u64> {
+        let mut state = self.state.lock();
+        let now = state.time(now);
+        state.core.time_left(CallId::from_word(call), now).call.map(tidegate::Duration::as_micros)
+    }
 }
 
 #[cfg(test)]
@@ -72,5 +80,20 @@ mod tests {
         assert_eq!(begun.step >> 22, 1 + 1_000_000, "the next report");
         assert_eq!(engine.time_left(begun.call, 500_000), Some(2_500_000));
         assert_eq!(engine.time_left(engine.begin(route, 2 | 1 << 7, 0, 0, 0, 0).unwrap().call, 0), None);
+    }
+
+    /// Semantics 7.3.3.
+    #[test]
+    fn the_time_left_of_a_call_is_that_to_its_deadline() {
+        let engine = Engine::new(7, 10, false, 0);
+        let span = |key: &str, value| Pair { key: key.into(), value: Value::Number { value } };
+        let pairs = vec![span("deadline", 9e6), span("attempt_timeout", 5e6)];
+        let route = engine.route(engine.policy("p", pairs).unwrap(), "eu", 0);
+        let call = engine.begin(route, 2 | 1 << 7, 0, 0, 0, 0).unwrap().call;
+        assert_eq!(engine.call_time_left(call, 1_000_000), Some(8_000_000));
+        assert_eq!(engine.call_time_left(call, 10_000_000), Some(0), "it has passed");
+        engine.on(call, 4 | 1 << 3, 2_000_000).unwrap();
+        assert_eq!(engine.call_time_left(call, 2_000_000), None, "the call has ended");
+        assert_eq!(engine.call_time_left(12_345, 0), None);
     }
 }
