@@ -159,6 +159,9 @@ constructor(
     /** Time that the running attempt of a call has until its delivery, in microseconds; negative without a limit. */
     internal fun timeLeft(call: Long): Long = native.engine.timeLeft(call.toULong(), moment.toULong())?.toLong() ?: -1
 
+    /** Time that a live call has until its deadline, in microseconds; negative without one, and for a call that has ended. */
+    internal fun callTimeLeft(call: Long): Long = native.engine.callTimeLeft(call.toULong(), moment.toULong())?.toLong() ?: -1
+
     /** Settles the total that an attempt has used of a weight; false if it is not taken. */
     internal fun settle(call: Long, attempt: Int, weight: String, total: Long): Boolean =
         native.engine.settle(call.toULong(), attempt.toUByte(), weight, total.toULong(), moment.toULong())

@@ -17,6 +17,7 @@ import kotlin.coroutines.intrinsics.intercepted
 import kotlin.coroutines.intrinsics.startCoroutineUninterceptedOrReturn
 import kotlin.coroutines.intrinsics.suspendCoroutineUninterceptedOrReturn
 import kotlin.time.Duration
+import kotlin.time.Duration.Companion.microseconds
 import kotlin.time.TimeMark
 import kotlin.time.TimeSource
 import kotlin.time.toKotlinDuration
@@ -76,11 +77,22 @@ internal class Scope(
     /** Number of times that the running request was sent before. Repeats within repeats add up. */
     fun resends(): Long = attempt - 1 + (around?.resends() ?: 0)
 
-    /** Time left until the earliest deadline of this level and those around it; null if there is none. */
-    fun left(): Duration? {
-        val own = ends?.let { -it.elapsedNow() }
-        val outer = around?.left() ?: return own
-        return if (own == null) outer else minOf(own, outer)
+    /**
+     * Time left for a call of this engine: until the earliest deadline of this level and those around it; null if there is none. The
+     * deadline of another engine's call counts if both engines have the same clock (semantics 7.3.3). The engine itself keeps the
+     * deadlines of its own calls.
+     */
+    fun left(of: Engine): Duration? {
+        var least: Duration? = null
+        var level: Scope? = this
+        while (level != null) {
+            val own = level.ends?.let { -it.elapsedNow() }
+            if (own != null) least = if (least == null) own else minOf(least, own)
+            val other = level.engine?.takeIf { it !== of && it.timeSource === of.timeSource }?.callTimeLeft(level.call) ?: -1
+            if (other >= 0) least = if (least == null) other.microseconds else minOf(least, other.microseconds)
+            level = level.around
+        }
+        return least
     }
 
     fun timeSource(): TimeSource? = engine?.timeSource ?: around?.timeSource()
@@ -242,6 +254,6 @@ internal class Here {
 internal class Inherited(val limit: Long, val parent: Long, val criticality: Criticality?) {
     companion object {
         fun of(scope: Scope?, engine: Engine): Inherited? =
-            scope?.let { Inherited(Wire.remaining(it.left()), it.parent(engine), it.criticality()) }
+            scope?.let { Inherited(Wire.remaining(it.left(engine)), it.parent(engine), it.criticality()) }
     }
 }

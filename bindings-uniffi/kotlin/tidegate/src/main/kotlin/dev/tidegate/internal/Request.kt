@@ -5,9 +5,7 @@ import dev.tidegate.CallOptions
 import dev.tidegate.Core
 import dev.tidegate.Outcomes
 import dev.tidegate.RequestOptions
-import dev.tidegate.Scope
 import java.util.UUID
-import kotlin.time.Duration
 
 /** Common part of the HTTP adapters: the options of a request, judged before its first attempt. */
 internal class Request(
@@ -53,9 +51,6 @@ internal class Request(
 
     /** Body of a repeat, if the request has a factory for it. */
     fun body(): Any? = options.bodyFactory?.make()
-
-    /** Time left until the earliest deadline; null if there is none. */
-    fun left(around: Scope?): Duration? = listOfNotNull(core.span("deadline"), options.deadline, around?.left()).minOrNull()
 
     /** Whether the policy reads why a response of this status has failed; its last response then tells SDKs not to retry. */
     fun reads(status: Int): Boolean = status >= 400 && core.readsErrors

@@ -41,7 +41,6 @@ import java.net.Socket
 import java.util.Collections
 import java.util.IdentityHashMap
 import java.util.concurrent.TimeUnit
-import kotlin.time.DurationUnit
 
 /**
  * Application interceptor that puts OkHttp's requests under a policy. Add it last of those, so that the others see one call.
@@ -174,9 +173,8 @@ private class OkHttpRun(
         Marks.share(::sharedPart)
         try {
             val (id, step) = said.inheriting(Wire.SOLO).begin(around)
-            val left = said.left(around)
             // A little later than the engine's own deadline, because the engine is asked then.
-            if (left != null) watchdog.start(left.toLong(DurationUnit.NANOSECONDS) + 1_000_000)
+            engine.callTimeLeft(id).let { if (it >= 0) watchdog.start(minOf(it, MOST_WATCHED_US) * 1_000 + 1_000_000) }
             return returned(begin(id, step))
         } catch (interrupted: InterruptedException) {
             Thread.currentThread().interrupt()
@@ -399,6 +397,9 @@ private fun sharedPart(answer: Any): Any? = when {
 }
 
 private const val SWITCHING_PROTOCOLS = 101
+
+/** Longest time that Okio's timer takes without an overflow, with a margin, in microseconds: a century. */
+private const val MOST_WATCHED_US = 3_155_760_000_000_000L
 
 /** Interval for asking an older OkHttp whether its call has been cancelled, in microseconds. */
 private const val LOOK_US = 10_000L

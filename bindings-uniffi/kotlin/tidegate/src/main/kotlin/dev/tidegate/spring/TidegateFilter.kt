@@ -135,7 +135,7 @@ private class WebRun(
 
     suspend fun send(): ClientResponse {
         val (id, step) = said.inheriting(0).begin(around)
-        said.left(around)?.let { until = engine.now() + it.inWholeMicroseconds }
+        engine.callTimeLeft(id).let { if (it >= 0) until = engine.now() + it }
         return begin(id, step)
     }
 

@@ -141,7 +141,7 @@ private class RestRun(
     fun send(): ClientHttpResponse {
         try {
             val (id, step) = said.inheriting(Wire.SOLO).begin(around)
-            said.left(around)?.let { until = engine.now() + it.inWholeMicroseconds }
+            engine.callTimeLeft(id).let { if (it >= 0) until = engine.now() + it }
             return begin(id, step)
         } catch (interrupted: InterruptedException) {
             Thread.currentThread().interrupt()

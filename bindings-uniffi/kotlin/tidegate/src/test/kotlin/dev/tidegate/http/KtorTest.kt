@@ -163,7 +163,7 @@ private class Ktor(of: Policy, header: Boolean, key: Boolean) : Client {
     override fun open(path: String): Pair<() -> String, () -> Unit> {
         val opened = CompletableDeferred<Unit>()
         val read = CompletableDeferred<Boolean>()
-        val text = GlobalScope.async(Dispatchers.IO) {
+        val text = GlobalScope.async(Dispatchers.IO + current()) {
             client.prepareGet(Origin.url + path).execute { response ->
                 opened.complete(Unit)
                 if (read.await()) response.bodyAsText() else ""

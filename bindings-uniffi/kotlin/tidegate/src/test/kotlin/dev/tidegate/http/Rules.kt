@@ -250,6 +250,17 @@ abstract class Rules {
     }
 
     @Test
+    open fun `rule 7, the deadline of a call around it ends the reading of a body, whatever its engine (7_3_1, 7_3_3)`() {
+        Origin.script("default" to mapOf("body_bytes" to 100_000, "fault" to "slow_body"))
+        for (own in listOf(engine, Engine(seed = 8))) {
+            val around = policy("around", own) { deadline = 1500.milliseconds }
+            val client = using(http())
+            val took = measureTime { assertNotNull(failure { around.call { client.open("/slow").first() } }) }
+            assertTrue(took < 20.seconds, "$took") // and not the 30 s of its own deadline
+        }
+    }
+
+    @Test
     fun `rule 8, a slot is kept until the body has been read or closed`() {
         Origin.script("default" to mapOf("body_bytes" to 200_000))
         val client = using(http { bulkhead { maxConcurrency = 1 } })

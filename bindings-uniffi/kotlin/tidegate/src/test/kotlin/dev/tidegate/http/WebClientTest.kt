@@ -85,6 +85,18 @@ class WebClientTest : ReadingRules() {
         assertTrue(generateSequence(late) { it.cause }.any { it is DeadlineExceeded }, "$late")
     }
 
+    /** Without a server, too. */
+    @Test
+    override fun `rule 7, the deadline of a call around it ends the reading of a body, whatever its engine (7_3_1, 7_3_3)`() {
+        val answer = { ClientResponse.create(HttpStatus.OK).body(Flux.never<DataBuffer>()).build() }
+        for (own in listOf(engine, Engine(seed = 8))) {
+            val around = dev.tidegate.policy("around", own) { deadline = 500.milliseconds }
+            val endless = WebClient.builder().exchangeFunction { Mono.just(answer()) }.filter(http().webFilter()).build()
+            val late = failure { around.call { endless.get().uri("http://localhost/x").retrieve().bodyToMono(String::class.java).block() } }
+            assertTrue(generateSequence(late) { it.cause }.any { it is DeadlineExceeded }, "$late")
+        }
+    }
+
     @Test
     fun `a stream is sent once, unless its user says that it can be read again`() {
         Origin.sequence(503, 200, 503, 200, mapOf("fault" to "reset"), 200)
