@@ -90,7 +90,9 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
     /** Outcome of an HTTP response, at its bit position in an event word. */
     fun classify(status: Int, headers: Iterable<Pair<String, String>>): Long {
         val text = StringBuilder()
-        for ((name, value) in headers) text.append(name).append('\u0000').append(value).append('\u0000')
+        for ((name, value) in headers) {
+            if (NUL !in name && NUL !in value) text.append(name).append(NUL).append(value).append(NUL)
+        }
         val native = engine.native
         val wall = System.currentTimeMillis() * 1000
         return native.classify(native.handle, number.toInt(), status, text.toString().encodeToByteArray(), wall)
@@ -173,6 +175,9 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
 
     private companion object {
         const val MOST_ROUTES = 10_000
+
+        /** Ends each text of the headers that cross to the engine. No header may contain it. */
+        const val NUL = '\u0000'
         val NOTHING = Any()
     }
 }

@@ -331,6 +331,33 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     public val kinds: Map<String, String>
         get() = engine.native.engine.kinds(core.number).associate { it.name to it.base }
 
+    /**
+     * Outcome of an HTTP response under this policy: by its [status] and the policy's `retry.statuses`, and by its [headers] that say when to
+     * try again (`Retry-After` and its relatives). For the `classify` of a client that has no adapter here. A status below 400 is
+     * [Outcome.OK].
+     *
+     * ```kotlin
+     * lateinit var shop: Policy
+     * shop = policy("shop") {
+     *     preset = Preset.HTTP
+     *     classify { result, _ -> (result as? HttpResponse<*>)?.let { shop.outcomeOf(it.statusCode(), it.headers().map()) } }
+     * }
+     * ```
+     */
+    @JvmOverloads
+    public fun outcomeOf(status: Int, headers: Map<String, List<String>> = emptyMap()): Outcome =
+        outcomeOf(status, headers.filter { isNamed(it.key) }.flatMap { (name, values) -> values.map { name to it } })
+
+    /** `HttpURLConnection` has its status line among the headers, without a name. */
+    private fun isNamed(name: String?) = name != null
+
+    /** [outcomeOf] with [headers] as pairs, which OkHttp's `Headers` are. */
+    public fun outcomeOf(status: Int, headers: Iterable<Pair<String, String>>): Outcome {
+        if (status < 400) return Outcome(Outcome.OK)
+        val word = core.classify(status.coerceAtMost(0xffff), headers)
+        return Outcome(core.kindName(Wire.kind(word)), Opinion.values()[Wire.opinion(word)], Wire.retryAfter(word))
+    }
+
     /** Caller with options of its own. Make it once and keep it. */
     public fun at(options: CallOptions): Caller = Caller(core, options)
 

@@ -12,6 +12,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicReference;
@@ -44,6 +45,14 @@ class JavaCallerTest {
         });
         assertEquals("attempt 3", answer);
         assertTrue(engine.snapshot().getPolicies().get("p") != null);
+    }
+
+    @Test
+    void theOutcomeOfAResponseIsForOnesOwnClassifier() {
+        Policy policy = policy("p", it -> it.setPreset(Preset.HTTP));
+        Outcome busy = Outcome.of(Outcome.THROTTLED, Duration.ofSeconds(2));
+        assertEquals(busy, policy.outcomeOf(429, Map.of("Retry-After", List.of("2"))));
+        assertEquals(new Outcome(Outcome.PERMANENT), policy.outcomeOf(404));
     }
 
     @Test

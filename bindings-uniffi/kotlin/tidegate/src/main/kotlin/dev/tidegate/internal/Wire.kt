@@ -2,6 +2,7 @@ package dev.tidegate.internal
 
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
+import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.DurationUnit
 
 /** The words of the numeric border, as `core/src/wire.rs` lays them out (pinned by `tests/vectors/wire`). */
@@ -97,6 +98,12 @@ internal object Wire {
         val ms = minOf((us + 999) / 1000, LONGEST_MS)
         return word or ((1 + ms) shl 18)
     }
+
+    /** Index of an outcome's opinion. */
+    fun opinion(outcome: Long): Int = (outcome ushr 16 and 3).toInt()
+
+    /** Wait of an outcome, in whole milliseconds; null without one. */
+    fun retryAfter(outcome: Long): Duration? = ((outcome ushr 18) - 1).let { if (it < 0) null else it.milliseconds }
 
     /** Copy of the outcome with another opinion. */
     fun withOpinion(outcome: Long, opinion: Int): Long = (outcome and (3L shl 16).inv()) or (opinion.toLong() shl 16)

@@ -1,7 +1,7 @@
 package dev.tidegate.http
 
 import dev.tidegate.Engine
-import dev.tidegate.Outcome
+import dev.tidegate.Policy
 import dev.tidegate.Preset
 import dev.tidegate.grpc.grpcInterceptor
 import dev.tidegate.ktor.Tidegate
@@ -168,16 +168,14 @@ class RecipesTest {
     fun `the JDK's client`() {
         failsFirst()
         fun policy(name: String, configure: dev.tidegate.Configure<dev.tidegate.PolicyOptions>) = policy(name, Engine(), configure)
-        val guarded = policy("charges") {
+        lateinit var guarded: Policy
+        guarded = policy("charges") {
+            preset = Preset.HTTP
             deadline = 10.seconds
             attemptTimeout = 2.seconds
-            retry { maxAttempts = 3 }
             classify { result, _ ->
-                when ((result as? HttpResponse<*>)?.statusCode()) {
-                    429 -> Outcome(Outcome.THROTTLED)
-                    502, 503, 504 -> Outcome(Outcome.TRANSIENT)
-                    else -> null // errors are judged by the table
-                }
+                // null: errors are judged by the table
+                (result as? HttpResponse<*>)?.let { guarded.outcomeOf(it.statusCode(), it.headers().map()) }
             }
         }
         val request = HttpRequest.newBuilder(URI("$server/charges")).build()
