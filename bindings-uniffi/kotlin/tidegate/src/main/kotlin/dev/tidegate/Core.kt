@@ -4,6 +4,7 @@ import dev.tidegate.ffi.Header
 import dev.tidegate.ffi.Invalid
 import dev.tidegate.ffi.Value
 import dev.tidegate.ffi.Weight
+import dev.tidegate.internal.Marks
 import dev.tidegate.internal.StreamLimits
 import dev.tidegate.internal.Wire
 import java.util.concurrent.ConcurrentHashMap
@@ -68,12 +69,12 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
     fun mayDoTwice(): Boolean = engine.native.engine.mayDoTwice(number)
 
     /** Whether a fallback replaces this error, if the caller has not selected the errors itself. */
-    fun fallsBack(error: Throwable): Boolean {
+    fun fallsBack(error: Throwable, around: Scope?): Boolean {
         if (error is TidegateException && error !is AttemptTimeout) {
             return error.reason?.let { engine.native.engine.fallsBack(number, it.ordinal.toUByte(), null, false) } ?: false
         }
         val judged = classify?.let { Outcomes.by(it, this, null, error, -1) } ?: -1
-        val kind = Wire.kind(if (judged < 0) Outcomes.on(this, error, Outcomes.of(error, this)) else judged)
+        val kind = Wire.kind(if (judged < 0) Outcomes.on(this, error, Outcomes.of(error, this) { Marks.peek(it, around) }) else judged)
         return engine.native.engine.fallsBack(number, Verdict.ATTEMPTS.ordinal.toUByte(), kind.toUByte(), judged >= 0)
     }
 

@@ -164,7 +164,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             return Running(this, around, block).resume(call, endedAttempt(false, error))
         }
-        if (core.classify == null && !Marks.has(value) && currentCoroutineContext().isActive) {
+        if (core.classify == null && !Marks.has(value, engine, call) && currentCoroutineContext().isActive) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (engine.watched) engine.publishTelemetry()
             if (end == Wire.OK_1) return value
@@ -194,15 +194,15 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val error = try {
             return run(block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
-            if (!currentCoroutineContext().isActive || !isTurn(error, on)) throw error
+            if (!currentCoroutineContext().isActive || !isTurn(error, on, currentCoroutineContext()[Scope])) throw error
             error
         }
         return standIn { fallback(error) }
     }
 
     /** Whether the fallback runs for this error. A selection that fails counts as no. */
-    private fun isTurn(error: Exception, on: ((Throwable) -> Boolean)?): Boolean {
-        if (on == null) return core.fallsBack(error)
+    private fun isTurn(error: Exception, on: ((Throwable) -> Boolean)?, around: Scope?): Boolean {
+        if (on == null) return core.fallsBack(error, around)
         var turn = false
         guarded { turn = on(error) }
         return turn
@@ -237,7 +237,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
             return Calling(this, around, work).resume(call, endedAttempt(false, error))
         }
-        if (core.classify == null && !Marks.has(value)) {
+        if (core.classify == null && !Marks.has(value, engine, call)) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (engine.watched) engine.publishTelemetry()
             if (end == Wire.OK_1) return value
@@ -264,7 +264,7 @@ public open class Caller internal constructor(internal val core: Core, internal 
         val error = try {
             return call(work)
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
-            if (isInterrupt(error) || !isTurn(error, null)) throw error
+            if (isInterrupt(error) || !isTurn(error, null, Scope.current())) throw error
             error
         }
         return standIn { fallback.of(error) }

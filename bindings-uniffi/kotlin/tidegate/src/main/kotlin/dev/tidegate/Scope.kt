@@ -69,6 +69,12 @@ internal class Scope(
         return 0
     }
 
+    /** Level of the innermost call around the running code, of any engine. */
+    fun innermost(): Scope? = if (engine != null) this else around?.innermost()
+
+    /** What [make] makes of the engine and the number of this level's call; null if the level is no call. */
+    inline fun <T> key(make: (Engine, Long) -> T): T? = engine?.let { make(it, call) }
+
     fun criticality(): Criticality? = criticality ?: around?.criticality()
 
     /** Target of the innermost attempt that has one. */

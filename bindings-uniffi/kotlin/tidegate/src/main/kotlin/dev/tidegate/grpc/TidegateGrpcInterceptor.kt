@@ -176,7 +176,7 @@ private class UnaryCall<Q, A>(private val caller: Caller, private val exchange: 
 /** One call. */
 private class GrpcRun<Q, A>(
     private val caller: Caller,
-    private val around: Scope?,
+    around: Scope?,
     private val exchange: Exchange<Q, A>,
     private val question: Question<Q>,
 ) : SuspendingRun<Answer<A>>(caller.core, caller.options.route, around, caller.options.onRetry) {

@@ -1,10 +1,12 @@
 package dev.tidegate.internal
 
 import dev.tidegate.Core
+import dev.tidegate.Engine
 import dev.tidegate.Outcome
 import dev.tidegate.Rejected
 import dev.tidegate.CoolingDown
 import dev.tidegate.RateLimited
+import dev.tidegate.Scope
 import dev.tidegate.TargetsLimited
 import dev.tidegate.Throttled
 import dev.tidegate.TidegateException
@@ -22,12 +24,13 @@ internal object Judged {
     /** The error is permanent by its type or its number, and its report says how to repeat such errors. */
     private const val LISTED = -3L
 
-    /** Outcome of [error]; negative if it is permanent and its report says how to repeat it. A property that throws counts as absent. */
-    fun of(error: Throwable, core: Core): Long = chain(error, core, 1)
+    /** Outcome of [error]; negative if it is permanent and its report says how to repeat it. A property that throws counts as absent.
+     * [left] is the judgement that an inner call has left with an error. */
+    fun of(error: Throwable, core: Core, left: (Throwable) -> Long? = { null }): Long = chain(error, core, 1, left)
 
-    private fun chain(error: Throwable, core: Core, depth: Int): Long {
+    private fun chain(error: Throwable, core: Core, depth: Int, left: (Throwable) -> Long?): Long {
         val facts = facts(error.javaClass)
-        val own = ended(error, facts) ?: if (facts.mayAnswer) answered(error, facts, core) else null
+        val own = ended(error, facts, left) ?: if (facts.mayAnswer) answered(error, facts, core, left) else null
         if (own != null) return own
         val state = if (facts.isSql) (error.ask("getSQLState") as? String)?.takeIf { it.isNotEmpty() } else null
         if (state != null) return sqlState(state)?.let(::word) ?: LISTED
@@ -35,16 +38,16 @@ internal object Judged {
         val listed = facts.listed
         if (listed != null && listed !in ErrorsGen.wraps) return typed(error, listed)
         val cause = error.cause
-        val inner = if (cause == null || depth >= ErrorsGen.DEEPEST) UNKNOWN else chain(cause, core, depth + 1)
+        val inner = if (cause == null || depth >= ErrorsGen.DEEPEST) UNKNOWN else chain(cause, core, depth + 1, left)
         return if (inner == UNKNOWN && listed != null) word(ErrorsGen.types.getValue(listed)) else inner
     }
 
     /** Outcome of an inner policy's end: its refusal, or its judgement of a failure. */
-    private fun ended(error: Throwable, facts: Facts): Long? = when (error) {
+    private fun ended(error: Throwable, facts: Facts, left: (Throwable) -> Long?): Long? = when (error) {
         is RateLimited, is Throttled, is CoolingDown, is TargetsLimited -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
         is Rejected -> Wire.CONFLICT // no evidence about the server
         is TidegateException -> if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
-        else -> Marks.take(error) ?: if (facts.isGrpc) (error.cause as? TidegateException)?.let { ended(it, facts) } else null
+        else -> left(error) ?: if (facts.isGrpc) (error.cause as? TidegateException)?.let { ended(it, facts, left) } else null
     }
 
     private fun typed(error: Throwable, listed: String): Long {
@@ -58,9 +61,9 @@ internal object Judged {
     private fun word(name: String): Long = if (name == Outcome.PERMANENT) LISTED else Wire.outcome(Outcome.classes.indexOf(name), 0, null)
 
     /** Outcome of the response that an error carries: an AWS throttling code, an HTTP status, or a gRPC code. */
-    private fun answered(error: Throwable, facts: Facts, core: Core): Long? {
+    private fun answered(error: Throwable, facts: Facts, core: Core, left: (Throwable) -> Long?): Long? {
         val isThrottled = error.ask(AWS)?.ask("errorCode") in ErrorsGen.throttling
-        if (facts.isGrpc) return (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let { grpc(it, emptyList(), error, core) }
+        if (facts.isGrpc) return (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let { grpc(it, emptyList(), error, core, left) }
         val response = RESPONSES.firstNotNullOfOrNull { error.ask(it) }
         val status = STATUSES.firstNotNullOfOrNull { number(error.ask(it)) } ?: number(response?.ask("getStatus")) ?: number(response?.ask("code"))
         if (status == null) return if (isThrottled) core.classify(429, emptyList()) else null
@@ -69,8 +72,8 @@ internal object Judged {
     }
 
     /** Outcome of a status of gRPC. A refused connection has a status too, but nothing was sent then. */
-    fun grpc(code: Int, headers: List<Pair<String, String>>, error: Throwable, core: Core): Long? {
-        if (error.cause?.let { chain(it, core, 2) } == Wire.NEVER_SENT) return Wire.NEVER_SENT
+    fun grpc(code: Int, headers: List<Pair<String, String>>, error: Throwable, core: Core, left: (Throwable) -> Long? = { null }): Long? {
+        if (error.cause?.let { chain(it, core, 2, left) } == Wire.NEVER_SENT) return Wire.NEVER_SENT
         return when (val of = ErrorsGen.grpc.getOrNull(code)) {
             is Int -> core.classify(of, headers)
             // A concurrent change may be repeated, and the server may say when.
@@ -141,20 +144,27 @@ internal object Judged {
 }
 
 /**
- * Judgements of calls that made no retry because a surrounding call retries (semantics 1.6), by the delivered error or failed response.
- * Each is kept as long as that object, and until the surrounding call has taken it.
+ * Judgements of calls that made no retry because a surrounding call retries (semantics 1.6), by the delivered error or failed response and by
+ * the call around. Each is kept as long as that object, and until that call has taken it. Other calls may have the same object: a value such
+ * as `false`, or an exception that is an `object`.
  */
 internal object Marks {
-    private class Key(of: Any, queue: ReferenceQueue<Any>?) : WeakReference<Any>(of, queue) {
-        private val hash = System.identityHashCode(of)
+    private class Key(of: Any, queue: ReferenceQueue<Any>?, private val engine: Engine, private val call: Long) : WeakReference<Any>(of, queue) {
+        private val hash = 31 * System.identityHashCode(of) + call.hashCode()
 
         override fun hashCode() = hash
 
-        override fun equals(other: Any?) = this === other || other is Key && get()?.let { it === other.get() } == true
+        override fun equals(other: Any?) = this === other ||
+            other is Key && call == other.call && engine === other.engine && get()?.let { it === other.get() } == true
     }
 
+    /** Largest number of judgements that are kept. Those of values that are never collected would become too many. */
+    private const val MOST = 10_000
+
     private val gone = ReferenceQueue<Any>()
-    private val all = HashMap<Key, Long>()
+    private val all = object : LinkedHashMap<Key, Long>() {
+        override fun removeEldestEntry(eldest: Map.Entry<Key, Long>) = size > MOST
+    }
 
     /** Whether there has been a judgement. Until then nothing is looked up. */
     @Volatile private var some = false
@@ -172,13 +182,27 @@ internal object Marks {
 
     private fun shared(of: Any): Any = shared.firstNotNullOfOrNull { it(of) } ?: of
 
-    fun put(of: Any, outcome: Long): Unit = synchronized(all) {
-        some = true
-        while (true) all.remove(gone.poll() ?: break)
-        all[Key(shared(of), gone)] = outcome
+    /** Leaves a judgement with this object for the call of this level. */
+    fun put(of: Any, outer: Scope, outcome: Long) {
+        val key = outer.key { engine, call -> Key(shared(of), gone, engine, call) } ?: return
+        synchronized(all) {
+            some = true
+            while (true) all.remove(gone.poll() ?: break)
+            all[key] = outcome
+        }
     }
 
-    fun has(of: Any?): Boolean = some && of != null && synchronized(all) { Key(shared(of), null) in all }
+    /** Whether there is a judgement for this call. */
+    fun has(of: Any?, engine: Engine, call: Long): Boolean = some && of != null && synchronized(all) { Key(shared(of), null, engine, call) in all }
 
-    fun take(of: Any?): Long? = if (!some || of == null) null else synchronized(all) { all.remove(Key(shared(of), null)) }
+    /** The judgement for the call of this level, which it may still take. */
+    fun peek(of: Any, outer: Scope?): Long? {
+        if (!some) return null
+        val key = outer?.innermost()?.key { engine, call -> Key(shared(of), null, engine, call) } ?: return null
+        return synchronized(all) { all[key] }
+    }
+
+    /** Takes the judgement for this call. */
+    fun take(of: Any?, engine: Engine, call: Long): Long? =
+        if (!some || of == null) null else synchronized(all) { all.remove(Key(shared(of), null, engine, call)) }
 }

@@ -10,6 +10,7 @@ import dev.tidegate.Outcomes
 import dev.tidegate.Report
 import dev.tidegate.RetryListener
 import dev.tidegate.Retrying
+import dev.tidegate.Scope
 import dev.tidegate.TidegateException
 import dev.tidegate.Verdict
 import dev.tidegate.guarded
@@ -24,7 +25,7 @@ internal interface Waiter {
 }
 
 /** Common part of both shells: the attempts of one call, and the result for its caller. It decides nothing. */
-internal abstract class Run<T>(val core: Core, val route: String, private val onRetry: RetryListener? = null) : Waiter {
+internal abstract class Run<T>(val core: Core, val route: String, protected val around: Scope?, private val onRetry: RetryListener? = null) : Waiter {
     val engine = core.engine
 
     /** Whether somebody listens to retries. */
@@ -48,7 +49,7 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
     /** Outcome of an attempt, at its bit position in a word, or [head]. */
     protected open fun judge(attempt: Attempt): Long {
         val error = attempt.error()
-        var outcome = if (error == null) Marks.take(attempt.value) ?: Wire.OK else known(error)
+        var outcome = if (error == null) Marks.take(attempt.value, engine, call) ?: Wire.OK else known(error)
         val unknown = outcome < 0
         if (unknown) outcome = Wire.PERMANENT
         val known = if (error == null) outcome else Outcomes.on(core, error, outcome)
@@ -80,7 +81,7 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
      * that is permanent elsewhere.
      */
     protected open fun known(error: Throwable): Long {
-        val known = Judged.of(error, core)
+        val known = Judged.of(error, core) { Marks.take(it, engine, call) }
         val isBroken = slots.any { it?.broke == true && it.error() === error }
         return if (isBroken && (known < 0 || Wire.kind(known) == Wire.kind(Wire.PERMANENT))) Wire.TRANSIENT else known
     }
@@ -194,9 +195,10 @@ internal abstract class Run<T>(val core: Core, val route: String, private val on
 
     /** Leaves this judgement for the surrounding call, which decides about the next attempt. */
     private fun mark(delivered: Any?, attempt: Attempt) {
-        if (delivered == null) return
+        val outer = around?.innermost()
+        if (delivered == null || outer == null) return
         val outcome = Wire.withKind(attempt.outcome, core.classOf(Wire.kind(attempt.outcome)))
-        Marks.put(delivered, Wire.withOpinion(outcome, Opinion.RETRY.ordinal))
+        Marks.put(delivered, outer, Wire.withOpinion(outcome, Opinion.RETRY.ordinal))
     }
 
     private fun report(verdict: Verdict, retryIn: Duration?, decided: Attempt?): Report {

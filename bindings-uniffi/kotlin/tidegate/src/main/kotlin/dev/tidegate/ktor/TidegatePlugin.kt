@@ -169,7 +169,7 @@ private fun sharedPart(answer: Any): Any? = when (answer) {
 /** One request. */
 private class KtorRun(
     private val said: Request,
-    private val around: Scope?,
+    around: Scope?,
     private val request: HttpRequestBuilder,
     private val retryHeader: Boolean,
     private val proceed: suspend (HttpRequestBuilder) -> HttpClientCall,

@@ -142,7 +142,7 @@ public val Response.report: Report? get() = request.tag(Report::class.java)
 /** One request. */
 private class OkHttpRun(
     private val said: Request,
-    private val around: Scope?,
+    around: Scope?,
     chain: Interceptor.Chain,
     private val retryHeader: Boolean,
 ) : BlockingRun<Response>(said.core, said.route, around) {

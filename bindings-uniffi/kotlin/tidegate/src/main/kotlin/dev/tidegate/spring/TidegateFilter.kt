@@ -115,7 +115,7 @@ private class WebExchange(val request: ClientRequest, val next: ExchangeFunction
 /** One request. */
 private class WebRun(
     private val said: Request,
-    private val around: Scope?,
+    around: Scope?,
     private val exchange: WebExchange,
     private val retryHeader: Boolean,
 ) : SuspendingRun<ClientResponse>(said.core, said.route, around) {

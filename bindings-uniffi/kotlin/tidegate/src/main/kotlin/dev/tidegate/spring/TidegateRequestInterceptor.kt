@@ -126,7 +126,7 @@ private class Exchange(val request: HttpRequest, val body: ByteArray, val execut
 /** One request. */
 private class RestRun(
     private val said: Request,
-    private val around: Scope?,
+    around: Scope?,
     private val exchange: Exchange,
     private val retryHeader: Boolean,
 ) : BlockingRun<ClientHttpResponse>(said.core, said.route, around) {
