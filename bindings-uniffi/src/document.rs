@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{Clash, Document as Core, Policy, Pool, PoolKind};
+use tidegate::{Clash, Document as Core, Policy, PolicyId, Pool, PoolKind};
 
 use crate::settings::pairs;
 use crate::{Engine, Invalid, Pair, State, time};
@@ -86,13 +86,14 @@ impl Document {
     /// Takes all of it into an engine: pools and groups of targets, then policies, each with one owner more. Ask `take_woken` then.
     ///
     /// # Errors
-    /// The engine has one of these names with other settings. Those before it have been taken in.
+    /// The engine has one of these names with other settings. Policies before it have been taken in and have no owner, so that another document
+    /// may change them.
     pub fn load(&self, engine: &Engine, now: u64) -> Result<Loaded, Invalid> {
         let mut state = engine.state.lock();
         for pool in self.0.pools() {
             state.core.pool(pool.clone(), time(now)).map_err(|clash| Invalid::clash("pool", &clash))?;
         }
-        self.taken(&mut state).map_err(|clash| Invalid::clash("policy", &clash))
+        self.taken(&mut state, now).map_err(|clash| Invalid::clash("policy", &clash))
     }
 
     /// Takes an engine over from this version to another, as a whole or not at all. Each policy that it answers has one
@@ -109,7 +110,7 @@ impl Document {
         for id in new.into_iter().filter_map(|name| state.core.policy_named(name)).collect::<Vec<_>>() {
             state.core.release_policy(id, true, time(now)); // the owner that core made; the host's follows
         }
-        let loaded = to.taken(&mut state).map_err(|clash| Invalid::clash("policy", &clash))?;
+        let loaded = to.taken(&mut state, now).map_err(|clash| Invalid::clash("policy", &clash))?;
         let changes = self.0.changes(&to.0);
         let (added, changed, removed) = (changes.added, changes.changed, changes.removed);
         Ok(DocumentChanges { added, changed, removed, loaded })
@@ -117,16 +118,26 @@ impl Document {
 }
 
 impl Document {
-    /// The numbers of its policies, which the engine may have already.
-    fn taken(&self, state: &mut State) -> Result<Loaded, Clash> {
+    /// The numbers of its policies, which the engine may have already. Where one of them clashes, none keeps its new owner.
+    fn taken(&self, state: &mut State, now: u64) -> Result<Loaded, Clash> {
         let named =
             |pool: &Pool| NamedPool { name: pool.name().to_owned(), kind: pool.kind().name().to_owned() };
-        let policies = self.0.policies().map(|policy| {
-            let number = state.core.policy(policy.clone())?.to_word();
-            Ok(NamedPolicy { name: policy.name().to_owned(), number })
-        });
+        let mut policies: Vec<NamedPolicy> = Vec::new();
+        for policy in self.0.policies() {
+            match state.core.policy(policy.clone()) {
+                Ok(id) => {
+                    policies.push(NamedPolicy { name: policy.name().to_owned(), number: id.to_word() });
+                }
+                Err(clash) => {
+                    for taken in &policies {
+                        state.core.release_policy(PolicyId::from_word(taken.number), true, time(now));
+                    }
+                    return Err(clash);
+                }
+            }
+        }
         Ok(Loaded {
-            policies: policies.collect::<Result<_, _>>()?,
+            policies,
             pools: self.0.pools().filter(|pool| pool.kind() != PoolKind::Targets).map(named).collect(),
         })
     }
@@ -135,6 +146,16 @@ impl Document {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_that_clashes_owns_nothing() {
+        let engine = Engine::new(7, 10, false, 0);
+        let load = |text: &str| Document::new(text, false).unwrap().load(&engine, 0);
+        load("policy.b.deadline = '1s'").unwrap();
+        let error = load("policy.a.deadline = '1s'\npolicy.b.deadline = '2s'").unwrap_err().to_string();
+        assert!(error.contains("\"b\""), "{error}");
+        assert!(load("policy.a.deadline = '3s'").is_ok(), "nobody holds `a`, so its settings may change");
+    }
 
     #[test]
     fn a_reload_keeps_numbers_and_says_what_differs() {
