@@ -31,7 +31,9 @@ public class Policies internal constructor(text: String, json: Boolean, private 
 
     init {
         val document = read(text, json)
-        state = taken(document, checked(SAME) { engine.load(document) }, null)
+        val loaded = checked(SAME) { engine.load(document) }
+        val codes = codes(loaded, null) { for (policy in loaded.policies) engine.release(policy.number, true) }
+        state = taken(document, loaded, null, codes)
     }
 
     override val entries: Set<Map.Entry<String, Policy>> get() = state.policies.entries
@@ -54,7 +56,7 @@ public class Policies internal constructor(text: String, json: Boolean, private 
      * @param document Text in TOML, or in JSON if [json] is set.
      * @throws PolicyException with all mistakes of the document, and all changes that a reload cannot make; nothing has changed then. A
      * reload cannot change the pools that a policy names, nor the kind of a pool. A new name must not belong to another policy or pool of
-     * the engine.
+     * the engine. An exception of the document's `code` for a new policy is thrown as it is, and undoes the reload.
      */
     @JvmOverloads
     public fun reload(document: String, json: Boolean = false): Reloaded {
@@ -62,7 +64,11 @@ public class Policies internal constructor(text: String, json: Boolean, private 
         return synchronized(this) {
             val before = state
             val changes = checked(SAME) { engine.reload(before.document, to) }
-            state = taken(to, changes.loaded, before)
+            val codes = codes(changes.loaded, before) {
+                val back = engine.reload(to, before.document)
+                for (policy in changes.loaded.policies + back.loaded.policies) engine.release(policy.number, true)
+            }
+            state = taken(to, changes.loaded, before, codes)
             // The engine counts one owner more for each; those that were there before have theirs already.
             for (policy in changes.loaded.policies) if (policy.name in before.policies) engine.release(policy.number, true)
             Reloaded(to.digest(), changes.added, changes.changed, changes.removed)
@@ -70,16 +76,21 @@ public class Policies internal constructor(text: String, json: Boolean, private 
     }
 
     /** State of a loaded document. Policies and pools that exist already remain the same objects. */
-    private fun taken(document: Document, loaded: Loaded, before: State?): State {
-        val policies = loaded.policies.associate { it.name to (before?.policies?.get(it.name) ?: made(it.name, it.number)) }
+    private fun taken(document: Document, loaded: Loaded, before: State?, codes: Map<String, PolicyCode>): State {
+        val policies = loaded.policies.associate { it.name to (before?.policies?.get(it.name) ?: made(it.name, it.number, codes.getValue(it.name))) }
         val pools = loaded.pools.associate { it.name to (before?.pools?.get(it.name) ?: Pool.taken(it.name, it.kind, engine)) }
         return State(document, policies, pools)
     }
 
-    private fun made(name: String, number: UInt): Policy {
-        val own = PolicyCode()
-        code?.apply { own.configure(name) }
-        return Policy(engine.owned(Core(engine, name, number, own), null))
+    private fun made(name: String, number: UInt, own: PolicyCode): Policy = Policy(engine.owned(Core(engine, name, number, own), null))
+
+    /** Code of the policies that are new. If the user's function throws, [undo] takes back what the engine has loaded. */
+    private fun codes(loaded: Loaded, before: State?, undo: () -> Unit): Map<String, PolicyCode> = try {
+        loaded.policies.map { it.name }.filter { before?.policies?.containsKey(it) != true }
+            .associateWith { name -> PolicyCode().also { own -> code?.apply { own.configure(name) } } }
+    } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+        undo()
+        throw error
     }
 
     private companion object {

@@ -16,6 +16,7 @@ import java.util.concurrent.CountDownLatch
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.Semaphore
 import java.util.concurrent.TimeUnit
+import kotlin.time.Duration.Companion.seconds
 
 /** A document that is edited while its policies are in use, and engines that are closed. */
 @Timeout(60)
@@ -48,6 +49,33 @@ class ReloadTest {
         var made = 0
         assertThrows<IOException> { policy.call { made += 1; throw IOException("lost") } }
         return made
+    }
+
+    private class Broken : RuntimeException()
+
+    @Test
+    fun `code that throws undoes what was loaded`() {
+        val two = "[policy.a]\ndeadline = '1s'\n[policy.b]\ndeadline = '1s'"
+        assertThrows<Broken> { Policy.load(two, engine = engine) { name -> if (name == "b") throw Broken() } }
+        policy("a", engine) { deadline = 2.seconds } // nobody holds it, so that this is no clash
+        var broken = true
+        val text = { attempts: Int -> "[policy.c.retry]\nmax_attempts = $attempts\nbackoff = { base = '0s', max = '0s' }\nbudget.kind = 'none'\n" }
+        val policies = Policy.load(text(3), engine = engine) { name -> if (name == "d" && broken) throw Broken() }
+        val digest = policies.digest
+        val newer = text(2) + "[policy.d]\ndeadline = '1s'"
+        assertThrows<Broken> { policies.reload(newer) }
+        assertEquals(Triple(digest, setOf("c"), 3), Triple(policies.digest, policies.keys, attempts(policies.getValue("c"))))
+        broken = false
+        assertEquals(listOf("policy.d"), policies.reload(newer).added)
+        assertEquals(2, attempts(policies.getValue("c")))
+    }
+
+    @Test
+    fun `a document that clashes owns nothing`() {
+        val policies = Policy.load("[policy.b]\ndeadline = '1s'", engine = engine)
+        assertThrows<PolicyException> { Policy.load("[policy.a]\ndeadline = '1s'\n[policy.b]\ndeadline = '2s'", engine = engine) }
+        assertEquals(2.seconds, policy("a", engine) { deadline = 2.seconds }.call { it.time })
+        assertEquals(setOf("b"), policies.keys)
     }
 
     @Test
