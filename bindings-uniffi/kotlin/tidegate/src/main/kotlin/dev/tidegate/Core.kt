@@ -13,11 +13,33 @@ import kotlin.time.Duration.Companion.microseconds
 
 /** A policy as the engine knows it, for shells and adapters. It reads each setting from the engine once, and again after a change. */
 internal class Core(val engine: Engine, val name: String, val number: UInt, code: PolicyCode, val isNamed: Boolean = true) {
-    val classify = code.classifier
-    val onRetry = code.listener
-    val weigh = code.weigher
-    val used = code.used
-    val on: List<Class<out Throwable>> = ArrayList(code.on)
+    @Volatile var classify: Classify? = null
+        private set
+
+    @Volatile var onRetry: RetryListener? = null
+        private set
+
+    @Volatile var weigh: Weigh? = null
+        private set
+
+    @Volatile var used: Used? = null
+        private set
+
+    @Volatile var on: List<Class<out Throwable>> = ArrayList()
+        private set
+
+    init {
+        adopt(code)
+    }
+
+    /** Takes the functions and types of this [code]; what it does not name stays. */
+    fun adopt(code: PolicyCode) {
+        code.classifier?.let { classify = it }
+        code.listener?.let { onRetry = it }
+        code.weigher?.let { weigh = it }
+        code.used?.let { used = it }
+        if (code.on.isNotEmpty()) on = ArrayList(code.on)
+    }
 
     private class Known(val tunings: Int) {
         val settings = ConcurrentHashMap<String, Any>()

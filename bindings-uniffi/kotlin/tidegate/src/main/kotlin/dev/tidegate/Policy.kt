@@ -367,7 +367,8 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
     /**
      * Changes the settings of the policy while it is in use. [configure] must contain all settings: those that it leaves out return to
      * their defaults. Calls in flight finish under the settings that they began with. Limits and budgets, which calls share, change at
-     * once.
+     * once. A function or a type that it names (`classify`, `onRetry`, `retryOn`, `weigh`, `usage`) replaces the policy's own, at once; one that
+     * it does not name stays.
      *
      * @throws PolicyException with all mistakes; the policy is unchanged then.
      */
@@ -375,6 +376,7 @@ public class Policy internal constructor(core: Core) : Caller(core, CallOptions(
         val options = PolicyOptions(Table())
         with(configure) { options.configure() }
         engine.retune(core.number, name, options.settings.pairs())
+        core.adopt(options.code)
     }
 
     /**
