@@ -2,9 +2,11 @@ package dev.tidegate
 
 import dev.tidegate.ffi.Refusal
 import java.io.IOException
+import java.io.Serializable
 import java.time.Instant
 import kotlin.time.Duration
 import kotlin.time.toJavaDuration
+import kotlin.time.toKotlinDuration
 
 /**
  * Base of all errors of Tidegate that a call can end with.
@@ -14,7 +16,6 @@ import kotlin.time.toJavaDuration
  * expect those for a failed request.
  *
  * @property reason Verdict of the engine, finer than the class.
- * @property retryIn Time after which another try makes sense.
  * @property policy Name of the policy.
  * @property route Key of the route.
  */
@@ -22,10 +23,16 @@ public open class TidegateException internal constructor(
     message: String,
     cause: Throwable?,
     public val reason: Verdict?,
-    public val retryIn: Duration?,
+    retryIn: Duration?,
     public val policy: String?,
     public val route: String?,
 ) : IOException(message, cause) {
+    // Kotlin's Duration cannot be serialized, as exceptions must be.
+    private val wait: java.time.Duration? = retryIn?.toJavaDuration()
+
+    /** Time after which another try makes sense. */
+    public val retryIn: Duration? get() = wait?.toKotlinDuration()
+
     /** Report of the call that was refused or stopped. */
     @Transient internal var made: Report? = null
 
@@ -33,7 +40,7 @@ public open class TidegateException internal constructor(
     public val retryAt: Instant? = retryIn?.let { Instant.now().plusMillis(it.inWholeMilliseconds) }
 
     /** [retryIn] for Java. */
-    public fun getRetryIn(): java.time.Duration? = retryIn?.toJavaDuration()
+    public fun getRetryIn(): java.time.Duration? = wait
 
     /** The kind of error, the same in every language. */
     public open val code: String get() = "error"
@@ -68,14 +75,17 @@ public class RateLimited internal constructor(details: Details, by: Refusal?) : 
  *
  * @property maxConcurrency Limit of calls in flight.
  * @property maxQueue Limit of waiting calls; null if unbounded.
- * @property acquireTimeout Longest wait of a call; null if unbounded.
  */
 public class BulkheadFull internal constructor(
     details: Details,
     public val maxConcurrency: Int?,
     public val maxQueue: Int?,
-    public val acquireTimeout: Duration?,
+    acquireTimeout: Duration?,
 ) : Rejected(details) {
+    private val patience: java.time.Duration? = acquireTimeout?.toJavaDuration()
+
+    /** Longest wait of a call; null if unbounded. */
+    public val acquireTimeout: Duration? get() = patience?.toKotlinDuration()
     override val code: String get() = "bulkhead_full"
 
     /** [acquireTimeout] for Java. */
@@ -177,7 +187,7 @@ public abstract class Ours internal constructor(details: Details) :
     TidegateException(details.message, details.cause, details.reason, details.retryIn, details.policy, details.route)
 
 /** One mistake in a policy: the [key], the [value] and the [rule] that it breaks. */
-public class Mistake internal constructor(public val key: String, public val value: String, public val rule: String) {
+public class Mistake internal constructor(public val key: String, public val value: String, public val rule: String) : Serializable {
     override fun equals(other: Any?): Boolean = other is Mistake && other.toString() == toString()
 
     override fun hashCode(): Int = toString().hashCode()

@@ -14,6 +14,7 @@ import java.io.ByteArrayOutputStream
 import java.io.IOException
 import java.io.ObjectInputStream
 import java.io.ObjectOutputStream
+import java.util.concurrent.CompletableFuture
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.TimeUnit
 import kotlin.time.Duration.Companion.milliseconds
@@ -84,6 +85,27 @@ class WhyTest {
         failure { inner.call { throw shared } }
         assertEquals("inner", shared.report!!.explain()!!.policy)
         assertEquals(1, shared.suppressed.size, "it does not collect reports")
+    }
+
+    @Test
+    fun `an error of Tidegate's own can be serialized`() {
+        val mail = policy("mail", engine) { rateLimit { permits = 1; per = 60.seconds; burst = 1 } }
+        val slot = policy("slot", engine) { bulkhead { maxConcurrency = 1; maxQueue = 1; acquireTimeout = 0.seconds } }
+        mail.call { }
+        val errors = listOf(
+            failure { mail.call { } }, slot.call { CompletableFuture.supplyAsync { failure { slot.call { } } }.get() },
+            failure { blockingWithBounds(0.seconds) { mail.call { } } },
+        )
+        for (error in errors) {
+            val bytes = ByteArrayOutputStream().also { ObjectOutputStream(it).use { out -> out.writeObject(error) } }.toByteArray()
+            val read = ObjectInputStream(ByteArrayInputStream(bytes)).use { it.readObject() } as TidegateException
+            error as TidegateException
+            assertEquals(listOf(error.message, error.reason, error.retryIn, error.policy), listOf(read.message, read.reason, read.retryIn, read.policy))
+        }
+        val wrong = assertThrows<PolicyException> { policy("wrong", engine) { deadline = 0.seconds } }
+        val bytes = ByteArrayOutputStream().also { ObjectOutputStream(it).use { out -> out.writeObject(wrong) } }.toByteArray()
+        val read = ObjectInputStream(ByteArrayInputStream(bytes)).use { it.readObject() } as PolicyException
+        assertEquals(wrong.mistakes, read.mistakes)
     }
 
     @Test
