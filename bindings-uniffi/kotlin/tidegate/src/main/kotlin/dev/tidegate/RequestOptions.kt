@@ -42,6 +42,11 @@ public class RequestOptions @JvmOverloads constructor(
     public val weights: Map<String, Long> = emptyMap(),
     public val stream: Boolean? = null,
 ) {
+    init {
+        require(cost in 0..0xffff) { "cost = $cost: must be from 0 to 65535" }
+        requireAmounts("weights", weights)
+    }
+
     /** Copy with the given values changed. */
     public fun copy(
         policy: Policy? = this.policy,
