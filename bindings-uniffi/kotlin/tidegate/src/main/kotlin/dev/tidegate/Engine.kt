@@ -457,7 +457,7 @@ constructor(
         for (type in types ?: emptySet()) {
             require(type in eventTypes) { "types: \"$type\" must be one of ${eventTypes.joinToString()}" }
         }
-        val listening = Listening(types ?: eventTypes, listener)
+        val listening = Listening(types?.toSet() ?: eventTypes, listener)
         synchronized(listeners) {
             open()
             listeners += listening
@@ -493,9 +493,13 @@ constructor(
     private fun publish() {
         if (publishing.getAndIncrement() != 0) return
         var seen = 1
-        while (seen != 0) {
-            for (event in native.engine.takeEvents()) for (it in listeners) if (event.kind in it.types) guarded { it.listener.on(event) }
-            seen = publishing.addAndGet(-seen)
+        try {
+            while (seen != 0) {
+                for (event in native.engine.takeEvents()) for (it in listeners) if (event.kind in it.types) guarded { it.listener.on(event) }
+                seen = publishing.addAndGet(-seen)
+            }
+        } finally {
+            if (seen != 0) publishing.set(0) // a stack that overflows must not end the events of all other threads
         }
     }
 

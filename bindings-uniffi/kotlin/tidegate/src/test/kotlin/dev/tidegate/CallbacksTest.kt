@@ -46,6 +46,32 @@ class CallbacksTest {
     }
 
     @Test
+    fun `a set of types that changes later changes no listener`() {
+        val types = mutableSetOf("call_done")
+        val seen = mutableListOf<String>()
+        engine.listen(types) { seen += it.kind }
+        types.clear()
+        policy().call { }
+        assertEquals(listOf("call_done"), seen)
+    }
+
+    @Test
+    fun `a stack that overflows ends no events of later calls`() {
+        val policy = policy()
+        var seen = 0
+        engine.listen(setOf("call_done")) { seen++ }
+        fun deeper() {
+            policy.call { }
+            deeper()
+        }
+        policy.call { } // loads the classes, where there is room for it
+        assertTrue(onThread({ }) { deeper() } is StackOverflowError)
+        val before = seen
+        policy.call { }
+        assertTrue(seen > before, "$seen")
+    }
+
+    @Test
     fun `a handler that throws what a listener has thrown breaks no call, and events go on`() {
         val policy = policy()
         val seen = mutableListOf<String>()
