@@ -149,6 +149,23 @@ class WrapTest {
         assertEquals(4, shop.calls.size)
     }
 
+    fun interface Slow {
+        @Throws(IOException::class)
+        fun get(): String
+    }
+
+    @Test
+    fun `an interrupt is an exception that a blocking method declares`() {
+        val engine = Engine(seed = 7)
+        val slow = engine.with { retry { maxAttempts = 3; backoff { base = 60.seconds; max = 60.seconds; jitter = BackoffJitter.NONE } } }
+            .wrap<Slow>(Slow { throw IOException("lost") }, methods = listOf("get"))
+        Thread.currentThread().interrupt()
+        val error = runCatching { slow.get() }.exceptionOrNull()
+        assertTrue(Thread.interrupted(), "the thread is interrupted still")
+        assertTrue(error is java.io.InterruptedIOException && error.cause is InterruptedException, "$error")
+        leftNothing(engine)
+    }
+
     @Test
     fun `off the dispatcher's thread too`() {
         val engine = Engine(seed = 7)

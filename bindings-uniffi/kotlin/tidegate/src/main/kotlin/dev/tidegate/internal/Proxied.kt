@@ -5,6 +5,7 @@ import dev.tidegate.Policy
 import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.Dispatchers
 import java.io.IOException
+import java.io.InterruptedIOException
 import java.lang.reflect.InvocationHandler
 import java.lang.reflect.InvocationTargetException
 import java.lang.reflect.Method
@@ -31,9 +32,18 @@ internal class Proxied(
         val given = args ?: emptyArray()
         if (method.declaringClass == Any::class.java) return own(proxy, method, given)
         if (method !in wrapped) return ask(method, given)
-        if (!isSuspending(method)) return caller.call { ask(method, given) }
+        if (!isSuspending(method)) return interruptible(method) { caller.call { ask(method, given) } }
         @Suppress("UNCHECKED_CAST") // the compiler puts it last
         return suspending(method, given, given.last() as Continuation<Any?>)
+    }
+
+    /** A proxy would wrap an [InterruptedException] that the method does not declare. */
+    private inline fun interruptible(method: Method, work: () -> Any?): Any? = try {
+        work()
+    } catch (interrupted: InterruptedException) {
+        if (method.exceptionTypes.any { it.isInstance(interrupted) }) throw interrupted
+        Thread.currentThread().interrupt()
+        throw InterruptedIOException("interrupted").initCause(interrupted)
     }
 
     private fun own(proxy: Any, method: Method, args: Array<Any?>): Any = when (method.name) {
