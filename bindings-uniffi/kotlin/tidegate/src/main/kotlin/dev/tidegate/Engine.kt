@@ -542,7 +542,7 @@ internal inline fun guarded(work: () -> Unit) {
 
 /**
  * Reports an exception of a callback: to the thread's handler of uncaught exceptions, and on Android, where that handler ends the process,
- * to the log. The handler is user code too, so its exceptions are ignored.
+ * to the log. The handler is user code too, so its exceptions are ignored. An interrupt of the callback stays one of its thread.
  */
 internal fun uncaught(error: Throwable) {
     val thread = Thread.currentThread()
@@ -551,5 +551,7 @@ internal fun uncaught(error: Throwable) {
         Logger.getLogger("dev.tidegate").log(Level.WARNING, "a callback has thrown, which breaks no call", error)
     } catch (@Suppress("TooGenericExceptionCaught") _: Throwable) {
         // The handler has failed too, so there is nothing left to report to.
+    } finally {
+        if (error is InterruptedException) thread.interrupt() // it is the thread's, and not the callback's alone
     }
 }

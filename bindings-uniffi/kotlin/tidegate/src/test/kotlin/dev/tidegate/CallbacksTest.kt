@@ -46,6 +46,16 @@ class CallbacksTest {
     }
 
     @Test
+    fun `an interrupt in a callback is one of its thread`() {
+        var made = 0
+        val policy = policy { retry { maxAttempts = 3 }; onRetry { throw InterruptedException("asleep") } }
+        val error = onThread({ }) { policy.call { made++; throw IOException("lost") } }
+        assertTrue(error is InterruptedException, "$error")
+        assertEquals(1, made)
+        leftNothing(engine)
+    }
+
+    @Test
     fun `a set of types that changes later changes no listener`() {
         val types = mutableSetOf("call_done")
         val seen = mutableListOf<String>()
