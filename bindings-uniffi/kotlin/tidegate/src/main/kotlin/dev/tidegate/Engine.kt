@@ -264,7 +264,10 @@ constructor(
     }
 
     /** Adds the owner of a policy that [take], [load] or [reload] has returned. */
-    internal fun owned(core: Core, place: Place?): Core = core.also { owners.add(it, place) }
+    internal fun owned(core: Core, place: Place?): Core = core.also {
+        owners.add(it, place)
+        if (isClosed) native.engine.forceOpen(it.number, null, true, now().toULong()) // closed since the policy was taken
+    }
 
     /** Removes an owner of a policy. */
     internal fun release(policy: UInt, keep: Boolean): Unit = native.engine.release(policy, keep, now().toULong())

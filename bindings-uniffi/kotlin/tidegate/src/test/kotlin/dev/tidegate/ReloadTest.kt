@@ -79,6 +79,12 @@ class ReloadTest {
     }
 
     @Test
+    fun `an engine that is closed while a document is loaded refuses its calls, too`() {
+        val late = Policy.load("[policy.a]\ndeadline = '1s'", engine = engine) { engine.close() }.getValue("a")
+        assertThrows<ForcedOpen> { late.call { "through" } }
+    }
+
+    @Test
     fun `everything goes over and what is counted stays`() {
         val policies = Policy.load(old, engine = engine)
         val charges = policies.getValue("charges")
