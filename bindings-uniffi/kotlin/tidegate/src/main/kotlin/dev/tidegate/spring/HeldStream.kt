@@ -46,6 +46,18 @@ internal class HeldStream(private val of: InputStream, val pieces: Pieces) : Inp
     override fun close() = of.close()
 }
 
+/** Skips by reading, so that the end of the body and its errors are noticed. Returns the number of bytes, fewer at the end. */
+internal fun InputStream.skipByReading(count: Long): Long {
+    val piece = ByteArray(minOf(maxOf(count, 0), 8_192).toInt())
+    var skipped = 0L
+    while (skipped < count) {
+        val read = read(piece, 0, minOf(piece.size.toLong(), count - skipped).toInt())
+        if (read < 0) break
+        skipped += read
+    }
+    return skipped
+}
+
 /** Delivered body of a stream, whose reads are watched. */
 internal class WatchedStream(of: InputStream, private val end: BodyEnd, private val silence: Silence, meter: Meter?, before: Long) :
     FilterInputStream(of) {
@@ -55,6 +67,8 @@ internal class WatchedStream(of: InputStream, private val end: BodyEnd, private 
 
     override fun read(into: ByteArray, offset: Int, length: Int): Int =
         reads.reading({ super.read(into, offset, length).toLong() }, { count -> bytes(into, offset, count) }).toInt()
+
+    override fun skip(count: Long): Long = skipByReading(count)
 
     private fun bytes(from: ByteArray, offset: Int, count: Int): CopyPiece = { to, at -> from.copyInto(to, at, offset, offset + count) }
 

@@ -370,6 +370,8 @@ private class GuardedStream(of: InputStream, private val end: BodyEnd) : FilterI
 
     override fun read(into: ByteArray, offset: Int, length: Int): Int = end.reading { super.read(into, offset, length).toLong() }.toInt()
 
+    override fun skip(count: Long): Long = skipByReading(count)
+
     override fun close() {
         try {
             super.close()

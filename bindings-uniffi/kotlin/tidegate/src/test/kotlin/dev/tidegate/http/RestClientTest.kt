@@ -24,6 +24,7 @@ import org.springframework.web.client.HttpServerErrorException
 import org.springframework.web.client.ResourceAccessException
 import org.springframework.web.client.RestClient
 import org.springframework.web.client.RestTemplate
+import java.io.IOException
 import java.net.URI
 import java.net.http.HttpClient
 import java.util.concurrent.CompletableFuture
@@ -77,6 +78,21 @@ class RestClientTest : ReadingRules() {
         val client = using(http())
         assertEquals(200, client.status(around.call { client.raw() }))
         assertEquals(2, attempts().size)
+    }
+
+    @Test
+    fun `a body that is skipped is read, and its failure is the call's`() {
+        Origin.script("default" to mapOf("body_bytes" to 200_000, "fault" to "truncate"))
+        val client = RestClient.builder().requestFactory(JdkClientHttpRequestFactory(jdk)).requestInterceptor(http().restInterceptor()).build()
+        val response = client.get().uri(URI(Origin.url + "/cut")).exchange({ _, response -> response }, false)!!
+        assertTrue(failure { response.body.skip(300_000) } is IOException)
+        response.close()
+        assertEquals(0L, engine.snapshot().policies.getValue("p").ends["ok"] ?: 0L)
+        Origin.script("default" to mapOf("body_bytes" to 200_000))
+        val whole = client.get().uri(URI(Origin.url + "/x")).exchange({ _, answer -> answer }, false)!!
+        assertEquals(200_000, whole.body.skip(300_000))
+        assertEquals(0, engine.snapshot().live, "the end of the body ends the call")
+        whole.close()
     }
 
     @Test
