@@ -17,9 +17,13 @@ import kotlin.time.DurationUnit
  * Body whose beginning is read before its reader has it. The reader gets it from its beginning. Another thread reads the beginning, because
  * not every client's read can be stopped: a read that takes too long goes on, and the reader waits for it.
  */
-internal class BegunStream(private val of: InputStream) : InputStream() {
+internal class BegunStream(private val of: InputStream, private val most: Int = Beginning.bytes) : InputStream() {
     private val kept = ByteArrayOutputStream()
     @Volatile private var stopped = false
+
+    /** Whether the beginning is the whole body. */
+    @Volatile var isWhole = false
+        private set
 
     @Volatile private var error: IOException? = null
 
@@ -45,9 +49,12 @@ internal class BegunStream(private val of: InputStream) : InputStream() {
     private fun readBeginning() {
         val piece = ByteArray(8_192)
         try {
-            while (!stopped && kept.size() < Beginning.bytes) {
-                val count = of.read(piece, 0, minOf(piece.size, Beginning.bytes - kept.size()))
-                if (count < 0) return
+            while (!stopped && kept.size() < most) {
+                val count = of.read(piece, 0, minOf(piece.size, most - kept.size()))
+                if (count < 0) {
+                    isWhole = true
+                    return
+                }
                 synchronized(kept) { kept.write(piece, 0, count) }
             }
         } catch (failure: IOException) {

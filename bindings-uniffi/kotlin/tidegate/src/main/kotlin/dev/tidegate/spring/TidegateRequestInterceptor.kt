@@ -16,7 +16,6 @@ import dev.tidegate.internal.Interrupter
 import dev.tidegate.internal.Meter
 import dev.tidegate.internal.Pieces
 import dev.tidegate.internal.Request
-import dev.tidegate.internal.ServerOnly
 import dev.tidegate.internal.Silence
 import dev.tidegate.internal.Wire
 import dev.tidegate.internal.watchSilence
@@ -40,6 +39,7 @@ import java.io.InterruptedIOException
 import java.net.URI
 import java.util.concurrent.atomic.AtomicReference
 import kotlin.time.Duration.Companion.microseconds
+import kotlin.time.Duration.Companion.milliseconds
 
 /**
  * Interceptor that puts the requests of Spring's `RestClient` or `RestTemplate` under a policy. Add it last, because Spring runs the
@@ -235,14 +235,14 @@ private class RestRun(
     private fun hasBody(response: ClientHttpResponse): Boolean =
         exchange.request.method != HttpMethod.HEAD && response.headers.contentLength != 0L && response.statusCode.value() !in setOf(SWITCHING_PROTOCOLS, 204, 304)
 
-    /** Reads a small failed response to its end, which keeps its connection; closes a large one, and a stream, whose end may not come. */
-    @ServerOnly
+    /** Reads a small failed response to its end, which keeps its connection; closes one that is large or slow, and a stream, whose end may not come. */
     override fun release(attempt: Attempt) {
         val response = attempt.value as ClientHttpResponse
         try {
             val isLong = attempt.stream != null || response.headers.contentLength > Request.DRAIN_BYTES
-            val whole = if (isLong) null else response.body.readNBytes(Request.DRAIN_BYTES.toInt() + 1)
-            if (whole == null || whole.size > Request.DRAIN_BYTES) closed += response.also(::cut)
+            val stream = if (isLong) null else BegunStream(response.body, Request.DRAIN_BYTES.toInt() + 1)
+            val whole = stream?.beginning(Request.DRAIN_MS.milliseconds)
+            if (stream?.isWhole != true) closed += response.also(::cut)
             else attempt.value = ReadResponse(response, ByteArrayInputStream(whole))
         } catch (_: IOException) {
             closed += response.also(::cut) // the response has failed already; the next attempt shows whether that lasts

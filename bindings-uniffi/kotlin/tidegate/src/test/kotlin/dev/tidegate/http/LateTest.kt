@@ -13,6 +13,7 @@ import dev.tidegate.leftNothing
 import dev.tidegate.okhttp.okHttpInterceptor
 import dev.tidegate.okhttp.tidegate
 import dev.tidegate.policy
+import dev.tidegate.spring.restInterceptor
 import io.ktor.client.HttpClient
 import io.ktor.client.engine.cio.CIO
 import io.ktor.client.request.prepareGet
@@ -22,6 +23,8 @@ import okhttp3.Interceptor
 import okhttp3.OkHttpClient
 import okhttp3.Request
 import okhttp3.ResponseBody
+import org.springframework.http.client.JdkClientHttpRequestFactory
+import org.springframework.web.client.RestClient
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
@@ -31,6 +34,7 @@ import org.junit.jupiter.params.ParameterizedTest
 import org.junit.jupiter.params.provider.EnumSource
 import retrofit2.Retrofit
 import retrofit2.http.GET
+import java.net.Socket
 import java.net.SocketTimeoutException
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.Executors
@@ -50,7 +54,9 @@ enum class Drip(val text: String) {
 }
 
 /** A server that sends one byte every 5 ms: no read of its client's ever takes long. */
-private fun dripping(drip: Drip) = TcpServer { client ->
+private fun dripping(drip: Drip) = TcpServer { drip(it, drip.text) }
+
+private fun drip(client: Socket, text: String) {
     client.soTimeout = 5
     val output = client.getOutputStream()
     var next = 0
@@ -61,13 +67,17 @@ private fun dripping(drip: Drip) = TcpServer { client ->
             false
         }
         if (closed) break
-        if (next < drip.text.length) output.write(drip.text[next++].code)
+        if (next < text.length) output.write(text[next++].code)
     }
 }
 
 /** Answers that come too late, and servers that never come to an end: calls end by their deadlines, and nothing stays open. */
 @Timeout(120)
 class LateTest {
+    init {
+        jdk.version() // its thread is there before a test is
+    }
+
     private val engine = Engine(seed = 7)
 
     private fun policy(configure: Configure<PolicyOptions>): Policy {
@@ -159,6 +169,25 @@ class LateTest {
         }
         client.dispatcher.executorService.shutdown()
         assertTrue(client.dispatcher.executorService.awaitTermination(30, TimeUnit.SECONDS))
+    }
+
+    @Test
+    fun `RestClient, a failed response that drips is closed, and the next attempt starts`() {
+        var first = true
+        TcpServer { client ->
+            if (first) {
+                first = false
+                drip(client, "HTTP/1.1 503 x\r\nContent-Length: 60000\r\n\r\n${"x".repeat(60_000)}")
+            } else {
+                client.getInputStream().read(ByteArray(10_000))
+                client.getOutputStream().write("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok".encodeToByteArray())
+            }
+        }.use { server ->
+            val of = policy { preset = Preset.HTTP; retry { backoff { base = 1.milliseconds } } }
+            val client = RestClient.builder().requestFactory(JdkClientHttpRequestFactory(jdk)).requestInterceptor(of.restInterceptor()).build()
+            val took = measureTime { assertEquals("ok", client.get().uri(server.url).retrieve().body(String::class.java)) }
+            assertTrue(took < 20.seconds, "$took") // and not the five minutes that the body takes
+        }
     }
 
     /** Which end the call comes to before its answer is there. */
