@@ -28,6 +28,9 @@ internal class BodyEnd(
     /** Why the call has ended although its body has not. */
     @Volatile private var broken: IOException? = null
 
+    /** Whether the body has ended: it was read, was closed, has failed, or was late. */
+    val isOver: Boolean get() = ended.get() >= 0
+
     private var begun = false
 
     /** Notes that a read begins. Throws the error for the reader if the call has ended without it. */

@@ -19,9 +19,13 @@ import dev.tidegate.internal.Request
 import dev.tidegate.internal.Silence
 import dev.tidegate.internal.Wire
 import dev.tidegate.internal.watchSilence
+import kotlinx.coroutines.DelicateCoroutinesApi
 import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.GlobalScope
+import kotlinx.coroutines.Job
 import kotlinx.coroutines.NonCancellable
 import kotlinx.coroutines.delay
+import kotlinx.coroutines.launch
 import kotlinx.coroutines.withContext
 import org.springframework.http.HttpHeaders
 import org.springframework.http.HttpMethod
@@ -305,10 +309,24 @@ private class RestRun(
             }
         }
         return ReadResponse(response, body) {
+            val isRead = bodyEnd.isOver
             bodyEnd.closed()
             // Spring's `close` would read the rest of a stream, which may take without end.
             if (engine.now() >= until || limits.some) cut(response)
+            val timer = if (isRead || until == Long.MAX_VALUE) null else cutting(response, until - engine.now())
+            try {
+                response.close()
+            } finally {
+                timer?.cancel()
+            }
         }
+    }
+
+    /** Cuts the response in [us] microseconds, while Spring reads its rest. */
+    @OptIn(DelicateCoroutinesApi::class)
+    private fun cutting(response: ClientHttpResponse, us: Long): Job = GlobalScope.launch {
+        delay(us.microseconds)
+        withContext(Dispatchers.IO) { cut(response) }
     }
 
     /** Ends a body for its reader, who gets this error, and closes it: with most clients that ends a read that waits. */
@@ -345,7 +363,7 @@ private class ReadResponse(
     private val of: ClientHttpResponse,
     private val stream: InputStream? = null,
     private val headers: HttpHeaders = of.headers,
-    private val closed: () -> Unit = { },
+    private val closing: () -> Unit = of::close,
 ) : ClientHttpResponse {
     override fun getStatusCode(): HttpStatusCode = of.statusCode
 
@@ -355,13 +373,7 @@ private class ReadResponse(
 
     override fun getBody(): InputStream = stream ?: of.body
 
-    override fun close() {
-        try {
-            closed()
-        } finally {
-            of.close()
-        }
-    }
+    override fun close() = closing()
 }
 
 /** Body that reports its end to the call. */

@@ -190,6 +190,16 @@ class LateTest {
         }
     }
 
+    @Test
+    fun `RestClient, what its user does not read of a body is not waited for beyond the deadline`() {
+        dripping(Drip.BODY).use { server ->
+            val of = policy { preset = Preset.HTTP; deadline = 1.seconds }
+            val client = RestClient.builder().requestFactory(JdkClientHttpRequestFactory(jdk)).requestInterceptor(of.restInterceptor()).build()
+            val took = measureTime { assertEquals(200, client.get().uri(server.url).retrieve().toBodilessEntity().statusCode.value()) }
+            assertTrue(took < 20.seconds, "$took") // and not the eight minutes that the body takes
+        }
+    }
+
     /** Which end the call comes to before its answer is there. */
     enum class End { DEADLINE, ATTEMPT_TIMEOUT, CANCEL }
 
