@@ -41,6 +41,7 @@ import java.io.File
 import java.io.IOException
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CopyOnWriteArrayList
+import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
 import kotlin.time.Duration
@@ -229,15 +230,16 @@ object OlderOkHttp {
     fun main(arguments: Array<String>) {
         val version = Class.forName("okhttp3.OkHttp").getField("VERSION").get(null)
         val engine = Engine(seed = 7)
+        val waits = CountDownLatch(2)
         fun client(pause: Duration): OkHttpClient {
-            val policy = policy(engine = engine) { preset = Preset.HTTP; deadline = 300.seconds; retry { backoff { base = pause; max = 60.seconds; jitter = BackoffJitter.NONE } } }
+            val policy = policy(engine = engine) { preset = Preset.HTTP; deadline = 300.seconds; retry { backoff { base = pause; max = 60.seconds; jitter = BackoffJitter.NONE } }; onRetry { waits.countDown() } }
             return OkHttpClient.Builder().tidegate(policy).build()
         }
         val request = Request.Builder().url(arguments[0] + "/x").build()
         val told = client(1.milliseconds).newCall(request).execute().use { "${it.code} after ${it.report?.attempts} attempts" }
         val call = client(60.seconds).newCall(request)
         thread {
-            while (engine.snapshot().policies.values.sumOf { it.attempts } < 3L) Thread.sleep(1)
+            waits.await() // the second client's backoff
             Thread.sleep(50)
             call.cancel()
         }
