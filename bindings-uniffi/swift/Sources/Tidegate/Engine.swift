@@ -16,8 +16,10 @@ public final class Engine: Sendable {
     let native: TidegateNative.Engine
     let handle: UInt64
     let now: @Sendable () -> UInt64
+    /// Clock that was given to the engine; nil for the platform's.
+    let clock: ClockIdentity?
     /// Whether the engine has a clock of its own.
-    let isInjected: Bool
+    var isInjected: Bool { clock != nil }
     let ticker: Ticker
     let seed: UInt64
     let maxRoutes: UInt32
@@ -49,20 +51,20 @@ public final class Engine: Sendable {
         history: Int = 512
     ) {
         let time = clock.map { Self.timebase($0) } ?? .platform
-        self.init(seed ?? .random(in: 0 ... .max), time, isInjected: clock != nil, maxRoutes, journal, history)
+        self.init(seed ?? .random(in: 0 ... .max), time, clock: clock.map { ClockIdentity($0) }, maxRoutes, journal, history)
     }
 
-    init(_ seed: UInt64, _ time: Timebase, isInjected: Bool, _ maxRoutes: Int, _ journal: Bool, _ history: Int = 512) {
+    init(_ seed: UInt64, _ time: Timebase, clock: ClockIdentity?, _ maxRoutes: Int, _ journal: Bool, _ history: Int = 512) {
         let routes = UInt32(min(max(maxRoutes, 1), 524_288))
         self.history = min(max(history, 0), 100_000)
         native = TidegateNative.Engine(
             seed: seed, maxRoutes: routes, journal: journal, history: UInt32(self.history))
-        (self.seed, self.maxRoutes, self.isInjected) = (seed, routes, isInjected)
+        (self.seed, self.maxRoutes, self.clock) = (seed, routes, clock)
         journals = journal ? Locked(false) : nil
         handle = native.address()
         now = time.now
         ticker = Ticker(time)
-        if isInjected {
+        if clock != nil {
             Self.all.withLock { all in
                 all.removeAll { $0.engine == nil }
                 all.append(Weak(engine: self))

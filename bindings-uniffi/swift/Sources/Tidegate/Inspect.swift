@@ -103,7 +103,7 @@ extension Engine {
         let now = Locked<UInt64>(0)
         // Nothing falls due while the clock stands still.
         let time = Timebase(now: { now.withLock { $0 } }, sleep: { _ in try await Task.sleep(for: .seconds(1 << 40)) })
-        let engine = Engine(seed, time, isInjected: true, Int(routes), true)
+        let engine = Engine(seed, time, clock: ClockIdentity(), Int(routes), true)
         let replayed = try checked(camelCase: false) { try engine.native.replay(lines: Array(lines.dropFirst())) }
         now.withLock { $0 = replayed.nowUs }
         return (engine, replayed.answers)

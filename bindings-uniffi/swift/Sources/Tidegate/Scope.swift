@@ -27,14 +27,19 @@ final class Scope: Sendable {
 
     /// One moment on the platform's clock, and on every injected clock.
     struct Ends: Sendable {
-        var platform: UInt64
-        var others: [ObjectIdentifier: UInt64]
+        struct Other: Sendable {
+            let clock: ClockIdentity
+            let now: @Sendable () -> UInt64
+            var end: UInt64
+        }
 
-        /// Microseconds left on an engine's clock.
-        func left(_ engine: Engine) -> Double {
-            let now = Double(engine.now())
-            if !engine.isInjected { return Double(platform) - now }
-            return others[ObjectIdentifier(engine)].map { Double($0) - now } ?? 1e15
+        var platform: UInt64
+        var others: [Other]
+
+        /// Microseconds left on an engine's clock; nil if no engine had that clock when the deadline was set.
+        func left(_ engine: Engine) -> Double? {
+            guard let clock = engine.clock else { return Double(platform) - Double(engine.now()) }
+            return others.first { $0.clock == clock }.map { Double($0.end) - Double($0.now()) }
         }
     }
 
@@ -47,19 +52,41 @@ final class Scope: Sendable {
     private var deepest: Ends? { ends ?? around?.deepest }
 
     /// Microseconds left on an engine's clock; nil where there is no deadline.
-    func left(_ engine: Engine) -> Double? { deepest?.left(engine) }
+    func left(_ engine: Engine) -> Double? {
+        var least = deepest.flatMap { $0.left(engine) }
+        for scope in levels {
+            if let left = scope.callLeft(engine) { least = min(left, least ?? left) }
+        }
+        return least
+    }
+
+    /// Microseconds until the deadline of the call that runs here; nil without one, for a call that has ended, and for a call on another
+    /// clock than this engine's.
+    private func callLeft(_ of: Engine) -> Double? {
+        guard let engine, engine === of || (engine.clock ?? .platform) == (of.clock ?? .platform) else { return nil }
+        return engine.native.callTimeLeft(call: id, now: engine.now()).map { Double($0) }
+    }
+
+    /// This scope and those around it, innermost first.
+    private var levels: some Sequence<Scope> { sequence(first: self, next: \.around) }
 
     /// Context that a call inherits: time left (0 for no limit), surrounding call (0 for none), criticality.
+    ///
+    /// Core knows the deadlines of the calls around of its own engine. Those of other engines' calls on the same clock are passed with the
+    /// time left (semantics 7.3.3).
     func inherited(_ engine: Engine) -> (remaining: UInt64, parent: UInt64, criticality: Criticality?) {
         var parent: UInt64 = 0
         var criticality: Criticality?
-        var level: Scope? = self
-        while let scope = level {
-            if parent == 0, scope.engine === engine { parent = scope.id }
+        var least = deepest.flatMap { $0.left(engine) }
+        for scope in levels {
+            if scope.engine === engine {
+                if parent == 0 { parent = scope.id }
+            } else if let left = scope.callLeft(engine) {
+                least = min(left, least ?? left)
+            }
             criticality = criticality ?? scope.criticality
-            level = scope.around
         }
-        return (deepest.map { Wire.remaining($0.left(engine)) } ?? 0, parent, criticality)
+        return (least.map(Wire.remaining) ?? 0, parent, criticality)
     }
 
     /// Scope with a deadline from now on; the earlier of nested ones wins.
@@ -70,11 +97,15 @@ final class Scope: Sendable {
         }
         let us = UInt64(min(max(deadline.microseconds, 0), 1e15))
         let outer = around?.deepest
-        var ends = Ends(platform: Timebase.platform.now() + us, others: outer?.others ?? [:])
+        var ends = Ends(platform: Timebase.platform.now() + us, others: outer?.others ?? [])
         ends.platform = min(ends.platform, outer?.platform ?? .max)
         for engine in Engine.injected() {
-            let id = ObjectIdentifier(engine)
-            ends.others[id] = min(engine.now() + us, ends.others[id] ?? .max)
+            guard let clock = engine.clock else { continue }
+            if let place = ends.others.firstIndex(where: { $0.clock == clock }) {
+                ends.others[place].end = min(ends.others[place].now() + us, ends.others[place].end)
+            } else {
+                ends.others.append(Ends.Other(clock: clock, now: engine.now, end: engine.now() + us))
+            }
         }
         return Scope(engine: nil, call: 0, ends: ends, criticality: criticality, around: around)
     }

@@ -35,6 +35,41 @@ struct Timebase: Sendable {
     }
 }
 
+/// Which clock an engine reads. Two engines read the same one if they were given the same object, or values of one type that has no state,
+/// such as `ContinuousClock`. Other values are clocks of their own, because nothing says whether they tell the same time.
+enum ClockIdentity: Equatable, Sendable {
+    case type(ObjectIdentifier)
+    case object(Kept)
+
+    /// An object that lives as long as its identity, so that no other object gets its address.
+    final class Kept: Equatable, Sendable {
+        private let object: (any Sendable)?
+
+        init(_ object: (any Sendable)? = nil) { self.object = object }
+
+        static func == (one: Kept, other: Kept) -> Bool {
+            guard let object = one.object, let another = other.object else { return one === other }
+            return object as AnyObject === another as AnyObject
+        }
+    }
+
+    /// The platform's clock, which `ContinuousClock` reads too.
+    static let platform = Self(ContinuousClock())
+
+    /// Identity of a clock that no other engine reads.
+    init() { self = .object(Kept()) }
+
+    init<C: Clock>(_ clock: C) {
+        if C.self is AnyObject.Type {
+            self = .object(Kept(clock))
+        } else if MemoryLayout<C>.size == 0 {
+            self = .type(ObjectIdentifier(C.self))
+        } else {
+            self.init()
+        }
+    }
+}
+
 /// How late a timer may fire, so that a device can wake once for several timers: a tenth of the wait, at most 100 ms. Without a value
 /// Dispatch would take up to 60 s on Apple's platforms.
 private func tolerance(of wait: Duration) -> Duration {
