@@ -2,6 +2,7 @@ import Foundation
 #if canImport(FoundationNetworking)
 import FoundationNetworking
 #endif
+internal import TidegateNative
 
 /// Result of judging an attempt.
 public struct Outcome: Sendable, Hashable {
@@ -109,6 +110,41 @@ private func classOutcome(_ kind: Kind, _ retryAfter: Duration? = nil) -> UInt64
 }
 
 extension Policy {
+    /// Outcome of an HTTP answer under this policy: by its status, by the policy's statuses, and by the fields that say when to try again, such
+    /// as `Retry-After`. For a `classify` of one's own, under an HTTP client other than `URLSession`. A status below 400 is `.ok`.
+    ///
+    /// Policies of one name are one, so a second one with the same settings tells `classify` the outcome:
+    ///
+    /// ```swift
+    /// let retry = Retry(statuses: [429, 503])
+    /// let rules = try Policy("shop", retry: retry)
+    /// let shop = try Policy(
+    ///     "shop", retry: retry,
+    ///     classify: { result in
+    ///         guard case .success(let page as Page) = result else { return nil }
+    ///         return rules.outcomeOf(status: page.status, headers: page.headers)
+    ///     }
+    /// )
+    /// ```
+    public func outcomeOf(status: Int, headers: [String: String] = [:]) -> Outcome {
+        outcomeOf(status: status, headers: headers.lazy.map { ($0.key, $0.value) })
+    }
+
+    /// Outcome of an HTTP answer under this policy, for fields of which several may have one name; see `outcomeOf(status:headers:)`.
+    public func outcomeOf(status: Int, headers: some Sequence<(String, String)>) -> Outcome {
+        guard status >= 400 else { return Outcome(.ok) }
+        let word = classified(status, headers: headers.map { Header(name: $0.0, value: $0.1) })
+        let opinion = Outcome.Opinion(rawValue: word >> 16 & 3)
+        return Outcome(kind(of: word), opinion: opinion, retryAfter: Wire.retryAfter(word))
+    }
+
+    /// Class or kind of an outcome.
+    func kind(of outcome: UInt64) -> Kind {
+        let number = Wire.kind(outcome)
+        if number < Kind.classes.count { return Kind.classes[Int(number)] }
+        return kinds.first { $0.value == number }?.key ?? .permanent
+    }
+
     /// Judges an attempt: by what is known of it, then by `on`, then by `classify` (semantics 1.5.17, 1.5.18).
     func judge(
         _ result: Result<any Sendable, any Error>, known: UInt64? = nil, on names: [any Error.Type] = []

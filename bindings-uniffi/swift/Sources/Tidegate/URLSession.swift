@@ -187,7 +187,10 @@ extension Policy {
 
     /// Outcome of a failed response, with the beginning of its body if the policy reads errors.
     func classified(_ status: Int, _ fields: [AnyHashable: Any], _ beginning: Data? = nil) -> UInt64 {
-        let headers = fields.map { Header(name: "\($0.key)", value: "\($0.value)") }
+        classified(status, headers: fields.map { Header(name: "\($0.key)", value: "\($0.value)") }, beginning)
+    }
+
+    func classified(_ status: Int, headers: [Header], _ beginning: Data? = nil) -> UInt64 {
         let wall = UInt64(max(Date().timeIntervalSince1970, 0) * 1e6)
         let status = UInt16(clamping: status)
         guard let beginning else {

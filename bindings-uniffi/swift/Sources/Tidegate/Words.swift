@@ -67,6 +67,12 @@ enum Wire {
         return word
     }
 
+    /// Wait in an outcome.
+    static func retryAfter(_ outcome: UInt64) -> Duration? {
+        let word = outcome >> 18
+        return word == 0 ? nil : .milliseconds(Int64(clamping: word - 1))
+    }
+
     /// Classes of failures that may be retried, by number: transient to conflict.
     static let retryable: ClosedRange<UInt64> = 1...5
 

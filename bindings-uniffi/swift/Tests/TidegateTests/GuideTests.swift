@@ -21,6 +21,11 @@ private struct Shop: Sendable {
     func buy(_ id: Int) async throws(ShopError) -> Order { throw ShopError.soldOut(id) }
 }
 
+private struct Page: Sendable {
+    var status = 200
+    var headers: [String: String] = [:]
+}
+
 private enum ShopError: Error, Equatable {
     case soldOut(Int)
 }
@@ -53,7 +58,7 @@ private let busyIsTransient: Classify = { result in
         let parts = try String(contentsOf: page, encoding: .utf8).components(separatedBy: "```")
         let blocks = stride(from: 1, to: parts.count, by: 2).map { parts[$0] }.filter { $0.hasPrefix("swift\n") }
         for block in blocks { #expect(here.contains(plain(String(block.dropFirst(6)))), "\(block)") }
-        #expect(blocks.count == 20)
+        #expect(blocks.count == 21)
     }
 
     @Test func policiesAndClosures() async throws {
@@ -149,6 +154,37 @@ private let busyIsTransient: Classify = { result in
             if attempt.number == 1 { try await Task.sleep(for: .seconds(3600)) }
             return attempt.number
         } == 2)
+    }
+
+    @Test func answersOfAnotherClient() async throws {
+        let retry = Retry(statuses: [429, 503])
+        let rules = try Policy("shop", retry: retry)
+        let shop = try Policy(
+            "shop", retry: retry,
+            classify: { result in
+                guard case .success(let page as Page) = result else { return nil }
+                return rules.outcomeOf(status: page.status, headers: page.headers)
+            }
+        )
+        let pages = [Page(status: 503, headers: ["Retry-After": "0"]), Page(status: 429, headers: ["Retry-After": "0"]), Page()]
+        let ended = await shop.ended { attempt in pages[attempt.number - 1] }
+        #expect(try ended.result.get().status == 200)
+        #expect(ended.report.attempts == 3)
+        let once = await shop.ended { _ in Page(status: 500) }
+        #expect((try once.result.get().status, once.report.attempts) == (500, 1))
+    }
+
+    /// The comment on `outcomeOf` has the page's block.
+    @Test func theCommentOnOutcomesHasThePagesBlock() throws {
+        let sources = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appendingPathComponent("Sources/Tidegate/Classify.swift")
+        let lines = try String(contentsOf: sources, encoding: .utf8).split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }
+        let example = lines.drop { $0 != "/// let retry = Retry(statuses: [429, 503])" }.prefix { $0 != "/// ```" }
+            .map { $0.dropFirst(3).trimmingCharacters(in: .whitespaces) }
+        let here = try String(contentsOfFile: #filePath, encoding: .utf8).split(separator: "\n")
+            .map { $0.trimmingCharacters(in: .whitespaces) }
+        #expect(example.count == 9)
+        #expect(here.joined(separator: "\n").contains(example.joined(separator: "\n")))
     }
 
     @Test func errorsThatAreNamedAndReasons() async throws {
