@@ -189,7 +189,9 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         var known = engine.takeMark(result, call)
         if known == nil, case .success(let value) = result { known = values.known?(value) }
         var judged = policy.judge(result.map { $0 as any Sendable }, known: known, on: on)
-        if values.streams, judged.outcome == 0, case .success = result { judged.outcome = Wire.head }
+        guard case .success(let value) = result else { return judged }
+        if Wire.kind(judged.outcome) != 0 { (value as? any Streaming)?.body.leave() }
+        if values.streams, judged.outcome == 0 { judged.outcome = Wire.head }
         return judged
     }
 

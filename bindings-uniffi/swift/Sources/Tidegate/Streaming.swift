@@ -15,6 +15,8 @@ protocol Body: AnyObject, Sendable {
     func follow(_ owner: any BodyOwner)
     /// Ends the body: its reader gets this error.
     func fail(_ error: any Error)
+    /// Notes that its answer has been judged a failure, so that the call does not follow it.
+    func leave()
     /// Silence of the body, if the policy bounds it.
     var silence: Silence? { get }
 }
@@ -147,6 +149,8 @@ final class BodyReader: Body {
         let failure = watched.failure
         if failure != 0 { ended(failure) }
     }
+
+    func leave() { transfer.leave() }
 
     func fail(_ error: any Error) {
         owner.withLock { $0 = nil }

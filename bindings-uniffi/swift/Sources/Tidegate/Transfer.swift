@@ -24,6 +24,7 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         var size = 0
         var suspended = false
         var over: Result<Void, any Error>?
+        /// Whether the response has been judged a failure.
         var failed = false
         /// Whether reading a failed response has taken too long.
         var slow = false
@@ -51,8 +52,11 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
         #endif
     }
 
-    /// Whether the response has failed and its body is too large to be read.
+    /// Whether the response has been judged a failure and its body has not come to its end.
     var isLeft: Bool { state.withLock { $0.failed && $0.over == nil } }
+
+    /// Notes that the response has been judged a failure.
+    func leave() { state.withLock { $0.failed = true } }
 
     // MARK: The reader
 
@@ -102,7 +106,6 @@ final class Transfer: NSObject, URLSessionDataDelegate, Sendable {
 
     /// Waits for the rest of a failed response's body, up to its limits of size and time.
     func drain(for time: Duration) async throws {
-        state.withLock { $0.failed = true }
         let timer = Task { [weak self] in
             try await Task.sleep(for: time)
             self?.update { $0.slow = true }

@@ -52,6 +52,32 @@ import FoundationNetworking
         #expect(ends == ["ok": 1])
     }
 
+    private let notFoundSlowly = "{\"status\": 404, \"fault\": \"slow_body\", \"body_bytes\": 100000, \"chunk_every\": 20}"
+
+    @Test func aStatusThatClassifyCallsGoodHoldsTheSlotUntilItsBodyIsClosed() async throws {
+        let url = try await origin.scripted(notFoundSlowly)
+        let policy = try Policy(
+            preset: .http, deadline: .seconds(600), bulkhead: Bulkhead(maxConcurrency: 1),
+            classify: { result in if case .success(is StreamedAnswer) = result { Outcome(.ok) } else { nil } }, engine: engine)
+        let (bytes, response) = try await session.bytes(from: url, policy: policy)
+        #expect((response as? HTTPURLResponse)?.statusCode == 404 && inFlight == 1)
+        bytes.close()
+        #expect(inFlight == 0 && engine.snapshot().live == 0, "the slot is free at once, not at the deadline")
+        try await nothingIsLeft()
+    }
+
+    @Test func aHedgeLeavesTheAnswerAloneThatIsBeingRead() async throws {
+        let url = try await origin.scripted(notFoundSlowly, "{\"fault\": \"hang\"}")
+        let policy = try Policy(
+            preset: .http, hedge: Hedge(delay: .milliseconds(100), budget: HedgeBudget(kind: .off)), engine: engine)
+        let (bytes, response) = try await session.bytes(from: url, policy: policy)
+        #expect((response as? HTTPURLResponse)?.statusCode == 404)
+        let first = try await bytes.chunks.first { _ in true }
+        #expect(first?.isEmpty == false, "the last answer can be read")
+        bytes.close()
+        try await nothingIsLeft()
+    }
+
     @Test func aLargeBodyIsWhole() async throws {
         let size = 30_000_000
         let url = try await origin.scripted("{\"status\": 200, \"body_bytes\": \(size)}")
