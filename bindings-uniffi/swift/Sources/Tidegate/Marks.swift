@@ -1,4 +1,5 @@
 import Foundation
+internal import TidegateNative
 internal import TidegateNativeFFI
 #if canImport(FoundationNetworking)
 import FoundationNetworking
@@ -106,6 +107,8 @@ extension Engine {
             marks.leave(of, outcome, for: call)
             marked.set(true)
         }
+        // A task that outlives the call around it leaves nothing, because nobody would take or drop it.
+        guard let known = native.explainCall(call: call), known.reason == nil else { return forgetMarks(call) }
     }
 
     /// Judgement that a nested call has left for this result of a call's attempt.

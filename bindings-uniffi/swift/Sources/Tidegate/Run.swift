@@ -94,7 +94,10 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
         if case .success = result, values.known == nil, policy.classify == nil, !engine.marked.isSet, !Task.isCancelled {
             let step = engine.on(id, Wire.finished(1, 0))
-            if step & 3 == Wire.done { return Ended(result: result, report: Report(attempts: 1, reason: .ok), call: id) }
+            if step & 3 == Wire.done {
+                engine.forgetMarks(id)
+                return Ended(result: result, report: Report(attempts: 1, reason: .ok), call: id)
+            }
         }
         if Task.isCancelled {
             _ = engine.on(id, Wire.finished(1, Wire.outcome(8)))

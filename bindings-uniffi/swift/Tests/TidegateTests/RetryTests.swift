@@ -199,6 +199,21 @@ private struct Refused: Error {
         let outer = try Policy("outer", retry: Self.quick, engine: engine)
         let inner = try Policy("inner", retry: Self.quick, engine: engine)
         let ended = await outer.ended { _ -> Int in
+    @Test func aTaskThatOutlivesTheCallAroundItLeavesNoJudgement() async throws {
+        let outer = try Policy("outer", retry: Self.quick, engine: engine)
+        let inner = try Policy("inner", retry: Self.quick, on: [Broken.self], engine: engine)
+        let gate = AsyncStream<Void>.makeStream()
+        let later = try await outer.run { _ in
+            Task {
+                for await _ in gate.stream { break }
+                return await inner.ended(CallOptions(idempotent: false)) { _ -> Int in throw Broken() }.report.reason
+            }
+        }
+        gate.continuation.yield()
+        #expect(await later.value == .method)
+        #expect(engine.marks.withLock { $0.isEmpty } && !engine.marked.isSet, "nobody would ever drop it")
+    }
+
             try await inner.run(CallOptions(idempotent: false)) { _ in throw URLError(.networkConnectionLost) }
         }
         #expect(ended.report.attempts == 1 && ended.report.reason == .opinion)
