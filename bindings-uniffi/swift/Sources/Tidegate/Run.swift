@@ -276,7 +276,11 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Takes the result of an attempt that has ended after the call, if the caller has nothing better.
     private func late(_ report: Report, _ result: Result<T, any Error>) {
         guard report.reason == .cancelled || report.reason == .deadline else { return }
-        if case .failure = result, report.reason == .deadline { return }
+        if case .failure = result {
+            if report.reason == .deadline { return }
+            // Of several attempts that end late, a value counts, whichever is last.
+            if case .success = conclusion?.result { return }
+        }
         conclusion = (result, report, false, nil)
     }
 

@@ -109,6 +109,32 @@ import TidegateTesting
         #expect(try await next.value == "next")
     }
 
+    @Test func aLateValueCountsWhateverEndsAfterIt() async throws {
+        let engine = Engine(seed: 1)
+        let policy = try Policy("p", hedge: Hedge(delay: .zero, budget: HedgeBudget(kind: .off)), engine: engine)
+        let (begun, ended) = (Counter(), Counter())
+        let gates = [AsyncStream<Void>.makeStream(), AsyncStream<Void>.makeStream()]
+        let task = Task {
+            await policy.ended { attempt in
+                begun.add()
+                let stream = gates[attempt.number - 1].stream
+                await Task.detached { for await _ in stream { break } }.value
+                defer { ended.add() }
+                if attempt.number == 2 { throw Broken() }
+                return "done"
+            }
+        }
+        try await eventually { begun.value == 2 }
+        task.cancel()
+        try await eventually { engine.snapshot().lingering == 1 }
+        gates[0].continuation.yield()
+        try await eventually { ended.value == 1 }
+        gates[1].continuation.yield()
+        let last = await task.value
+        #expect(try last.result.get() == "done")
+        #expect(last.report.reason == .cancelled)
+    }
+
     @Test func aThousandCallsThatEndAnyhowLeaveNothing() async throws {
         let engine = Engine(seed: 3)
         let policy = try Policy(
