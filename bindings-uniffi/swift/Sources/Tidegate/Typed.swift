@@ -6,11 +6,13 @@ public enum CallError<Own: Error>: Error {
     case policy(any TidegateError, Report)
     /// The caller's task was cancelled.
     case cancelled(Report)
+    /// The call's options are wrong, such as a weight that no limit counts; no call was made.
+    case invalid(PolicyError, Report)
 
     /// Report of the call.
     public var report: Report {
         switch self {
-        case .operation(_, let report), .policy(_, let report), .cancelled(let report): report
+        case .operation(_, let report), .policy(_, let report), .cancelled(let report), .invalid(_, let report): report
         }
     }
 }
@@ -25,6 +27,7 @@ extension Policy {
     ///     switch error {
     ///     case .operation(let own, _): show(own)
     ///     case .policy(let ours, _): retry(in: ours.retryIn)
+    ///     case .invalid(let mistakes, _): show(mistakes)
     ///     case .cancelled: break
     ///     }
     /// }
@@ -47,6 +50,7 @@ extension Policy {
             // The origin of an error decides, not its type: an inner policy's error is the operation's.
             if !ended.isOurs, let own = error as? Own { throw .operation(own, ended.report) }
             if let ours = error as? any TidegateError { throw .policy(ours, ended.report) }
+            if let mistakes = error as? PolicyError { throw .invalid(mistakes, ended.report) }
             throw .cancelled(ended.report)
         }
     }

@@ -101,6 +101,18 @@ private enum ShopError: Error, Equatable {
         #expect(try await policy.run(throwing: ShopError.self) { _ throws(ShopError) in 5 } == 5)
     }
 
+    @Test func wrongOptionsAreNoCancellation() async throws {
+        let policy = try Policy("p", retry: Retry(maxAttempts: 1), engine: engine)
+        do {
+            _ = try await policy.run(throwing: ShopError.self, CallOptions(weights: ["tokens": -1])) { _ throws(ShopError) in 1 }
+            Issue.record("no error")
+        } catch {
+            guard case .invalid(let mistakes, let report) = error else { throw error }
+            #expect(mistakes.mistakes.map(\.key) == ["weights"])
+            #expect((report.attempts, error.report) == (0, report))
+        }
+    }
+
     @Test func anInnerPolicysRefusalIsTheOperations() async throws {
         let outer = try Policy("outer", retry: Retry(maxAttempts: 1), engine: engine)
         let inner = try Policy("inner", retry: Retry(maxAttempts: 1), engine: engine)

@@ -218,6 +218,7 @@ private let busyIsTransient: Classify = { result in
             switch error {
             case .operation(let own, _): show(own)
             case .policy(let ours, _): show(ours)
+            case .invalid(let mistakes, _): show(mistakes)
             case .cancelled: break
             }
         }
