@@ -91,9 +91,12 @@ private func own(_ error: any Error, _ policy: Policy?) -> Judged? {
         if native.domain == NSPOSIXErrorDomain { return listed(ErrorsGen.errnos[Int32(clamping: native.code)]) }
     }
     guard let policy else { return nil }
-    for child in Mirror(reflecting: error).children {
+    // A class has the properties of the classes above it, too.
+    let mirrors = sequence(first: Mirror(reflecting: error), next: \.superclassMirror)
+    for child in mirrors.lazy.flatMap(\.children) {
         let response = child.value as? HTTPURLResponse
-        let named = ["status", "statusCode"].contains(child.label) ? child.value as? Int : nil
+        let isNamed = ["status", "statusCode"].contains(child.label)
+        let named = isNamed ? (child.value as? any BinaryInteger).map { Int(clamping: $0) } : nil
         guard let status = response?.statusCode ?? named, 400..<600 ~= status else { continue }
         return Judged(outcome: policy.classified(status, response?.allHeaderFields ?? [:]))
     }

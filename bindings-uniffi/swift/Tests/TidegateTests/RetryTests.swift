@@ -24,6 +24,18 @@ private struct Refused: Error {
     let statusCode: Int
 }
 
+private class Answered: Error, @unchecked Sendable {
+    let status: Int
+    init(_ status: Int) { self.status = status }
+}
+private final class Unavailable: Answered, @unchecked Sendable {
+    let hint = "later"
+}
+
+private struct Narrow: Error {
+    let statusCode: UInt16
+}
+
 /// What a user says of retries: `on`, `onRetry`; and policies within policies (semantics 1.6).
 @Suite struct RetryTests {
     let clock = ManualClock()
@@ -48,6 +60,14 @@ private struct Refused: Error {
         #expect(await attempts(policy, Broken(), CallOptions(on: [Broken.self])) == 3, "a call names more")
         #expect(await attempts(policy, ShopError.soldOut(1), CallOptions(on: [Broken.self])) == 3)
         #expect(await attempts(policy, URLError(.networkConnectionLost)) == 3, "it restricts nothing")
+    }
+
+    @Test func aStatusIsFoundInAClassAboveAndInAnyWholeNumber() async throws {
+        let policy = try Policy("p", retry: Self.quick, engine: engine)
+        #expect(await attempts(policy, Answered(503)) == 3)
+        #expect(await attempts(policy, Unavailable(503)) == 3)
+        #expect(await attempts(policy, Unavailable(404)) == 1)
+        #expect(await attempts(policy, Narrow(statusCode: 503)) == 3)
     }
 
     @Test func onKeepsAClassThatIsRetryable() async throws {
@@ -179,6 +199,21 @@ private struct Refused: Error {
         #expect(engine.marks.withLock { $0.isEmpty } && !engine.marked.isSet, "nothing is left of it")
     }
 
+    @Test func aTaskThatOutlivesTheCallAroundItLeavesNoJudgement() async throws {
+        let outer = try Policy("outer", retry: Self.quick, engine: engine)
+        let inner = try Policy("inner", retry: Self.quick, on: [Broken.self], engine: engine)
+        let gate = AsyncStream<Void>.makeStream()
+        let later = try await outer.run { _ in
+            Task {
+                for await _ in gate.stream { break }
+                return await inner.ended(CallOptions(idempotent: false)) { _ -> Int in throw Broken() }.report.reason
+            }
+        }
+        gate.continuation.yield()
+        #expect(await later.value == .method)
+        #expect(engine.marks.withLock { $0.isEmpty } && !engine.marked.isSet, "nobody would ever drop it")
+    }
+
     @Test func aKindOfTheInnerPolicyIsItsClassOutside() async throws {
         let inner = try Policy(
             "inner", kinds: ["stale_read": .conflict], retry: Retry(maxAttempts: 3, retryOn: ["stale_read"], backoff: .constant(.zero)),
@@ -199,21 +234,6 @@ private struct Refused: Error {
         let outer = try Policy("outer", retry: Self.quick, engine: engine)
         let inner = try Policy("inner", retry: Self.quick, engine: engine)
         let ended = await outer.ended { _ -> Int in
-    @Test func aTaskThatOutlivesTheCallAroundItLeavesNoJudgement() async throws {
-        let outer = try Policy("outer", retry: Self.quick, engine: engine)
-        let inner = try Policy("inner", retry: Self.quick, on: [Broken.self], engine: engine)
-        let gate = AsyncStream<Void>.makeStream()
-        let later = try await outer.run { _ in
-            Task {
-                for await _ in gate.stream { break }
-                return await inner.ended(CallOptions(idempotent: false)) { _ -> Int in throw Broken() }.report.reason
-            }
-        }
-        gate.continuation.yield()
-        #expect(await later.value == .method)
-        #expect(engine.marks.withLock { $0.isEmpty } && !engine.marked.isSet, "nobody would ever drop it")
-    }
-
             try await inner.run(CallOptions(idempotent: false)) { _ in throw URLError(.networkConnectionLost) }
         }
         #expect(ended.report.attempts == 1 && ended.report.reason == .opinion)
