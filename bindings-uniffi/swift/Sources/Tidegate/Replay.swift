@@ -7,7 +7,7 @@ import FoundationNetworking
 public struct RequestOptions: Sendable {
     /// Options that any call has. If the route is nil, it is the request's origin.
     public var call: CallOptions
-    /// Makes the body of each attempt, for bodies that can be read only once (`httpBodyStream`).
+    /// Makes the body of each attempt, for bodies that can be read only once (`httpBodyStream`). An upload has its body already, and refuses it.
     public var bodyStream: (@Sendable () -> InputStream)?
     /// Whether repeats carry `Retry-Attempt: n`.
     public var retryHeader: Bool
@@ -25,6 +25,16 @@ public struct RequestOptions: Sendable {
         self.retryHeader = retryHeader
         self.idempotencyKey = idempotencyKey
         self.stream = stream
+    }
+}
+
+extension RequestOptions {
+    /// Refuses a second body beside that of an upload.
+    ///
+    /// - Throws: `PolicyError` that names the option.
+    func refuseBody() throws {
+        if bodyStream == nil { return }
+        throw PolicyError("bodyStream", "(given)", "must be nil: an upload has a file or data as its body. For a stream use data(for:policy:)")
     }
 }
 
@@ -55,7 +65,7 @@ struct Plan: Sendable {
         key = makes ? UUID().uuidString : nil
         idempotent = idempotent || makes
         // A stream can be read once. Data and files are sent again as they are.
-        let replayable = options.call.replayable && (request.httpBodyStream == nil || options.bodyStream != nil)
+        let replayable = options.call.replayable && (body != nil || request.httpBodyStream == nil || options.bodyStream != nil)
         flags = (replayable ? Wire.replayable : 0) | (idempotent ? Wire.idempotent : 0)
         var call = options.call
         call.route = call.route ?? Plan.origin(request.url)

@@ -111,7 +111,10 @@ extension URLSession {
         make: @escaping @Sendable (URLSession, URLRequest, @escaping Done) throws -> URLSessionTask
     ) async -> Ended<Answer> {
         if let refused = refusal(policy) { return Ended(result: .failure(refused), report: .refused, isOurs: true) }
-        do { try policy.refuseStreams() } catch {
+        do {
+            try policy.refuseStreams()
+            if body != nil { try options.refuseBody() }
+        } catch {
             return Ended(result: .failure(error), report: .refused, isOurs: true)
         }
         let plan = Plan(request, options, policy, body: body)

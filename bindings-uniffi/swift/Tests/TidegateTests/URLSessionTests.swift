@@ -60,6 +60,19 @@ import FoundationNetworking
         #expect(try await origin.log().map(\.body) == ["from a file", "from a file", "from a file"])
     }
 
+    @Test func anUploadRefusesASecondBodyAndIsRepeatedWhateverItsRequestHas() async throws {
+        let url = try await origin.scripted(status(503), status(200))
+        let options = RequestOptions(bodyStream: { InputStream(data: Data("other".utf8)) })
+        let refused = await session.answer(for: request(url, "PUT"), from: Data("x".utf8), policy: try http(), options: options)
+        guard case .failure(let error as PolicyError) = refused.result else { throw Broken() }
+        #expect(error.mistakes.map(\.key) == ["bodyStream"] && refused.report.attempts == 0)
+        #expect(try await origin.log().isEmpty)
+        var odd = request(url, "PUT")
+        odd.httpBodyStream = InputStream(data: Data("ignored".utf8))
+        let plan = Plan(odd, RequestOptions(), try http(), body: Data("x".utf8))
+        #expect(plan.flags & Wire.replayable != 0, "Foundation sends the upload's own body each time")
+    }
+
     @Test func aStreamIsSentOnceAndTheReportSaysWhy() async throws {
         let url = try await origin.scripted(status(503), status(200))
         var once = request(url, "PUT")
