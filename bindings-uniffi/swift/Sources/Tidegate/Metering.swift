@@ -32,7 +32,8 @@ public struct Usage: Sendable, Hashable {
     public let output: Int
 }
 
-/// How much a token counts, from 0 to 1,000, to three decimals. A factor out of this range counts as the nearer end.
+/// How much a token counts, from 0 to 1,000, to three decimals. A factor out of this range counts as the nearer end,
+/// and one that is no number as 1.
 public struct Factors: Sendable, Hashable {
     /// A token of the prompt that was not cached.
     public var input: Double
@@ -46,7 +47,7 @@ public struct Factors: Sendable, Hashable {
     }
 
     var thousandths: TokenFactors {
-        func whole(_ factor: Double) -> UInt32 { UInt32((min(max(factor, 0), 1_000) * 1_000).rounded()) }
+        func whole(_ factor: Double) -> UInt32 { factor.isNaN ? 1_000 : UInt32((min(max(factor, 0), 1_000) * 1_000).rounded()) }
         return TokenFactors(input: whole(input), cached: whole(cached), output: whole(output))
     }
 }

@@ -31,6 +31,9 @@ extension Bound where Value == Duration {
 extension Duration {
     /// Microseconds, core's unit of time.
     var microseconds: Double {
+        // `components` ends the process for more seconds than an `Int64` has.
+        if self >= .seconds(Int64.max) { return 0x1p63 * 1e6 }
+        if self <= .seconds(Int64.min) { return -0x1p63 * 1e6 }
         let (seconds, attoseconds) = components
         return Double(seconds) * 1e6 + Double(attoseconds) / 1e12
     }

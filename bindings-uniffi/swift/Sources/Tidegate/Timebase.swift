@@ -26,7 +26,7 @@ struct Timebase: Sendable {
         let origin = clock.now
         now = { @Sendable in
             let us = origin.duration(to: clock.now).microseconds
-            return us > 0 ? UInt64(us.rounded(.down)) : 0
+            return us > 0 ? UInt64(min(us, latest).rounded(.down)) : 0
         }
         sleep = { @Sendable until in
             let end = origin.advanced(by: .microseconds(until))
@@ -34,6 +34,9 @@ struct Timebase: Sendable {
         }
     }
 }
+
+/// Latest moment of a clock, in microseconds: 292,000 years. Later ones count as this one.
+private let latest = 0x1p63
 
 /// Which clock an engine reads. Two engines read the same one if they were given the same object, or values of one type that has no state,
 /// such as `ContinuousClock`. Other values are clocks of their own, because nothing says whether they tell the same time.
