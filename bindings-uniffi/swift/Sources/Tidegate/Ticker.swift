@@ -32,6 +32,9 @@ final class Ticker: Sendable {
     /// Number of calls with a timer.
     var count: Int { state.withLock { $0.dues.count } }
 
+    /// Moment at which it looks at the timers next.
+    var next: UInt64 { state.withLock { $0.next } }
+
     /// Ticks `owner` once, after this span. Replaces its earlier moment.
     func set(_ owner: any Timed, after us: UInt64) {
         let due = time.now() &+ us
@@ -54,7 +57,10 @@ final class Ticker: Sendable {
         state.round += 1
         let (round, time) = (state.round, time)
         state.sleeper = Task.detached { [weak self] in
-            do { try await time.sleep(due) } catch { return }
+            do { try await time.sleep(due) } catch {
+                // A replaced task is cancelled. Otherwise the user's clock has failed, and without another sleeper no timer would fire again.
+                do { try await Task.sleep(for: .milliseconds(10)) } catch { return }
+            }
             self?.fire(round)
         }
         return before
@@ -72,7 +78,13 @@ final class Ticker: Sendable {
             return ready
         }
         guard let ready else { return }
+        // Before the ticks: they may run callbacks, and a slow one must not hold up the timers of other calls.
+        arm()
         for owner in ready { owner.tick() }
+    }
+
+    /// Starts a task that sleeps until the first moment, if there is one.
+    private func arm() {
         let replaced: Task<Void, Never>? = state.withLock { state in
             guard let first = state.dues.values.map(\.due).min() else { return nil }
             // Groups moments that are close together: one microsecond for each call, so that scans do not dominate.

@@ -40,4 +40,52 @@ import TidegateTesting
         let metering = Metering.tokens(factors: Factors(input: .nan, cached: .infinity, output: -.infinity))
         #expect(metering.weigh?(Estimate(input: 7, output: 3, stream: false)) == ["tokens": 7])
     }
+
+    /// Sleeping on it fails the first time.
+    private final class Failing: Clock, Sendable {
+        let clock = ManualClock()
+        let failed = Counter()
+        var now: ManualClock.Instant { clock.now }
+        var minimumResolution: Duration { .zero }
+        func sleep(until: ManualClock.Instant, tolerance: Duration?) async throws {
+            if failed.add() == 1 { throw Broken() }
+            try await clock.sleep(until: until, tolerance: tolerance)
+        }
+    }
+
+    @Test func aClockThatFailsOnceStopsNoTimer() async throws {
+        let clock = Failing()
+        let engine = Engine(seed: 1, clock: clock)
+        let policy = try Policy("p", retry: Retry(backoff: Backoff.constant(.seconds(1)).withoutJitter()), on: [Broken.self], engine: engine)
+        let task = Task {
+            try await policy.run { attempt in
+                if attempt.number == 1 { throw Broken() }
+                return attempt.number
+            }
+        }
+        try await eventually { clock.clock.sleeping == 1 }
+        await clock.clock.advance(by: .seconds(1))
+        #expect(try await task.value == 2)
+    }
+
+    @Test func aSlowCallbackHoldsUpNoOtherTimer() async throws {
+        let clock = ManualClock()
+        let engine = Engine(seed: 1, clock: clock)
+        let next = Locked<[UInt64]>([])
+        let policy = try Policy(
+            "p", attemptTimeout: .seconds(1), retry: Retry(backoff: Backoff.constant(.seconds(60)).maximum(.seconds(60)).withoutJitter()),
+            onRetry: { _ in next.withLock { $0.append(engine.ticker.next) } }, engine: engine)
+        let other = try Policy("q", attemptTimeout: .seconds(2), retry: Retry(maxAttempts: 1), engine: engine)
+        let tasks = [policy, other].map { policy in
+            Task { await policy.ended { _ in try await Task.sleep(for: .seconds(3600)) }.report.reason }
+        }
+        try await eventually { engine.idle.timers == 2 }
+        await clock.advance(by: .seconds(1))
+        try await eventually { next.withLock { $0.count } == 1 }
+        #expect(next.withLock { $0.allSatisfy { $0 <= 2_000_010 } }, "the other call's timer runs on while the callback runs")
+        await clock.advance(by: .milliseconds(1_001))
+        #expect(await tasks[1].value == .attempts)
+        tasks[0].cancel()
+        #expect(await tasks[0].value == .cancelled)
+    }
 }
