@@ -120,9 +120,9 @@ extension Policy {
     ///
     /// ```swift
     /// let retry = Retry(statuses: [429, 503])
-    /// let rules = try Policy("shop", retry: retry)
-    /// let shop = try Policy(
-    ///     "shop", retry: retry,
+    /// let rules = try Policy("pages", retry: retry)
+    /// let pages = try Policy(
+    ///     "pages", retry: retry,
     ///     classify: { result in
     ///         guard case .success(let page as Page) = result else { return nil }
     ///         return rules.outcomeOf(status: page.status, headers: page.headers)

@@ -158,19 +158,19 @@ private let busyIsTransient: Classify = { result in
 
     @Test func answersOfAnotherClient() async throws {
         let retry = Retry(statuses: [429, 503])
-        let rules = try Policy("shop", retry: retry)
-        let shop = try Policy(
-            "shop", retry: retry,
+        let rules = try Policy("pages", retry: retry)
+        let pages = try Policy(
+            "pages", retry: retry,
             classify: { result in
                 guard case .success(let page as Page) = result else { return nil }
                 return rules.outcomeOf(status: page.status, headers: page.headers)
             }
         )
-        let pages = [Page(status: 503, headers: ["Retry-After": "0"]), Page(status: 429, headers: ["Retry-After": "0"]), Page()]
-        let ended = await shop.ended { attempt in pages[attempt.number - 1] }
+        let answers = [Page(status: 503, headers: ["Retry-After": "0"]), Page(status: 429, headers: ["Retry-After": "0"]), Page()]
+        let ended = await pages.ended { attempt in answers[attempt.number - 1] }
         #expect(try ended.result.get().status == 200)
         #expect(ended.report.attempts == 3)
-        let once = await shop.ended { _ in Page(status: 500) }
+        let once = await pages.ended { _ in Page(status: 500) }
         #expect((try once.result.get().status, once.report.attempts) == (500, 1))
     }
 
