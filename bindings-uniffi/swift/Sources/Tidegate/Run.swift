@@ -64,6 +64,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         var resume: (CheckedContinuation<AttemptSlot?, Never>, AttemptSlot?)?
         var failed: (body: any Body, error: any Error)?
         var retrying: Retrying?
+        /// Values and errors that nobody gets. Releasing them may run code of the user, which may come back to this call.
+        var gone: [Any] = []
     }
 
     init(
@@ -240,7 +242,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             self.out -= 1
             if let ended = self.conclusion {
                 effects.step |= self.engine.advance(self.call, Wire.finished(slot.number, Wire.outcome(8)))
-                self.late(ended.report, result)
+                self.late(ended.report, result, &effects)
             } else if slot.stopped, case .failure = result {
                 self.carry(self.engine.advance(self.call, Wire.finished(slot.number, Wire.outcome(3))), &effects)
             } else {
@@ -274,13 +276,14 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     /// Takes the result of an attempt that has ended after the call, if the caller has nothing better.
-    private func late(_ report: Report, _ result: Result<T, any Error>) {
+    private func late(_ report: Report, _ result: Result<T, any Error>, _ effects: inout Effects) {
         guard report.reason == .cancelled || report.reason == .deadline else { return }
         if case .failure = result {
             if report.reason == .deadline { return }
             // Of several attempts that end late, a value counts, whichever is last.
             if case .success = conclusion?.result { return }
         }
+        if let conclusion { effects.gone.append(conclusion.result) }
         conclusion = (result, report, false, nil)
     }
 
@@ -315,6 +318,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 attempts = Wire.number(step)
                 let target = step & Wire.target == 0 ? nil : engine.native.targetOf(call: call)
                 let slot = AttemptSlot(attempts, Wire.span(step), target)
+                if let old = slots[(attempts - 1) & 7] { effects.gone.append(old) }
                 slots[(attempts - 1) & 7] = slot
                 out += 1
                 handOver(slot, &effects)
@@ -388,6 +392,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private func headArrived(_ effects: inout Effects) {
         guard conclusion == nil, let result = slots[(attempts - 1) & 7]?.result else { return }
         conclusion = (result, Report(attempts: attempts, reason: .ok), false, nil)
+        effects.gone.append(slots)
         slots = [AttemptSlot?](repeating: nil, count: 8)
         if case .success(let value) = result, let answer = value as? any Streaming {
             streaming = true
@@ -434,6 +439,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         let report = Report(
             attempts: attempts, reason: verdict, note: why, retryIn: retryIn, origin: verdict == .ok ? .none : origin)
         conclusion = (result, report, isOurs, decided == nil ? nil : slot?.judged)
+        effects.gone.append(slots)
         slots = [AttemptSlot?](repeating: nil, count: 8)
         if out == 0 { handOver(nil, &effects) }
     }

@@ -135,6 +135,35 @@ import TidegateTesting
         #expect(last.report.reason == .cancelled)
     }
 
+    /// A value that does something when nobody holds it any more.
+    private final class Last: Sendable {
+        let work: @Sendable () -> Void
+        init(_ work: @escaping @Sendable () -> Void) { self.work = work }
+        deinit { work() }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func aValueThatIsLetGoMayCancelItsCall() async throws {
+        let engine = Engine(seed: 1)
+        let policy = try Policy(
+            "p", retry: Retry(maxAttempts: 3, backoff: .constant(.zero), budget: .off), classify: { _ in Outcome(.transient) }, engine: engine)
+        let (gone, caller) = (Counter(), Locked<Task<Int, Never>?>(nil))
+        let (gate, open) = AsyncStream<Void>.makeStream()
+        let task = Task {
+            for await _ in gate { break }
+            return await policy.ended { _ in
+                Last {
+                    gone.add()
+                    caller.withLock { $0 }?.cancel()
+                }
+            }.report.attempts
+        }
+        caller.withLock { $0 = task }
+        open.yield()
+        #expect(await task.value == 3)
+        #expect(gone.value == 3)
+        #expect(engine.idle == (0, 0) && engine.snapshot().live == 0)
+    }
+
     @Test func aThousandCallsThatEndAnyhowLeaveNothing() async throws {
         let engine = Engine(seed: 3)
         let policy = try Policy(
