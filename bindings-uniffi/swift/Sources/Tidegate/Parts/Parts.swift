@@ -47,11 +47,8 @@ extension Duration {
 
     /// Whole microseconds, rounded down; 0 if negative.
     var moment: UInt64 {
-        // `components` ends the process for more seconds than an `Int64` has.
-        if self >= .seconds(Int64.max) { return .max }
-        if self < .zero { return 0 }
+        guard self > .zero, self < .seconds(Int64.max) else { return self > .zero ? .max : 0 } // `components` traps beyond
         let (seconds, attoseconds) = components
-        guard seconds >= 0, attoseconds >= 0 else { return 0 }
         let (us, over) = UInt64(seconds).multipliedReportingOverflow(by: 1_000_000)
         let (sum, more) = us.addingReportingOverflow(UInt64(attoseconds / 1_000_000_000_000))
         return over || more ? .max : sum
