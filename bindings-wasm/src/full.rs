@@ -1,6 +1,6 @@
 //! Exports that only the full module has.
 
-use tidegate::{Duration, HttpFailure, Policy, PolicyId, Pool, PoolKind, RouteId, WallTime, wire};
+use tidegate::{CallId, Duration, HttpFailure, Policy, PolicyId, Pool, PoolKind, RouteId, WallTime, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{host, with};
@@ -84,6 +84,13 @@ pub fn force_target(engine: u32, on: u32, now: f64) -> f64 {
     let (group, target) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
     let forced = with(engine, |it| it.core.force_target(group, target, on != 0, time(now)));
     answer(forced.map(|_| 0.0).map_err(|clash| output::clash("target", &clash)))
+}
+
+/// Microseconds until the deadline of a call; negative without one, and for a call that has ended.
+#[wasm_bindgen]
+pub fn time_left(engine: u32, call: f64, now: f64) -> f64 {
+    let left = with(engine, |it| it.core.time_left(CallId::from_word(call as u64), time(now)).call);
+    left.map_or(-1.0, |span| span.as_micros() as f64)
 }
 
 /// The kinds of failure that a policy declares, in the order of their numbers, which start at 9: name and base class, each

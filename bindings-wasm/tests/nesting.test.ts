@@ -3,10 +3,11 @@
 import { AsyncLocalStorage, AsyncResource } from "node:async_hooks";
 import { expect, test } from "vitest";
 import type { Storage } from "../ts/engine/platform.js";
-import { policy } from "../ts/node.js";
+import { type Engine, policy, reportOf, within } from "../ts/node.js";
 import { throughResource } from "../ts/run/follow.js";
 import type { Scope } from "../ts/run/scope.js";
-import { failure, reset } from "./support/functions.js";
+import { FakeClock } from "../ts/testing.js";
+import { failure, hang, reset } from "./support/functions.js";
 import { engine, turns } from "./support/setup.js";
 
 class Theirs {
@@ -123,4 +124,85 @@ test("work that another one's loop carries out is nested where it is bound to wh
   expect(await sends((job) => AsyncResource.bind(job))).toBe(3);
   expect(await sends((job) => job), "outside: retries multiply").toBe(9);
   clearInterval(pool);
+});
+
+const MINUTE = { base: 60_000, max: 60_000, jitter: "none" } as const;
+
+/** A policy of an engine that waits a minute before each repeat. */
+const patient = (lab: Engine) => policy({ engine: lab, deadline: 3_600_000, retry: { backoff: MINUTE } });
+
+test("a call ends at the deadline of another engine's call around it too (7.3.3)", async () => {
+  const clock = new FakeClock();
+  const [outer, middle, inner] = [engine({ clock }), engine({ clock }), engine({ clock })];
+  const bounded = policy({ engine: outer, deadline: 5000 });
+  const ends: unknown[] = [];
+  const own = policy({ engine: inner, attemptTimeout: 60_000 });
+  const going = failure(
+    bounded.run(() =>
+      policy({ engine: middle, deadline: 9000 }).run(async () => {
+        await clock.sleep(1000);
+        ends.push(await failure(patient(inner).run(() => Promise.reject(reset()))));
+        ends.push(await within({ deadline: 8000 }, () => failure(own.run(hang))));
+        ends.push(clock.now());
+      }),
+    ),
+  );
+  await clock.advance(60_000);
+  await going;
+  const [refused, stopped, at] = ends;
+  expect(reportOf(refused)?.reason).toBe("would_outlive_deadline");
+  expect(stopped).toMatchObject({ reason: "deadline", policy: own.name });
+  expect(at).toBe(5000);
+});
+
+test("the process's own clock is one for all of its engines (7.3.3)", async () => {
+  const bounded = policy({ engine: engine(), deadline: 1000 });
+  const late = await bounded.run(() => failure(patient(engine()).run(() => Promise.reject(reset()))));
+  expect(reportOf(late)?.reason).toBe("would_outlive_deadline");
+});
+
+test("a call that has ended bounds no call of another engine", async () => {
+  const clock = new FakeClock();
+  const [outer, inner] = [engine({ clock }), engine({ clock })];
+  let later: Promise<string> = Promise.reject(new Error("not begun"));
+  later.catch(() => undefined);
+  await policy({ engine: outer, deadline: 1000 }).run(() => {
+    later = clock.sleep(5000).then(() => policy({ engine: inner, retry: {} }).run(() => "late"));
+  });
+  await clock.advance(5000);
+  expect(await later).toBe("late");
+});
+
+test("nothing else crosses to another engine, and no deadline to another clock (7.3.4)", async () => {
+  const clock = new FakeClock();
+  const outer = policy({
+    engine: engine({ clock }),
+    deadline: 5000,
+    retry: { backoff: { base: 0 } },
+    bulkhead: { maxConcurrency: 1 },
+  });
+  let tries = 0;
+  const other = policy({
+    engine: engine({ clock }),
+    retry: { maxAttempts: 3, backoff: { base: 0 } },
+    bulkhead: { maxConcurrency: 1 },
+  });
+  const flaky = async () => {
+    tries += 1;
+    if (tries < 3) throw reset();
+    return other.snapshot().routes["default"]?.pool?.inFlight;
+  };
+  expect(await clock.run(outer.run(() => other.run(flaky)))).toBe(1);
+  expect(tries, "its own repeats, under its own permit").toBe(3);
+  for (const lab of [engine(), engine({ clock: new FakeClock() })]) {
+    const slow = policy({ engine: lab, retry: { backoff: MINUTE, maxAttempts: 2 } });
+    const seen: string[] = [];
+    slow.on("retry_scheduled", ({ type }) => seen.push(type));
+    const given = new AbortController();
+    const going = outer.run(() => failure(slow.run(() => Promise.reject(reset()), { signal: given.signal })));
+    await turns();
+    expect(seen, "it waits for longer than the call around it may take").toEqual(["retry_scheduled"]);
+    given.abort(new Error("enough"));
+    expect(await going).toMatchObject({ message: "enough" });
+  }
 });

@@ -37,7 +37,10 @@ export function addClock(clock: Clock): void {
   clocks.add(new WeakRef(clock));
 }
 
-/** What a call of this engine inherits; `own`: it states its own criticality. */
+/**
+ * What a call of this engine inherits; `own`: it states its own criticality. The engine itself knows the deadline of the call of its own in
+ * which it is nested. That of another engine's call holds too if both read the same clock (semantics 7.3.3).
+ */
 export function inherited(
   engine: Engine,
   scope: Scope,
@@ -45,26 +48,34 @@ export function inherited(
   limit: number,
   own: boolean,
 ): Inherited {
+  const { clock } = engine;
   let ends: Scope["ends"];
   let criticality: number | undefined;
   let parent = 0;
+  let left = 0;
   for (let level: Scope | undefined = scope; level !== undefined; level = level.around) {
     ends ??= level.ends;
     criticality ??= level.criticality;
-    if (parent === 0 && level.engine === engine) parent = level.call;
+    const other = level.engine;
+    if (other === engine) parent ||= level.call;
+    else if (other !== undefined && other.clock === clock) left = least(left, leftOf(other, level.call));
   }
-  const { clock } = engine;
-  let left = 0;
   if (ends !== undefined) {
     const end = clock === undefined ? undefined : ends.tests.get(clock);
-    if (clock === undefined) left = packRemaining(ends.real - globalThis.performance.now());
-    else if (end !== undefined) left = packRemaining((end - clock.us()) / 1000);
+    if (clock === undefined) left = least(left, packRemaining(ends.real - globalThis.performance.now()));
+    else if (end !== undefined) left = least(left, packRemaining((end - clock.us()) / 1000));
   }
   return {
     flags: criticality === undefined || own ? flags : (flags & ~3) | criticality,
     limit: least(limit, left),
     parent,
   };
+}
+
+/** The time left of a call, encoded for `begin`; 0 if it has no deadline, or has ended. */
+function leftOf(engine: Engine, call: number): number {
+  const us = engine.native.time_left(engine.handle, call, engine.moment());
+  return us < 0 ? 0 : packRemaining(us / 1000);
 }
 
 /** Limits for every call inside `within`. */
