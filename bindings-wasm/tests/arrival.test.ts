@@ -139,6 +139,7 @@ test("what cannot wait says how to", async () => {
     () => some.retune({}),
     () => some.forceOpen(),
     () => some.kinds,
+    () => some.outcomeOf(503),
     () => shared.save(),
     () => shared.restore({ at: 0, state: {} }),
   ];
@@ -153,7 +154,8 @@ test("what cannot wait says how to", async () => {
     () => explain(error),
     () => late.explain(),
   );
-  for (const work of each.filter((work) => !String(work).includes("kinds"))) {
+  expect(some.outcomeOf(503, { "retry-after": "1" })).toMatchObject({ kind: "transient", retryAfter: 1000 });
+  for (const work of each.filter((work) => !/kinds|outcomeOf/.test(String(work)))) {
     expect(work).toThrow(/await ready\(\{ full: true \}\) first/);
   }
   const full = ready({ full: true });

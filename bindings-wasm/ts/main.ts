@@ -6,7 +6,7 @@ export { Engine } from "./engine/engine.js";
 export type { EngineOptions, Link, Restored, SavedState } from "./engine/engine_types.js";
 export { type ReadyOptions, ready } from "./engine/module.js";
 export type { Class, Criticality, Verdict } from "./engine/wire.js";
-export type { Classify, Outcome, Predicate } from "./errors/classify.js";
+export type { AnswerHeaders, Classify, Outcome, Predicate } from "./errors/classify.js";
 export * from "./errors/errors.js";
 export type { ErrorClass } from "./errors/judge.js";
 export type { Fetch, FetchOptions } from "./fetch/fetch.js";

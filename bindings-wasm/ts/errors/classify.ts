@@ -1,9 +1,9 @@
 /** Classification of attempts: errors and results become outcomes (semantics 1.4). */
 
-import { type Class, OPINION_MASK, OPINIONS, packOutcome } from "../engine/wire.js";
+import { type Class, OPINION_MASK, OPINIONS, packOutcome, unpackOutcome } from "../engine/wire.js";
 import type { Core } from "../run/core.js";
-import { outOfRange } from "./errors.js";
-import { judge, UNLISTED } from "./judge.js";
+import { checkWhole, outOfRange } from "./errors.js";
+import { judge, listed, UNLISTED } from "./judge.js";
 
 // Numbers of the classes (`KINDS`), shifted to their place in an outcome.
 export const TRANSIENT = 1 << 11;
@@ -30,6 +30,26 @@ export interface Outcome {
  */
 // biome-ignore lint/suspicious/noConfusingVoidType: a function that returns nothing has no opinion
 export type Classify = (resultOrError: unknown) => Class | (string & {}) | Outcome | null | undefined | void;
+
+/**
+ * Headers of an HTTP answer: a `Headers`, pairs of names and values, or an object (`IncomingHttpHeaders` of Node). Names in any case.
+ */
+export type AnswerHeaders =
+  | { forEach(each: (value: string, name: string) => void): void }
+  | Iterable<readonly [name: string, value: string]>
+  | Readonly<Record<string, string | number | readonly string[] | undefined>>;
+
+/** The outcome of an HTTP answer under a policy, as `classify` may return it. */
+export function ofAnswer(core: Core, status: number, headers: AnswerHeaders | null | undefined): Outcome {
+  checkWhole("status", status, 0, 0xffff, "65,535");
+  const word = status < 400 ? 0 : core.engine.classify(core.number, status, listed(headers));
+  const { kind, opinion, retryAfter } = unpackOutcome(word);
+  return {
+    kind: core.kinds[kind] as string,
+    ...(opinion === 0 ? undefined : { opinion: OPINIONS[opinion] as Outcome["opinion"] }),
+    ...(retryAfter === undefined ? undefined : { retryAfter }),
+  };
+}
 
 /** The outcome of an error; `core` is the policy that judges a status, if there is one. */
 export function ofError(error: unknown, core?: Core): number {

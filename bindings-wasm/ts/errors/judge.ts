@@ -232,12 +232,15 @@ function judged(core: Core, found: number, headers: unknown): number {
 }
 
 /** Headers of any library, in the form that the engine reads. */
-function listed(headers: unknown): Headers | undefined {
+export function listed(headers: unknown): Headers | undefined {
   if (typeof headers !== "object" || headers === null) return undefined;
-  if (!Array.isArray(headers) && typeof read(headers, "forEach") === "function") return headers as Headers;
-  const pairs: unknown[] = Array.isArray(headers) ? headers : Object.entries(headers);
+  const pairs = Symbol.iterator in headers ? (headers as Iterable<unknown>) : undefined;
+  if (pairs === undefined && typeof read(headers, "forEach") === "function") return headers as Headers;
   const forEach = (each: (value: string, name: string) => void) => {
-    for (const pair of pairs) if (Array.isArray(pair)) each(String(pair[1]), String(pair[0]));
+    for (const pair of pairs ?? Object.entries(headers)) {
+      if (!Array.isArray(pair)) continue;
+      for (const value of [pair[1]].flat()) if (value !== undefined) each(String(value), String(pair[0]));
+    }
   };
   return { forEach } as unknown as Headers;
 }

@@ -17,7 +17,7 @@ import {
   OK_1,
   WAKES,
 } from "../engine/wire.js";
-import type { Classify } from "../errors/classify.js";
+import { type AnswerHeaders, type Classify, type Outcome, ofAnswer } from "../errors/classify.js";
 import { PolicyError, wrong } from "../errors/errors.js";
 import { type ErrorClass, isLeft } from "../errors/judge.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
@@ -398,6 +398,34 @@ export class Policy<F = never> extends Caller<F> {
   get kinds(): Readonly<Record<string, string>> {
     this.core.now("kinds");
     return Object.fromEntries(this.core.declaredKinds());
+  }
+
+  /**
+   * The outcome that an HTTP answer has under the policy, for a classifier of your own: by its status, the policy's lists of statuses, and
+   * the headers that say when to try again (`Retry-After` and its relatives). A status below 400 is `ok`.
+   *
+   * @param headers A `Headers`, pairs, or an object of names and values.
+   * @returns What `classify` may return.
+   * @throws RangeError If the status is no whole number from 0 to 65,535.
+   * @throws NotReady While the engine has not taken the policy in.
+   * @example
+   * ```ts
+   * const api = policy({ preset: "http" });
+   * assert.deepEqual(api.outcomeOf(429, { "Retry-After": "2" }), { kind: "throttled", retryAfter: 2000 });
+   * // An SDK that returns its failures instead of throwing them:
+   * type Answer = { statusCode: number; headers: Record<string, string> };
+   * const shop: Policy = policy({
+   *   preset: "http",
+   *   classify: (it) => {
+   *     const { statusCode, headers } = (it ?? {}) as Partial<Answer>;
+   *     return statusCode === undefined ? undefined : shop.outcomeOf(statusCode, headers);
+   *   },
+   * });
+   * ```
+   */
+  outcomeOf(status: number, headers?: AnswerHeaders | null): Outcome {
+    this.core.now("outcomeOf");
+    return ofAnswer(this.core, status, headers);
   }
 
   /**
