@@ -3,12 +3,13 @@
 import { expect, test, vi } from "vitest";
 import type { Which } from "../ts/engine/module.js";
 import type { TidegateError } from "../ts/errors/errors.js";
+import { alone } from "./support/copies.js";
 import { until } from "./support/server.js";
 import { wasm } from "./support/wasm.js";
 
 /** The package as in a page: no module is loaded yet. `deliver` completes the pending downloads. */
 async function page() {
-  vi.resetModules();
+  alone();
   const main = await import("../ts/main.js");
   const { isFull, provide, there } = await import("../ts/engine/module.js");
   const { FakeClock } = await import("../ts/testing.js");

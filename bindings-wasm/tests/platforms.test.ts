@@ -1,6 +1,7 @@
 /** Platforms that compile no WebAssembly, or not at once: each is told what to do (J14). */
 
 import { afterEach, expect, test, vi } from "vitest";
+import { alone } from "./support/copies.js";
 import { wasm } from "./support/wasm.js";
 
 const real = WebAssembly;
@@ -10,7 +11,7 @@ afterEach(() => vi.unstubAllGlobals());
 /** The package where `WebAssembly` is this, with the module in the code, as `tidegate/inline` has it. */
 async function platform(assembly: unknown) {
   vi.stubGlobal("WebAssembly", assembly);
-  vi.resetModules();
+  alone();
   const main = await import("../ts/main.js");
   const { provide } = await import("../ts/engine/module.js");
   provide({ now: () => wasm("tidegate"), later: async () => wasm("tidegate") });

@@ -16,6 +16,7 @@ import { defaultEngine } from "./engine/default_engine.js";
 import type { Engine } from "./engine/engine.js";
 import { said, say, sayBytes } from "./engine/native.js";
 import { randomSeed } from "./engine/platform.js";
+import { shared } from "./engine/shared.js";
 import { TidegateError } from "./errors/errors.js";
 import type { Timed } from "./time/ticker.js";
 
@@ -141,7 +142,7 @@ export interface AttachOptions {
   readonly waitUntil?: ((command: Promise<void>) => void) | undefined;
 }
 
-const attached = new WeakSet<Engine>();
+const attached = shared("attached", () => new WeakSet<Engine>());
 
 /**
  * Attaches a store to an engine permanently, before the first policy with `store: "fleet"`.

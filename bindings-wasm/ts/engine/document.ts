@@ -2,7 +2,7 @@
 
 import { PolicyError, wrong } from "../errors/errors.js";
 import { Policy, type PolicyOptions } from "../run/policy.js";
-import { tester } from "../testing/tested.js";
+import { tests } from "../testing/tested.js";
 import { defaultEngine } from "./default_engine.js";
 import type { Engine } from "./engine.js";
 import { there } from "./module.js";
@@ -158,12 +158,12 @@ export class Policies {
   /** Runs work that changes policies. Meanwhile each policy has its owner's settings, not those of `tidegate/testing`. */
   #tested(work: () => void): void {
     const { engine } = this;
-    for (const { name } of engine.wanted.values()) tester?.before(engine, name);
+    for (const { name } of engine.wanted.values()) tests.tester?.before(engine, name);
     try {
       work();
       engine.changed();
     } finally {
-      for (const number of engine.wanted.keys()) tester?.after(engine, number);
+      for (const number of engine.wanted.keys()) tests.tester?.after(engine, number);
     }
   }
 

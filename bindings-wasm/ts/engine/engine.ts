@@ -14,7 +14,7 @@ import {
 } from "../telemetry/events.js";
 import { type CallExplanation, endOf, headOf, mark, seedOf, spoken } from "../telemetry/explain.js";
 import type { Snapshot } from "../telemetry/snapshot.js";
-import { added, tester } from "../testing/tested.js";
+import { added, tests } from "../testing/tested.js";
 import { type Clock, platformTime } from "../time/clock.js";
 import { type Moments, Ticker } from "../time/ticker.js";
 import { Declared, LACKING } from "./declared.js";
@@ -177,7 +177,7 @@ export class Engine {
       if (this.#link !== "ok") this.#sayLink();
     } else inputs.replay(this);
     this.wanted.settle();
-    tester?.made(this);
+    tests.tester?.made(this);
   }
 
   #enter(): void {
@@ -308,7 +308,7 @@ export class Engine {
 
   /** @internal Takes in a policy with these settings and returns its number. */
   take(name: string, pairs: readonly Pair[], form: Form, place?: string): number {
-    const known = tester?.before(this, name);
+    const known = tests.tester?.before(this, name);
     stage(name, pairs);
     let number = this.native.policy(this.handle);
     const texts = number < 0 ? pieces() : [];
@@ -318,7 +318,7 @@ export class Engine {
       this.wanted.own(number, name, pairs, place);
       reportWall(this);
     }
-    tester?.after(this, number < 0 ? (known ?? -1) : number);
+    tests.tester?.after(this, number < 0 ? (known ?? -1) : number);
     if (number >= 0) return number;
     // The full module may know settings that the small one does not, and has better texts for mistakes.
     if (!this.full && texts.some((text) => text.includes("tidegate/full"))) throw LACKING;
@@ -554,13 +554,13 @@ export class Engine {
   /** @internal Gives a policy new settings, as its owner asks. */
   retune(number: number, name: string, pairs: readonly Pair[]): void {
     this.whole("retune");
-    tester?.before(this, name);
+    tests.tester?.before(this, name);
     try {
       this.change(number, name, pairs);
       const wanted = this.wanted.get(number);
       if (wanted !== undefined) wanted.pairs = pairs;
     } finally {
-      tester?.after(this, number);
+      tests.tester?.after(this, number);
     }
   }
 

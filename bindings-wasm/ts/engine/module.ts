@@ -10,6 +10,7 @@ import { engines } from "../testing/tested.js";
 import type { Address, CompiledModule, Fetched } from "./global_types.js";
 import type { Native } from "./native.js";
 import { isBrowser, isModule } from "./platform.js";
+import { shared } from "./shared.js";
 
 /** The two modules. */
 export type Which = "small" | "full";
@@ -31,8 +32,10 @@ const PATIENCE = 30_000;
 const PAUSE = 1000;
 
 let source: Source = {};
-let native: Native | undefined;
-let full = false;
+const used = shared("module", (): { native: Native | undefined; full: boolean } => ({
+  native: undefined,
+  full: false,
+}));
 /** Whether the platform failed to give the full module synchronously. */
 let fetches = false;
 
@@ -43,12 +46,12 @@ export function provide(from: Source): void {
 
 /** Whether the full module is in use. */
 export function isFull(): boolean {
-  return full;
+  return used.full;
 }
 
 /** The module in use, or undefined. Instantiates the module here if the platform gives it synchronously. */
 export function there(): Native | undefined {
-  if (native === undefined && source.now !== undefined && !fetches) {
+  if (used.native === undefined && source.now !== undefined && !fetches) {
     try {
       const module = compiled(source.now());
       install(new WebAssembly.Instance(module, importsOf(module)), "full");
@@ -57,7 +60,7 @@ export function there(): Native | undefined {
       fetches = true;
     }
   }
-  return native;
+  return used.native;
 }
 
 /**
@@ -82,7 +85,7 @@ export function load(what = "this"): Native {
  */
 export function needs(what: string): Native {
   const found = load(what);
-  if (full) return found;
+  if (used.full) return found;
   throw new NotReady(
     `${what} needs the full engine, which this page has not loaded so far: await ready({ full: true }) first`,
   );
@@ -103,7 +106,7 @@ let begun: Promise<void> | undefined;
  * all of its policies.
  */
 export function want(which: Which): Promise<void> {
-  if (there() !== undefined && (full || which === "small")) return Promise.resolve();
+  if (there() !== undefined && (used.full || which === "small")) return Promise.resolve();
   for (const name of which === "full" ? (["full"] as const) : (["full", "small"] as const)) {
     const known = downloads.get(name);
     if (known === undefined) continue;
@@ -178,9 +181,9 @@ function unavailable(which: Which, cause: unknown): Error {
 }
 
 function install(instance: WebAssembly.Instance, which: Which): void {
-  if (native !== undefined && (full || which === "small")) return; // the current module is sufficient
-  native = instance.exports as unknown as Native;
-  full = which === "full";
+  if (used.native !== undefined && (used.full || which === "small")) return; // the current module is sufficient
+  used.native = instance.exports as unknown as Native;
+  used.full = which === "full";
   for (const engine of engines()) engine.arrived();
 }
 
@@ -252,7 +255,7 @@ export interface ReadyOptions {
 export async function ready(options: ReadyOptions = {}): Promise<void> {
   const { from } = options;
   const waiting = engines().flatMap((engine) => engine.declared);
-  if (from !== undefined && !full) {
+  if (from !== undefined && !used.full) {
     if (from instanceof Response && !from.ok)
       throw new Error(`tidegate: ${from.url} answered ${from.status}`);
     const code =

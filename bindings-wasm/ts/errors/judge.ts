@@ -1,6 +1,7 @@
 /** Judgement of errors of plain functions (semantics 1.5): core's table, built on the first failure. */
 
 import { isWorker } from "../engine/platform.js";
+import { shared } from "../engine/shared.js";
 import {
   KIND_UNIT,
   KINDS,
@@ -209,18 +210,18 @@ function status(error: object, core: Core, code: unknown, name: unknown): number
   try {
     map = (metadata as { getMap(): unknown }).getMap();
   } catch {}
-  return judged(core, Number(meaning), map);
+  return byStatus(core, Number(meaning), map);
 }
 
 function answer(error: object, core: Core, found: number): number {
   for (const path of paths(HEADER_PATHS)) {
     const headers = path.reduce(read, error as unknown);
-    if (headers !== undefined && headers !== null) return judged(core, found, headers);
+    if (headers !== undefined && headers !== null) return byStatus(core, found, headers);
   }
-  return judged(core, found, undefined);
+  return byStatus(core, found, undefined);
 }
 
-function judged(core: Core, found: number, headers: unknown): number {
+function byStatus(core: Core, found: number, headers: unknown): number {
   const bare = () => core.engine.classify(core.number, found, undefined);
   let outcome: number;
   try {
@@ -263,8 +264,7 @@ const STEPS_BACK: Partial<Record<Verdict, number>> = {
   one_shot_body: DO_NOT,
   opinion: DO_NOT,
 };
-const left = new WeakMap<object, number>();
-let anyAnswer = false;
+const judged = shared("judged", () => ({ left: new WeakMap<object, number>(), anyAnswer: false }));
 
 /** Stores a call's judgement with its result, for the next outer call. */
 export function leave(value: unknown, ok: boolean, verdict: Verdict, outcome: number, core: Core): void {
@@ -278,19 +278,19 @@ export function leave(value: unknown, ok: boolean, verdict: Verdict, outcome: nu
     kind = KINDS.indexOf(base as (typeof KINDS)[number]);
   }
   const wait = Math.floor(outcome / RETRY_AFTER_UNIT) * RETRY_AFTER_UNIT;
-  left.set(value, wait + kind * KIND_UNIT + opinion * OPINION_UNIT);
-  anyAnswer ||= ok;
+  judged.left.set(value, wait + kind * KIND_UNIT + opinion * OPINION_UNIT);
+  judged.anyAnswer ||= ok;
 }
 
 /** Whether a judgement is stored with this result. */
 export function isLeft(value: unknown): boolean {
-  return anyAnswer && typeof value === "object" && value !== null && left.has(value);
+  return judged.anyAnswer && typeof value === "object" && value !== null && judged.left.has(value);
 }
 
 /** Takes the judgement stored with a result; it counts once. */
 export function taken(value: unknown): number | undefined {
   if (typeof value !== "object" || value === null) return undefined;
-  const outcome = left.get(value);
-  if (outcome !== undefined) left.delete(value);
+  const outcome = judged.left.get(value);
+  if (outcome !== undefined) judged.left.delete(value);
   return outcome;
 }

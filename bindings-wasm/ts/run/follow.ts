@@ -1,6 +1,7 @@
 /** Tracking of asynchronous work by `AsyncLocalStorage`, if the platform has it. */
 
 import type { Storage } from "../engine/platform.js";
+import { shared } from "../engine/shared.js";
 import type { Scope } from "./scope.js";
 
 /** Runs work in the async context in which it was captured. */
@@ -17,8 +18,7 @@ let kind: StorageClass | undefined;
 let looked = false;
 let enters = false;
 let resources: ResourceClass | undefined;
-let store: Storage<Scope> | undefined;
-let made = false;
+const kept = shared("scopes", (): { store?: Storage<Scope> | undefined } => ({}));
 
 /** `AsyncResource` of `node:async_hooks`: captures the async context in which it is created, and runs work in it. */
 type ResourceClass = new (
@@ -38,11 +38,8 @@ export function provideStorage(wanted: StorageClass, made: ResourceClass): void 
 
 /** The store of scopes; undefined if the platform has none. */
 export function scopes(): Storage<Scope> | undefined {
-  if (!made) {
-    made = true;
-    store = newStore();
-  }
-  return store;
+  if (!("store" in kept)) kept.store = newStore();
+  return kept.store;
 }
 
 /** Captures the current async context, including the stores of other libraries, for work that runs later from elsewhere. */

@@ -1,5 +1,6 @@
 /** Texts for verdicts: the error of each refusal, and the note that says why no further attempt was made. */
 
+import { shared } from "../engine/shared.js";
 import type { Verdict } from "../engine/wire.js";
 import * as errors from "../errors/errors.js";
 
@@ -121,7 +122,7 @@ export interface Report {
   readonly retryAt: Date | undefined;
 }
 
-const reports = new WeakMap<object, Report>();
+const reports = shared("reports", () => new WeakMap<object, Report>());
 
 /** Stores what became of a call for its response or error, without changing that object. */
 export function report(value: unknown, report: Report): void {

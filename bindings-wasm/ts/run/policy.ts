@@ -6,6 +6,7 @@ import type { Signal } from "../engine/global_types.js";
 import { pieces, said, say } from "../engine/native.js";
 import { asWritten, mistakesOf, needsFull, OPTIONS, pairsOf } from "../engine/options.js";
 import { definedIn } from "../engine/place.js";
+import { shared } from "../engine/shared.js";
 import {
   ABORTABLE,
   COMMANDS,
@@ -334,7 +335,8 @@ function runOf<T>(first: First<T>): Run<T> {
   return caller.shape(work as Work<T>, around, undefined);
 }
 
-let fresh = 0;
+/** Number of policies without a name. Copies of the package share engines, so they count together. */
+const unnamed = shared("unnamed", () => ({ count: 0 }));
 
 /** A named set of components that run around a call. */
 export class Policy<F = never> extends Caller<F> {
@@ -506,8 +508,8 @@ export class Policy<F = never> extends Caller<F> {
 }
 
 function freshName(): string {
-  fresh += 1;
-  return `policy-${fresh}`;
+  unnamed.count += 1;
+  return `policy-${unnamed.count}`;
 }
 
 /**

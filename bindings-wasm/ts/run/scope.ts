@@ -1,6 +1,7 @@
 /** What calls inherit from the scope around them: deadline, criticality, and the call in which they are nested. */
 
 import type { Engine } from "../engine/engine.js";
+import { shared } from "../engine/shared.js";
 import { type Criticality, packRemaining } from "../engine/wire.js";
 import { TidegateError } from "../errors/errors.js";
 import type { Clock } from "../time/clock.js";
@@ -30,7 +31,7 @@ export interface Scope {
   readonly target?: string | undefined;
 }
 
-const clocks = new Set<WeakRef<Clock>>();
+const clocks = shared("clocks", () => new Set<WeakRef<Clock>>());
 
 /** Registers the clock of a test. */
 export function addClock(clock: Clock): void {

@@ -1,6 +1,7 @@
 /** Explanations of policies and calls, and the journals from which an engine can be rebuilt. */
 
 import type { Halves } from "../engine/engine_types.js";
+import { shared } from "../engine/shared.js";
 import type { Verdict } from "../engine/wire.js";
 import type { TidegateEvent } from "./events.js";
 
@@ -111,7 +112,7 @@ interface Ended {
   readonly call: number;
 }
 
-const ended = new WeakMap<object, Ended>();
+const ended = shared("ended", () => new WeakMap<object, Ended>());
 
 /** Remembers which call ended with this error or response. */
 export function mark(value: unknown, engine: Ended["engine"], call: number): void {

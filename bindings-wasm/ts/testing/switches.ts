@@ -4,9 +4,10 @@ import { defaultEngine, use } from "../engine/default_engine.js";
 import type { Engine } from "../engine/engine.js";
 import { load } from "../engine/module.js";
 import { type Pair, said, say, stage } from "../engine/native.js";
+import { shared } from "../engine/shared.js";
 import { DONE, VERDICTS } from "../engine/wire.js";
 import { type Subscription, subscription } from "../telemetry/events.js";
-import { engines, setTester } from "./tested.js";
+import { engines, tests } from "./tested.js";
 
 /** The test mode of all engines. */
 interface Mode {
@@ -20,22 +21,24 @@ const UNTESTED: Mode = { active: true, attempts: 0, cap: false };
 /** The name of the policy that calls use while policies are inactive. */
 const INACTIVE = "tidegate.inactive";
 
-let mode = UNTESTED;
-/** The policies whose settings are not those of their owners. */
-const changed = new WeakMap<Engine, Set<number>>();
+const state = shared("switches", () => ({
+  mode: UNTESTED,
+  /** The policies whose settings are not those of their owners. */
+  changed: new WeakMap<Engine, Set<number>>(),
+}));
 
 function switched(to: Mode): Subscription {
-  const before = mode;
+  const before = state.mode;
   test(to);
   return subscription(() => test(before));
 }
 
 function test(to: Mode): void {
   for (const engine of engines())
-    for (const number of [...(changed.get(engine) ?? [])]) asWanted(engine, number);
-  mode = to;
-  const tests = to.attempts > 0 || !to.active;
-  setTester(tests ? { made: tested, before, after } : undefined);
+    for (const number of [...(state.changed.get(engine) ?? [])]) asWanted(engine, number);
+  state.mode = to;
+  const on = to.attempts > 0 || !to.active;
+  tests.tester = on ? { made: tested, before, after } : undefined;
   for (const engine of engines()) tested(engine);
 }
 
@@ -45,8 +48,8 @@ function tested(engine: Engine): void {
     engine.wantFull();
     return; // called again when the full module is there
   }
-  engine.native = mode.active ? load() : inactive(engine);
-  engine.native.lift_budgets(engine.handle, Number(mode.attempts > 0));
+  engine.native = state.mode.active ? load() : inactive(engine);
+  engine.native.lift_budgets(engine.handle, Number(state.mode.attempts > 0));
   engine.tunings += 1; // policies must drop their cached settings
   for (const number of engine.wanted.keys()) after(engine, number);
 }
@@ -54,20 +57,20 @@ function tested(engine: Engine): void {
 /** Restores the owner's settings of the policy with this name, before it changes. */
 function before(engine: Engine, name: string): number {
   const number = engine.wanted.numberOf(name);
-  if (changed.get(engine)?.has(number)) asWanted(engine, number);
+  if (state.changed.get(engine)?.has(number)) asWanted(engine, number);
   return number;
 }
 
 function asWanted(engine: Engine, number: number): void {
   const wanted = engine.wanted.get(number);
-  changed.get(engine)?.delete(number);
+  state.changed.get(engine)?.delete(number);
   if (wanted !== undefined) engine.change(number, wanted.name, wanted.pairs);
 }
 
 /** Sets the number of attempts of a policy, and removes its waits. A policy without retries stays as it is. */
 function after(engine: Engine, number: number): void {
   const wanted = engine.wanted.get(number);
-  if (mode.attempts === 0 || wanted === undefined || changed.get(engine)?.has(number)) return;
+  if (state.mode.attempts === 0 || wanted === undefined || state.changed.get(engine)?.has(number)) return;
   const value = (key: string) => {
     say(key);
     const found = load().setting(engine.handle, number);
@@ -81,7 +84,7 @@ function after(engine: Engine, number: number): void {
   const waits = ["retry.backoff.base", "retry.backoff.max"];
   if (value("retry.backoff.throttled_base") !== null) waits.push("retry.backoff.throttled_base");
   if (value("retry.hold") === 1) waits.push("retry.hold");
-  const most = mode.cap ? Math.min(own, mode.attempts) : mode.attempts;
+  const most = state.mode.cap ? Math.min(own, state.mode.attempts) : state.mode.attempts;
   const pairs: Pair[] = [
     ...kept,
     ["retry.max_attempts", most],
@@ -89,8 +92,8 @@ function after(engine: Engine, number: number): void {
     ...waits.map((key): Pair => [key, 0]),
   ];
   engine.change(number, wanted.name, pairs);
-  const all = changed.get(engine) ?? new Set();
-  changed.set(engine, all.add(number));
+  const all = state.changed.get(engine) ?? new Set();
+  state.changed.set(engine, all.add(number));
 }
 
 /** A wrapper of the module under which all calls begin under a policy that does nothing. */
@@ -127,12 +130,12 @@ function inactive(engine: Engine): Engine["native"] {
  * ```
  */
 export function setActive(active: boolean): Subscription {
-  return switched({ ...mode, active });
+  return switched({ ...state.mode, active });
 }
 
 /** Whether policies are active. */
 export function isActive(): boolean {
-  return mode.active;
+  return state.mode.active;
 }
 
 /** Options of `setTesting`. */
@@ -164,12 +167,12 @@ export function setTesting(options: TestingOptions = {}): Subscription {
   if (!(Number.isInteger(attempts) && attempts >= 1 && attempts <= 100)) {
     throw new RangeError(`attempts = ${String(attempts)}: must be a whole number from 1 to 100`);
   }
-  return switched({ ...mode, attempts: testing ? attempts : 0, cap: testing && cap });
+  return switched({ ...state.mode, attempts: testing ? attempts : 0, cap: testing && cap });
 }
 
 /** Whether `setTesting` is in effect. */
 export function isTesting(): boolean {
-  return mode.attempts > 0;
+  return state.mode.attempts > 0;
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Hooks by which tests reach all engines. They cost calls nothing. */
 
 import type { Engine } from "../engine/engine.js";
+import { shared } from "../engine/shared.js";
 
 /** Hooks of `tidegate/testing`, set while one of its switches is on. */
 export interface Tester {
@@ -13,13 +14,9 @@ export interface Tester {
 }
 
 /** All live engines. */
-const all = new Set<WeakRef<Engine>>();
+const all = shared("engines", () => new Set<WeakRef<Engine>>());
 /** The hooks in effect, if any. */
-export let tester: Tester | undefined;
-
-export function setTester(wanted: Tester | undefined): void {
-  tester = wanted;
-}
+export const tests = shared("tests", (): { tester: Tester | undefined } => ({ tester: undefined }));
 
 /** Registers a new engine. */
 export function added(engine: Engine): void {
