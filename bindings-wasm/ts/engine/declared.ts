@@ -1,5 +1,6 @@
 /** Declarations of policies, pools and checks, which the engine takes in as soon as its module is there. */
 
+import { reasonOf } from "../run/signals.js";
 import type { Engine } from "./engine.js";
 import type { Signal } from "./global_types.js";
 import { type Which, want } from "./module.js";
@@ -72,7 +73,7 @@ export async function waited(
   const began = performance.now();
   let end = () => {};
   const given = new Promise<never>((_, reject) => {
-    const aborted = () => reject(signal?.reason);
+    const aborted = () => reject(reasonOf(signal));
     const timer = deadline < 2 ** 31 ? setTimeout(() => reject(refused()), Math.max(deadline, 0)) : undefined;
     signal?.addEventListener("abort", aborted, { once: true });
     end = () => {
@@ -85,6 +86,6 @@ export async function waited(
   } finally {
     end();
   }
-  if (signal?.aborted === true) throw signal.reason;
+  if (signal?.aborted === true) throw reasonOf(signal);
   return performance.now() - began;
 }

@@ -35,6 +35,7 @@ import { begin } from "./metering.js";
 import type { OnRetry } from "./retrying.js";
 import { Run } from "./run.js";
 import type { Scope } from "./scope.js";
+import { reasonOf } from "./signals.js";
 import type { Used, Weigh, Weights } from "./weights.js";
 import { type WrapOptions, wrapped } from "./wrap.js";
 
@@ -214,7 +215,7 @@ export class Caller<F = never> {
   /** A call with options beyond those of its caller. */
   #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
     const { signal, abortable, ...rest } = options;
-    if (signal?.aborted === true) return Promise.reject(signal.reason);
+    if (signal?.aborted === true) return Promise.reject(reasonOf(signal));
     checkOptions(rest);
     const more = Object.entries(rest).filter(([, value]) => value !== undefined);
     const own = { ...this.options, ...Object.fromEntries(more) };

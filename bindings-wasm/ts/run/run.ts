@@ -44,7 +44,7 @@ import { Lane } from "./lane.js";
 import { noteOf, refusal, report } from "./notes.js";
 import { notify, type OnRetry } from "./retrying.js";
 import type { Scope } from "./scope.js";
-import { onAbort } from "./signals.js";
+import { onAbort, reasonOf } from "./signals.js";
 
 /** The outcome of a good response whose body is still to be read. */
 const HEAD = -1;
@@ -403,7 +403,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     for (let place = 0; place < 8; place += 1) {
       const lane = this.#lanes[place];
       if ((lanes & (1 << place)) === 0 || lane === undefined || lane.settled) continue;
-      if (verdict === "cancelled") lane.stop(this.#outside?.reason);
+      if (verdict === "cancelled") lane.stop(reasonOf(this.#outside));
       else if (verdict === "ok")
         lane.stop(new DOMException("another attempt has answered first", "AbortError"));
       else {
@@ -530,13 +530,13 @@ export class Run<A, T = A> implements Timed, Waiter {
     const verdict = VERDICTS[(step >>> 12) & 63] as Verdict;
     if (this.#answered) {
       this.#lanes = [];
-      if (verdict === "cancelled") this.#closeBody(this.#outside?.reason);
+      if (verdict === "cancelled") this.#closeBody(reasonOf(this.#outside));
       else if (verdict !== "ok" && verdict !== "not_retryable") this.#closeBody(this.#refused(verdict));
       return;
     }
     if (verdict === "cancelled") {
       this.#drop(undefined);
-      this.#reject(this.#outside?.reason);
+      this.#reject(reasonOf(this.#outside));
       return;
     }
     const lane = (step >>> 18) & 15;

@@ -7,6 +7,12 @@ interface Followers {
 
 const followed = new WeakMap<AbortSignal, Followers>();
 
+/** The reason of an aborted signal. Those of older packages (`abort-controller`) have none. */
+export function reasonOf(signal: AbortSignal | undefined): unknown {
+  const reason: unknown = signal?.reason;
+  return reason === undefined ? new DOMException("This operation was aborted", "AbortError") : reason;
+}
+
 /**
  * Runs `work` when the signal is aborted. Node warns of a leak at the eleventh listener of one signal, so all calls share one
  * listener, which is removed with the last of them.
