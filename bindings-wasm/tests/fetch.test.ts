@@ -1,10 +1,11 @@
 /** `fetch` under a policy, against the faulty origin on Node's undici: the rules that every adapter keeps. */
 
-import { once } from "node:events";
+import { getEventListeners, once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, test, vi } from "vitest";
 import * as tidegate from "../ts/node.js";
 import { policy, reportOf } from "../ts/node.js";
+import { collected } from "./support/garbage.js";
 import { log, origin, scripted, stats, until } from "./support/server.js";
 import { engine } from "./support/setup.js";
 
@@ -286,6 +287,58 @@ describe("7: two timeouts", () => {
       expect(await failure(response.text())).toBeInstanceOf(tidegate.DeadlineExceeded);
       await until(async () => (await stats()).in_flight === 0);
     }
+  });
+});
+
+describe("a body whose call has ended", () => {
+  const slow = (status: number) =>
+    origin({ status, fault: "slow_body", body_bytes: 10_000, chunk_every: 20 });
+
+  test("is left with the caller: of a failed answer, and where slots last until the headers", async () => {
+    for (const [code, more] of [
+      [200, {}],
+      [404, {}],
+      [404, { retry: { ...quick, readErrors: true } }],
+      [200, { slotUntil: "headers" }],
+      [404, { slotUntil: "headers", deadline: 60_000 }],
+    ] as const) {
+      const caller = new AbortController();
+      const response = await http(more).fetch(await slow(code), { signal: caller.signal });
+      const text = failure(response.text());
+      await new Promise((done) => setTimeout(done, 30));
+      const reason = new Error("enough");
+      caller.abort(reason);
+      expect(await text).toBe(reason);
+      await until(async () => (await stats()).in_flight === 0);
+    }
+  });
+
+  test("leaves no listener once it is read, or nobody has the answer any more", async () => {
+    const url = await origin({ status: 404, body: "none" });
+    const { signal } = new AbortController();
+    const followers = () => getEventListeners(signal, "abort").length;
+    const response = await http().fetch(url, { signal });
+    expect(followers()).toBe(1);
+    expect(await response.text()).toBe("none");
+    expect(followers()).toBe(0);
+    await (async () => void (await http({ slotUntil: "headers" }).fetch(url, { signal })).status)();
+    expect(followers()).toBe(1);
+    await collected(() => followers() === 0);
+  });
+
+  test("ends at the deadline of the call around it", async () => {
+    const some = http();
+    const outer = policy({ engine: some.engine, deadline: 100 });
+    const url = await slow(404);
+    let text: Promise<unknown> | undefined;
+    await failure(
+      outer.run(async () => {
+        text = failure((await some.fetch(url)).text());
+        return text;
+      }),
+    );
+    expect(await text).toBeInstanceOf(tidegate.DeadlineExceeded);
+    await until(async () => (await stats()).in_flight === 0);
   });
 });
 

@@ -10,6 +10,8 @@ import { learn, metering } from "../run/metering.js";
 import type { CallOptions, Policy, PolicyOptions } from "../run/policy.js";
 import type { OnRetry } from "../run/retrying.js";
 import { type Adapter, type BodyEnds, type Ending, Run } from "../run/run.js";
+import { onAbort, reasonOf } from "../run/signals.js";
+import type { Moments } from "../time/ticker.js";
 import {
   beginningOf,
   closeBody,
@@ -19,6 +21,8 @@ import {
   isWebStream,
   type Limited,
   noteOfSdk,
+  type Reader,
+  type Watching,
   watch,
 } from "./body.js";
 import { type Asked, askedFor, begun, type Known, parsed, Sending } from "./request.js";
@@ -92,7 +96,7 @@ async function wait(
   options: FetchOptions,
 ): Promise<Response> {
   const signal = signalOf(input, init);
-  if (signal?.aborted === true) throw signal.reason;
+  if (signal?.aborted === true) throw reasonOf(signal);
   const route = options.route ?? sending.origin(urlOf(input));
   const left = await sending.core.there(route, signal, options.deadline);
   return send(sending, input, init, options, left);
@@ -107,11 +111,11 @@ function send(
 ): Promise<Response> {
   const { core } = sending;
   const outside = signalOf(input, init);
-  if (outside?.aborted === true) throw outside.reason;
+  if (outside?.aborted === true) throw reasonOf(outside);
   const given = new Given(input, init);
   const asked = askedFor(sending, options, given, left);
   const routeKey = options.route ?? sending.origin(given.url);
-  const adapter = new FetchAdapter(sending, given, options, asked);
+  const adapter = new FetchAdapter(sending, given, options, asked, outside);
   const run = new Run(core, routeKey, asked.around, outside, adapter);
   return begun(sending, run, routeKey, given, asked);
 }
@@ -180,6 +184,8 @@ class FetchAdapter implements Adapter<Response> {
   readonly #given: Given;
   readonly #options: FetchOptions;
   readonly #asked: Asked;
+  /** The caller's own signal. */
+  readonly #outside: AbortSignal | undefined;
   readonly #streaming: Streaming | undefined;
   #releasing: Promise<void> | undefined;
   #guard: Flowing | undefined;
@@ -191,12 +197,19 @@ class FetchAdapter implements Adapter<Response> {
   #beginnings: WeakMap<object, string> | undefined;
   #original: Request | undefined;
 
-  constructor(sending: Sending, given: Given, options: FetchOptions, asked: Asked) {
+  constructor(
+    sending: Sending,
+    given: Given,
+    options: FetchOptions,
+    asked: Asked,
+    outside: AbortSignal | undefined,
+  ) {
     this.#core = sending.core;
     this.#sending = sending;
     this.#given = given;
     this.#options = options;
     this.#asked = asked;
+    this.#outside = outside;
     const { request } = given;
     this.#streaming = streamingFor(sending.core, sending.given.usage !== undefined);
     // The body of a request can be sent only once: all attempts but the last send a clone.
@@ -370,35 +383,92 @@ class FetchAdapter implements Adapter<Response> {
     this.#guard?.fail(error);
   }
 
-  /** The response, whose reading must end by the deadline too. That also holds for the streams of node-fetch, which are not watched. */
+  /**
+   * The response, whose reading must end by the deadline too, and when the caller gives up. That also holds for the streams of node-fetch,
+   * which are not watched.
+   */
   deliver(answered: Response, ending: Ending): Response {
     const { ticker } = this.#core.engine;
     const response = this.#reads(answered) && !answered.bodyUsed ? final(answered) : answered;
-    const body = response.body as { once?: (event: "close", end: () => void) => void } | null | undefined;
     const web = isOpen(response);
     const bounded = this.#asked.untilBody && this.#asked.until < Infinity;
-    if (!bounded || !(web || typeof body?.once === "function")) {
+    const outside = this.#outside;
+    if ((!bounded && outside === undefined) || !(web || isPipe(response.body))) {
       ending.tell(response);
       return response;
     }
-    let place = -1;
-    const end = () => {
-      if (place >= 0) ticker.drop(place);
-      place = -1;
-    };
-    const [given, guard] = web ? watch(response, { read: end, failed: end }) : [response];
-    const tick = () => {
-      end();
-      const error = ending.late();
-      if (guard === undefined) closeBody(body, error);
-      else guard.fail(error);
-    };
-    place = ticker.add({ tick }, this.#asked.until);
-    ticker.weaken(place);
-    if (guard === undefined) body?.once?.("close", end);
+    const rest = new Rest(ticker);
+    const [given, guard] = web ? watch(response, rest) : [response];
+    rest.guard = guard ?? unwatched(response, rest);
+    if (bounded) rest.until(this.#asked.until, ending.late);
+    if (outside !== undefined) rest.follow(outside);
     ending.tell(given);
     return given;
   }
+}
+
+/**
+ * The reading of a body whose call has ended. It holds no response, because the collection of that may be the only sign that it was dropped,
+ * and a caller's signal may live for long.
+ */
+class Rest implements Reader {
+  readonly #ticker: Moments;
+  #place = -1;
+  #unfollow: (() => void) | undefined;
+  guard: Watching | undefined;
+
+  constructor(ticker: Moments) {
+    this.#ticker = ticker;
+  }
+
+  /** It must end by this moment. */
+  until(moment: number, late: Ending["late"]): void {
+    this.#place = this.#ticker.add({ tick: () => this.#fail(late()) }, moment);
+    this.#ticker.weaken(this.#place);
+  }
+
+  /** It ends when this signal is aborted. */
+  follow(signal: AbortSignal): void {
+    this.#unfollow = onAbort(signal, () => this.#fail(reasonOf(signal)));
+  }
+
+  read(): void {
+    if (this.#place >= 0) this.#ticker.drop(this.#place);
+    this.#place = -1;
+    this.#unfollow?.();
+  }
+
+  failed(): void {
+    this.read();
+  }
+
+  #fail(error: unknown): void {
+    this.read();
+    this.guard?.fail(error);
+  }
+}
+
+/** A body of Node, as node-fetch has it. */
+interface Pipe {
+  once(event: "close", end: () => void): void;
+}
+
+function isPipe(body: unknown): body is Pipe {
+  return typeof (body as Partial<Pipe> | null | undefined)?.once === "function";
+}
+
+const dropped =
+  typeof FinalizationRegistry === "undefined"
+    ? undefined
+    : new FinalizationRegistry<Rest>((rest) => rest.read());
+
+/** Ends a body of Node that is not watched. */
+function unwatched(response: Response, rest: Rest): Watching {
+  const body = response.body as unknown as Pipe;
+  body.once("close", () => rest.read());
+  dropped?.register(response, rest);
+  const ref = new WeakRef(body);
+  return { fail: (error) => closeBody(ref.deref(), error) };
 }
 
 /** Whether the response has a body that can be watched and has not been read. */

@@ -146,7 +146,7 @@ export function askedFor(
     ({ flags, limit, parent } = engine.inherit(around, flags, limit, options.criticality !== undefined));
   }
   const most = Math.max(core.count("retry.max_attempts") ?? 1, core.count("hedge.max_attempts") ?? 1);
-  const until = core.setting("deadline_until") === "delivery" ? Infinity : untilOf(core, limit);
+  const until = core.setting("deadline_until") === "delivery" ? Infinity : untilOf(core, limit, parent);
   return { flags, limit, parent, around, key, untilBody, until, most, weights, held };
 }
 
@@ -183,9 +183,12 @@ function routeOf({ core, routes }: Sending, key: string): number {
   return route;
 }
 
-function untilOf(core: Core, limit: number): number {
+function untilOf(core: Core, limit: number, parent: number): number {
+  const { engine } = core;
+  const now = engine.time();
   const own = core.count("deadline") ?? Infinity;
-  return core.engine.time() + Math.min(limit === 0 ? Infinity : limit - 1, own);
+  const around = parent === 0 ? -1 : engine.native.time_left(engine.handle, parent, now);
+  return now + Math.min(limit === 0 ? Infinity : limit - 1, own, around < 0 ? Infinity : around);
 }
 
 /** The default route of a URL: `https://host:port`, as in every language. */
