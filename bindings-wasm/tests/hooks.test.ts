@@ -1,8 +1,8 @@
 /** What a program gives to a policy may be odd: hooks that are async or return nonsense, signals and promises of other makers. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Engine, load, policy, reportOf, within } from "../ts/node.js";
-import { failing, failure, hang } from "./support/functions.js";
+import { policy } from "../ts/node.js";
+import { failure, hang } from "./support/functions.js";
 import { engine } from "./support/setup.js";
 
 const RETRY = { maxAttempts: 3, backoff: { base: 0 } } as const;
@@ -39,4 +39,82 @@ test("a signal without a reason ends its calls with an AbortError", async () => 
   for (const one of [...going, failure(some.run(hang, { signal })), failure(some.fetch(HTTP, { signal }))]) {
     expect(await one).toMatchObject({ name: "AbortError" });
   }
+});
+
+test("an async hook is told to be none, and changes nothing", async () => {
+  const lost = async (): Promise<never> => {
+    throw new Error("of the hook");
+  };
+  let requests = 0;
+  const some = policy({
+    engine: engine(),
+    preset: "http",
+    retry: RETRY,
+    classify: lost as never,
+    fetch: async () => {
+      requests += 1;
+      return new Response(null, { status: 404 });
+    },
+  });
+  const never = (async () => false) as never;
+  expect((await some.fetch(HTTP, { tidegate: { predicate: never } })).status).toBe(404);
+  expect(requests, "a promise is no opinion").toBe(1);
+  const standing = policy({
+    engine: some.engine,
+    retry: RETRY,
+    fallback: () => "instead",
+    fallbackOn: (async () => false) as never,
+  });
+  expect(await failure(standing.run(() => Promise.reject(new Error("lost"))))).toMatchObject({
+    message: "lost",
+  });
+  const counting = policy({
+    engine: some.engine,
+    rateLimit: { limits: ["tpm: permits=10 per=1m weight=tokens default=3"] },
+    weigh: (async () => ({ tokens: 1 })) as never,
+    fetch: async () => new Response("ok"),
+  });
+  expect(await (await counting.fetch(HTTP, { method: "POST", body: "{}" })).text()).toBe("ok");
+  const rule = "it returned a promise: it must not be async";
+  expect(told.map((text) => text.replace(/ failed.*TypeError:/, ":"))).toEqual(
+    ["classify", "predicate", "fallbackOn", "weigh"].map((hook) => `tidegate: ${hook}: ${rule}`),
+  );
+});
+
+test("a bodyFactory that is async sends no promise", async () => {
+  const bodies: unknown[] = [];
+  const some = policy({
+    engine: engine(),
+    preset: "http",
+    retry: RETRY,
+    fetch: async (_, init) => {
+      bodies.push(init?.body);
+      return new Response(null, { status: 503 });
+    },
+  });
+  const bodyFactory = (async () => "again") as never;
+  const error = await failure(some.fetch(HTTP, { method: "PUT", body: "once", tidegate: { bodyFactory } }));
+  expect(error).toMatchObject({ message: "it returned a promise: it must not be async" });
+  expect(bodies).toEqual(["once"]);
+});
+
+test("a retryAfter that is no number is told, and ends no call without a result", async () => {
+  for (const retryAfter of ["soon", "5", {}, [1], true, 5n]) {
+    const some = policy({
+      engine: engine(),
+      retry: RETRY,
+      classify: (() => ({ kind: "transient", retryAfter })) as never,
+    });
+    expect(await some.run(() => "done")).toBe("done");
+    expect(told.pop()).toMatch(
+      /classify failed.*RangeError: retryAfter = .*: must be a number of milliseconds/,
+    );
+  }
+  const many = policy({
+    engine: engine(),
+    retry: RETRY,
+    classify: () => ({ kind: "transient", retryAfter: -Infinity }),
+  });
+  expect(await many.run(() => "done")).toBe("done");
+  expect(told).toEqual([]);
 });

@@ -11,7 +11,7 @@
  */
 
 import type { Dispatcher } from "undici";
-import type { Predicate } from "./errors/classify.js";
+import { atOnce, type Predicate } from "./errors/classify.js";
 import { type Answer, Attempt, DRAIN_MS, type Front } from "./fetch/answer.js";
 import { isReplayable, type Limited, noteOfSdk } from "./fetch/body.js";
 import type { FetchOptions } from "./fetch/fetch.js";
@@ -270,7 +270,7 @@ class DispatchAdapter implements Adapter<Answer> {
     if (attempt > 1 && retryHeader) more.push(["Retry-Attempt", String(attempt - 1)]);
     const out = { ...sent };
     if (more.length > 0) out.headers = [...pairs(sent.headers), ...more].flat();
-    if (attempt > 1 && factory !== undefined) out.body = factory() as NonNullable<typeof out.body>;
+    if (attempt > 1 && factory !== undefined) out.body = atOnce(factory()) as NonNullable<typeof out.body>;
     return out;
   }
 

@@ -22,10 +22,10 @@ export const WAIT_MASK = 0xf003;
 const LONGEST_MS = 2 ** 31 - 2;
 const LONGEST_US = 2 ** 53 - 2;
 
-/** Encodes an outcome at its position in a Finished event; `retryAfter` in milliseconds, rounded up. */
+/** Encodes an outcome at its position in a Finished event; `retryAfter` in milliseconds, rounded up. What is no number counts as none. */
 export function packOutcome(kind: number, opinion = 0, retryAfter?: number | null): number {
   const word = kind * KIND_UNIT + opinion * OPINION_UNIT;
-  if (retryAfter === undefined || retryAfter === null || Number.isNaN(retryAfter)) return word;
+  if (typeof retryAfter !== "number" || Number.isNaN(retryAfter)) return word;
   return word + (1 + Math.min(Math.ceil(Math.max(retryAfter, 0)), LONGEST_MS)) * RETRY_AFTER_UNIT;
 }
 

@@ -60,6 +60,17 @@ export function ofError(error: unknown, core?: Core): number {
 /** Decides by the response or error of an attempt whether to try again; undefined is no opinion. */
 export type Predicate = (answerOrError: unknown) => boolean | undefined;
 
+/**
+ * The answer of a hook that cannot be async, because a call does not wait for it.
+ *
+ * @throws TypeError If it is a promise, whose own error is left out.
+ */
+export function atOnce<T>(answer: T): T {
+  if (typeof (answer as { then?: unknown } | null | undefined)?.then !== "function") return answer;
+  Promise.resolve(answer).catch(() => undefined);
+  throw new TypeError("it returned a promise: it must not be async");
+}
+
 const warned = new WeakSet<object>();
 
 /** Warns once that a function of the user has thrown. */
@@ -89,7 +100,7 @@ export function reported(error: unknown): void {
 export function opinionOf(predicate: Predicate, subject: unknown, outcome: number): number {
   let again: boolean | undefined;
   try {
-    again = predicate(subject);
+    again = atOnce(predicate(subject));
   } catch (error) {
     warn(predicate, "predicate", error);
   }
@@ -106,12 +117,15 @@ export function by(
   kinds: readonly string[],
 ): number {
   try {
-    const answer = classify(subject);
+    const answer = atOnce(classify(subject));
     if (answer === undefined || answer === null) return otherwise;
     if (typeof answer === "string") return packOutcome(numberOf(answer, kinds));
-    const opinion = answer.opinion === undefined ? 0 : OPINIONS.indexOf(answer.opinion);
-    if (opinion < 0) outOfRange("opinion", answer.opinion, "retry or do_not");
-    return packOutcome(numberOf(answer.kind, kinds), opinion, answer.retryAfter);
+    const { opinion = "none", retryAfter } = answer;
+    const number = OPINIONS.indexOf(opinion);
+    if (number < 0) outOfRange("opinion", opinion, "retry or do_not");
+    if (typeof (retryAfter ?? 0) !== "number")
+      outOfRange("retryAfter", retryAfter, "a number of milliseconds");
+    return packOutcome(numberOf(answer.kind, kinds), number, retryAfter);
   } catch (error) {
     warn(classify, "classify", error);
     return otherwise;

@@ -2,7 +2,7 @@
 
 import type { GlobalFetch, Init, SentBody } from "../engine/global_types.js";
 import { isBrowser } from "../engine/platform.js";
-import type { Predicate } from "../errors/classify.js";
+import { atOnce, type Predicate } from "../errors/classify.js";
 import type { Core } from "../run/core.js";
 import { StandIn } from "../run/fallback.js";
 import type { Lane } from "../run/lane.js";
@@ -300,7 +300,7 @@ class FetchAdapter implements Adapter<Response> {
       init.headers = headers;
     }
     if (attempt > 1 && options.bodyFactory !== undefined) {
-      init.body = options.bodyFactory();
+      init.body = atOnce(options.bodyFactory());
       if (!isReplayable(init.body)) Object.assign(init, { duplex: "half" });
     }
     if (this.#original === undefined || attempt >= asked.most) {

@@ -2,7 +2,7 @@
 
 import type { Signal } from "../engine/global_types.js";
 import { VERDICTS, type Verdict } from "../engine/wire.js";
-import { by, ofError, warn } from "../errors/classify.js";
+import { atOnce, by, ofError, warn } from "../errors/classify.js";
 import { AttemptTimeout, PolicyError, TidegateError } from "../errors/errors.js";
 import type { Core } from "./core.js";
 
@@ -51,7 +51,7 @@ export class StandIn {
   #isItsTurn(error: unknown): boolean {
     if (this.#on !== undefined) {
       try {
-        return this.#on(error);
+        return atOnce(this.#on(error));
       } catch (broken) {
         warn(this.#on, "fallbackOn", broken, "the error goes on");
         return false;

@@ -3,7 +3,7 @@
 import type { Engine } from "../engine/engine.js";
 import { type Native, said, say, sayBytes } from "../engine/native.js";
 import { DONE, VERDICTS } from "../engine/wire.js";
-import { warn } from "../errors/classify.js";
+import { atOnce, warn } from "../errors/classify.js";
 import { outOfRange } from "../errors/errors.js";
 import type { Core } from "./core.js";
 import type { Lane } from "./lane.js";
@@ -91,7 +91,7 @@ class Reader implements BodyEnds {
     const [input, cached, output] = JSON.parse(said()) as (number | null)[];
     if (input === null && output === null) return;
     try {
-      const totals = this.#used({ input: input ?? 0, cached: cached ?? 0, output: output ?? 0 });
+      const totals = atOnce(this.#used({ input: input ?? 0, cached: cached ?? 0, output: output ?? 0 }));
       if (totals === undefined || settle(this.#lane, totals, "usage")) return;
       throw new RangeError(
         `no limit counts all of ${Object.keys(totals).join(", ")}, or the attempt has ended`,
@@ -167,7 +167,7 @@ export const metered: Metering = {
     const estimate = estimateOf(core.engine.native, known);
     if (estimate === undefined) return undefined;
     try {
-      const weights = weigh(estimate);
+      const weights = atOnce(weigh(estimate));
       if (weights !== undefined) check("weigh", weights);
       return weights;
     } catch (error) {

@@ -1,6 +1,7 @@
 /** Objects whose methods are under a policy. */
 
 import { LACKING } from "../engine/declared.js";
+import { atOnce } from "../errors/classify.js";
 import type { Policy } from "./policy.js";
 
 /** The names of an object's methods. */
@@ -55,7 +56,7 @@ export function wrapped<O extends object>(policy: Policy<unknown>, target: O, op
       const known = made.get(name);
       if (known?.[0] === method) return known[1];
       const called = (args: unknown[]) =>
-        callerOf(route === undefined ? name : route(name, args)).run(
+        callerOf(route === undefined ? name : atOnce(route(name, args))).run(
           () => method.apply(object, args) as unknown,
         );
       const under = (...args: unknown[]) =>
