@@ -2,7 +2,7 @@
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
-import { failure, hang } from "./support/functions.js";
+import { failing, failure, hang } from "./support/functions.js";
 import { engine } from "./support/setup.js";
 
 const RETRY = { maxAttempts: 3, backoff: { base: 0 } } as const;
@@ -117,4 +117,32 @@ test("a retryAfter that is no number is told, and ends no call without a result"
   });
   expect(await many.run(() => "done")).toBe("done");
   expect(told).toEqual([]);
+});
+
+test("a frozen object can be wrapped, and one with fixed methods", async () => {
+  const some = policy({ engine: engine(), retry: { maxAttempts: 2, backoff: { base: 0 } } });
+  class Client {
+    readonly name = "shop";
+    readonly read = failing(1);
+    #secret = "s";
+    secret(): string {
+      return this.#secret;
+    }
+    self(): unknown {
+      return this;
+    }
+    [Symbol.iterator](): Iterator<string> {
+      return [this.#secret].values();
+    }
+  }
+  const frozen = Object.freeze(new Client());
+  const client = some.wrap(frozen, { methods: ["read"] });
+  expect(await client.read()).toBe(2);
+  expect([client.name, client.secret(), ...client]).toEqual(["shop", "s", "s"]);
+  expect(client.self()).toBe(frozen);
+  expect(client.secret).toBe(client.secret);
+  expect(client).toBeInstanceOf(Client);
+  const fixed = Object.defineProperty({ name: "a" }, "read", { value: failing(1) }) as unknown as Client;
+  const other = policy({ engine: engine(), retry: { maxAttempts: 2, backoff: { base: 0 } } });
+  expect(await other.wrap(fixed, { methods: ["read"] }).read()).toBe(2);
 });

@@ -46,18 +46,28 @@ export function wrapped<O extends object>(policy: Policy<unknown>, target: O, op
     return caller;
   };
   const made = new Map<PropertyKey, [original: unknown, under: unknown]>();
-  return new Proxy(target, {
-    get(object, name) {
-      const method: unknown = Reflect.get(object, name, object);
-      if (typeof method !== "function" || typeof name !== "string" || name === "constructor") return method;
-      if (chosen === undefined ? name.startsWith("_") || isStream(method) : !chosen.has(name)) {
-        return method;
-      }
+  // A proxy must return a fixed property of its target as it is, and a frozen object has only such properties.
+  const shown = hasFixed(target) ? (Object.create(target) as O) : target;
+  const proxy: O = new Proxy(shown, {
+    get(_, name) {
+      const method: unknown = Reflect.get(target, name, target);
+      if (typeof method !== "function" || name === "constructor") return method;
       const known = made.get(name);
       if (known?.[0] === method) return known[1];
+      const isChosen =
+        typeof name === "string" &&
+        (chosen === undefined ? !name.startsWith("_") && !isStream(method) : chosen.has(name));
+      if (!isChosen) {
+        // Private fields are the target's, so a method that is not under the policy needs the target too.
+        const apply = (of: (...args: unknown[]) => unknown, self: unknown, args: unknown[]): unknown =>
+          Reflect.apply(of, self === proxy ? target : self, args);
+        const plain = new Proxy(method as (...args: unknown[]) => unknown, { apply });
+        made.set(name, [method, plain]);
+        return plain;
+      }
       const called = (args: unknown[]) =>
         callerOf(route === undefined ? name : atOnce(route(name, args))).run(
-          () => method.apply(object, args) as unknown,
+          () => method.apply(target, args) as unknown,
         );
       const under = (...args: unknown[]) =>
         checked.settled && checked.mistake === undefined
@@ -67,6 +77,15 @@ export function wrapped<O extends object>(policy: Policy<unknown>, target: O, op
       return under;
     },
   });
+  return proxy;
+}
+
+/** Whether the object has a method that can be neither changed nor removed. */
+function hasFixed(target: object): boolean {
+  return Object.values(Object.getOwnPropertyDescriptors(target)).some(
+    ({ value, writable, configurable }) =>
+      typeof value === "function" && writable === false && configurable === false,
+  );
 }
 
 /** Generators are streams: a repeat would yield their items twice. */
