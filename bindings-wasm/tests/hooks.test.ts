@@ -146,3 +146,43 @@ test("a frozen object can be wrapped, and one with fixed methods", async () => {
   const other = policy({ engine: engine(), retry: { maxAttempts: 2, backoff: { base: 0 } } });
   expect(await other.wrap(fixed, { methods: ["read"] }).read()).toBe(2);
 });
+
+test("options of a fetch may be those of an instance: another request, or a class", async () => {
+  const sent: unknown[] = [];
+  const some = policy({
+    engine: engine(),
+    preset: "http",
+    fetch: async (input, init) => {
+      const request = new Request(input as string, init);
+      sent.push([request.url, request.method, request.headers.get("x-shop"), await request.text()]);
+      return new Response(null, { status: 204 });
+    },
+  });
+  class Options {
+    body = "of a class";
+    get method(): string {
+      return "PATCH";
+    }
+  }
+  const headers = { "x-shop": "1" };
+  const request = new Request("http://other.test/", { method: "POST", headers, body: "of a request" });
+  await some.fetch(HTTP, request as RequestInit);
+  await some.fetch(HTTP, new Options());
+  await some.fetch(HTTP, Object.create({ method: "PUT", headers, body: "of a prototype" }) as RequestInit);
+  await some.fetch(HTTP, Object.assign(Object.create(null) as RequestInit, { method: "DELETE" }));
+  await some.fetch(HTTP, null as never);
+  expect(sent).toEqual([
+    [HTTP, "POST", "1", "of a request"],
+    [HTTP, "PATCH", null, "of a class"],
+    [HTTP, "PUT", "1", "of a prototype"],
+    [HTTP, "DELETE", null, ""],
+    [HTTP, "GET", null, ""],
+  ]);
+});
+
+test("a signal that is null takes off that of the request", async () => {
+  const some = policy({ engine: engine(), preset: "http", fetch: async () => new Response("sent") });
+  const request = new Request(HTTP, { signal: AbortSignal.abort(new Error("left long ago")) });
+  expect(await failure(some.fetch(request))).toMatchObject({ message: "left long ago" });
+  expect(await (await some.fetch(request, { signal: null })).text()).toBe("sent");
+});

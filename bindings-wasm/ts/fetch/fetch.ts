@@ -59,9 +59,10 @@ export function fetchUnder(core: Core, given: PolicyOptions<unknown>): Fetch {
   // With a default of its own `init` does not count in `length`, as in the global one. No async function: its promises would be hooked.
   const fetch = (
     input: string | URL | Request,
-    init: RequestInit | undefined = undefined,
+    given: RequestInit | undefined = undefined,
   ): Promise<Response> => {
     try {
+      const init = own(given);
       const options = init?.tidegate;
       if (options?.policy !== undefined) {
         const { policy, ...tidegate } = options;
@@ -84,8 +85,29 @@ function isRequest(input: string | URL | Request): input is Request {
   return typeof url === "string" && typeof clone === "function";
 }
 
+/** The signal of a request. One that is null takes off that of a `Request`. */
 function signalOf(input: string | URL | Request, init: RequestInit | undefined): AbortSignal | undefined {
-  return init?.signal ?? (isRequest(input) ? input.signal : undefined);
+  if (init?.signal !== undefined) return init.signal ?? undefined;
+  return isRequest(input) ? input.signal : undefined;
+}
+
+/** Members of `RequestInit` that a class may have as accessors, which a loop over its keys leaves out. */
+const MEMBERS =
+  "method headers body mode credentials cache redirect referrer referrerPolicy integrity keepalive signal duplex priority dispatcher tidegate".split(
+    " ",
+  ) as (keyof RequestInit)[];
+
+/**
+ * The options of a request as properties of their own, because attempts send copies of them. Those of an instance are on its prototype:
+ * `fetch(url, request)` takes method, headers and body from the request.
+ */
+function own(init: RequestInit | undefined): RequestInit | undefined {
+  const kind: unknown = init === undefined || init === null ? null : Object.getPrototypeOf(init);
+  if (kind === null || kind === Object.prototype) return init;
+  const copy: Record<string, unknown> = {};
+  for (const key in init) copy[key] = init[key as keyof RequestInit];
+  for (const key of MEMBERS) if (init?.[key] !== undefined) copy[key] = init[key];
+  return copy;
 }
 
 /** Sends a request after the engine's module is loaded. */
