@@ -119,6 +119,29 @@ test("a retryAfter that is no number is told, and ends no call without a result"
   expect(told).toEqual([]);
 });
 
+test("an async listener that rejects is told, and ends no process", async () => {
+  const some = policy({ engine: engine(), retry: RETRY });
+  some.on("call_done", async () => {
+    throw new Error("of the listener");
+  });
+  expect(await some.run(() => 1)).toBe(1);
+  await new Promise((done) => setImmediate(done));
+  expect(told).toEqual(["tidegate: a listener failed: Error: of the listener"]);
+});
+
+test("a promise of a class of its own may break, and leaves nothing behind", async () => {
+  class Odd<T> extends Promise<T> {
+    // biome-ignore lint/suspicious/noThenProperty: a promise of somebody else's making
+    override then(): never {
+      throw new Error("of then");
+    }
+  }
+  const some = policy({ engine: engine(), retry: { maxAttempts: 1 }, bulkhead: { maxConcurrency: 1 } });
+  for (let call = 0; call < 2; call += 1) {
+    expect(await failure(some.run(() => new Odd(() => undefined)))).toMatchObject({ message: "of then" });
+  }
+});
+
 test("a frozen object can be wrapped, and one with fixed methods", async () => {
   const some = policy({ engine: engine(), retry: { maxAttempts: 2, backoff: { base: 0 } } });
   class Client {

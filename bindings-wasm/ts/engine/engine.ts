@@ -481,9 +481,10 @@ export class Engine {
       const event = this.#event(written);
       for (const listener of this.listeners) {
         try {
-          listener(event);
+          const done: unknown = listener(event);
+          if (done instanceof Promise) done.catch(listenerFailed);
         } catch (error) {
-          complain("a listener failed", error, "error");
+          listenerFailed(error);
         }
       }
     }
@@ -590,6 +591,10 @@ export class Engine {
     }
     this.changed();
   }
+}
+
+function listenerFailed(error: unknown): void {
+  complain("a listener failed", error, "error");
 }
 
 const TOO_LATE =

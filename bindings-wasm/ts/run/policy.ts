@@ -285,7 +285,8 @@ export class Caller<F = never> {
     } catch (error) {
       return first.failed(error);
     }
-    return (made instanceof Promise ? made : Promise.resolve(made)).then(
+    // Of a class derived from `Promise` this is another promise, so its own `then` may throw, or call back twice.
+    return Promise.resolve(made).then(
       (value: T) => first.done(value),
       (error: unknown) => first.failed(error),
     );
@@ -502,9 +503,9 @@ export class Policy<F = never> extends Caller<F> {
     type: T,
     listener: (event: T extends EventType ? EventOf<T> : TidegateEvent) => void,
   ): Subscription {
-    return this.engine.listen((event) => {
-      if (event.policy === this.name && (type === "*" || event.type === type)) (listener as Listener)(event);
-    });
+    const its = ({ policy, type: its }: TidegateEvent) =>
+      policy === this.name && (type === "*" || its === type);
+    return this.engine.listen((event) => (its(event) ? (listener as Listener)(event) : undefined));
   }
 }
 

@@ -104,7 +104,7 @@ export type EventOf<T extends EventType> = {
 /** One action of an engine: a union by `type`, so that a test of the type gives the fields. */
 export type TidegateEvent = { [T in EventType]: EventOf<T> }[EventType];
 
-/** A listener for events. Errors that it throws are logged to the console and have no other effect. */
+/** A listener for events. Errors that it throws, or rejects with, are logged to the console and have no other effect. */
 export type Listener = (event: TidegateEvent) => void;
 
 /** A subscription. It ends by `dispose()`, or by `using` on platforms with `Symbol.dispose`. */
