@@ -1,7 +1,20 @@
 /** Mistakes of new users: each raises an error at once that says what to do (J12). */
 
 import { expect, expectTypeOf, test } from "vitest";
-import { type Fetch, type PolicyError, policy, type RunOptions } from "../ts/node.js";
+import { attach, RedisStore } from "../ts/fleet.js";
+import {
+  Engine,
+  type Fetch,
+  load,
+  type PolicyError,
+  policy,
+  type RunOptions,
+  ready,
+  tokens,
+  within,
+} from "../ts/node.js";
+import { setTesting } from "../ts/testing.js";
+import { engine } from "./support/setup.js";
 
 function mistakesOf(options: object): string[] {
   try {
@@ -29,6 +42,33 @@ test("a misspelled option of a call is refused", () => {
     "deadlin: a call has no such option",
   );
   expect(() => some.at({ rout: "a" } as never)).toThrow("it has route, idempotent");
+});
+
+test("a misspelled option of anything else is refused too", () => {
+  const document = '{"policy": {"shop": {"retry": {}}}}';
+  const lab = engine();
+  const some = policy({ engine: lab, retry: {} });
+  const wrongs: [() => unknown, string][] = [
+    [() => new Engine({ sede: 1 } as never), "sede: an engine has no such option; it has seed, clock"],
+    [() => within({ deadlin: 5 } as never, () => 1), "deadlin: within has no such option"],
+    [() => some.wrap({}, { method: [] } as never), "method: wrap has no such option; it has methods, route"],
+    [() => tokens({ factor: {} } as never), "factor: tokens has no such option"],
+    [() => tokens({ factors: { cache: 2 } } as never), "cache: factors has no such option"],
+    [() => setTesting({ attempt: 2 } as never), "attempt: setTesting has no such option"],
+    [
+      () => attach({ execute: () => 1 }, { engine: lab, prefix: "a" } as never),
+      "prefix: attach has no such option",
+    ],
+    [() => new RedisStore({ execute: () => 1 }, { lua: true } as never), "lua: a store has no such option"],
+    [() => load(document, { engine: lab, clasify: () => 1 } as never), "clasify = an option of load"],
+    [() => load(document, { engine: lab, deadline: 5 } as never), "must be in the document"],
+  ];
+  for (const [work, message] of wrongs) expect(work).toThrow(message);
+  expect(lab.snapshot().policies).not.toHaveProperty("shop");
+});
+
+test("ready refuses a misspelled option", async () => {
+  await expect(ready({ ful: true } as never)).rejects.toThrow("ful: ready has no such option");
 });
 
 test("spans are shown in milliseconds, as they were written", () => {

@@ -17,7 +17,7 @@ import type { Engine } from "./engine/engine.js";
 import { said, say, sayBytes } from "./engine/native.js";
 import { randomSeed } from "./engine/platform.js";
 import { shared } from "./engine/shared.js";
-import { TidegateError } from "./errors/errors.js";
+import { checkNames, TidegateError } from "./errors/errors.js";
 import type { Timed } from "./time/ticker.js";
 
 /** A reply of a store: a bulk string, an integer, or nothing. */
@@ -81,6 +81,7 @@ export class RedisStore implements Store {
   readonly #execute: Execute;
 
   constructor(client: RedisClient, options: RedisStoreOptions = {}) {
+    checkNames("a store", options, "kind");
     const { kind = "lua" } = options;
     if (kind !== "lua" && kind !== "plain") {
       throw new RangeError(`kind = ${String(kind)}: must be one of lua, plain`);
@@ -151,6 +152,7 @@ const attached = shared("attached", () => new WeakSet<Engine>());
  * @throws RangeError If the namespace is too long.
  */
 export function attach(store: Store, options: AttachOptions = {}): void {
+  checkNames("attach", options, "engine namespace waitUntil");
   const { engine = defaultEngine(), namespace = "", waitUntil } = options;
   const kind = ["lua", "plain"].indexOf(store.kind ?? "lua");
   if (kind < 0) throw new RangeError(`kind = ${String(store.kind)}: must be one of lua, plain`);

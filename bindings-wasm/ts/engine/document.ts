@@ -1,7 +1,7 @@
 /** Policies defined in a document, with the keys and units of every language. Core reads and checks the document. */
 
 import { PolicyError, wrong } from "../errors/errors.js";
-import { Policy, type PolicyOptions } from "../run/policy.js";
+import { Policy, type PolicyOptions, settingsOf } from "../run/policy.js";
 import { tests } from "../testing/tested.js";
 import { defaultEngine } from "./default_engine.js";
 import type { Engine } from "./engine.js";
@@ -76,6 +76,13 @@ export class Policies {
 
   /** Use `load`. */
   constructor(document: string | object, options: DocumentOptions) {
+    const settings = Object.keys(settingsOf(options));
+    if (settings.length > 0)
+      wrong(
+        settings[0] as string,
+        "an option of load",
+        "must be in the document, as each setting of its policies",
+      );
     this.#options = options;
     this.engine = options.engine ?? defaultEngine();
     this.#document = this.#read(document);

@@ -1,7 +1,7 @@
 /** An engine with the state that the JavaScript half keeps for it: waiting calls, how to wake them, and listeners. */
 
 import { complain, reported } from "../errors/classify.js";
-import { checkWhole, NotReady, PolicyError, TidegateError } from "../errors/errors.js";
+import { checkNames, checkWhole, NotReady, PolicyError, TidegateError } from "../errors/errors.js";
 import { POOLS } from "../options_gen.js";
 import { scopes, surroundings } from "../run/follow.js";
 import { type Inherited, inherited, type Scope } from "../run/scope.js";
@@ -123,6 +123,7 @@ export class Engine {
   answers: readonly string[] = [];
 
   constructor(options: EngineOptions = {}, halves?: Halves) {
+    checkNames("an engine", options, "seed clock maxRoutes nesting queues journal history");
     const { seed, clock, maxRoutes = 10_000, journal = false, history = 512 } = options;
     if (seed !== undefined) checkWhole("seed", seed, 0, 2 ** 53, "2^53 - 1");
     checkWhole("maxRoutes", maxRoutes, 1, 524_288, "524,288");

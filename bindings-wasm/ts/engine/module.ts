@@ -5,7 +5,7 @@
  * module unless a policy needs more. When the full module is loaded, it takes over (`takeover.ts`) and the small one is dropped.
  */
 
-import { ModuleUnavailable, NotReady } from "../errors/errors.js";
+import { checkNames, ModuleUnavailable, NotReady } from "../errors/errors.js";
 import { engines } from "../testing/tested.js";
 import type { Address, CompiledModule, Fetched } from "./global_types.js";
 import type { Native } from "./native.js";
@@ -253,6 +253,7 @@ export interface ReadyOptions {
  * ```
  */
 export async function ready(options: ReadyOptions = {}): Promise<void> {
+  checkNames("ready", options, "full from");
   const { from } = options;
   const waiting = engines().flatMap((engine) => engine.declared);
   if (from !== undefined && !used.full) {

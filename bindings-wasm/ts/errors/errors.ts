@@ -300,6 +300,19 @@ export function checkWhole(
   }
 }
 
+/**
+ * Checks that options have no names but these, which are separated by spaces: a misspelt one would have no effect.
+ *
+ * @throws TypeError If one has.
+ */
+export function checkNames(what: string, options: object, names: string): void {
+  const known = names.split(" ");
+  for (const name of Object.keys(options)) {
+    if (!known.includes(name))
+      throw new TypeError(`${name}: ${what} has no such option; it has ${known.join(", ")}`);
+  }
+}
+
 /** Core's notation of a name: `max_attempts` for `maxAttempts`. */
 export function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);

@@ -19,7 +19,7 @@ import {
   WAKES,
 } from "../engine/wire.js";
 import { type AnswerHeaders, type Classify, type Outcome, ofAnswer } from "../errors/classify.js";
-import { PolicyError, wrong } from "../errors/errors.js";
+import { checkNames, PolicyError, wrong } from "../errors/errors.js";
 import { type ErrorClass, isLeft } from "../errors/judge.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
 import type { Settings } from "../options_gen.js";
@@ -132,17 +132,7 @@ export interface RunOptions extends CallOptions {
 export type Work<T> = (attempt: Attempt) => T | PromiseLike<T>;
 
 /** The names of a call's options. */
-const CALL_OPTIONS = new Set([
-  "route",
-  "idempotent",
-  "replayable",
-  "criticality",
-  "deadline",
-  "cost",
-  "weights",
-  "solo",
-  "onRetry",
-]);
+const CALL_OPTIONS = "route idempotent replayable criticality deadline cost weights solo onRetry";
 
 /** Rejects unknown options, because a misspelled one would be ignored. */
 function checkOptions(options: CallOptions): void {
@@ -150,11 +140,7 @@ function checkOptions(options: CallOptions): void {
   if (onRetry !== undefined && typeof onRetry !== "function") {
     throw new TypeError(`onRetry = ${String(onRetry)}: must be a function`);
   }
-  for (const key of Object.keys(options)) {
-    if (!CALL_OPTIONS.has(key)) {
-      throw new TypeError(`${key}: a call has no such option; it has ${[...CALL_OPTIONS].join(", ")}`);
-    }
-  }
+  checkNames("a call", options, CALL_OPTIONS);
 }
 
 /** A policy with options for its calls. Make it once and keep it. `F` is the result type of the policy's fallback. */

@@ -3,7 +3,7 @@
 import type { Engine } from "../engine/engine.js";
 import { shared } from "../engine/shared.js";
 import { type Criticality, packRemaining } from "../engine/wire.js";
-import { TidegateError } from "../errors/errors.js";
+import { checkNames, TidegateError } from "../errors/errors.js";
 import type { Clock } from "../time/clock.js";
 import { checkDeadline, criticalityOf, least } from "./call.js";
 import { scopes } from "./follow.js";
@@ -102,6 +102,7 @@ export interface Bounds {
  * ```
  */
 export function within<T>(bounds: Bounds, work: () => T): T {
+  checkNames("within", bounds, "deadline criticality");
   const store = scopes();
   if (store === undefined) {
     throw new TidegateError(

@@ -1,6 +1,6 @@
 /** Ready functions for `weigh` and `usage`. */
 
-import { checkWhole, outOfRange } from "../errors/errors.js";
+import { checkNames, checkWhole, outOfRange } from "../errors/errors.js";
 import type { Used, Weigh } from "./weights.js";
 
 /** How much a token counts, from 0 to 1,000, to three decimals. */
@@ -35,6 +35,8 @@ export interface TokensOptions {
  * ```
  */
 export function tokens(options: TokensOptions = {}): { readonly weigh: Weigh; readonly usage: Used } {
+  checkNames("tokens", options, "weight output factors");
+  checkNames("factors", options.factors ?? {}, "input cached output");
   const { weight = "tokens", output: expected = 1000, factors = {} } = options;
   checkWhole("output", expected, 0, Number.MAX_SAFE_INTEGER, "2^53 - 1");
   const thousandths = (name: keyof Factors): bigint => {

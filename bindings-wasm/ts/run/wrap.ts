@@ -2,6 +2,7 @@
 
 import { LACKING } from "../engine/declared.js";
 import { atOnce } from "../errors/classify.js";
+import { checkNames } from "../errors/errors.js";
 import type { Policy } from "./policy.js";
 
 /** The names of an object's methods. */
@@ -18,6 +19,7 @@ export interface WrapOptions<O> {
 
 /** An object whose methods run under a policy. */
 export function wrapped<O extends object>(policy: Policy<unknown>, target: O, options: WrapOptions<O>): O {
+  checkNames("wrap", options, "methods route");
   const { methods, route } = options;
   const { core } = policy;
   const { engine } = core;

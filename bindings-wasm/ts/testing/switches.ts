@@ -6,6 +6,7 @@ import { load } from "../engine/module.js";
 import { type Pair, said, say, stage } from "../engine/native.js";
 import { shared } from "../engine/shared.js";
 import { DONE, VERDICTS } from "../engine/wire.js";
+import { checkNames } from "../errors/errors.js";
 import { type Subscription, subscription } from "../telemetry/events.js";
 import { engines, tests } from "./tested.js";
 
@@ -163,6 +164,7 @@ export interface TestingOptions {
  * ```
  */
 export function setTesting(options: TestingOptions = {}): Subscription {
+  checkNames("setTesting", options, "testing attempts cap");
   const { testing = true, attempts = 1, cap = false } = options;
   if (!(Number.isInteger(attempts) && attempts >= 1 && attempts <= 100)) {
     throw new RangeError(`attempts = ${String(attempts)}: must be a whole number from 1 to 100`);
