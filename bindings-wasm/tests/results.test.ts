@@ -2,7 +2,7 @@
 
 import { describe, expect, test, vi } from "vitest";
 import * as tidegate from "../ts/node.js";
-import { policy, reportOf } from "../ts/node.js";
+import { explain, policy, reportOf } from "../ts/node.js";
 import { FakeClock } from "../ts/testing.js";
 import { failure, gate, reset, script } from "./support/functions.js";
 import { engine } from "./support/setup.js";
@@ -42,6 +42,28 @@ describe("results", () => {
     expect(await failure(some.run(script(mistake)))).toBe(mistake);
     expect(reportOf(mistake)?.reason).toBe("not_retryable");
     expect(await failure(some.run(() => Promise.reject("a text")))).toBe("a text");
+  });
+
+  test("a result that was not the first, or counts as a failure, has a report", async () => {
+    const classify = (it: unknown) => ((it as { status?: number }).status === 503 ? "transient" : undefined);
+    const some = policy({ engine: engine(), classify, retry: { maxAttempts: 2, backoff: { base: 0 } } });
+    const bad = { status: 503 };
+    expect(await some.run(async () => bad)).toBe(bad);
+    expect(reportOf(bad)).toMatchObject({
+      attempts: 2,
+      reason: "attempts",
+      note: "gave up after 2 attempts",
+    });
+    expect(explain(bad)?.attempts).toBe(2);
+    const other = policy({ engine: some.engine, classify, retry: { maxAttempts: 3, backoff: { base: 0 } } });
+    const good = () => "a function";
+    expect(await other.run(script<unknown>({ status: 503 }, good))).toBe(good);
+    expect(reportOf(good)).toMatchObject({ attempts: 2, reason: "ok", note: undefined });
+    const { signal } = new AbortController();
+    const first = { status: 200 };
+    expect(await some.run(async () => first, { signal })).toBe(first);
+    expect(reportOf(first)).toBeUndefined();
+    for (const value of [undefined, null, 1, "a", Symbol("s")]) expect(reportOf(value)).toBeUndefined();
   });
 
   test("a function that throws before it returns has failed like any other", async () => {

@@ -135,5 +135,5 @@ export function report(value: unknown, report: Report): void {
  * made. Undefined for values that no policy has delivered after a failure, and for `run` calls that succeeded at the first attempt.
  */
 export function reportOf(value: unknown): Report | undefined {
-  return typeof value === "object" && value !== null ? reports.get(value) : undefined;
+  return reports.get(value as object);
 }

@@ -572,8 +572,14 @@ export class Run<A, T = A> implements Timed, Waiter {
       this.#engine.ended(what, this.#call);
     };
     if (ok) {
+      const { deliver } = this.#adapter;
+      if (deliver === undefined) {
+        if (verdict !== "ok" || this.#attempts > 1) tell(value);
+        this.#resolve(value as T);
+        return;
+      }
       const ending: Ending = { tell, late: () => this.#refused("deadline") };
-      this.#resolve(this.#attempted(() => this.#adapter.deliver?.(value as A, ending)) ?? (value as T));
+      this.#resolve(this.#attempted(() => deliver.call(this.#adapter, value as A, ending)) ?? (value as T));
     } else {
       tell(value);
       this.#reject(value);

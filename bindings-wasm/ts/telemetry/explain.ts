@@ -123,7 +123,7 @@ export function mark(value: unknown, engine: Ended["engine"], call: number): voi
 
 /** The engine and the call that ended with this error or response. */
 export function endOf(value: unknown): Ended | undefined {
-  return typeof value === "object" && value !== null ? ended.get(value) : undefined;
+  return ended.get(value as object);
 }
 
 /**
