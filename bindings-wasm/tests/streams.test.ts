@@ -365,6 +365,16 @@ describe("the caller's response", () => {
     return some.fetch("https://api.example/", { headers: { accept: ACCEPT } });
   };
   const text = chunks.join("");
+  const breaking = async () => {
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => controller.enqueue(new TextEncoder().encode(chunks[0])),
+      pull: (controller) => controller.error(new TypeError("terminated")),
+    });
+    return new Response(body);
+  };
+  const all = async (body: ReadableStream<Uint8Array>) => {
+    for await (const _ of body as unknown as AsyncIterable<Uint8Array>);
+  };
 
   test("is read as any other", async () => {
     const response = await ask();
@@ -396,6 +406,26 @@ describe("the caller's response", () => {
     await (await ask()).body?.cancel();
   });
 
+  test("is given back by its iterator at the end, as the platform's is", async () => {
+    const bodies = [made().body, (await ask()).body] as ReadableStream<Uint8Array>[];
+    for (const body of bodies) {
+      const pieces = body.values() as AsyncIterableIterator<Uint8Array>;
+      let seen = "";
+      for await (const piece of pieces) seen += new TextDecoder().decode(piece);
+      expect([seen, body.locked]).toEqual([text, false]);
+      expect(await pieces.next()).toEqual({ done: true, value: undefined });
+      expect(await pieces.return?.("last")).toEqual({ done: true, value: "last" });
+      expect((await body.getReader().read()).done).toBe(true);
+    }
+    const early = (await ask()).body?.values() as AsyncIterableIterator<Uint8Array>;
+    await early.next();
+    await early.return?.();
+    expect(await early.next()).toEqual({ done: true, value: undefined });
+    const broken = (await ask({ fetch: breaking as never })).body as ReadableStream<Uint8Array>;
+    await expect(all(broken)).rejects.toThrow("terminated");
+    expect(broken.locked).toBe(false);
+  });
+
   test("reads into a buffer of its reader", async () => {
     const body = (await ask()).body as ReadableStream<Uint8Array>;
     const reader = body.getReader({ mode: "byob" });
@@ -405,14 +435,7 @@ describe("the caller's response", () => {
   });
 
   test("has the error of a body that breaks", async () => {
-    const fetch = async () => {
-      const body = new ReadableStream<Uint8Array>({
-        start: (controller) => controller.enqueue(new TextEncoder().encode(chunks[0])),
-        pull: (controller) => controller.error(new TypeError("terminated")),
-      });
-      return new Response(body);
-    };
-    const response = await ask({ fetch: fetch as never });
+    const response = await ask({ fetch: breaking as never });
     await expect(response.text()).rejects.toThrow("terminated");
   });
 });

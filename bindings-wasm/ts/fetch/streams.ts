@@ -196,6 +196,7 @@ class Flow implements Flowing {
       this.#end()?.read(true);
       this.#controller.close();
       this.#controller.byobRequest?.respond(0);
+      this.#leave();
     }
     return read;
   };
@@ -208,9 +209,15 @@ class Flow implements Flowing {
       this.#reported();
       this.#end()?.failed(error);
       this.#controller.error(error);
+      this.#leave();
     }
     throw told;
   };
+
+  #leave(): void {
+    const ended = this.#reader?.ended;
+    if (ended !== undefined) queueMicrotask(ended);
+  }
 }
 
 /** A reader of the caller's stream. It takes pieces from the server's stream. */
@@ -237,11 +244,18 @@ class Direct extends ReadableStreamDefaultReader<Uint8Array> {
       preventCancel = false,
     }: ReadableStreamIteratorOptions = {}): ReadableStreamAsyncIterator<Uint8Array> {
       const reader = new Direct(this, this.#flow);
+      let over = false;
+      const end = () => {
+        if (over) return;
+        over = true;
+        reader.releaseLock();
+      };
+      reader.ended = end;
       const iterator = {
-        next: () => reader.read(),
+        next: () => (over ? Promise.resolve({ done: true, value: undefined }) : reader.read()),
         return: async (value?: unknown) => {
-          if (!preventCancel) await reader.cancel(value);
-          reader.releaseLock();
+          if (!preventCancel && !over) await reader.cancel(value);
+          end();
           return { done: true, value };
         },
         [Symbol.asyncIterator]: () => iterator,
@@ -257,6 +271,8 @@ class Direct extends ReadableStreamDefaultReader<Uint8Array> {
   };
 
   readonly #flow: Flow;
+  /** Called after the end of the body, where an iterator reads it: it gives the lock back then. */
+  ended: (() => void) | undefined;
 
   constructor(stream: ReadableStream<Uint8Array>, flow: Flow) {
     super(stream);
