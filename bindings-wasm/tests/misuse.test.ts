@@ -67,6 +67,21 @@ test("a misspelled option of anything else is refused too", () => {
   expect(lab.snapshot().policies).not.toHaveProperty("shop");
 });
 
+test("what retune cannot change is refused", () => {
+  const some = policy({ engine: engine(), retry: { maxAttempts: 4 } });
+  for (const option of [
+    { classify: () => "ok" },
+    { onRetry: () => 1 },
+    { name: "other" },
+    { engine: some.engine },
+  ]) {
+    expect(() => some.retune({ deadline: 5, ...option } as never)).toThrow(/: retune changes settings only$/);
+  }
+  expect(some.explain().maxAttempts).toBe(4);
+  some.retune({ retry: { maxAttempts: 2 }, name: undefined } as never);
+  expect(some.explain().maxAttempts).toBe(2);
+});
+
 test("ready refuses a misspelled option", async () => {
   await expect(ready({ ful: true } as never)).rejects.toThrow("ful: ready has no such option");
 });

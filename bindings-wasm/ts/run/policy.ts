@@ -423,10 +423,16 @@ export class Policy<F = never> extends Caller<F> {
    * under the settings that they began with. Limits and budgets are shared by calls, so they change immediately.
    *
    * @throws PolicyError With all mistakes; the policy stays as it was.
+   * @throws TypeError For an option that only code can give, as `classify`: it stays as it was made.
    */
   retune(settings: Settings): void {
+    const kept = settingsOf(settings);
+    for (const [name, value] of Object.entries(settings)) {
+      if (value !== undefined && !(name in kept))
+        throw new TypeError(`${name}: retune changes settings only`);
+    }
     this.engine.whole("retune");
-    this.engine.retune(this.core.now("retune"), this.name, pairsOf(settingsOf(settings)));
+    this.engine.retune(this.core.now("retune"), this.name, pairsOf(kept));
   }
 
   /**
