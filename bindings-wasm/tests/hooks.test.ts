@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
+import { interceptor } from "../ts/undici.js";
 import { failing, failure, hang } from "./support/functions.js";
 import { engine } from "./support/setup.js";
 
@@ -209,3 +210,45 @@ test("a signal that is null takes off that of the request", async () => {
   expect(await failure(some.fetch(request))).toMatchObject({ message: "left long ago" });
   expect(await (await some.fetch(request, { signal: null })).text()).toBe("sent");
 });
+
+test("headers that can be read once go out with each attempt", async () => {
+  const sent: unknown[] = [];
+  const some = policy({
+    engine: engine(),
+    preset: "http",
+    retry: { ...RETRY, budget: "none" },
+    idempotencyKey: true,
+    fetch: async (_, init) => {
+      sent.push(new Headers(init?.headers).get("authorization"));
+      return new Response(null, { status: sent.length % 2 === 1 ? 503 : 200 });
+    },
+  });
+  const headers = () => new Map([["authorization", "mine"]]).entries() as unknown as HeadersInit;
+  await some.fetch(HTTP, { method: "GET", headers: headers() });
+  await some.fetch(HTTP, { method: "POST", headers: headers() });
+  await some.fetch(HTTP, Object.create({ method: "PUT", headers: headers() }) as RequestInit);
+  expect(sent).toEqual(Array.from({ length: 6 }, () => "mine"));
+  const dispatched: unknown[] = [];
+  const dispatch = interceptor(some)((options, handler) => {
+    dispatched.push(
+      new Request(HTTP, { headers: pairsOf(options.headers as string[]) }).headers.get("authorization"),
+    );
+    const controller = { pause() {}, resume() {}, abort() {} } as never;
+    handler.onResponseStart?.(controller, dispatched.length === 1 ? 503 : 200, {});
+    handler.onResponseEnd?.(controller, {});
+    return true;
+  });
+  await new Promise<void>((done) =>
+    dispatch(
+      { origin: HTTP, path: "/", method: "POST", headers: headers() as never },
+      { onRequestStart: () => undefined, onResponseEnd: () => done() },
+    ),
+  );
+  expect(dispatched).toEqual(["mine", "mine"]);
+});
+
+function pairsOf(flat: readonly string[]): [string, string][] {
+  return flat.flatMap((name, at) =>
+    at % 2 === 0 ? [[name, flat[at + 1] as string] as [string, string]] : [],
+  );
+}

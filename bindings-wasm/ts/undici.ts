@@ -63,6 +63,9 @@ export function interceptor(policy: Policy<unknown>): Dispatcher.DispatcherCompo
       throw new TypeError("tidegate/undici needs undici 7 or newer, and to be given to compose()");
     }
     const { tidegate = {}, ...sent } = options;
+    // An iterator can be read only once.
+    if (typeof (sent.headers as { next?: unknown } | null | undefined)?.next === "function")
+      sent.headers = pairs(sent.headers).flat();
     const { policy: other = policy, ...asked } = tidegate;
     send(sendingOf(other), dispatch, sent, asked, handler);
     return true;

@@ -98,16 +98,22 @@ const MEMBERS =
   ) as (keyof RequestInit)[];
 
 /**
- * The options of a request as properties of their own, because attempts send copies of them. Those of an instance are on its prototype:
+ * The options of a request as properties of their own, and headers that can be read more than once, because attempts send copies of them. Those of an instance are on its prototype:
  * `fetch(url, request)` takes method, headers and body from the request.
  */
 function own(init: RequestInit | undefined): RequestInit | undefined {
-  const kind: unknown = init === undefined || init === null ? null : Object.getPrototypeOf(init);
-  if (kind === null || kind === Object.prototype) return init;
-  const copy: Record<string, unknown> = {};
-  for (const key in init) copy[key] = init[key as keyof RequestInit];
-  for (const key of MEMBERS) if (init?.[key] !== undefined) copy[key] = init[key];
-  return copy;
+  if (init === undefined || init === null) return init;
+  let owned = init;
+  const kind: unknown = Object.getPrototypeOf(init);
+  if (kind !== null && kind !== Object.prototype) {
+    const copy: Record<string, unknown> = {};
+    for (const key in init) copy[key] = init[key as keyof RequestInit];
+    for (const key of MEMBERS) if (init[key] !== undefined) copy[key] = init[key];
+    owned = copy;
+  }
+  const { headers } = owned;
+  const isIterator = typeof (headers as { next?: unknown } | undefined)?.next === "function";
+  return isIterator ? { ...owned, headers: [...(headers as Iterable<[string, string]>)] } : owned;
 }
 
 /** Sends a request after the engine's module is loaded. */
