@@ -2,6 +2,7 @@
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
+import { FakeClock } from "../ts/testing.js";
 import { interceptor } from "../ts/undici.js";
 import { failing, failure, hang } from "./support/functions.js";
 import { engine } from "./support/setup.js";
@@ -152,6 +153,9 @@ test("a frozen object can be wrapped, and one with fixed methods", async () => {
     secret(): string {
       return this.#secret;
     }
+    set secretly(value: string) {
+      this.#secret = value;
+    }
     self(): unknown {
       return this;
     }
@@ -163,6 +167,8 @@ test("a frozen object can be wrapped, and one with fixed methods", async () => {
   const client = some.wrap(frozen, { methods: ["read"] });
   expect(await client.read()).toBe(2);
   expect([client.name, client.secret(), ...client]).toEqual(["shop", "s", "s"]);
+  (client as Client).secretly = "t";
+  expect(frozen.secret()).toBe("t");
   expect(client.self()).toBe(frozen);
   expect(client.secret).toBe(client.secret);
   expect(client).toBeInstanceOf(Client);
@@ -252,3 +258,54 @@ function pairsOf(flat: readonly string[]): [string, string][] {
     at % 2 === 0 ? [[name, flat[at + 1] as string] as [string, string]] : [],
   );
 }
+
+test("a dispatcher that reports an error and then throws ends the request with one of them", async () => {
+  const dispatch = interceptor(policy({ engine: engine(), preset: "http", retry: { maxAttempts: 1 } }))(
+    (_, handler) => {
+      handler.onResponseError?.({} as never, new Error("reported"));
+      throw new Error("thrown");
+    },
+  );
+  const error = await new Promise((onResponseError) =>
+    dispatch(
+      { origin: HTTP, path: "/", method: "GET" },
+      { onRequestStart: () => undefined, onResponseError: (_, error) => onResponseError(error) },
+    ),
+  );
+  expect(error).toMatchObject({ message: "thrown" });
+});
+
+test("a listener that makes events changes the order of none", async () => {
+  const some = policy({ engine: engine(), retry: RETRY });
+  const calls: Promise<unknown>[] = [];
+  some.on("attempt_started", () => {
+    if (calls.length < 3) calls.push(some.run(() => 1));
+  });
+  const seen: number[] = [];
+  some.on("*", ({ seq }) => void seen.push(seq));
+  await some.run(() => 1);
+  await Promise.all(calls);
+  expect(seen).toEqual(Array.from({ length: 12 }, (_, place) => place + 1));
+});
+
+test("a body is closed that is being looked into when its attempt is stopped", async () => {
+  const clock = new FakeClock();
+  let cancelled = 0;
+  const some = policy({
+    engine: engine({ clock }),
+    attemptTimeout: 30,
+    retry: { readErrors: true, maxAttempts: 1 },
+    fetch: async () =>
+      new Response(
+        new ReadableStream({
+          cancel: () => {
+            cancelled += 1;
+          },
+        }),
+        { status: 503 },
+      ),
+  });
+  expect(await clock.run(failure(some.fetch(HTTP)))).toMatchObject({ code: "attempt_timeout" });
+  await clock.advance(2000);
+  expect(cancelled).toBe(1);
+});

@@ -7,6 +7,7 @@ import {
   type Fetch,
   load,
   type PolicyError,
+  Pool,
   policy,
   type RunOptions,
   ready,
@@ -80,6 +81,11 @@ test("what retune cannot change is refused", () => {
   expect(some.explain().maxAttempts).toBe(4);
   some.retune({ retry: { maxAttempts: 2 }, name: undefined } as never);
   expect(some.explain().maxAttempts).toBe(2);
+  const pool = new Pool("db", { engine: some.engine, bulkhead: { maxConcurrency: 1 } });
+  const more = { bulkhead: { maxConcurrency: 2 } };
+  expect(() => pool.retune({ ...more, engine: engine() })).toThrow("engine: retune changes settings only");
+  pool.retune({ ...more, engine: some.engine });
+  expect(pool.snapshot().pool?.limit).toBe(2);
 });
 
 test("ready refuses a misspelled option", async () => {

@@ -473,11 +473,24 @@ export class Engine {
 
   /** @internal Takes the new records from the engine and passes them to the listeners. */
   publish(): void {
-    if (!this.full) return;
+    // A listener may make further records. They follow those that it and the other listeners are being told.
+    if (!this.full || this.#publishing) return;
+    this.#publishing = true;
+    try {
+      while (this.#tell());
+    } finally {
+      this.#publishing = false;
+    }
+  }
+
+  #publishing = false;
+
+  /** Passes the new records to the listeners. Returns whether there were any. */
+  #tell(): boolean {
     this.native.records(this.handle);
-    if (this.listeners.size === 0) return;
+    if (this.listeners.size === 0) return false;
     const text = said();
-    if (text === "[]") return;
+    if (text === "[]") return false;
     for (const written of JSON.parse(text) as Written[]) {
       const event = this.#event(written);
       for (const listener of this.listeners) {
@@ -489,6 +502,7 @@ export class Engine {
         }
       }
     }
+    return true;
   }
 
   /** Converts a record of the engine to an event, with the names of its policy and route. */

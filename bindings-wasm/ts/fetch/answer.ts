@@ -29,6 +29,7 @@ export class Attempt implements Dispatcher.DispatchHandler {
       this.#resolve = resolve;
       this.#reject = reject;
     });
+    this.answer.catch(() => undefined); // a dispatcher that throws after it has reported an error leaves nobody who waits for it
   }
 
   /** Stops the attempt, whatever its state: a request that waits for a connection is not sent when it gets one. */

@@ -289,7 +289,10 @@ class FetchAdapter implements Adapter<Response> {
 
   async #begun(response: Response, lane: Lane): Promise<Response> {
     const beginning = await beginningOf(response, this.#limit).catch(() => undefined);
-    if (lane.stopped) throw lane.signal.reason;
+    if (lane.stopped) {
+      closeBody(response.body); // a `fetch` that does not follow the signal has not closed it
+      throw lane.signal.reason;
+    }
     if (beginning !== undefined) {
       this.#beginnings ??= new WeakMap();
       this.#beginnings.set(response, beginning);

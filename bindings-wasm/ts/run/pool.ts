@@ -37,7 +37,8 @@ export class Pool {
 
   /** Replaces all its settings. A limit that grows admits waiting calls immediately. */
   retune(options: PoolOptions): void {
-    const [kind, settings] = parts(options);
+    const [kind, settings, engine] = parts(options, this.engine);
+    if (engine !== this.engine) throw new TypeError("engine: retune changes settings only");
     this.engine.whole("retune");
     this.engine.pool(this.name, kind, pairsOfPool(kind, settings), true, OPTIONS);
   }
@@ -48,8 +49,8 @@ export class Pool {
   }
 }
 
-function parts(options: PoolOptions): [kind: PoolKind, settings: object, engine: Engine] {
-  const { engine = defaultEngine(), ...rest } = options;
+function parts(options: PoolOptions, own?: Engine): [kind: PoolKind, settings: object, engine: Engine] {
+  const { engine = own ?? defaultEngine(), ...rest } = options;
   const found = Object.entries(rest);
   const [one] = found;
   if (found.length !== 1 || one === undefined || !["bulkhead", "rateLimit", "budget"].includes(one[0])) {

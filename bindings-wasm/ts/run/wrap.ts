@@ -51,6 +51,7 @@ export function wrapped<O extends object>(policy: Policy<unknown>, target: O, op
   // A proxy must return a fixed property of its target as it is, and a frozen object has only such properties.
   const shown = hasFixed(target) ? (Object.create(target) as O) : target;
   const proxy: O = new Proxy(shown, {
+    set: (_, name, value) => Reflect.set(target, name, value, target),
     get(_, name) {
       const method: unknown = Reflect.get(target, name, target);
       if (typeof method !== "function" || name === "constructor") return method;
