@@ -200,3 +200,16 @@ describe("a caller who gives up", () => {
     expect([most, listeners]).toEqual([1, 0]);
   });
 });
+
+test("a fake clock takes no moment that never comes", async () => {
+  const clock = new FakeClock();
+  for (const ms of [Infinity, Number.NaN, -1, undefined]) {
+    await expect(clock.advance(ms as number)).rejects.toThrow(RangeError);
+  }
+  expect(() => clock.sleep(Number.NaN)).toThrow("sleep(NaN): must be a number of milliseconds");
+  expect(() => clock.sleep(undefined as never)).toThrow(RangeError);
+  const slept = clock.sleep(5);
+  await clock.advance(5);
+  await slept;
+  expect(clock.now()).toBe(5);
+});

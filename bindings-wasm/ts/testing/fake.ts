@@ -31,7 +31,8 @@ export class FakeClock implements Clock {
    * @param ms Milliseconds, 0 or more.
    */
   async advance(ms: number): Promise<void> {
-    if (!(ms >= 0)) throw new RangeError(`advance(${ms}): must be 0 ms or more`);
+    if (!(ms >= 0 && ms < Infinity))
+      throw new RangeError(`advance(${ms}): must be a finite number of milliseconds, 0 or more`);
     const target = this.#us + Math.round(ms * 1000);
     await settled();
     for (let due = this.#next(); due <= target; due = this.#next()) {
@@ -82,8 +83,13 @@ export class FakeClock implements Clock {
     }
   }
 
-  /** Sleeps on this clock. */
+  /**
+   * Sleeps on this clock.
+   *
+   * @throws RangeError If `ms` is no number.
+   */
   sleep(ms: number): Promise<void> {
+    if (Number.isNaN(Number(ms))) throw new RangeError(`sleep(${ms}): must be a number of milliseconds`);
     return new Promise((done) => this.#sleepers.push({ us: this.#us + Math.round(ms * 1000), done }));
   }
 
