@@ -326,6 +326,16 @@ describe("a body whose call has ended", () => {
     await collected(() => followers() === 0);
   });
 
+  test("that somebody else reads is delivered as it is, with its report", async () => {
+    const locked = new Response("read", { status: 404 });
+    locked.body?.getReader();
+    const { fetch } = http({ fetch: async () => locked });
+    const { signal } = new AbortController();
+    expect(await fetch("http://a.test/", { signal })).toBe(locked);
+    expect(reportOf(locked)).toMatchObject({ attempts: 1, reason: "not_retryable" });
+    expect(getEventListeners(signal, "abort")).toEqual([]);
+  });
+
   test("ends at the deadline of the call around it", async () => {
     const some = http();
     const outer = policy({ engine: some.engine, deadline: 100 });

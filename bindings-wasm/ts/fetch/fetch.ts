@@ -502,7 +502,8 @@ function unwatched(response: Response, rest: Rest): Watching {
   return { fail: (error) => closeBody(ref.deref(), error) };
 }
 
-/** Whether the response has a body that can be watched and has not been read. */
+/** Whether the response has a body that can be watched: one that has not been read, and that nobody reads. */
 function isOpen(response: Response): boolean {
-  return isWebStream(response.body) && !response.bodyUsed;
+  const { body } = response;
+  return isWebStream(body) && !response.bodyUsed && !body.locked;
 }
