@@ -4,17 +4,11 @@
  */
 
 const KEY = Symbol.for("tidegate/0.1/shared");
-const own = new Map<string, object>();
 
 /** The object of this name, made by the first copy that asks for it. */
 export function shared<T extends object>(name: string, make: () => T): T {
-  const place = globalThis as { [KEY]?: Map<string, object> };
-  if (Object.isExtensible(place)) place[KEY] ??= own;
-  const all = place[KEY] ?? own;
-  let found = all.get(name);
-  if (found === undefined) {
-    found = make();
-    all.set(name, found);
-  }
-  return found as T;
+  const place = globalThis as { [KEY]?: Record<string, object> };
+  place[KEY] ??= {};
+  place[KEY][name] ??= make();
+  return place[KEY][name] as T;
 }

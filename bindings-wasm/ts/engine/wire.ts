@@ -29,20 +29,6 @@ export function packOutcome(kind: number, opinion = 0, retryAfter?: number | nul
   return word + (1 + Math.min(Math.ceil(Math.max(retryAfter, 0)), LONGEST_MS)) * RETRY_AFTER_UNIT;
 }
 
-/** Decodes an outcome at that position. */
-export function unpackOutcome(word: number): {
-  kind: number;
-  opinion: number;
-  retryAfter: number | undefined;
-} {
-  const retryAfter = Math.floor(word / RETRY_AFTER_UNIT) - 1;
-  return {
-    kind: Math.floor(word / KIND_UNIT) % 32,
-    opinion: Math.floor(word / OPINION_UNIT) % 4,
-    retryAfter: retryAfter < 0 ? undefined : retryAfter,
-  };
-}
-
 /** Encodes a Finished event with this outcome. */
 export function finished(attempt: number, outcome: number): number {
   return FINISHED + attempt * ATTEMPT_UNIT + outcome;

@@ -1,9 +1,17 @@
 /** Classification of attempts: errors and results become outcomes (semantics 1.4). */
 
-import { type Class, OPINION_MASK, OPINIONS, packOutcome, unpackOutcome } from "../engine/wire.js";
+import {
+  type Class,
+  OPINION_MASK,
+  OPINION_UNIT,
+  OPINIONS,
+  type Opinion,
+  packOutcome,
+  RETRY_AFTER_UNIT,
+} from "../engine/wire.js";
 import type { Core } from "../run/core.js";
 import { checkWhole, outOfRange } from "./errors.js";
-import { judge, listed, UNLISTED } from "./judge.js";
+import { judge, kindOf, listed, UNLISTED } from "./judge.js";
 
 // Numbers of the classes (`KINDS`), shifted to their place in an outcome.
 export const TRANSIENT = 1 << 11;
@@ -43,11 +51,12 @@ export type AnswerHeaders =
 export function ofAnswer(core: Core, status: number, headers: AnswerHeaders | null | undefined): Outcome {
   checkWhole("status", status, 0, 0xffff, "65,535");
   const word = status < 400 ? 0 : core.engine.classify(core.number, status, listed(headers));
-  const { kind, opinion, retryAfter } = unpackOutcome(word);
+  const opinion = OPINIONS[Math.floor(word / OPINION_UNIT) % 4] as Opinion;
+  const retryAfter = Math.floor(word / RETRY_AFTER_UNIT) - 1;
   return {
-    kind: core.kinds[kind] as string,
-    ...(opinion === 0 ? undefined : { opinion: OPINIONS[opinion] as Outcome["opinion"] }),
-    ...(retryAfter === undefined ? undefined : { retryAfter }),
+    kind: core.kinds[kindOf(word)] as string,
+    ...(opinion !== "none" && { opinion }),
+    ...(retryAfter >= 0 && { retryAfter }),
   };
 }
 

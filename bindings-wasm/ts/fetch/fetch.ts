@@ -91,12 +91,6 @@ function signalOf(input: string | URL | Request, init: RequestInit | undefined):
   return isRequest(input) ? input.signal : undefined;
 }
 
-/** Members of `RequestInit` that a class may have as accessors, which a loop over its keys leaves out. */
-const MEMBERS =
-  "method headers body mode credentials cache redirect referrer referrerPolicy integrity keepalive signal duplex priority dispatcher tidegate".split(
-    " ",
-  ) as (keyof RequestInit)[];
-
 /**
  * The options of a request as properties of their own, and headers that can be read more than once, because attempts send copies of them. Those of an instance are on its prototype:
  * `fetch(url, request)` takes method, headers and body from the request.
@@ -106,10 +100,14 @@ function own(init: RequestInit | undefined): RequestInit | undefined {
   let owned = init;
   const kind: unknown = Object.getPrototypeOf(init);
   if (kind !== null && kind !== Object.prototype) {
-    const copy: Record<string, unknown> = {};
-    for (const key in init) copy[key] = init[key as keyof RequestInit];
-    for (const key of MEMBERS) if (init[key] !== undefined) copy[key] = init[key];
-    owned = copy;
+    owned = {};
+    for (
+      let level: unknown = init;
+      (level ?? Object.prototype) !== Object.prototype;
+      level = Object.getPrototypeOf(level)
+    )
+      for (const key of Object.getOwnPropertyNames(level) as (keyof RequestInit)[])
+        (owned as Record<string, unknown>)[key] = init[key];
   }
   const { headers } = owned;
   const isIterator = typeof (headers as { next?: unknown } | undefined)?.next === "function";
