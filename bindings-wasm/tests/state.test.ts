@@ -156,6 +156,39 @@ describe("state", () => {
     expect(() => engine().restore({ at: 0, state: { no: "state" } })).toThrow(tidegate.TidegateError);
   });
 
+  test("keeps numbers with a fraction", async () => {
+    const settings = {
+      name: "kept",
+      bulkhead: { kind: "aimd", maxConcurrency: 20, latencyThreshold: 30, backoffRatio: 0.77 },
+    } as const;
+    const clock = new FakeClock();
+    const old = policy({ ...settings, engine: engine({ clock }) });
+    await clock.run(old.run(() => clock.sleep(100)));
+    const saved = JSON.parse(JSON.stringify(old.engine.save())) as tidegate.SavedState;
+    const limit = old.snapshot().routes["default"]?.pool?.limit;
+    expect(limit).toBe(15);
+    const fresh = policy({ ...settings, engine: engine({ clock: new FakeClock() }) });
+    expect(fresh.engine.restore(saved)).toMatchObject({ routes: 1 });
+    await fresh.run(() => 1);
+    expect(fresh.snapshot().routes["default"]?.pool?.limit).toBe(limit);
+    const damaged = JSON.parse(JSON.stringify(saved).replace('"15.4"', '"much"')) as tidegate.SavedState;
+    const other = policy({ ...settings, engine: engine() });
+    expect(() => other.engine.restore(damaged)).toThrow(
+      'saved state, policy "kept", route "default", limit: must be a finite number',
+    );
+  });
+
+  test("a document that takes another's name is told which", () => {
+    const lab = engine();
+    const shop = tidegate.load('{"policy": {"shop": {"deadline": "1s"}}}', { engine: lab });
+    const held = shop.get("shop");
+    shop.reload('{"policy": {}}');
+    expect(() => shop.reload('{"policy": {"shop": {"deadline": "2s"}}}')).toThrow(
+      'policy = "shop": the engine has one',
+    );
+    expect(held.explain().maxTime).toBe(1000);
+  });
+
   test("settings change while calls wait", async () => {
     const some = policy({ engine: engine(), bulkhead: { maxConcurrency: 1, maxQueue: 5 } });
     const { work, open } = gate();

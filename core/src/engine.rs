@@ -211,7 +211,7 @@ pub struct Clash {
 
 impl fmt::Display for Clash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "policy = {:?}: {}", self.name, self.rule)
+        write!(f, "policy = {}: {}", crate::text::quoted(&self.name), self.rule)
     }
 }
 

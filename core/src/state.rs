@@ -75,7 +75,8 @@ impl Saver {
             return self.whole(n);
         }
         self.separate();
-        let _ = write!(self.text, "\"{x:?}\"");
+        // Not by `Debug`, which the WebAssembly modules are built without.
+        let _ = write!(self.text, "\"{x}\"");
     }
 
     pub(crate) fn moment(&mut self, moment: Time) {

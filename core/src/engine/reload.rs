@@ -10,6 +10,7 @@ use super::route::Routes;
 use super::{Engine, Options};
 use crate::action::Flags;
 use crate::policy::{Document, Policy, PolicyError, Pool};
+use crate::text::quoted;
 use crate::time::Time;
 
 const FOREIGN: &str =
@@ -67,8 +68,7 @@ impl Engine {
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
-        let refused =
-            |clash: super::Clash| vec![mistake("document", &format!("{:?}", clash.name), clash.rule)];
+        let refused = |clash: super::Clash| vec![mistake("document", &quoted(&clash.name), clash.rule)];
         for pool in to.pools() {
             match self.pool_of(pool.name()) {
                 None => self.pool(pool.clone(), now).map_err(refused)?,
@@ -110,7 +110,7 @@ impl Pools {
                     .or_else(|| routes.rule_against_group(known?.at, pool.group()))
             }
         };
-        rule.map(|rule| mistake("pool", &format!("{:?}", pool.name()), rule))
+        rule.map(|rule| mistake("pool", &quoted(pool.name()), rule))
     }
 
     /// The same for a policy; `known` is the one of its name that the engine has.
@@ -134,7 +134,7 @@ impl Pools {
                     .or_else(|| self.rule_against_unit(policy))
             }
         };
-        rule.map(|rule| mistake("policy", &format!("{:?}", policy.name()), rule))
+        rule.map(|rule| mistake("policy", &quoted(policy.name()), rule))
     }
 }
 

@@ -8,6 +8,7 @@ use crate::engine::policies::Policies;
 use crate::engine::pools::Pools;
 use crate::engine::route::{Operated, Routes, SharedPools};
 use crate::state::{Damage, Loader, Moments, Value};
+use crate::text::quoted;
 use crate::time::Time;
 use std::collections::BTreeMap as Map;
 
@@ -121,7 +122,11 @@ impl Policies {
             let entry = &self[usize::from(number)];
             let loaded = Parts::load(parts, (&entry.policy, entry.shared_pools), of);
             let parts = loaded.map_err(|(part, damage)| {
-                place = format!("policy {:?}, route {:?}, {part}", policy.name, key.unwrap_or("overflow"));
+                place = format!(
+                    "policy {}, route {}, {part}",
+                    quoted(policy.name),
+                    quoted(key.unwrap_or("overflow"))
+                );
                 damage
             })?;
             restored.note_dropped("policy", policy.name, &parts);
@@ -150,7 +155,7 @@ impl Pools {
             };
             let loaded = Parts::load(parts, (shared.pool.policy(), SharedPools::OWN), of);
             let parts = loaded.map_err(|(part, damage)| {
-                place = format!("pool {name:?}, {part}");
+                place = format!("pool {}, {part}", quoted(name));
                 damage
             })?;
             restored.note_dropped("pool", name, &parts);
@@ -181,7 +186,7 @@ impl Pools {
             };
             let loaded = Parts::load(parts, (member.policy(), SharedPools::OWN), of);
             let parts = loaded.map_err(|(part, damage)| {
-                place = format!("target {:?}, {part}", full());
+                place = format!("target {}, {part}", quoted(&full()));
                 damage
             })?;
             restored.note_dropped("target", &full(), &parts);
