@@ -232,7 +232,7 @@ function byStatus(core: Core, found: number, headers: unknown): number {
   return outcome === PERMANENT * KIND_UNIT ? SAID : outcome;
 }
 
-/** Headers of any library, in the form that the engine reads. */
+/** @internal Headers of any library, in the form that the engine reads. */
 export function listed(headers: unknown): Headers | undefined {
   if (typeof headers !== "object" || headers === null) return undefined;
   const pairs = Symbol.iterator in headers ? (headers as Iterable<unknown>) : undefined;
