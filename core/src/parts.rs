@@ -3,7 +3,6 @@
 use std::ops::{Deref, DerefMut};
 
 use crate::rng::{self, Purpose};
-use crate::text::quoted;
 use crate::{
     Backoff, BreakerSettings, CircuitBreaker, Class, Duration, ErrorInfo, Evidence, Policy, QuotaSettings,
     RetryError, RetryStrategy, RetryToken, StrategySettings, Value,
@@ -79,7 +78,7 @@ pub const PAID_FOR: [Class; 3] = [Class::Transient, Class::Timeout, Class::Throt
 pub fn named<T: Copy>(key: &str, value: &str, all: &[T], name: fn(T) -> &'static str) -> Result<T, String> {
     all.iter().copied().find(|one| name(*one) == value).ok_or_else(|| {
         let names: Vec<_> = all.iter().map(|one| name(*one)).collect();
-        format!("{key} = {}: must be one of {}", quoted(value), names.join(", "))
+        format!("{key} = {}: must be one of {}", crate::text::quoted(value), names.join(", "))
     })
 }
 
