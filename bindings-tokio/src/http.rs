@@ -27,7 +27,8 @@ const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
 /// The outcome of a response under a policy, by its status, its headers, and what has been read of its body. A body in an
 /// encoding says nothing: what decodes it comes after the policy.
 pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap, body: &[u8]) -> Outcome {
-    let body = if headers.contains_key(CONTENT_ENCODING) { b"" } else { body };
+    let is_coded = !body.is_empty() && headers.contains_key(CONTENT_ENCODING);
+    let body = if is_coded { b"" } else { body };
     let headers = headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
     site.outcome_of(status, headers, body)
 }

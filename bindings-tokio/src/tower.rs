@@ -95,23 +95,19 @@ impl<Req> Requests<Req> for Once {
 /// Facts about one request, on top of the settings of the layer's [`Caller`].
 #[must_use]
 pub struct Facts<'a> {
-    site: &'a Arc<Site>,
+    site: &'a Site,
     changed: Option<Site>,
 }
 
 impl<'a> Facts<'a> {
-    fn new(site: &'a Arc<Site>) -> Self {
+    fn new(site: &'a Site) -> Self {
         Self { site, changed: None }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Site)) -> Self {
-        let site = self.changed.get_or_insert_with(|| (**self.site).clone());
+        let site = self.changed.get_or_insert_with(|| self.site.clone());
         change(site);
         self
-    }
-
-    fn site(self) -> Arc<Site> {
-        self.changed.map_or_else(|| Arc::clone(self.site), Arc::new)
     }
 
     /// Sets the key that state is kept under.
@@ -277,7 +273,8 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        let site = self.requests.facts(&request, Facts::new(&self.caller.site)).site();
+        let changed = self.requests.facts(&request, Facts::new(&self.caller.site)).changed;
+        let site = changed.map_or_else(|| Arc::clone(&self.caller.site), Arc::new);
         // A policy without retries needs neither a copy of the request nor a clone of the service.
         let keep = if site.policy.repeats() { Some(self.requests.replay(&request)) } else { None };
         let replayable = !matches!(keep, Some(None));

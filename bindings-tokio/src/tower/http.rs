@@ -256,7 +256,8 @@ where
         if let Some(weights) = request.extensions().get::<Weights>() {
             facts = facts.weights(weights.clone());
         }
-        let site = requests.facts(&request, facts).site();
+        let changed = requests.facts(&request, facts).changed;
+        let site = changed.map_or(site, Arc::new);
         let keep = if site.policy.repeats() { Some(requests.replay(&request)) } else { None };
         let replayable = !matches!(keep, Some(None));
         let judge = HttpJudge {
