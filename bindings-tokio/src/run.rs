@@ -29,7 +29,7 @@ use crate::classify::Judge;
 use crate::clock;
 use crate::error::{Error, Report};
 use crate::policy::Site;
-#[cfg(feature = "_bodies")]
+#[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) use answer::Tailed;
 pub(crate) use answer::{Answer, Plain, Whole};
 use begin::{Cancel, begin};
@@ -42,7 +42,7 @@ pub(crate) use tail::Tail;
 pub use work::Attempt;
 #[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) use work::Optional;
-pub(crate) use work::{Work, target_of};
+pub(crate) use work::{Running, Work, target_of};
 
 /// A call's result and its report.
 #[derive(Clone, PartialEq, Debug)]
@@ -133,9 +133,9 @@ impl<P, F, Fut, J, T, E, A> Future for Run<P, F, Fut, J, T, E, A>
 where
     P: Deref<Target = Site> + Clone,
     F: Work<Fut>,
-    Fut: Future<Output = Result<T, E>>,
+    Fut: Running<J, T, E>,
     J: Judge<T, E>,
-    A: Answer<T, E, P>,
+    A: Answer<T, E, P, J>,
 {
     type Output = A::Output;
 
@@ -159,7 +159,7 @@ where
                 let report = this.site.report(Some(*call), 0, *verdict, retry_in.map(clock::std));
                 let stopped = this.site.stopped(report);
                 let report = stopped.report;
-                Poll::Ready(A::of(Err(Error::Stopped(stopped, None)), report))
+                Poll::Ready(A::of(this.judge, Err(Error::Stopped(stopped, None)), report))
             }
             StateProjection::Fresh | StateProjection::Over => panic!("a call was polled after its end"),
         };

@@ -8,27 +8,27 @@ use crate::policy::Site;
 
 /// Makes the answer. A call makes it once, at the place from which its caller reads it: results may be large, and each
 /// wrapper around one would be a copy.
-pub(crate) trait Answer<T, E, P: Deref<Target = Site>> {
+pub(crate) trait Answer<T, E, P: Deref<Target = Site>, J> {
     type Output;
 
-    fn of(result: Result<T, Error<E>>, report: Report) -> Self::Output;
+    fn of(judge: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output;
 
     /// The answer of a call that stays live while its body is read.
-    fn headed(value: T, report: Report, tail: Tail<P>) -> Self::Output;
+    fn headed(judge: &J, value: T, report: Report, tail: Tail<P>) -> Self::Output;
 }
 
 /// The result alone.
 pub(crate) enum Plain {}
 
-impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Plain {
+impl<T, E, P: Deref<Target = Site>, J> Answer<T, E, P, J> for Plain {
     type Output = Result<T, Error<E>>;
 
     #[inline]
-    fn of(result: Result<T, Error<E>>, _: Report) -> Self::Output {
+    fn of(_: &J, result: Result<T, Error<E>>, _: Report) -> Self::Output {
         result
     }
 
-    fn headed(value: T, _: Report, _: Tail<P>) -> Self::Output {
+    fn headed(_: &J, value: T, _: Report, _: Tail<P>) -> Self::Output {
         Ok(value)
     }
 }
@@ -36,33 +36,33 @@ impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Plain {
 /// The result and the call's report.
 pub(crate) enum Whole {}
 
-impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Whole {
+impl<T, E, P: Deref<Target = Site>, J> Answer<T, E, P, J> for Whole {
     type Output = Ended<T, E>;
 
     #[inline]
-    fn of(result: Result<T, Error<E>>, report: Report) -> Self::Output {
+    fn of(_: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output {
         Ended { result, report }
     }
 
-    fn headed(value: T, report: Report, _: Tail<P>) -> Self::Output {
+    fn headed(_: &J, value: T, report: Report, _: Tail<P>) -> Self::Output {
         Ended { result: Ok(value), report }
     }
 }
 
 /// The result, the report, and the part of the call that lives on while a body is read.
-#[cfg(feature = "_bodies")]
+#[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) enum Tailed {}
 
-#[cfg(feature = "_bodies")]
-impl<T, E, P: Deref<Target = Site>> Answer<T, E, P> for Tailed {
+#[cfg(any(feature = "grpc", feature = "reqwest"))]
+impl<T, E, P: Deref<Target = Site>, J> Answer<T, E, P, J> for Tailed {
     type Output = (Ended<T, E>, Option<Tail<P>>);
 
     #[inline]
-    fn of(result: Result<T, Error<E>>, report: Report) -> Self::Output {
+    fn of(_: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output {
         (Ended { result, report }, None)
     }
 
-    fn headed(value: T, report: Report, tail: Tail<P>) -> Self::Output {
+    fn headed(_: &J, value: T, report: Report, tail: Tail<P>) -> Self::Output {
         (Ended { result: Ok(value), report }, Some(tail))
     }
 }

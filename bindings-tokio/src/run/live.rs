@@ -1,7 +1,6 @@
 //! A call under way: polls its attempts, reports their outcomes to the engine, and carries out the engine's steps.
 
 use std::any::type_name;
-use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -13,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::retrying::announce;
 use super::state::{Ending, Live, Place, PlaceProjection, Race, Racer, Turn};
-use super::{Answer, Attempt, Tail, Work};
+use super::{Answer, Attempt, Running, Tail, Work};
 use crate::classify::{Judge, Judgement};
 use crate::clock;
 use crate::engine::{Reply, wakes};
@@ -47,9 +46,9 @@ impl<'a, P, F, Fut, J, T, E, A> Call<'a, P, F, Fut, J, T, E, A>
 where
     P: Deref<Target = Site> + Clone,
     F: Work<Fut>,
-    Fut: Future<Output = Result<T, E>>,
+    Fut: Running<J, T, E>,
     J: Judge<T, E>,
-    A: Answer<T, E, P>,
+    A: Answer<T, E, P, J>,
 {
     #[inline]
     pub fn new(site: &'a P, work: &'a mut F, judge: &'a J, live: Pin<&'a mut Live<Fut, T, E>>) -> Self {
@@ -76,7 +75,7 @@ where
                     let _inside = self.live.inside(self.site);
                     let _aimed = self.live.aim(self.site, 1);
                     match self.live.as_mut().project().place.project() {
-                        PlaceProjection::Taken { future, .. } => future.poll(cx),
+                        PlaceProjection::Taken { future, .. } => future.poll_in(self.site, self.judge, cx),
                         PlaceProjection::Free => Poll::Pending,
                     }
                 };
@@ -153,7 +152,7 @@ where
             };
             live.place.set(Place::Taken { number: 1, future });
             match live.place.project() {
-                PlaceProjection::Taken { future, .. } => future.poll(cx),
+                PlaceProjection::Taken { future, .. } => future.poll_in(self.site, self.judge, cx),
                 PlaceProjection::Free => Poll::Pending,
             }
         };
@@ -221,7 +220,7 @@ where
         if let PlaceProjection::Taken { number, future } = live.place.as_mut().project() {
             let number = *number;
             let aimed = aim(number);
-            if let Poll::Ready(result) = future.poll(cx) {
+            if let Poll::Ready(result) = future.poll_in(site, self.judge, cx) {
                 drop(aimed);
                 live.place.set(Place::Free);
                 return Some((number, result));
@@ -230,7 +229,7 @@ where
         let racers = &mut live.race.as_mut()?.racers;
         for place in 0..racers.len() {
             let _aimed = aim(racers[place].number);
-            if let Poll::Ready(result) = racers[place].future.as_mut().poll(cx) {
+            if let Poll::Ready(result) = racers[place].future.as_mut().poll_in(site, self.judge, cx) {
                 return Some((racers.swap_remove(place).number, result));
             }
         }
@@ -258,7 +257,8 @@ where
             && !reply.others
         {
             let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
-            return Next::Over(A::of(result.map_err(|error| Error::Failed(error, report)), report));
+            let result = result.map_err(|error| Error::Failed(error, report));
+            return Next::Over(A::of(self.judge, result, report));
         }
         // The common head of an answer with a body: nothing is stopped for it, and nobody else is affected.
         if let Step { action: Action::Wait { why: Wait::Body }, stop: 0, next, .. } = reply.step
@@ -439,7 +439,7 @@ where
                 Err(Error::Stopped(stopped, own))
             }
         };
-        A::of(result, report)
+        A::of(self.judge, result, report)
     }
 
     /// Hands out the head of a good answer. The call stays live until its body has been read.
@@ -470,7 +470,7 @@ where
             #[cfg(feature = "_bodies")]
             meter: None,
         };
-        A::headed(value, report, tail)
+        A::headed(self.judge, value, report, tail)
     }
 }
 

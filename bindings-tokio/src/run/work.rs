@@ -1,10 +1,14 @@
 //! The source of a call's attempts, and what each attempt knows of itself.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tidegate::CallId;
 
 use crate::engine::{Core, numbered};
+use crate::policy::Site;
 
 /// Facts about one attempt, given to the function that makes it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,6 +74,18 @@ impl<Fut, F: FnMut(Attempt) -> Fut> Work<Fut> for F {
     #[inline]
     fn attempt(&mut self, attempt: Attempt) -> Option<Fut> {
         Some(self(attempt))
+    }
+}
+
+/// An attempt under way. It is polled with the site and the judge of its call, so that it needs no references of its own to them.
+pub(crate) trait Running<J, T, E> {
+    fn poll_in(self: Pin<&mut Self>, site: &Site, judge: &J, cx: &mut Context<'_>) -> Poll<Result<T, E>>;
+}
+
+impl<Fut: Future<Output = Result<T, E>>, J, T, E> Running<J, T, E> for Fut {
+    #[inline]
+    fn poll_in(self: Pin<&mut Self>, _: &Site, _: &J, cx: &mut Context<'_>) -> Poll<Result<T, E>> {
+        self.poll(cx)
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
@@ -23,14 +23,14 @@ use tower_service::Service;
 use super::{Boxed, Cloned, Facts, Requests, Sending, Sent, unready};
 use crate::BoxError;
 use crate::drain::Buffered;
-use crate::error::Error;
+use crate::error::{Error, Report};
 use crate::http::{GuardedBody, Says, last};
 use crate::policy::{Caller, Policy, Site};
-use crate::run::{Run, Tailed};
+use crate::run::{Answer, Run, Tail};
 use crate::streams::Watch;
 use crate::usage::{Meter, Used};
 use crate::weights::Weights;
-use attempt::{Answering, Answers, Numbered, Read};
+use attempt::{Answering, Numbered, Read, Reading, Spanned, Spans, spanned};
 pub use judge::{ByCauses, Errors};
 use judge::{HttpJudge, Opine};
 use site::Last;
@@ -250,7 +250,7 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let HttpLayer { says, opine, requests, errors, .. } = &self.layer;
+        let HttpLayer { says, opine, requests, errors, used, .. } = &self.layer;
         let site = self.layer.site(&mut request);
         let mut facts = Facts::new(&site);
         if let Some(weights) = request.extensions().get::<Weights>() {
@@ -264,37 +264,39 @@ where
             repeats: replayable && site.request.idempotent && site.request.replayable,
             head: *request.method() == Method::HEAD,
             holds: site.request.stream && *request.method() != Method::CONNECT,
-            site: Arc::clone(&site),
             opine: opine.clone(),
             errors: errors.clone(),
+            used: used.clone(),
         };
         let sending = Sending {
-            service: Some(Answers { inner: self.inner.clone(), judge: judge.clone() }),
+            service: keep.is_some().then(|| Spans(self.inner.clone())),
             first: None,
             keep: keep.flatten(),
             requests: Numbered { requests: requests.clone(), says: *says },
         };
-        let mut run = Run::new(site, replayable, None, judge.clone(), sending);
+        let mut run = Run::new(site, replayable, None, judge, Reading(sending));
         run.begin(request.uri().path_and_query().map(PathAndQuery::as_str));
-        let first = |request| Sent::Called { future: Answering::new(self.inner.call(request), judge, 1) };
+        let first = |request| Answering::new(Sent::Called { future: spanned(self.inner.call(request), 1) });
         if let Some(request) = run.start(request, first) {
             // The permit that the inner service has reserved goes to other calls meanwhile.
             let fresh = self.inner.clone();
             self.inner = fresh;
-            run.work_mut().first = Some(Box::new(request));
+            let sending = &mut run.work_mut().0;
+            sending.first = Some(Box::new(request));
+            sending.service.get_or_insert_with(|| Spans(self.inner.clone()));
         }
-        HttpFuture { run, used: self.layer.used.clone() }
+        HttpFuture { run }
     }
 }
 
 type HttpRun<S, B, R, C, A> = Run<
     Arc<Site>,
-    Sending<Answers<S, C>, Request<B>, Numbered<R>>,
-    Sent<Answers<S, C>, Request<B>, Answering<<S as Service<Request<B>>>::Future, A, C>>,
+    Reading<Sending<Spans<S>, Request<B>, Numbered<R>>>,
+    Answering<Sent<Spans<S>, Request<B>, Spanned<<S as Service<Request<B>>>::Future>>, A>,
     HttpJudge<C>,
     Response<Buffered<A>>,
     <S as Service<Request<B>>>::Error,
-    Tailed,
+    Bodied,
 >;
 
 pin_project! {
@@ -303,7 +305,6 @@ pin_project! {
     pub struct HttpFuture<S: Service<Request<B>>, B, R, C, A: Body> {
         #[pin]
         run: HttpRun<S, B, R, C, A>,
-        used: Option<Arc<Used>>,
     }
 }
 
@@ -318,26 +319,46 @@ where
     type Output = Result<Response<GuardedBody<Buffered<A>>>, Error<S::Error>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let (ended, mut tail) = ready!(this.run.poll(cx));
-        let mut response = match ended.result {
-            Ok(response) => response,
-            Err(error) => return Poll::Ready(Err(error)),
-        };
-        if response.status().as_u16() >= 400 {
-            let read = response.extensions_mut().remove::<Read>().is_some();
-            last(read, &ended.report, response.headers_mut());
-        }
-        if ended.report.attempts > 1 || ended.report.note().is_some() {
-            response.extensions_mut().insert(ended.report);
-        }
+        self.project().run.poll(cx)
+    }
+}
+
+/// The response, with the body that keeps its call live.
+enum Bodied {}
+
+impl<A: Body, E, C> Answer<Response<Buffered<A>>, E, Arc<Site>, HttpJudge<C>> for Bodied {
+    type Output = Result<Response<GuardedBody<Buffered<A>>>, Error<E>>;
+
+    fn of(_: &HttpJudge<C>, result: Result<Response<Buffered<A>>, Error<E>>, report: Report) -> Self::Output {
+        let mut response = result?;
+        note(&mut response, report);
+        Ok(response.map(|body| GuardedBody::watched(body, None, None)))
+    }
+
+    #[inline]
+    fn headed(
+        judge: &HttpJudge<C>,
+        mut response: Response<Buffered<A>>,
+        report: Report,
+        mut tail: Tail<Arc<Site>>,
+    ) -> Self::Output {
+        note(&mut response, report);
         let (mut parts, body) = response.into_parts();
-        let mut watch = None;
-        if let Some(tail) = &mut tail {
-            tail.meter = Meter::of(this.used.as_ref(), &parts.headers);
-            watch = Watch::of(tail.site(), &parts.headers, &mut parts.extensions);
-        }
-        Poll::Ready(Ok(Response::from_parts(parts, GuardedBody::watched(body, tail, watch))))
+        tail.meter = Meter::of(judge.used.as_ref(), &parts.headers);
+        let watch = Watch::of(tail.site(), &parts.headers, &mut parts.extensions);
+        Ok(Response::from_parts(parts, GuardedBody::watched(body, Some(tail), watch)))
+    }
+}
+
+/// Marks a failed response that nobody should repeat, and puts the report of a call with trouble into its response.
+#[inline]
+fn note<A: Body>(response: &mut Response<Buffered<A>>, report: Report) {
+    if response.status().as_u16() >= 400 {
+        let read = response.extensions_mut().remove::<Read>().is_some();
+        last(read, &report, response.headers_mut());
+    }
+    if report.attempts > 1 || report.note().is_some() {
+        response.extensions_mut().insert(report);
     }
 }
 

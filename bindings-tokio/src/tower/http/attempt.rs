@@ -14,6 +14,8 @@ use super::judge::HttpJudge;
 use crate::BoxError;
 use crate::drain::{Buffered, Draining};
 use crate::http::{Says, reads};
+use crate::policy::Site;
+use crate::run::{Attempt, Running, Work};
 use crate::streams::{Holding, is_held};
 use crate::tower::Requests;
 
@@ -43,47 +45,39 @@ impl<B, R: Requests<Request<B>>> Requests<Request<B>> for Numbered<R> {
 #[derive(Clone, Copy)]
 pub(super) struct Read;
 
-/// The client. It reads small failed responses before the policy gets them.
+/// The client, whose repeats have a tracing span each.
 #[derive(Clone)]
-pub(super) struct Answers<S, C> {
-    pub inner: S,
-    pub judge: HttpJudge<C>,
-}
+pub(super) struct Spans<S>(pub S);
 
-impl<S, B, A, C> Service<Request<B>> for Answers<S, C>
-where
-    S: Service<Request<B>, Response = Response<A>>,
-    A: Body + Unpin,
-    A::Error: Into<BoxError>,
-    C: Clone,
-{
-    type Response = Response<Buffered<A>>;
+impl<S: Service<Request<B>>, B> Service<Request<B>> for Spans<S> {
+    type Response = S::Response;
     type Error = S::Error;
-    type Future = Answering<S::Future, A, C>;
+    type Future = Spanned<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
+        self.0.poll_ready(cx)
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let number = request.extensions().get().map_or(1, |Number(number)| *number);
-        Answering::new(self.inner.call(request), self.judge.clone(), number)
+        spanned(self.0.call(request), number)
+    }
+}
+
+/// Makes attempts that read small failed responses.
+pub(super) struct Reading<W>(pub W);
+
+impl<F, A: Body, W: Work<F>> Work<Answering<F, A>> for Reading<W> {
+    fn attempt(&mut self, attempt: Attempt) -> Option<Answering<F, A>> {
+        self.0.attempt(attempt).map(Answering::new)
     }
 }
 
 pin_project! {
-    /// The future of one attempt.
-    pub(super) struct Answering<F, A: Body, C> {
-        #[pin]
-        stage: Stage<F, A>,
-        judge: HttpJudge<C>,
-    }
-}
-
-pin_project! {
-    #[project = StageProjection]
-    enum Stage<F, A: Body> {
-        Sending { #[pin] future: Spanned<F> },
+    /// One attempt: sends the request, and reads a small failed response before the policy gets it.
+    #[project = AnsweringProjection]
+    pub(super) enum Answering<F, A: Body> {
+        Sending { #[pin] future: F },
         Draining { rest: Pin<Box<Rest<A>>> },
         Holding { rest: Box<(Option<response::Parts>, Holding<A>)> },
     }
@@ -91,7 +85,7 @@ pin_project! {
 
 pin_project! {
     /// A failed response whose body is being read.
-    struct Rest<A: Body> {
+    pub(super) struct Rest<A: Body> {
         parts: Option<response::Parts>,
         #[pin]
         body: Draining<A>,
@@ -100,73 +94,75 @@ pin_project! {
 
 /// A future inside the tracing span of a repeat.
 #[cfg(feature = "tracing")]
-type Spanned<F> = tracing::instrument::Instrumented<F>;
+pub(super) type Spanned<F> = tracing::instrument::Instrumented<F>;
 #[cfg(not(feature = "tracing"))]
-type Spanned<F> = F;
+pub(super) type Spanned<F> = F;
 
 #[cfg(feature = "tracing")]
-fn spanned<F>(future: F, number: u8) -> Spanned<F> {
+pub(super) fn spanned<F>(future: F, number: u8) -> Spanned<F> {
     tracing::Instrument::instrument(future, crate::http::repeat_span(number))
 }
 
 #[cfg(not(feature = "tracing"))]
-fn spanned<F>(future: F, _: u8) -> Spanned<F> {
+pub(super) fn spanned<F>(future: F, _: u8) -> Spanned<F> {
     future
 }
 
-impl<F, A: Body, C> Answering<F, A, C> {
-    pub fn new(future: F, judge: HttpJudge<C>, number: u8) -> Self {
-        Self { stage: Stage::Sending { future: spanned(future, number) }, judge }
+impl<F, A: Body> Answering<F, A> {
+    pub fn new(future: F) -> Self {
+        Self::Sending { future }
     }
 }
 
-impl<F, A, C, E> Future for Answering<F, A, C>
+impl<F, A, C, E> Running<HttpJudge<C>, Response<Buffered<A>>, E> for Answering<F, A>
 where
     F: Future<Output = Result<Response<A>, E>>,
     A: Body + Unpin,
     A::Error: Into<BoxError>,
 {
-    type Output = Result<Response<Buffered<A>>, E>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut this = self.project();
+    fn poll_in(
+        mut self: Pin<&mut Self>,
+        site: &Site,
+        judge: &HttpJudge<C>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Response<Buffered<A>>, E>> {
         loop {
-            match this.stage.as_mut().project() {
-                StageProjection::Sending { future } => {
+            match self.as_mut().project() {
+                AnsweringProjection::Sending { future } => {
                     let response = match ready!(future.poll(cx)) {
                         Ok(response) => response,
                         Err(error) => return Poll::Ready(Err(error)),
                     };
-                    if reads(&this.judge.site, response.status()) {
+                    if reads(site, response.status()) {
                         let (mut parts, body) = response.into_parts();
                         parts.extensions.insert(Read);
                         let rest = Rest { parts: Some(parts), body: Draining::beginning(body) };
-                        this.stage.set(Stage::Draining { rest: Box::pin(rest) });
+                        self.set(Self::Draining { rest: Box::pin(rest) });
                         continue;
                     }
-                    let outcome =
-                        this.judge.of(response.status(), (response.headers(), response.extensions()), b"");
-                    if this.judge.holds && is_held(response.status(), outcome) {
+                    let said = (response.headers(), response.extensions());
+                    let outcome = judge.of(site, response.status(), said, b"");
+                    if judge.holds && is_held(response.status(), outcome) {
                         let (parts, body) = response.into_parts();
-                        let holding = Holding::new(&this.judge.site, &parts.headers, body);
-                        this.stage.set(Stage::Holding { rest: Box::new((Some(parts), holding)) });
+                        let holding = Holding::new(site, &parts.headers, body);
+                        self.set(Self::Holding { rest: Box::new((Some(parts), holding)) });
                         continue;
                     }
                     let fails = outcome.kind != Class::Ok.into() && outcome.opinion != Opinion::DoNot;
-                    if !this.judge.repeats || !fails {
+                    if !judge.repeats || !fails {
                         return Poll::Ready(Ok(response.map(Buffered::new)));
                     }
                     let (parts, body) = response.into_parts();
                     let rest = Rest { parts: Some(parts), body: Draining::new(body) };
-                    this.stage.set(Stage::Draining { rest: Box::pin(rest) });
+                    self.set(Self::Draining { rest: Box::pin(rest) });
                 }
-                StageProjection::Draining { rest } => {
+                AnsweringProjection::Draining { rest } => {
                     let rest = rest.as_mut().project();
                     let body = ready!(rest.body.poll(cx));
                     let Some(parts) = rest.parts.take() else { return Poll::Pending };
                     return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
-                StageProjection::Holding { rest } => {
+                AnsweringProjection::Holding { rest } => {
                     let (body, held) = ready!(Pin::new(&mut rest.1).poll(cx));
                     let Some(mut parts) = rest.0.take() else { return Poll::Pending };
                     parts.extensions.insert(held);

@@ -14,6 +14,7 @@ use crate::http::{has_body, judged_inside, note_quotas, outcome_of, reads};
 use crate::listed::found_in;
 use crate::policy::Site;
 use crate::streams::Held;
+use crate::usage::Used;
 
 pub(super) type Opine = dyn Fn(StatusCode, &HeaderMap) -> Option<Outcome> + Send + Sync;
 
@@ -51,11 +52,11 @@ impl<E: StdError + 'static> Errors<E> for ByCauses {
 }
 
 /// Classifies responses by their status, and errors by the error classifier.
-#[derive(Clone)]
 pub(super) struct HttpJudge<C> {
-    pub site: Arc<Site>,
     pub opine: Option<Arc<Opine>>,
     pub errors: C,
+    /// Makes totals of what answers say that they have used.
+    pub used: Option<Arc<Used>>,
     pub head: bool,
     /// Whether a good response is delivered with its first piece.
     pub holds: bool,
@@ -66,6 +67,7 @@ pub(super) struct HttpJudge<C> {
 impl<C> HttpJudge<C> {
     pub fn of(
         &self,
+        site: &Site,
         status: StatusCode,
         (headers, extensions): (&HeaderMap, &Extensions),
         body: &[u8],
@@ -74,9 +76,7 @@ impl<C> HttpJudge<C> {
         let opine =
             |opine: &Arc<Opine>| catch_unwind(AssertUnwindSafe(|| opine(status, headers))).ok().flatten();
         let said = self.opine.as_ref().and_then(opine);
-        said.unwrap_or_else(|| {
-            judged_inside(outcome_of(&self.site, status.as_u16(), headers, body), extensions)
-        })
+        said.unwrap_or_else(|| judged_inside(outcome_of(site, status.as_u16(), headers, body), extensions))
     }
 }
 
@@ -93,13 +93,14 @@ where
                 return Judgement::Outcome(said.map_or_else(permanent, |finding| site.outcome_in(finding)));
             }
         };
-        let read = reads(&self.site, response.status()).then(|| response.body().beginning());
+        let read = reads(site, response.status()).then(|| response.body().beginning());
         let held = if self.holds { response.extensions().get::<Held>() } else { None };
         let outcome = held.and_then(|held| held.failure).unwrap_or_else(|| {
-            self.of(response.status(), (response.headers(), response.extensions()), &read.unwrap_or_default())
+            let said = (response.headers(), response.extensions());
+            self.of(site, response.status(), said, &read.unwrap_or_default())
         });
         let follows = !self.head && has_body(response.status(), response.body().size_hint().exact());
-        if outcome.kind == Class::Ok.into() && follows && self.site.request.slot_until_body {
+        if outcome.kind == Class::Ok.into() && follows && site.request.slot_until_body {
             Judgement::Head
         } else {
             Judgement::Outcome(outcome)
