@@ -400,7 +400,7 @@ where
         let live = self.live.as_mut().project();
         let mut report = self.site.report(Some(*live.call), *live.attempts, verdict, retry_in);
         let mut held: Vec<_> = Vec::new();
-        let mut last = live.held.take();
+        let mut last = live.held.take().map(|held| *held);
         let decided = match result {
             Some(lane) if last.as_ref().is_some_and(|(number, _)| AttemptSlot::of(*number) == lane) => {
                 last.take()
@@ -447,7 +447,7 @@ where
         let live = self.live.as_mut().project();
         // Losing attempts are stopped after the head has arrived, so the head may be among the earlier endings.
         let earlier = live.race.as_mut().map(|race| std::mem::take(&mut race.earlier));
-        let all = live.held.take().into_iter().chain(earlier.into_iter().flatten().rev());
+        let all = live.held.take().map(|held| *held).into_iter().chain(earlier.into_iter().flatten().rev());
         let mut heads = all.filter_map(|(number, ending)| match ending {
             Ending::Head(value) => Some((number, value)),
             _ => None,

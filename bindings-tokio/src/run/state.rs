@@ -94,8 +94,8 @@ pin_project! {
         #[pin]
         pub place: Place<Fut>,
         pub race: Option<Box<Race<Fut, T, E>>>,
-        // The last attempt that ended.
-        pub held: Option<(u8, Ending<T, E>)>,
+        // The last attempt that ended and did not decide. Behind a pointer, because the call's future is moved.
+        pub held: Option<Box<(u8, Ending<T, E>)>>,
         pub due: Option<Instant>,
         #[pin]
         pub sleep: Option<Sleep>,
@@ -148,13 +148,13 @@ impl<Fut, T, E> Live<Fut, T, E> {
         let this = self.project();
         match (this.held.take(), this.race) {
             (Some(before), Some(race)) => {
-                race.earlier.push(before);
-                *this.held = Some((number, ending));
+                race.earlier.push(*before);
+                *this.held = Some(Box::new((number, ending)));
             }
-            (Some((_, before)), None) if matches!(ending, Ending::Stopped(_)) => {
-                *this.held = Some((number, Ending::Stopped(before.error())));
+            (Some(before), None) if matches!(ending, Ending::Stopped(_)) => {
+                *this.held = Some(Box::new((number, Ending::Stopped(before.1.error()))));
             }
-            _ => *this.held = Some((number, ending)),
+            _ => *this.held = Some(Box::new((number, ending))),
         }
     }
 
