@@ -25,16 +25,36 @@ const BEGINNING: Duration = clock::std(READ_FOR);
 
 /// A body, of which some frames may have been read already.
 pub struct Buffered<B: Body> {
-    frames: VecDeque<Frame<B::Data>>,
-    size: usize,
     rest: Option<B>,
+    /// What has been read and not delivered. Behind a pointer, because responses are moved, and of few something has been read.
+    read: Option<Box<Beginning<B::Data>>>,
+}
+
+/// The beginning of a body.
+struct Beginning<D> {
+    frames: VecDeque<Frame<D>>,
+    size: usize,
+    /// The error with which reading has ended.
     error: Option<BoxError>,
+}
+
+impl<D> Default for Beginning<D> {
+    fn default() -> Self {
+        Self { frames: VecDeque::new(), size: 0, error: None }
+    }
+}
+
+impl<D: Buf> Beginning<D> {
+    fn keep(&mut self, frame: Frame<D>) {
+        self.size += frame.data_ref().map_or(0, Buf::remaining);
+        self.frames.push_back(frame);
+    }
 }
 
 impl<B: Body> Buffered<B> {
     /// A body of which nothing has been read yet.
     pub(crate) fn new(body: B) -> Self {
-        Self { frames: VecDeque::new(), size: 0, rest: Some(body), error: None }
+        Self { rest: Some(body), read: None }
     }
 
     /// Whether the body has been read completely.
@@ -44,17 +64,17 @@ impl<B: Body> Buffered<B> {
 
     /// Number of bytes that have been read and not delivered.
     pub(crate) fn size(&self) -> usize {
-        self.size
+        self.read.as_ref().map_or(0, |read| read.size)
     }
 
     /// The error with which reading has ended.
     pub(crate) fn failure(&self) -> Option<&BoxError> {
-        self.error.as_ref()
+        self.read.as_ref()?.error.as_ref()
     }
 
     /// The data that has been read of a body; the reader of the body gets it too.
     pub(crate) fn beginning(&self) -> Vec<u8> {
-        let data = self.frames.iter().filter_map(Frame::data_ref);
+        let data = self.read.iter().flat_map(|read| &read.frames).filter_map(Frame::data_ref);
         data.flat_map(Buf::chunk).copied().take(MOST).collect()
     }
 }
@@ -63,15 +83,17 @@ impl<B: Body> Buffered<B> {
 impl<B: Body> Buffered<B> {
     /// The trailers, if they have been read.
     pub(crate) fn trailers(&self) -> Option<&http::HeaderMap> {
-        self.frames.back()?.trailers_ref()
+        self.read.as_ref()?.frames.back()?.trailers_ref()
     }
 
     /// The data, if the body is complete and consists of data only; otherwise the body unchanged.
     pub(crate) fn into_whole(self) -> Result<VecDeque<B::Data>, Self> {
-        if !self.is_whole() || self.error.is_some() || !self.frames.iter().all(Frame::is_data) {
+        let whole = self.is_whole() && self.failure().is_none();
+        if !whole || !self.read.iter().flat_map(|read| &read.frames).all(Frame::is_data) {
             return Err(self);
         }
-        Ok(self.frames.into_iter().filter_map(|frame| frame.into_data().ok()).collect())
+        let frames = self.read.into_iter().flat_map(|read| read.frames);
+        Ok(frames.filter_map(|frame| frame.into_data().ok()).collect())
     }
 }
 
@@ -86,14 +108,16 @@ where
         // The next reader registers its own waker.
         match Pin::new(&mut *rest).poll_frame(&mut Context::from_waker(std::task::Waker::noop())) {
             Poll::Ready(Some(Ok(frame))) => {
-                self.size += frame.data_ref().map_or(0, Buf::remaining);
                 let last = frame.is_trailers() || rest.is_end_stream();
-                self.frames.push_back(frame);
+                self.read.get_or_insert_default().keep(frame);
                 if last {
                     self.rest = None;
                 }
             }
-            Poll::Ready(Some(Err(error))) => (self.error, self.rest) = (Some(error.into()), None),
+            Poll::Ready(Some(Err(error))) => {
+                self.read.get_or_insert_default().error = Some(error.into());
+                self.rest = None;
+            }
             Poll::Ready(None) => self.rest = None,
             Poll::Pending => {}
         }
@@ -109,12 +133,12 @@ where
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
         match ready!(Pin::new(rest).poll_frame(cx)) {
             Some(Ok(frame)) => {
-                self.size += frame.data_ref().map_or(0, Buf::remaining);
-                self.frames.push_back(frame);
-                return Poll::Ready(self.frames.back());
+                let read = self.read.get_or_insert_default();
+                read.keep(frame);
+                return Poll::Ready(read.frames.back());
             }
             // Keeps the frames before the error; the body's reader gets the error after them.
-            Some(Err(error)) => self.error = Some(error.into()),
+            Some(Err(error)) => self.read.get_or_insert_default().error = Some(error.into()),
             None => {}
         }
         self.rest = None;
@@ -123,7 +147,7 @@ where
 
     /// Continues reading until the body is complete or too large.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.rest.is_some() && self.size <= MOST {
+        while self.rest.is_some() && self.size() <= MOST {
             ready!(self.poll_more(cx));
         }
         Poll::Ready(())
@@ -145,12 +169,16 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
         let this = &mut *self;
-        if let Some(frame) = this.frames.pop_front() {
-            this.size -= frame.data_ref().map_or(0, Buf::remaining);
-            return Poll::Ready(Some(Ok(frame)));
-        }
-        if let Some(error) = this.error.take() {
-            return Poll::Ready(Some(Err(error)));
+        if let Some(read) = &mut this.read {
+            if let Some(frame) = read.frames.pop_front() {
+                read.size -= frame.data_ref().map_or(0, Buf::remaining);
+                return Poll::Ready(Some(Ok(frame)));
+            }
+            let error = read.error.take();
+            this.read = None;
+            if let Some(error) = error {
+                return Poll::Ready(Some(Err(error)));
+            }
         }
         match &mut this.rest {
             Some(rest) => Pin::new(rest).poll_frame(cx).map_err(Into::into),
@@ -159,13 +187,14 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.frames.is_empty() && self.error.is_none() && self.rest.as_ref().is_none_or(Body::is_end_stream)
+        let delivered = self.read.as_ref().is_none_or(|read| read.frames.is_empty() && read.error.is_none());
+        delivered && self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        let here = self.size as u64;
+        let here = self.size() as u64;
         match &self.rest {
-            None if self.error.is_none() => SizeHint::with_exact(here),
+            None if self.failure().is_none() => SizeHint::with_exact(here),
             None => SizeHint::new(),
             Some(rest) => {
                 // The upper bound first: `SizeHint` panics if the lower bound exceeds it.
@@ -182,7 +211,7 @@ where
 
 impl<B: Body> fmt::Debug for Buffered<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Buffered").field("size", &self.size).finish_non_exhaustive()
+        f.debug_struct("Buffered").field("size", &self.size()).finish_non_exhaustive()
     }
 }
 

@@ -153,8 +153,8 @@ pin_project! {
         grpc: bool,
         // Whether the reader has got a frame.
         begun: bool,
-        #[pin]
-        sleep: Option<Sleep>,
+        // Behind a pointer, because responses are moved, and few bodies have to wait.
+        sleep: Option<Pin<Box<Sleep>>>,
     }
 }
 
@@ -251,7 +251,7 @@ where
         if let Some(watch) = this.watch {
             watch.waits();
             let due = this.tail.as_ref().and_then(|tail| tail.due);
-            if let Some(sleep) = this.sleep.as_ref().as_pin_ref()
+            if let Some(sleep) = this.sleep
                 && watch.is_armed(cx)
                 && due == Some(sleep.deadline())
                 && !sleep.is_elapsed()
@@ -262,13 +262,11 @@ where
         while let Some(tail) = this.tail
             && let Some(due) = tail.due
         {
-            match this.sleep.as_mut().as_pin_mut() {
-                None => this.sleep.set(Some(sleep_until(due))),
-                Some(sleep) if sleep.deadline() != due => sleep.reset(due),
-                Some(_) => {}
+            let sleep = this.sleep.get_or_insert_with(|| Box::pin(sleep_until(due)));
+            if sleep.deadline() != due {
+                sleep.as_mut().reset(due);
             }
-            let Some(sleep) = this.sleep.as_mut().as_pin_mut() else { break };
-            if sleep.poll(cx).is_pending() {
+            if sleep.as_mut().poll(cx).is_pending() {
                 if let Some(watch) = this.watch {
                     watch.arm(cx);
                 }
