@@ -32,11 +32,13 @@ use crate::policy::Site;
 #[cfg(any(feature = "grpc", feature = "reqwest"))]
 pub(crate) use answer::Tailed;
 pub(crate) use answer::{Answer, Plain, Whole};
+#[cfg(feature = "tower")]
+pub(crate) use begin::Begun;
 use begin::{Cancel, begin};
 use live::Call;
 pub use retrying::{OnRetry, Retrying};
 #[cfg(feature = "tower")]
-use state::Place;
+use state::{Live, Place};
 use state::{State, StateProjection, Turn};
 pub(crate) use tail::Tail;
 pub use work::Attempt;
@@ -91,36 +93,26 @@ where
         Self { site, work, judge, path, replayable, state: State::Fresh, answer: PhantomData }
     }
 
-    /// Begins the call towards this path, before the first poll.
+    /// A call that has begun before its first poll, with its first attempt.
     #[cfg(feature = "tower")]
     #[inline]
-    pub fn begin(&mut self, path: Option<&str>) {
-        let (call, Reply { step, at, others }) = begin(&self.site, self.replayable, path);
-        if others {
-            self.site.shared().tend();
-        }
-        self.state = match step.action {
-            Action::Attempt { .. } => State::live(call, Turn::Begun { at, next: step.next }),
-            Action::Wait { .. } => State::live(call, Turn::Waits),
-            Action::Done { verdict, retry_in, .. } => State::Refused { call, verdict, retry_in },
-        };
+    pub fn started(begun: Begun, site: P, judge: J, work: F, first: Fut) -> Self {
+        let Begun { call, reply: Reply { step, at, .. }, replayable } = begun;
+        let turn = Turn::Begun { at, next: step.next };
+        let live =
+            Live { attempts: 1, place: Place::Taken { number: 1, future: first }, ..Live::new(call, turn) };
+        Self { site, work, judge, path: None, replayable, state: State::Live { live }, answer: PhantomData }
     }
 
-    /// Makes the first attempt of `request` if the begun call may start at once. Returns the request otherwise.
+    /// A call that has begun before its first poll, and has to wait or was refused.
     #[cfg(feature = "tower")]
-    #[inline]
-    pub fn start<R>(&mut self, request: R, make: impl FnOnce(R) -> Fut) -> Option<R> {
-        match &mut self.state {
-            State::Live { live } if matches!(live.turn, Turn::Begun { .. }) => {
-                // If `make` panics, the call is dropped as a live one.
-                let _inside = live.inside(&self.site);
-                let _aimed = live.aim(&self.site, 1);
-                live.attempts = 1;
-                live.place = Place::Taken { number: 1, future: make(request) };
-                None
-            }
-            _ => Some(request),
-        }
+    pub fn waiting(begun: Begun, site: P, judge: J, work: F) -> Self {
+        let Begun { call, reply, replayable } = begun;
+        let state = match reply.step.action {
+            Action::Done { verdict, retry_in, .. } => State::Refused { call, verdict, retry_in },
+            _ => State::live(call, Turn::Waits),
+        };
+        Self { site, work, judge, path: None, replayable, state, answer: PhantomData }
     }
 
     #[cfg(feature = "tower")]

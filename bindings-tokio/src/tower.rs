@@ -48,7 +48,7 @@ use crate::classify::{ByFailure, Classify, Owned};
 use crate::clock;
 use crate::error::{Error, Report};
 use crate::policy::{Caller, Policy, Site};
-use crate::run::{Attempt, Plain, Run, Work};
+use crate::run::{Attempt, Begun, Plain, Run, Work};
 use crate::weights::Weights;
 pub use boxed::{Boxed, BoxedFuture, BoxedService};
 #[cfg(feature = "http")]
@@ -284,19 +284,20 @@ where
             keep: keep.flatten(),
             requests: self.requests.clone(),
         };
-        let mut run = Run::new(site, replayable, None, Owned(self.caller.classify.clone()), sending);
+        let judge = Owned(self.caller.classify.clone());
+        let begun = Begun::of(&site, replayable, None);
         // The service is ready, so a call that starts at once uses it directly.
-        run.begin(None);
-        if let Some(request) = run.start(request, |request| Sent::Called { future: self.inner.call(request) })
-        {
-            // The call has to wait or was refused, so the permit that the inner service has reserved goes to other
-            // calls.
-            let fresh = self.inner.clone();
-            self.inner = fresh;
-            let sending = run.work_mut();
-            sending.first = Some(Box::new(request));
-            sending.service.get_or_insert_with(|| self.inner.clone());
+        if begun.starts() {
+            let first = begun.first(&site, || Sent::Called { future: self.inner.call(request) });
+            return ResponseFuture { run: Run::started(begun, site, judge, sending, first) };
         }
+        let mut run = Run::waiting(begun, site, judge, sending);
+        // The call has to wait or was refused, so the permit that the inner service has reserved goes to other calls.
+        let fresh = self.inner.clone();
+        self.inner = fresh;
+        let sending = run.work_mut();
+        sending.first = Some(Box::new(request));
+        sending.service.get_or_insert_with(|| self.inner.clone());
         ResponseFuture { run }
     }
 }

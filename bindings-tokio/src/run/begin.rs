@@ -1,12 +1,18 @@
 //! How a call begins, and how it is cancelled.
 
 use std::ops::Deref;
+#[cfg(feature = "tower")]
+use std::{mem::forget, sync::Arc};
 
+#[cfg(feature = "tower")]
+use tidegate::Action;
 use tidegate::{CallId, Event};
 
 use crate::engine::Reply;
 use crate::policy::Site;
 use crate::scope;
+#[cfg(feature = "tower")]
+use crate::scope::{Aimed, Inside};
 
 /// Begins a call with the deadline, criticality and parent call of the scope around it.
 #[inline]
@@ -41,5 +47,46 @@ impl Drop for Cancel<'_> {
         if shared.advance(self.call, Event::Cancel, None, self.parked).others {
             shared.tend();
         }
+    }
+}
+
+/// A call that has begun before its future is made.
+#[cfg(feature = "tower")]
+pub(crate) struct Begun {
+    pub(super) call: CallId,
+    pub(super) reply: Reply,
+    pub(super) replayable: bool,
+}
+
+#[cfg(feature = "tower")]
+impl Begun {
+    /// Begins a call towards this path.
+    #[inline]
+    pub fn of(site: &Arc<Site>, replayable: bool, path: Option<&str>) -> Self {
+        let (call, reply) = begin(site, replayable, path);
+        if reply.others {
+            site.shared().tend();
+        }
+        Self { call, reply, replayable }
+    }
+
+    /// Whether the call may start at once.
+    #[inline]
+    pub const fn starts(&self) -> bool {
+        matches!(self.reply.step.action, Action::Attempt { .. })
+    }
+
+    /// Makes the first attempt of a call that [`starts`](Self::starts) at once. If `make` panics, the call is cancelled.
+    #[inline]
+    pub fn first<Fut>(&self, site: &Site, make: impl FnOnce() -> Fut) -> Fut {
+        let cancel = Cancel { site, call: self.call, parked: false };
+        let number = site.shared().number;
+        let future = {
+            let _inside = Inside::new(number, self.call);
+            let _aimed = site.policy.has_targets().then(|| Aimed::new(number, self.call, 1));
+            make()
+        };
+        forget(cancel);
+        future
     }
 }

@@ -106,24 +106,18 @@ impl<Fut, T, E> State<Fut, T, E> {
     /// A call that has just begun.
     #[inline]
     pub fn live(call: CallId, turn: Turn) -> Self {
-        let place = Place::Free;
-        Self::Live {
-            live: Live {
-                call,
-                turn,
-                attempts: 0,
-                polls: 0,
-                place,
-                race: None,
-                held: None,
-                due: None,
-                sleep: None,
-            },
-        }
+        Self::Live { live: Live::new(call, turn) }
     }
 }
 
 impl<Fut, T, E> Live<Fut, T, E> {
+    /// A call that has just begun.
+    #[inline]
+    pub fn new(call: CallId, turn: Turn) -> Self {
+        let place = Place::Free;
+        Self { call, turn, attempts: 0, polls: 0, place, race: None, held: None, due: None, sleep: None }
+    }
+
     /// Whether a waker is registered for the call.
     #[inline]
     pub const fn is_parked(&self) -> bool {

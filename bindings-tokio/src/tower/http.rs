@@ -26,7 +26,7 @@ use crate::drain::Buffered;
 use crate::error::{Error, Report};
 use crate::http::{GuardedBody, Says, last};
 use crate::policy::{Caller, Policy, Site};
-use crate::run::{Answer, Run, Tail};
+use crate::run::{Answer, Begun, Run, Tail};
 use crate::streams::Watch;
 use crate::usage::{Meter, Used};
 use crate::weights::Weights;
@@ -274,17 +274,19 @@ where
             keep: keep.flatten(),
             requests: Numbered { requests: requests.clone(), says: *says },
         };
-        let mut run = Run::new(site, replayable, None, judge, Reading(sending));
-        run.begin(request.uri().path_and_query().map(PathAndQuery::as_str));
-        let first = |request| Answering::new(Sent::Called { future: spanned(self.inner.call(request), 1) });
-        if let Some(request) = run.start(request, first) {
-            // The permit that the inner service has reserved goes to other calls meanwhile.
-            let fresh = self.inner.clone();
-            self.inner = fresh;
-            let sending = &mut run.work_mut().0;
-            sending.first = Some(Box::new(request));
-            sending.service.get_or_insert_with(|| Spans(self.inner.clone()));
+        let begun = Begun::of(&site, replayable, request.uri().path_and_query().map(PathAndQuery::as_str));
+        if begun.starts() {
+            let send = || Answering::new(Sent::Called { future: spanned(self.inner.call(request), 1) });
+            let first = begun.first(&site, send);
+            return HttpFuture { run: Run::started(begun, site, judge, Reading(sending), first) };
         }
+        let mut run = Run::waiting(begun, site, judge, Reading(sending));
+        // The permit that the inner service has reserved goes to other calls meanwhile.
+        let fresh = self.inner.clone();
+        self.inner = fresh;
+        let sending = &mut run.work_mut().0;
+        sending.first = Some(Box::new(request));
+        sending.service.get_or_insert_with(|| Spans(self.inner.clone()));
         HttpFuture { run }
     }
 }
