@@ -33,9 +33,13 @@ pub(super) struct Call<'a, P, F, Fut, J, T, E, A> {
 }
 
 /// The result of one round of a call.
-enum Next<O> {
-    /// The call is over.
-    Over(O),
+///
+/// An answer is made from it where the call's caller reads it: results may be large.
+enum Next<T, E> {
+    /// The call is over, with this result.
+    Over(Result<T, E>),
+    /// The caller gets this head of an answer, and the call lives until its body has been read.
+    Head { attempt: u8, value: T, due: Option<Instant> },
     /// The engine has processed an event; this is its next step.
     Reply(Reply),
     /// The call has to wait.
@@ -90,9 +94,10 @@ where
 
     /// Carries out the steps that follow an event. Most calls are over, or pending, after their first event.
     #[inline]
-    fn follow(&mut self, next: Next<A::Output>, cx: &mut Context<'_>) -> Poll<A::Output> {
+    fn follow(&mut self, next: Next<T, E>, cx: &mut Context<'_>) -> Poll<A::Output> {
         match next {
-            Next::Over(answer) => Poll::Ready(answer),
+            Next::Over(result) => Poll::Ready(self.over(result)),
+            Next::Head { attempt, value, due } => Poll::Ready(self.headed(attempt, value, due)),
             Next::Pending => Poll::Pending,
             Next::Reply(reply) => self.go_on(reply, cx),
         }
@@ -106,7 +111,8 @@ where
             }
             match self.next_event(cx) {
                 Next::Reply(next) => reply = next,
-                Next::Over(answer) => return Poll::Ready(answer),
+                Next::Over(result) => return Poll::Ready(self.over(result)),
+                Next::Head { attempt, value, due } => return Poll::Ready(self.headed(attempt, value, due)),
                 Next::Pending => return Poll::Pending,
             }
         }
@@ -138,7 +144,7 @@ where
 
     /// Starts and polls a first attempt that the engine admits at once, as it does for most calls.
     #[inline]
-    fn first(&mut self, reply: Reply, cx: &mut Context<'_>) -> Next<A::Output> {
+    fn first(&mut self, reply: Reply, cx: &mut Context<'_>) -> Next<T, E> {
         let remaining = self.remaining(reply.step.next);
         let polled = {
             let _inside = self.live.inside(self.site);
@@ -167,7 +173,7 @@ where
         polled: Poll<Result<T, E>>,
         (at, next): (Instant, Option<tidegate::Duration>),
         cx: &mut Context<'_>,
-    ) -> Next<A::Output> {
+    ) -> Next<T, E> {
         let mut live = self.live.as_mut().project();
         if let Poll::Ready(result) = polled {
             live.place.set(Place::Free);
@@ -179,7 +185,7 @@ where
 
     /// Polls for the next event of the call: the end of an attempt, or its timer.
     #[inline]
-    fn next_event(&mut self, cx: &mut Context<'_>) -> Next<A::Output> {
+    fn next_event(&mut self, cx: &mut Context<'_>) -> Next<T, E> {
         match self.poll_attempts(cx) {
             Some((number, result)) => self.settle(number, result, cx),
             None => self.timer(cx),
@@ -187,7 +193,7 @@ where
     }
 
     /// Polls the call's timer.
-    fn timer(&mut self, cx: &mut Context<'_>) -> Next<A::Output> {
+    fn timer(&mut self, cx: &mut Context<'_>) -> Next<T, E> {
         let mut live = self.live.as_mut().project();
         let Some(due) = *live.due else { return Next::Pending };
         match live.sleep.as_mut().as_pin_mut() {
@@ -238,7 +244,7 @@ where
 
     /// Reports an attempt's end to the engine.
     #[inline]
-    fn settle(&mut self, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Next<A::Output> {
+    fn settle(&mut self, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Next<T, E> {
         self.judge.note_quotas(self.site, self.live.call, &result);
         let event = match self.judge.judge(self.site, &result) {
             Judgement::Outcome(outcome) => Event::Finished { attempt: number, outcome },
@@ -256,9 +262,7 @@ where
             && lane == AttemptSlot::of(number)
             && !reply.others
         {
-            let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
-            let result = result.map_err(|error| Error::Failed(error, report));
-            return Next::Over(A::of(self.judge, result, report));
+            return Next::Over(result);
         }
         // The common head of an answer with a body: nothing is stopped for it, and nobody else is affected.
         if let Step { action: Action::Wait { why: Wait::Body }, stop: 0, next, .. } = reply.step
@@ -267,7 +271,7 @@ where
             && let Ok(value) = result
         {
             let due = next.map(|span| clock::after(reply.at, span));
-            return Next::Over(self.headed(number, value, due));
+            return Next::Head { attempt: number, value, due };
         }
         if let (true, Event::Finished { outcome, .. }) = (self.judge.hears_retries(), event) {
             announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), reply.step);
@@ -455,6 +459,13 @@ where
         let (attempt, value) = heads.next()?;
         let due = *live.due;
         Some(self.headed(attempt, value, due))
+    }
+
+    /// The answer of a call whose only attempt decides.
+    #[inline]
+    fn over(&self, result: Result<T, E>) -> A::Output {
+        let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
+        A::of(self.judge, result.map_err(|error| Error::Failed(error, report)), report)
     }
 
     /// The answer whose body is still to be read.
