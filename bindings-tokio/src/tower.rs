@@ -276,12 +276,13 @@ where
         let changed = self.requests.facts(&request, Facts::new(&self.caller.site)).changed;
         let site = changed.map_or_else(|| Arc::clone(&self.caller.site), Arc::new);
         // A policy without retries needs neither a copy of the request nor a clone of the service.
-        let keep = if site.policy.repeats() { Some(self.requests.replay(&request)) } else { None };
-        let replayable = !matches!(keep, Some(None));
+        let repeats = site.policy.repeats();
+        let keep = if repeats { self.requests.replay(&request) } else { None };
+        let replayable = !repeats || keep.is_some();
         let sending = Sending {
-            service: keep.is_some().then(|| self.inner.clone()),
+            service: repeats.then(|| self.inner.clone()),
             first: None,
-            keep: keep.flatten(),
+            keep,
             requests: self.requests.clone(),
         };
         let judge = Owned(self.caller.classify.clone());

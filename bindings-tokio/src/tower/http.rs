@@ -258,8 +258,9 @@ where
         }
         let changed = requests.facts(&request, facts).changed;
         let site = changed.map_or(site, Arc::new);
-        let keep = if site.policy.repeats() { Some(requests.replay(&request)) } else { None };
-        let replayable = !matches!(keep, Some(None));
+        let repeats = site.policy.repeats();
+        let keep = if repeats { requests.replay(&request) } else { None };
+        let replayable = !repeats || keep.is_some();
         let judge = HttpJudge {
             repeats: replayable && site.request.idempotent && site.request.replayable,
             head: *request.method() == Method::HEAD,
@@ -269,9 +270,9 @@ where
             used: used.clone(),
         };
         let sending = Sending {
-            service: keep.is_some().then(|| Spans(self.inner.clone())),
+            service: repeats.then(|| Spans(self.inner.clone())),
             first: None,
-            keep: keep.flatten(),
+            keep,
             requests: Numbered { requests: requests.clone(), says: *says },
         };
         let begun = Begun::of(&site, replayable, request.uri().path_and_query().map(PathAndQuery::as_str));
