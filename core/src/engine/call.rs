@@ -8,6 +8,7 @@ use super::admit::Stage;
 use super::arena::{Call, flag};
 use super::automaton::State;
 use super::call_extra::RunningAttempt;
+use super::desk::Desk;
 use super::link::turn_of;
 use super::place::{RouteAt, Slot};
 use super::route::stage;
@@ -142,7 +143,13 @@ impl Engine {
             }
             (_, Event::Cancel) => self.end(slot, Verdict::Cancelled, None, None, now),
             (State::Running, Event::Headers { attempt }) if self.desk.calls.runs(slot, attempt) => {
-                self.head(slot, attempt, now)
+                let Desk { calls, routes, policies, notes, .. } = &mut self.desk;
+                let plain = if whole::ENDS_PLAINLY && !notes.course.is_on() {
+                    routes.head_plainly(&mut calls[slot], attempt, policies, now)
+                } else {
+                    None
+                };
+                plain.unwrap_or_else(|| self.head(slot, attempt, now))
             }
             (state @ (State::Running | State::Body), Event::Progress { attempt, age })
                 if self.desk.policies.of(&self.desk.calls[slot]).stream.is_some()

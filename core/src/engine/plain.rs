@@ -1,5 +1,5 @@
 //! The end that most calls have: their only attempt has succeeded, or its body has been read, and nothing waits for it but a
-//! permit's next owner.
+//! permit's next owner. And the head before such a body.
 //!
 //! `decide.rs` handles every end of an attempt. Each of its steps acts on the whole desk and looks up the call, its
 //! route and its policy for itself. This file takes the same steps for a call of which one look shows that the others
@@ -8,11 +8,12 @@
 
 use super::arena::{Call, flag};
 use super::automaton::State;
+use super::call::wait;
 use super::desk::Desk;
 use super::place::{RouteAt, Slot};
 use super::policies::Policies;
 use super::route::{Route, Routes, stage};
-use crate::action::{Action, AttemptSlot, Step, Verdict};
+use crate::action::{Action, AttemptSlot, Step, Verdict, Wait};
 use crate::breaker::{Evidence, Ticket};
 use crate::outcome::{Class, Kind};
 use crate::time::Time;
@@ -32,13 +33,8 @@ impl Desk {
         let call = &self.calls[slot];
         let (at, holds, policy) = (call.route, call.has(flag::HOLDS), call.policy);
         let is_read = call.state() == State::Body; // its success was counted with its head
-        if call.has(MORE_OF_CALL)
+        if !self.routes.only_count(call, attempt_slot)
             || !(is_read || call.state() == State::Running)
-            || call.attempt_slots != attempt_slot.bit()
-            || call.children != 0
-            || call.parent() != Slot::NONE
-            || self.routes[at].stages & !COUNTING != 0
-            || holds && !self.routes.has_plain_pool(at)
             || self.notes.course.is_on()
         {
             return None;
@@ -68,6 +64,44 @@ impl Desk {
 }
 
 impl Routes {
+    /// Takes the head of a call's only answer, of which the body is still to be read. Changes nothing and returns `None` if there is
+    /// more to do than to count it.
+    #[inline(never)]
+    pub(super) fn head_plainly(
+        &mut self,
+        call: &mut Call,
+        attempt: u8,
+        policies: &Policies,
+        now: Time,
+    ) -> Option<Step> {
+        let until_body = call.state() == State::Running && call.has(flag::UNTIL_BODY);
+        if !until_body || call.deadline <= now || !self.only_count(call, AttemptSlot::of(attempt)) {
+            return None;
+        }
+        let route = &mut self[call.route];
+        if call.ticket != 0 {
+            route.count_success(call, policies, now)?;
+        }
+        if route.stages & stage::BOOKS != 0 {
+            self.book_success(call.route, call, now);
+        }
+        call.charge = 0; // a success leaves nothing to give back
+        call.read(call.since());
+        policies.deliver(call, now);
+        Some(wait(Wait::Body, policies.body_until(call, now), now))
+    }
+
+    /// Whether the attempt in this slot is the call's only one, and all that its success does is count.
+    #[inline(always)]
+    fn only_count(&self, call: &Call, attempt: AttemptSlot) -> bool {
+        !(call.has(MORE_OF_CALL)
+            || call.attempt_slots != attempt.bit()
+            || call.children != 0
+            || call.parent() != Slot::NONE
+            || self[call.route].stages & !COUNTING != 0
+            || call.has(flag::HOLDS) && !self.has_plain_pool(call.route))
+    }
+
     /// Whether a route's permits come from this process, and their number learns nothing.
     #[inline(always)]
     fn has_plain_pool(&self, route: RouteAt) -> bool {
