@@ -61,7 +61,7 @@ impl<P: Deref<Target = Site>> Tail<P> {
 
     fn advance(&mut self, event: Event) -> Option<Reply> {
         let shared = self.site.shared();
-        let reply = shared.advance(self.call?, event, None, false);
+        let reply = shared.say(self.call?, event);
         if reply.others {
             shared.tend();
         }
