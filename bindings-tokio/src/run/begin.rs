@@ -52,6 +52,7 @@ impl Drop for Cancel<'_> {
 
 /// A call that has begun before its future is made.
 #[cfg(feature = "tower")]
+#[derive(Clone, Copy)]
 pub(crate) struct Begun {
     pub(super) call: CallId,
     pub(super) reply: Reply,
