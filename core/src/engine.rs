@@ -263,7 +263,9 @@ impl Engine {
     pub fn policy(&mut self, policy: Policy) -> Result<PolicyId, Clash> {
         let there = self.policy_named(policy.name());
         if let Some(id) = there.filter(|id| self.desk.policies.may_change(*id, &policy)) {
-            let _ = self.retune(id, policy.clone(), self.clock.now())?;
+            // As of the last reading of the host's clock, which core's time may be ahead of.
+            let now = self.clock.reading_of(self.clock.now());
+            let _ = self.retune(id, policy.clone(), now)?;
         }
         self.journal.write(|| Input::Policy { policy: Box::new(policy.clone()) });
         let clash = |policy: Policy, rule| Err(Clash { name: policy.name, rule });

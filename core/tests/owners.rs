@@ -197,3 +197,17 @@ fn pools_that_no_policy_names_any_more_are_bounded() {
     engine.policy(pooled("q", "pool 0")).unwrap();
     engine.check().unwrap();
 }
+
+/// Semantics 0.9.3: a policy without an owner is retuned as of the last reading, whatever core's time is.
+#[test]
+fn a_policy_that_comes_back_with_other_settings_does_not_stop_the_clock() {
+    const HOUR: u64 = 3_600_000_000;
+    let mut engine = Engine::new(1, Options::default());
+    let id = engine.policy(limited("p", 5.0)).unwrap();
+    let _ = engine.route(id, "r", at(HOUR));
+    let _ = engine.route(id, "r", at(5)); // the clock is set back
+    engine.release_policy(id, true, at(5));
+    assert_eq!(engine.policy(limited("p", 4.0)), Ok(id));
+    let _ = engine.route(id, "r", at(1_000_005));
+    assert_eq!(engine.now(), at(HOUR + 1_000_000), "the clock has gone on for a second");
+}
