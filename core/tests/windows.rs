@@ -233,6 +233,24 @@ fn a_restart_in_a_window_does_not_refill_it() {
     assert_eq!(granted(&mut restart(daily, flowing, 4, 6 * HOUR), 0), 1);
 }
 
+/// Semantics 3.8.8: also where no call has asked between two restarts.
+#[test]
+fn two_restarts_in_a_row_keep_the_moment_of_the_wall_clock() {
+    let host = |limit: &str, saved: &str, elapsed: u64| {
+        let mut new = Host::with(&[("rate_limit.limits", Text(limit))], options());
+        report(&mut new, NOON + elapsed, 0);
+        new.engine.restore(saved, Duration::ZERO, at(0)).unwrap();
+        new.route = new.engine.route(new.policy, "r", at(0));
+        new
+    };
+    let daily = "a: permits=4 per=24h refill=window";
+    let mut old = windowed(daily, &[]);
+    assert_eq!((ask(&mut old, 0), ask(&mut old, 0)), (None, None));
+    let again = host(daily, &old.engine.save(at(0)), 0);
+    let mut hourly = host("a: permits=4 per=1h refill=window", &again.engine.save(at(0)), 0);
+    assert_eq!(granted(&mut hourly, 0), 2, "no hour has begun since noon");
+}
+
 /// Semantics 3.8.9.
 #[test]
 fn an_evicted_route_owes_what_was_missing_until_its_next_window() {

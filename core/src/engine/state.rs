@@ -170,7 +170,8 @@ impl Engine {
         self.ordinal = ordinal;
         self.desk.restored = true;
         for (at, parts) in pools.into_iter().chain(targets) {
-            self.desk.routes[at].go_on_from(parts);
+            let wall = self.desk.routes.wall;
+            self.desk.routes[at].go_on_from(parts, wall);
         }
         self.desk.policies.force_again(&policies, &mut self.desk.routes);
         self.desk.routes.go_on_from_debts(debts, &self.desk.policies, now_then);

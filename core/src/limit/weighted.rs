@@ -187,7 +187,8 @@ impl WeightedBucket {
         let (missing, part) = (it.missing, part(self.settings));
         if let Some(begun) = it.begun {
             to.whole(0);
-            to.whole(it.wall.at(to.now()).max(begun));
+            let wall = if it.wall.is_known() { it.wall.at(to.now()) } else { begun };
+            to.whole(wall.max(begun));
         }
         to.whole(self.settings.per.as_micros().max(1));
         to.whole((missing / part) as u64);

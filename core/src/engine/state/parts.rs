@@ -252,7 +252,7 @@ impl Parts {
 
 impl Route {
     /// Applies saved parts to a route without calls.
-    pub(super) fn go_on_from(&mut self, parts: Parts) {
+    pub(super) fn go_on_from(&mut self, parts: Parts, wall: Wall) {
         let Parts {
             forced,
             budget,
@@ -276,9 +276,10 @@ impl Route {
         // The state of a rate that has joined the fleet is in the store.
         let is_local = self.rate.as_ref().is_some_and(|queue| matches!(queue.bucket, Bucket::Tokens(_)));
         self.rate = rate.filter(|_| is_local).map(Bucket::Tokens).map_or_else(|| self.rate.take(), queue);
-        if let (Some(limits), Some(queue)) = (limits, &mut self.rate)
+        if let (Some(mut limits), Some(queue)) = (limits, &mut self.rate)
             && matches!(&queue.bucket, Bucket::Set(there) if there.shared.is_none())
         {
+            limits.see(wall);
             queue.bucket = Bucket::Set(limits);
         }
         self.send = send.zip(Full::here()).map_or_else(|| self.send.take(), cubic);

@@ -88,10 +88,11 @@ impl Desk {
             let entry = &self.policies[usize::from(number)];
             let operated = Operated { forced: entry.forced, changes: entry.changes.last };
             let slot = self.routes.place(number, (&entry.policy, entry.shared_pools, operated), key, now);
+            let wall = self.routes.wall;
             let route = &mut self.routes[slot];
             // A new route copies this from its policy; the saved state says whether it was forced by itself.
             route.forced &= !is_new;
-            route.go_on_from(parts);
+            route.go_on_from(parts, wall);
             route.without_guards();
             route.set_stages(&entry.policy, entry.forced);
             restored.routes += 1;
