@@ -3,8 +3,8 @@
 use Value::Number;
 use proptest::prelude::*;
 use tidegate::{
-    Action, CallId, Class, Engine, Event, Options, Outcome, Policy, PolicyId, Pool, PoolKind, Request, Time,
-    Value, Verdict,
+    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, Pool, PoolKind,
+    Request, Time, Value, Verdict,
 };
 
 fn at(micros: u64) -> Time {
@@ -210,4 +210,26 @@ fn a_policy_that_comes_back_with_other_settings_does_not_stop_the_clock() {
     assert_eq!(engine.policy(limited("p", 4.0)), Ok(id));
     let _ = engine.route(id, "r", at(1_000_005));
     assert_eq!(engine.now(), at(HOUR + 1_000_000), "the clock has gone on for a second");
+}
+
+/// Semantics 0.9.6: what a removed policy knew goes with it, also at a restart.
+#[test]
+fn a_restart_gives_a_new_policy_nothing_of_a_removed_one_of_its_name() {
+    let mut engine = Engine::new(1, Options::default());
+    let old = engine.policy(limited("p", 2.0)).unwrap();
+    let (_, running) = begin(&mut engine, old, "r");
+    let (_, last) = begin(&mut engine, old, "r");
+    assert!(running && last && !begin(&mut engine, old, "r").1);
+    engine.release_policy(old, false, at(0)); // its calls run on
+    let new = engine.policy(limited("p", 2.0)).unwrap();
+    let started_after = |engine: &Engine| {
+        let mut next = Engine::new(2, Options::default());
+        let id = next.policy(limited("p", 2.0)).unwrap();
+        let restored = next.restore(&engine.save(at(0)), Duration::ZERO, at(0)).unwrap();
+        assert_eq!((&restored.unknown[..], &restored.dropped[..]), (&[][..], &[][..]));
+        (0..3).filter(|_| begin(&mut next, id, "r").1).count()
+    };
+    assert_eq!(started_after(&engine), 2, "the new policy owes nothing");
+    assert!(begin(&mut engine, new, "r").1);
+    assert_eq!(started_after(&engine), 1, "the token that its own call took");
 }

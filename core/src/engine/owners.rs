@@ -88,6 +88,12 @@ impl Policies {
         self.unowned.is_some() && entry.owners == 0 && entry.policy != *to
     }
 
+    /// Whether the policy has been removed, and only its calls keep it here.
+    pub fn is_leaving(&self, number: u16) -> bool {
+        self[usize::from(number)].owners == 0
+            && self.unowned.as_ref().is_some_and(|it| it.leaving.contains(&number))
+    }
+
     /// Adds an owner.
     pub fn own(&mut self, number: u16) {
         let entry = &mut self[usize::from(number)];

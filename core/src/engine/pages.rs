@@ -297,10 +297,12 @@ impl Policies {
     fn save(&self, used: &BTreeSet<u16>, to: &mut Saver) {
         to.part("policies", |to| {
             for (number, entry) in (0..=u16::MAX).zip(self.iter()) {
-                if used.contains(&number) || entry.forced && !entry.vacant {
+                let has_left = entry.vacant || self.is_leaving(number);
+                if used.contains(&number) || entry.forced && !has_left {
                     to.list(|to| {
                         to.count(u32::from(number));
-                        to.text(entry.policy.name());
+                        // The name of a policy that has left may be that of another one by now.
+                        to.key((!has_left).then(|| entry.policy.name()));
                         to.flag(entry.forced);
                     });
                 }

@@ -218,7 +218,16 @@ pub(super) fn saved_policies<'a>(
 ) -> Result<Vec<Named<'a>>, Damaged> {
     let mut policies = Vec::new();
     let read = each(saved, of, |from| {
-        let (saved, name, forced) = (from.count()?, from.text()?, from.flag()?);
+        let (saved, name, forced) = (from.count()?, from.any()?, from.flag()?);
+        let name = match name {
+            Value::Text(name) => name.as_str(),
+            Value::Null => {
+                // It had left when the state was saved, and what it knew goes with it.
+                policies.push(Named { saved, name: "", forced: false, number: None });
+                return Ok(());
+            }
+            _ => return Err(Damage("must have a name")),
+        };
         let number = by_name.get(name).copied();
         if number.is_none() {
             restored.unknown.push(("policy", name.to_owned()));
