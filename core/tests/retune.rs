@@ -422,3 +422,34 @@ proptest! {
         prop_assert_eq!(run(), run());
     }
 }
+
+/// Semantics 0.6.14 and 0.6.15: of the hedges' own budget, too.
+#[test]
+fn a_hedge_that_an_earlier_budget_paid_for_frees_no_place_in_the_new_one() {
+    let hedged = |kind: &'static str, more: &[(&'static str, Value<'static>)]| -> Pairs {
+        let pairs = [("hedge.delay", Number(0.0)), ("hedge.budget.kind", Text(kind))];
+        [&pairs[..], more].concat()
+    };
+    let one = [("hedge.budget.share", Number(0.01)), ("hedge.budget.min_retries", Number(1.0))];
+    let share = hedged("share", &one);
+    let quota = hedged("quota", &[]);
+    for retunes in [&[&share][..], &[&quota, &share]] {
+        let mut host = Host::new(if retunes.len() == 1 { &quota } else { &share });
+        let hedge = |host: &mut Host| {
+            let (call, _) = host.begin(0);
+            let step = host.engine.on(call, Event::Poll, at(0));
+            host.engine.check().unwrap();
+            (call, matches!(step.action, Action::Attempt { hedge: true, .. }))
+        };
+        let (first, hedges) = hedge(&mut host);
+        assert!(hedges);
+        for to in retunes {
+            host.retune(to, 0);
+        }
+        assert!(hedge(&mut host).1, "the one place of the new budget is free");
+        let failed = Event::Finished { attempt: 2, outcome: Outcome::of(Class::Transient) };
+        let _ = host.engine.on(first, failed, at(0));
+        host.engine.check().unwrap();
+        assert!(!hedge(&mut host).1, "the place is taken still");
+    }
+}

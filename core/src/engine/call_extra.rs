@@ -138,6 +138,13 @@ impl CallExtra {
         }
     }
 
+    /// Forgets what the running hedges paid to a budget of their own that is gone.
+    pub fn forget_charges_of_hedges(&mut self) {
+        for (charge, _) in self.charge.iter_mut().zip(&self.hedge).filter(|(_, hedge)| **hedge) {
+            *charge = 0;
+        }
+    }
+
     /// Removes an attempt from the race.
     pub fn take(&mut self, attempt_slot: AttemptSlot, base: Time) -> Option<RunningAttempt> {
         let is_it = |attempt: &u8| *attempt != 0 && AttemptSlot::of(*attempt) == attempt_slot;

@@ -24,6 +24,8 @@ pub(super) struct Changes {
     retuned: u32,
     /// The last retune that gave the policy a retry budget of another kind.
     other_budget: u32,
+    /// The last retune that gave its hedges' own budget another kind.
+    other_hedges: u32,
     /// The last time that a forced opening of the whole policy was cleared.
     cleared: u32,
     /// Time of the last retune. Until then, time-dependent state changed under the previous settings.
@@ -31,12 +33,15 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Notes that the policy has new settings.
-    pub fn retune(&mut self, other_budget: bool, now: Time) {
+    /// Notes that the policy has new settings, and whether its retry budget and its hedges' own are of another kind.
+    pub fn retune(&mut self, [other_budget, other_hedges]: [bool; 2], now: Time) {
         self.last += 1;
         (self.retuned, self.at) = (self.last, now);
         if other_budget {
             self.other_budget = self.last;
+        }
+        if other_hedges {
+            self.other_hedges = self.last;
         }
     }
 
@@ -105,6 +110,11 @@ impl FleetDesk<'_> {
                 // The charges of calls to it were forgotten for all routes at once, so drop it, even if a second
                 // retune has brought its kind back.
                 self.desk.routes[slot].budget = None;
+            }
+            if seen < changes.other_hedges
+                && let Some(hedger) = &mut self.desk.routes[slot].hedger
+            {
+                hedger.budget = None; // for the same reason
             }
             self.retune_route(slot, number, changes.at, now);
         }

@@ -178,6 +178,17 @@ impl Desk {
             }
         }
     }
+
+    /// The same for the hedges of a policy's calls that paid to their own budget.
+    pub(super) fn forget_charges_of_hedges(&mut self, policy: u16) {
+        let here = |call: &Call| {
+            call.is_racing() && self.routes[call.route].policy == policy && !self.policies.shares_budget(call)
+        };
+        let paid = self.calls.iter().filter(|(_, call)| here(call));
+        for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.calls.extra_mut(slot).forget_charges_of_hedges();
+        }
+    }
 }
 
 impl Policies {

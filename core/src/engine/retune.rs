@@ -14,6 +14,7 @@ use super::automaton::State;
 use super::desk::Desk;
 use super::policies::Policies;
 use super::record::RecordType;
+use super::route::evict::budgets;
 use super::route::stage;
 use super::{Clash, Counts, Engine, Entry, Input};
 use crate::action::{Flags, PolicyId};
@@ -133,16 +134,19 @@ impl Engine {
             let entry = &mut self.desk.policies[usize::from(number)];
             entry.again = stage::asked_again(&to);
             self.desk.routes.retune_debts(number, &entry.policy, &to, now);
-            let anew =
-                !BudgetSettings::same_kind(entry.policy.retry.budget.as_ref(), to.retry.budget.as_ref());
+            let (was, is) = (budgets(&entry.policy), budgets(&to));
+            let other = [0, 1].map(|n| !BudgetSettings::same_kind(was[n].as_ref(), is[n].as_ref()));
             entry.policy = to;
-            entry.changes.retune(anew, now);
+            entry.changes.retune(other, now);
             self.desk.chores.clear_changed(number);
             self.desk.note(move |it| it.policy_changed(RecordType::PolicyRetuned, Some(number), None, now));
-            if anew {
+            if other[0] {
                 self.desk.forget_charges_of(|it, home| {
                     it.policy == number && !it.is_pool() && it.budget_at == home
                 });
+            }
+            if other[1] {
+                self.desk.forget_charges_of_hedges(number);
             }
             let mut adopted = self.desk.adopt(number);
             self.fleet_desk().change_routes(number, 0, &mut adopted, now);

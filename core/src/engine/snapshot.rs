@@ -32,6 +32,17 @@ impl Policies {
     }
 }
 
+impl Policies {
+    /// Hedges of a call that their own budget has in flight.
+    fn hedges_paid(&self, calls: &Arena, slot: Slot) -> u32 {
+        let call = &calls[slot];
+        let racing = call.state() == State::Running && call.is_racing() && !self.shares_budget(call);
+        let Some(extra) = calls.extra(slot).filter(|_| racing) else { return 0 };
+        let paid = extra.running_attempts(call.since()).filter(|it| it.hedge && it.charge != 0);
+        paid.count() as u32
+    }
+}
+
 impl Engine {
     /// Checks the engine's own state: permits conserved (I1), capacity kept (I2), no admissible waiter left without a
     /// permit (I3), and all counters correct. For tests and fuzzing; it costs a pass per route.
@@ -77,6 +88,14 @@ impl Engine {
                 }
             }
         }
+        let calls = self.desk.calls.iter().map(|(slot, _)| slot);
+        let weighed = calls.filter(|slot| self.desk.calls.weights(*slot).is_some());
+        let sheets: usize =
+            weighed.map(|slot| 1 + self.desk.calls.unsettled(slot).count_ones() as usize).sum();
+        if self.desk.calls.sheets_in_use() != sheets {
+            let used = self.desk.calls.sheets_in_use();
+            return Err(format!("{used} blocks of weights in use, calls need {sheets}"));
+        }
         let extras = self.desk.calls.iter().filter(|(_, call)| call.has(flag::EXTRA)).count();
         if extras != self.desk.calls.blocks() {
             return Err(format!(
@@ -108,6 +127,16 @@ impl Desk {
             return Err(format!(
                 "route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"
             ));
+        }
+        let own = route.hedger.as_ref().and_then(|hedger| hedger.budget.as_ref());
+        if let Some(in_flight) = own.and_then(Budget::in_flight)
+            && route.changes == self.policies[usize::from(route.policy)].changes.last
+        {
+            let calls = self.calls.iter().filter(here);
+            let paid: u32 = calls.map(|(slot, _)| self.policies.hedges_paid(&self.calls, slot)).sum();
+            if in_flight != paid {
+                return Err(format!("route {slot}: {in_flight} hedges in flight but {paid} have paid"));
+            }
         }
         if let Some(rate) = &route.rate {
             let paced = of(|route| route.rate_at).filter(|(_, call)| {
