@@ -1,10 +1,12 @@
 //! A whole engine under any policies and any script of events: checks the engine's invariants, and every rule that a
 //! host can observe (architecture, R1 to R12; semantics).
 
+mod changes;
 #[path = "../../../core/tests/clock/mod.rs"]
 mod clock;
 mod host;
 mod settings;
+mod wide;
 
 use tidegate::{
     CallId, Criticality, Duration, Event, Kind, Opinion, Outcome, PathId, PolicyId, Request, RouteId, wire,
@@ -15,13 +17,25 @@ use host::Host;
 
 /// Makes policies and pools, then sends events. At the end the host behaves correctly, and nothing may be left behind.
 pub fn engine(data: &[u8]) {
+    play(data, false);
+}
+
+/// The same with components of every kind, and with changes of them while calls are in flight: retunes to any other
+/// settings, policies that leave and come back, restarts.
+pub fn changes(data: &[u8]) {
+    play(data, true);
+}
+
+fn play(data: &[u8], wide: bool) {
     let mut input = Input::new(data);
-    let mut host = Host::new(&mut input);
+    let mut host = Host::new(&mut input, wide);
     for _ in 0..150 {
         if input.is_empty() {
             break;
         }
-        act(&mut host, &mut input);
+        if !wide || !changes::act(&mut host, &mut input) {
+            act(&mut host, &mut input);
+        }
         host.check();
     }
     host.drain();

@@ -19,7 +19,7 @@ mod wire_words;
 
 pub use answer::answer;
 pub use documents::documents;
-pub use engine::engine;
+pub use engine::{changes, engine};
 pub use fleet::fleet;
 pub use parts::parts;
 pub use quantile::quantile_words;
@@ -31,12 +31,13 @@ pub use wire_words::wire_words;
 pub type Target = fn(&[u8]);
 
 /// All targets, by the name of their folder in `corpus/`.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("answer", answer),
     ("retry_after", retry_after),
     ("documents", documents),
     ("wire_words", wire_words),
     ("engine", engine),
+    ("changes", changes),
     ("fleet", fleet),
     ("quantile_words", quantile_words),
     ("strategy", strategy),

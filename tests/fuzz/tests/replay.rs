@@ -90,7 +90,7 @@ macro_rules! replays {
         }
     };
 }
-replays!(answer, retry_after, documents, wire_words, engine, fleet, quantile_words, strategy, parts);
+replays!(answer, retry_after, documents, wire_words, engine, changes, fleet, quantile_words, strategy, parts);
 
 #[test]
 fn the_corpus_is_small_and_every_folder_is_a_targets() {

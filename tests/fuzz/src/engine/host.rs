@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use tidegate::{
-    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, PathId, Policy, PolicyId, PoolKind,
-    Request, Step, Time, Value, Verdict, Wait, wire,
+    Action, CallId, Class, Duration, Engine, Event, Outcome, PathId, Policy, PolicyId, PoolKind, Request,
+    Step, Time, Value, Verdict, Wait, wire,
 };
 
 use super::clock::Clock;
-use super::settings;
+use super::{settings, wide};
 use crate::input::Input;
 
 /// The host's record of a call.
@@ -24,7 +24,7 @@ pub struct Known {
     /// The most attempts that the call may make.
     most: u64,
     timed: bool,
-    done: bool,
+    pub(super) done: bool,
     last: Step,
     next_at: Option<u64>,
     heard: u64,
@@ -32,7 +32,7 @@ pub struct Known {
 
 /// A limit that the host can check itself: permits in use, or tokens ever granted.
 #[derive(Default)]
-struct Bound {
+pub(super) struct Bound {
     permits: Option<(usize, bool)>,
     rate: Option<(u128, u128, u128)>,
 }
@@ -40,30 +40,38 @@ struct Bound {
 pub struct Host {
     pub engine: Engine,
     pub policies: Vec<PolicyId>,
-    named: Vec<Vec<PoolKind>>,
-    pools: Vec<PoolKind>,
-    bounds: Vec<Bound>,
+    pub(super) named: Vec<Vec<PoolKind>>,
+    pub(super) pools: Vec<PoolKind>,
+    pub(super) bounds: Vec<Bound>,
     pub calls: Vec<Known>,
-    by_id: BTreeMap<CallId, usize>,
+    pub(super) by_id: BTreeMap<CallId, usize>,
     /// The host's clock, and the engine's time as it must be (R10).
     pub reading: u64,
-    time: u64,
-    clock: Clock,
-    born: u64,
+    pub(super) time: u64,
+    pub(super) clock: Clock,
+    pub(super) born: u64,
     /// Attempts, hedges and ends that the host has counted.
-    seen: (u64, u64, u64),
+    pub(super) seen: (u64, u64, u64),
     /// Tokens of a rate limit that calls began with, by policy and key.
-    taken: BTreeMap<(usize, usize), u128>,
-    few_routes: bool,
-    forked: bool,
+    pub(super) taken: BTreeMap<(usize, usize), u128>,
+    pub(super) few_routes: bool,
+    pub(super) forked: bool,
     /// The clock is near its end, where spans are cut short.
-    edge: bool,
+    pub(super) edge: bool,
+    /// Whether there are components of every kind, and changes of them (target `changes`).
+    pub wide: bool,
+    /// Whether a policy has left, and its counts with it.
+    pub(super) replaced: bool,
+    /// What the wall clock is ahead of the engine's time.
+    pub(super) wall: u64,
+    /// What the next call names of each weight; 0 where it names none.
+    pub weight: u64,
 }
 
 impl Host {
-    pub fn new(input: &mut Input<'_>) -> Self {
+    pub fn new(input: &mut Input<'_>, wide: bool) -> Self {
         let few_routes = input.chance(20);
-        let options = Options::default().max_routes(if few_routes { 1 } else { 10_000 });
+        let options = wide::options(wide).max_routes(if few_routes { 1 } else { 10_000 });
         let seed = u64::from(input.byte());
         let edge = input.chance(8);
         let origin = if edge { u64::MAX - 90_000_000 } else { input.of(&[1 << 40, 0, 5, 1 << 62]) };
@@ -71,15 +79,15 @@ impl Host {
         let now = Time::from_micros(origin);
         let mut pools = Vec::new();
         for kind in PoolKind::ALL {
-            if input.chance(30) {
-                engine.pool(settings::pool(input, kind), now).expect("the first of its name");
+            if input.chance(if wide { 80 } else { 30 }) {
+                engine.pool(settings::pool(input, kind, wide), now).expect("the first of its name");
                 pools.push(kind);
             }
         }
         let (mut policies, mut named, mut bounds) = (Vec::new(), Vec::new(), Vec::new());
         for n in 0..1 + input.below(3) {
             let some: Vec<_> = pools.iter().copied().filter(|_| input.chance(190)).collect();
-            let policy = settings::policy(input, &format!("p{n}"), &some);
+            let policy = settings::policy(input, &format!("p{n}"), &some, wide);
             bounds.push(bound(&policy, &some));
             policies.push(engine.policy(policy).expect("the first of its name, and its pools are there"));
             named.push(some);
@@ -101,6 +109,10 @@ impl Host {
             few_routes,
             forked: false,
             edge,
+            wide,
+            replaced: false,
+            wall: 0,
+            weight: 0,
         };
         host.look(); // both have seen the clock now
         host
@@ -155,7 +167,7 @@ impl Host {
         // A deadline beyond the end of the clock does not count.
         let deadline = deadline.filter(|deadline| *deadline < u64::MAX);
         let timed = micros(policy, "attempt_timeout").is_some();
-        let (id, step) = self.engine.begin(route, &request, self.now());
+        let (id, step) = self.begun(route, &request);
         if matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
             panic!("a route that was just asked for is stale");
         }
@@ -220,7 +232,7 @@ impl Host {
 
     pub fn retune(&mut self, policy: usize, input: &mut Input<'_>) {
         let n = policy % self.policies.len();
-        let to = settings::policy(input, &format!("p{n}"), &self.named[n]);
+        let to = settings::policy(input, &format!("p{n}"), &self.named[n], self.wide);
         // Refused if the pools in use would differ: a policy without retries uses no budget.
         if self.engine.retune(self.policies[n], to, self.now()).is_ok() {
             self.bounds[n] = Bound::default();
@@ -232,8 +244,9 @@ impl Host {
             return;
         }
         let kind = input.of(&self.pools);
-        let to = settings::pool(input, kind);
-        self.engine.retune_pool(to, self.now()).expect("a pool of this kind is there");
+        let to = settings::pool(input, kind, self.wide);
+        let retuned = self.engine.retune_pool(to, self.now());
+        assert!(self.wide || retuned.is_ok(), "a pool of this kind is there");
     }
 
     /// Forks the process: all calls belong to the parent, and the child begins with none.
@@ -256,7 +269,7 @@ impl Host {
         let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
         let parked = matches!(
             before.action,
-            Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold | Wait::Cooldown }
+            Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold | Wait::Cooldown | Wait::Target }
         );
         if due || parked && (again.action != before.action || again.next < before.next) {
             self.follow(n, again);
@@ -287,7 +300,8 @@ impl Host {
         match step.action {
             Action::Attempt { attempt, hedge } => self.start(n, attempt, hedge),
             Action::Wait { why } => {
-                let parked = matches!(why, Wait::Queue | Wait::Hold | Wait::Rate | Wait::Cooldown);
+                let parked =
+                    matches!(why, Wait::Queue | Wait::Hold | Wait::Rate | Wait::Cooldown | Wait::Target);
                 assert!(!parked || call.request.may_park, "{why:?}: it may not park");
                 assert!(
                     !parked || step.next.is_some_and(|span| span <= Duration::from_secs(1)),
@@ -296,6 +310,8 @@ impl Host {
                 assert!(why != Wait::Backoff || step.next.is_some(), "a backoff ends: {step:?}");
                 assert!(why != Wait::Body || call.request.slot_until_body);
                 assert_ne!(why, Wait::Store);
+                let is_over = call.deadline.is_some_and(|deadline| deadline <= time) && !self.edge;
+                assert!(!self.wide || !is_over || !call.running.is_empty(), "{why:?} after the deadline");
                 self.timer(n, why);
             }
             Action::Done { verdict, result, .. } => {
@@ -396,6 +412,9 @@ impl Host {
         if let Err(law) = self.engine.check() {
             panic!("{law}");
         }
+        if self.wide {
+            self.views_are_true();
+        }
     }
 
     /// Behaves correctly from here on: every call must come to its one end, and nothing may be left behind (R1, R9, I1,
@@ -468,12 +487,19 @@ impl Host {
         for pool in &snapshot.pools {
             assert!(pool.pool.is_none_or(|pool| pool.in_flight == 0 && pool.waiting == 0), "{pool:?}");
         }
+        wide::nothing_waits(&snapshot);
         let sum = |of: fn(&tidegate::Counts) -> u64| {
             snapshot.policies.iter().map(|(_, counts)| of(counts)).sum::<u64>()
         };
         let (attempts, hedges) = (sum(|counts| counts.attempts), sum(|counts| counts.hedges));
-        assert_eq!((attempts, hedges), (self.seen.0, self.seen.1), "I7: attempts and hedges, counted twice");
-        if !self.forked {
+        if !self.replaced {
+            assert_eq!(
+                (attempts, hedges),
+                (self.seen.0, self.seen.1),
+                "I7: attempts and hedges, counted twice"
+            );
+        }
+        if !self.forked && !self.replaced {
             assert_eq!(sum(|counts| counts.ends.iter().sum()), self.seen.2, "R1: as many ends as begins");
         }
     }
@@ -487,7 +513,7 @@ fn micros(policy: &Policy, key: &str) -> Option<u64> {
 }
 
 /// The limits that the host can check for a policy that shares no pool and is never retuned.
-fn bound(policy: &Policy, pools: &[PoolKind]) -> Bound {
+pub(super) fn bound(policy: &Policy, pools: &[PoolKind]) -> Bound {
     let number = |key: &str| micros(policy, key);
     let text = |key: &str, is: &str| policy.value(key) == Some(Value::Text(is));
     let mut bound = Bound::default();

@@ -3,10 +3,11 @@
 
 use tidegate::{Domain, Key, Policy, PolicyError, Pool, PoolKind, TABLE, Value};
 
+use super::wide;
 use crate::input::Input;
 
 /// Borrowed values: texts are those of the table, or of the declared kinds.
-type Pairs = Vec<(&'static str, Value<'static>)>;
+pub(super) type Pairs = Vec<(&'static str, Value<'static>)>;
 
 const KINDS: [&str; 2] = ["quota=throttled", "noise=ignored"];
 
@@ -15,7 +16,7 @@ const COMPONENTS: [(&str, u8); 6] =
     [("retry", 190), ("rate_limit", 90), ("bulkhead", 140), ("breaker", 90), ("throttle", 70), ("hedge", 90)];
 
 /// A valid policy of this name that names these `pools`.
-pub fn policy(input: &mut Input<'_>, name: &str, pools: &[PoolKind]) -> Policy {
+pub fn policy(input: &mut Input<'_>, name: &str, pools: &[PoolKind], wide: bool) -> Policy {
     let mut pairs: Pairs = Vec::new();
     for (key, often) in [("deadline", 110), ("attempt_timeout", 130), ("slot_until", 20)] {
         if input.chance(often) {
@@ -34,19 +35,28 @@ pub fn policy(input: &mut Input<'_>, name: &str, pools: &[PoolKind]) -> Policy {
             keys(input, component, &mut pairs);
         }
     }
+    if wide {
+        wide::more(input, pools, &mut pairs);
+    }
     if pools.contains(&PoolKind::Budget) {
         pairs.retain(|(path, _)| !path.starts_with("retry.budget."));
         pairs.push((pool_key(PoolKind::Budget), Value::Text(PoolKind::Budget.name())));
     }
     built(pairs, |pairs| Policy::from_pairs(name, pairs)).unwrap_or_else(|| {
-        let plain: Pairs = pools.iter().map(|kind| (pool_key(*kind), Value::Text(kind.name()))).collect();
+        let mut plain: Pairs = pools.iter().map(|kind| (pool_key(*kind), Value::Text(kind.name()))).collect();
+        if wide && pools.contains(&PoolKind::RateLimit) {
+            plain.push(("rate_limit.unit", Value::Text("attempt")));
+        }
         let plain = if plain.is_empty() { Policy::preset("http").to_vec() } else { plain };
         Policy::from_pairs(name, &plain).expect("a policy of pools, or a preset")
     })
 }
 
 /// A valid pool, named by its kind.
-pub fn pool(input: &mut Input<'_>, kind: PoolKind) -> Pool {
+pub fn pool(input: &mut Input<'_>, kind: PoolKind, wide: bool) -> Pool {
+    if let Some(pool) = wide.then(|| wide::pool(input, kind)).flatten() {
+        return pool;
+    }
     let table = if kind == PoolKind::Budget { "retry.budget" } else { kind.name() };
     let mut pairs: Pairs = Vec::new();
     keys(input, table, &mut pairs);
@@ -76,13 +86,13 @@ fn pool_key(kind: PoolKind) -> &'static str {
     }
 }
 
-fn find(path: &str) -> &'static Key {
+pub(super) fn find(path: &str) -> &'static Key {
     TABLE.iter().find(|key| key.path == path).expect("a key of the table")
 }
 
 /// Some of a table's keys with values. Keys that need a store are left out, because this engine has none (the target
 /// `fleet` has one).
-fn keys(input: &mut Input<'_>, table: &str, pairs: &mut Pairs) {
+pub(super) fn keys(input: &mut Input<'_>, table: &str, pairs: &mut Pairs) {
     let below = |key: &&Key| key.path.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
     let here = |key: &&Key| !matches!(key.domain, Domain::Name) && !key.path.ends_with("store");
     for key in TABLE.iter().filter(below).filter(here) {
@@ -93,7 +103,7 @@ fn keys(input: &mut Input<'_>, table: &str, pairs: &mut Pairs) {
 }
 
 /// A value that the key accepts: most often a small one, or a bound.
-fn value(input: &mut Input<'_>, key: &'static Key) -> Option<(&'static str, Value<'static>)> {
+pub(super) fn value(input: &mut Input<'_>, key: &'static Key) -> Option<(&'static str, Value<'static>)> {
     let or_none = |input: &mut Input<'_>, none: bool, number: f64| {
         if none && input.chance(40) { Value::Text("none") } else { Value::Number(number) }
     };
