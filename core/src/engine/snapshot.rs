@@ -108,17 +108,13 @@ impl Engine {
 }
 
 impl Desk {
-    /// Checks a route, or a pool: its counters, and its lists of waiters.
-    fn check_route(&self, slot: RouteAt, route: &Route, fleet: Option<&Fleet>) -> Result<(), String> {
+    /// Checks the retries and the hedges that a route's or a pool's budgets have in flight.
+    fn check_budgets(&self, slot: RouteAt, route: &Route) -> Result<(), String> {
         let here = |(_, call): &(Slot, &Call)| call.route == slot;
-        let active = self.calls.iter().filter(here).count() as u32;
-        if route.active != active {
-            return Err(format!("route {slot}: active {} but {active} calls", route.active));
-        }
-        let of = |home: fn(&Route) -> PoolAt| {
-            self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot.own())
-        };
-        let paid = of(|route| route.budget_at)
+        let paid = self
+            .calls
+            .iter()
+            .filter(|(_, call)| self.routes[call.route].budget_at == slot.own())
             .map(|(slot, _)| self.policies.retries_paid(&self.calls, slot))
             .sum::<u32>();
         if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
@@ -138,6 +134,20 @@ impl Desk {
                 return Err(format!("route {slot}: {in_flight} hedges in flight but {paid} have paid"));
             }
         }
+        Ok(())
+    }
+
+    /// Checks a route, or a pool: its counters, and its lists of waiters.
+    fn check_route(&self, slot: RouteAt, route: &Route, fleet: Option<&Fleet>) -> Result<(), String> {
+        let here = |(_, call): &(Slot, &Call)| call.route == slot;
+        let active = self.calls.iter().filter(here).count() as u32;
+        if route.active != active {
+            return Err(format!("route {slot}: active {} but {active} calls", route.active));
+        }
+        let of = |home: fn(&Route) -> PoolAt| {
+            self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot.own())
+        };
+        self.check_budgets(slot, route)?;
         if let Some(rate) = &route.rate {
             let paced = of(|route| route.rate_at).filter(|(_, call)| {
                 call.state() == State::Paced && call.listed() && !call.has(flag::SENDING)
