@@ -4,8 +4,8 @@ use crate::world::{POLICIES, World, op};
 use Value::{Number, Text};
 use proptest::prelude::*;
 use tidegate::{
-    Action, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId, Request, RouteId,
-    Step, Time, Value, Verdict, Wait,
+    Action, BreakerState, CallId, Class, Duration, Engine, Event, Options, Outcome, Policy, PolicyId,
+    Request, RouteId, Step, Time, Value, Verdict, Wait,
 };
 
 type Pairs = Vec<(&'static str, Value<'static>)>;
@@ -452,4 +452,30 @@ fn a_hedge_that_an_earlier_budget_paid_for_frees_no_place_in_the_new_one() {
         host.engine.check().unwrap();
         assert!(!hedge(&mut host).1, "the place is taken still");
     }
+}
+
+/// Semantics 5.3.1: a breaker that comes back does not take the result of a probe of the one before it.
+#[test]
+fn a_probe_of_a_breaker_that_was_removed_closes_no_later_one() {
+    let breaker: Pairs = vec![
+        ("breaker.consecutive", Number(1.0)),
+        ("breaker.break_duration", Number(1e6)),
+        ("breaker.break_factor", Number(1.0)),
+    ];
+    let mut host = Host::new(&breaker);
+    // Opens the breaker, and starts a probe after the break.
+    let probe = |host: &mut Host, micros: u64| {
+        let call = host.start(micros);
+        let _ = host.finish(call, 1, Class::Transient, micros);
+        host.start(micros + 1_000_000)
+    };
+    let state = |host: &Host| host.engine.snapshot(at(2_000_000)).routes[0].breaker.unwrap().state;
+    let first = probe(&mut host, 0);
+    host.retune(&bulkhead(9.0, 0.0), 1_000_000);
+    host.retune(&breaker, 1_000_000);
+    let second = probe(&mut host, 1_000_000);
+    assert_eq!(verdict(host.finish(first, 1, Class::Ok, 2_000_000)), Verdict::Ok);
+    assert_eq!(state(&host), BreakerState::HalfOpen, "its own probe runs still");
+    assert_eq!(verdict(host.finish(second, 1, Class::Ok, 2_000_000)), Verdict::Ok);
+    assert_eq!(state(&host), BreakerState::Closed);
 }

@@ -539,3 +539,30 @@ fn a_waiter_keeps_the_tokens_and_the_permit_of_its_policy_17_6_11() {
     let _ = host.finish(waiter, 1, of(Class::Ok), 2);
     assert_eq!(host.engine.snapshot(at(2)).routes[0].pool.unwrap().in_flight, 0);
 }
+
+/// Semantics 5.3.1: the breaker of a target that comes back does not take a probe of the one before it for its own.
+#[test]
+fn a_probe_of_a_targets_breaker_that_was_removed_closes_no_later_one() {
+    const BREAKER: &str = "breaker = { consecutive = 1, break_duration = '1s', break_factor = 1 }";
+    let text = |guard: &str| {
+        format!(
+            "[targets.chat]\npick = 'ladder'\nmembers = ['a']\ndefault.{guard}\n[policy.p]\ntargets = 'chat'"
+        )
+    };
+    let pool = |guard: &str| Document::from_toml(&text(guard)).unwrap().pools().next().unwrap().clone();
+    let mut host = Host::new(&text(BREAKER));
+    let probe = |host: &mut Host, micros: u64| {
+        let _ = host.call(Class::Transient, micros, micros);
+        host.start(micros + SECOND).0
+    };
+    let first = probe(&mut host, 0);
+    for guard in ["bulkhead.max_concurrency = 9", BREAKER] {
+        let _ = host.engine.retune_pool(pool(guard), at(SECOND)).unwrap();
+    }
+    let second = probe(&mut host, SECOND);
+    let state = |host: &Host| host.view("a", 2 * SECOND).breaker.unwrap().state;
+    assert_eq!(verdict(host.finish(first, 1, of(Class::Ok), 2 * SECOND)), Verdict::Ok);
+    assert_eq!(state(&host), tidegate::BreakerState::HalfOpen, "its own probe runs still");
+    assert_eq!(verdict(host.finish(second, 1, of(Class::Ok), 2 * SECOND)), Verdict::Ok);
+    assert_eq!(state(&host), tidegate::BreakerState::Closed);
+}

@@ -145,6 +145,11 @@ impl CallExtra {
         }
     }
 
+    /// Forgets the tickets of a breaker that is gone.
+    pub fn forget_tickets(&mut self) {
+        self.ticket = [0; 4];
+    }
+
     /// Removes an attempt from the race.
     pub fn take(&mut self, attempt_slot: AttemptSlot, base: Time) -> Option<RunningAttempt> {
         let is_it = |attempt: &u8| *attempt != 0 && AttemptSlot::of(*attempt) == attempt_slot;

@@ -89,6 +89,21 @@ impl Desk {
     }
 }
 
+impl Desk {
+    /// Forgets the tickets of a policy's circuit breakers, which are gone: those that may come back count their tickets
+    /// from 1 again, and would take these for their own.
+    fn forget_tickets_of(&mut self, number: u16) {
+        let here = |call: &Call| self.routes[call.route].policy == number;
+        let calls = self.calls.iter().filter(|(_, call)| here(call));
+        for slot in calls.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            self.calls[slot].ticket = 0;
+            if self.calls[slot].is_racing() {
+                self.calls.extra_mut(slot).forget_tickets();
+            }
+        }
+    }
+}
+
 impl Engine {
     /// Gives a policy new settings. Calls that have begun finish under the old ones, except for state that they share
     /// with others: a bulkhead's limit and a budget change at once. A limit that grows admits waiters in this step;
@@ -135,6 +150,7 @@ impl Engine {
             entry.again = stage::asked_again(&to);
             self.desk.routes.retune_debts(number, &entry.policy, &to, now);
             let (was, is) = (budgets(&entry.policy), budgets(&to));
+            let breaker_goes = entry.policy.breaker.is_some() && to.breaker.is_none();
             let other = [0, 1].map(|n| !BudgetSettings::same_kind(was[n].as_ref(), is[n].as_ref()));
             entry.policy = to;
             entry.changes.retune(other, now);
@@ -144,6 +160,9 @@ impl Engine {
                 self.desk.forget_charges_of(|it, home| {
                     it.policy == number && !it.is_pool() && it.budget_at == home
                 });
+            }
+            if breaker_goes {
+                self.desk.forget_tickets_of(number);
             }
             if other[1] {
                 self.desk.forget_charges_of_hedges(number);

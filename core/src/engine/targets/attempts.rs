@@ -67,6 +67,18 @@ impl AttemptTargets {
         self.pending = false;
     }
 
+    /// Forgets the tickets, or the places, of attempts at a target whose breaker, or whose cooldown, is gone.
+    pub fn forget_guards(&mut self, target: u8, [breaker, cooldown]: [bool; 2]) {
+        for place in (0..8).filter(|place| self.target[*place] == target) {
+            self.ticket[place] = if breaker { 0 } else { self.ticket[place] };
+            self.place[place] = if cooldown { 0 } else { self.place[place] };
+        }
+        if self.pending && self.chosen.0 == target {
+            self.chosen.1 = if breaker { 0 } else { self.chosen.1 };
+            self.chosen.3 = if cooldown { 0 } else { self.chosen.3 };
+        }
+    }
+
     /// Takes the permits of attempts that have ended: their targets, and how many.
     pub fn take(&mut self, gone: u8) -> ([u8; 8], u8) {
         let (mut targets, mut count) = ([0; 8], 0);

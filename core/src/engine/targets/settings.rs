@@ -2,8 +2,9 @@
 
 use super::{Group, Member, Skip};
 use crate::engine::cooldown::Cooling;
+use crate::engine::desk::Desk;
 use crate::engine::list::List;
-use crate::engine::place::{PoolAt, RouteAt};
+use crate::engine::place::{PoolAt, RouteAt, Slot};
 use crate::engine::queue::Pool;
 use crate::engine::rate_queue::{Bucket, RateQueue};
 use crate::engine::route::Routes;
@@ -148,5 +149,29 @@ impl Routes {
         let Some(place) = group.members.iter().position(|member| member.number == number) else { return };
         let at: RouteAt = group.members.remove(place).at;
         self.remove_pool(at.own());
+    }
+}
+
+impl Desk {
+    /// Forgets the tickets and the places of attempts at targets that lose their breaker, or their cooldown, by other
+    /// settings of their group: one that comes back counts from 1 again, and would take these for its own.
+    pub(in crate::engine) fn forget_guards_of(&mut self, home: PoolAt, to: &policy::Group) {
+        let Some(group) = &self.routes[home].group else { return };
+        let lost = |member: &Member| {
+            let to = &to.members.iter().find(|it| *it.name == *member.name)?.policy;
+            let target = &self.routes[member.at];
+            let breaker = target.breaker.is_some() && to.breaker.is_none();
+            let cooldown = target.cooldown.is_some() && to.cooldown.is_none();
+            (breaker || cooldown).then_some((member.number, [breaker, cooldown]))
+        };
+        let lost: Vec<_> = group.members().filter_map(lost).collect();
+        if lost.is_empty() {
+            return;
+        }
+        let calls = self.calls.iter().filter(|(_, call)| self.routes.targets_of(call) == Some(home));
+        for slot in calls.map(|(slot, _)| slot).collect::<Vec<Slot>>() {
+            let Some(block) = self.calls.targets_mut(slot) else { continue };
+            lost.iter().for_each(|(target, guards)| block.forget_guards(*target, *guards));
+        }
     }
 }
