@@ -8,18 +8,26 @@ use tidegate::{Action, Engine, Event, Options, Policy, Request, Value, Verdict};
 
 #[test]
 fn waiters_of_a_rate_whose_store_is_lost_are_refused_a_part_at_a_time() {
+    refused_in_parts(&[("rate_limit.permits", Number(100_000.0)), ("rate_limit.per", Number(1e6))]);
+}
+
+/// ADR 0073.
+#[test]
+fn waiters_of_a_set_whose_store_is_lost_are_refused_a_part_at_a_time() {
+    refused_in_parts(&[("rate_limit.limits", Text("a: permits=100000 per=1s"))]);
+}
+
+fn refused_in_parts(limit: &[(&str, Value<'_>)]) {
     let mut engine = Engine::new(3, Options::default().journal(true));
     let _ = engine.attach_store(StoreKind::Lua, "", 7, at(0));
     let pairs = [
-        ("rate_limit.permits", Number(100_000.0)),
-        ("rate_limit.per", Number(1e6)),
         ("rate_limit.store", Text("fleet")),
         ("rate_limit.on_loss", Text("closed")),
         ("rate_limit.wait", Number(1.0)),
         ("rate_limit.max_wait", Number(10e6)),
         ("rate_limit.max_waiters", Number(50_000.0)),
     ];
-    let policy = engine.policy(Policy::from_pairs("p", &pairs).unwrap()).unwrap();
+    let policy = engine.policy(Policy::from_pairs("p", &[limit, &pairs].concat()).unwrap()).unwrap();
     let route = engine.route(policy, "a", at(0));
     let request = Request { may_park: true, ..Request::default() };
     for _ in 0..WAITERS {

@@ -136,6 +136,10 @@ impl FleetDesk<'_> {
         }
         if !sending && self.desk.routes.in_set(route) {
             let home = self.desk.routes[route].rate_at;
+            if self.desk.routes.refuses_all(home) {
+                self.limits_without_store(home, now);
+                return true;
+            }
             return self.desk.hand_out_set(home, false, now);
         }
         self.desk.hand_out_tokens(route, sending, now)

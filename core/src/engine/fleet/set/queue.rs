@@ -9,6 +9,7 @@ use crate::engine::fleet::FleetDesk;
 use crate::engine::fleet::command::Part;
 use crate::engine::limits::Costs;
 use crate::engine::place::{PoolAt, Slot};
+use crate::engine::route::Routes;
 use crate::engine::sheets::WEIGHTS;
 use crate::engine::stage::{Answer, missing};
 use crate::policy::OnLoss;
@@ -16,6 +17,13 @@ use crate::time::{Duration, Time};
 
 /// What refuses a waiter: see [`FleetDesk::refuse_waiters`].
 type Refused = (Verdict, Option<Duration>, bool, Option<usize>);
+
+impl Routes {
+    /// Whether this is a set whose store is lost and whose `on_loss` is closed.
+    pub(in crate::engine) fn refuses_all(&mut self, home: PoolAt) -> bool {
+        self.set_share_mut(home).is_some_and(|share| share.is_alone() && share.on_loss == OnLoss::Closed)
+    }
+}
 
 impl FleetDesk<'_> {
     /// Puts a call into the queue of its set; it gives up after `patience`.
@@ -107,7 +115,7 @@ impl FleetDesk<'_> {
     }
 
     /// Applies `on_loss` to the waiters when the store is lost.
-    pub(in crate::engine::fleet) fn limits_without_store(&mut self, home: PoolAt, now: Time) {
+    pub(in crate::engine) fn limits_without_store(&mut self, home: PoolAt, now: Time) {
         self.sender().note_set_up(home);
         if self.desk.routes.rate_queue(home).0 == 0 {
             return;
@@ -117,10 +125,17 @@ impl FleetDesk<'_> {
             return; // later steps continue this
         }
         let back = self.store.back_in(&self.desk.routes, home, Part::Rate, now);
-        self.refuse_waiters(home, now, |share, costs, ahead, now| {
-            if share.on_loss == OnLoss::Closed {
-                return (Verdict::StoreUnavailable, back, true, None);
+        while self.desk.routes.refuses_all(home)
+            && let Some(slot) = self.desk.routes.rate_queue(home).1
+        {
+            if !self.desk.chores.one_more(Chore::Tokens(home.route(), false)) {
+                self.desk.wakes.push(self.desk.calls.id(slot)); // its next event resumes this loop
+                return;
             }
+            self.desk.policies.count_fallback(self.desk.calls[slot].policy);
+            self.desk.turn_away_from(slot, Verdict::StoreUnavailable, back, now);
+        }
+        self.refuse_waiters(home, now, |share, costs, ahead, now| {
             let never = share.never_fits(costs);
             let (turn, last) = share.alone_turn(costs, ahead, now);
             let turn = if never.is_some() { back } else { Some(turn) };
