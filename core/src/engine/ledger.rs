@@ -2,7 +2,7 @@
 //!
 //! A retry is charged when it is decided. It is refunded once if it never starts (semantics 2.15).
 
-use super::arena::Call;
+use super::arena::{Arena, Call};
 use super::call_extra::RunningAttempt;
 use super::desk::Desk;
 use super::place::{PoolAt, RouteAt, Slot};
@@ -178,20 +178,20 @@ impl Desk {
             }
         }
     }
-
-    /// The same for the hedges of a policy's calls that paid to their own budget.
-    pub(super) fn forget_charges_of_hedges(&mut self, policy: u16) {
-        let here = |call: &Call| {
-            call.is_racing() && self.routes[call.route].policy == policy && !self.policies.shares_budget(call)
-        };
-        let paid = self.calls.iter().filter(|(_, call)| here(call));
-        for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
-            self.calls.extra_mut(slot).forget_charges_of_hedges();
-        }
-    }
 }
 
 impl Policies {
+    /// Forgets what the running hedges of a policy's calls paid to a budget of their own that is gone.
+    pub(super) fn forget_charges_of_hedges(&self, calls: &mut Arena, routes: &Routes, policy: u16) {
+        let here = |call: &Call| {
+            call.is_racing() && routes[call.route].policy == policy && !self.shares_budget(call)
+        };
+        let paid = calls.iter().filter(|(_, call)| here(call));
+        for slot in paid.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            calls.extra_mut(slot).forget_charges_of_hedges();
+        }
+    }
+
     /// Clears an attempt's own ticket, which has been used, or has moved into a race with the attempt.
     #[inline]
     pub(super) fn drop_attempt_ticket(&self, call: &mut Call) {

@@ -166,7 +166,7 @@ impl Engine {
             return Err(Clash { name, rule });
         }
         if let Some(group) = to.group() {
-            self.desk.forget_guards_of(at, group);
+            self.desk.routes.forget_guards_of(&mut self.desk.calls, at, group);
             self.desk.routes.retune_group(at, group, now);
         }
         known.pool = to;

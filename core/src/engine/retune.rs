@@ -15,7 +15,7 @@ use super::desk::Desk;
 use super::policies::Policies;
 use super::record::RecordType;
 use super::route::evict::budgets;
-use super::route::stage;
+use super::route::{Routes, stage};
 use super::{Clash, Counts, Engine, Entry, Input};
 use crate::action::{Flags, PolicyId};
 use crate::policy::Policy;
@@ -89,16 +89,16 @@ impl Desk {
     }
 }
 
-impl Desk {
+impl Routes {
     /// Forgets the tickets of a policy's circuit breakers, which are gone: those that may come back count their tickets
     /// from 1 again, and would take these for their own.
-    fn forget_tickets_of(&mut self, number: u16) {
-        let here = |call: &Call| self.routes[call.route].policy == number;
-        let calls = self.calls.iter().filter(|(_, call)| here(call));
-        for slot in calls.map(|(slot, _)| slot).collect::<Vec<_>>() {
-            self.calls[slot].ticket = 0;
-            if self.calls[slot].is_racing() {
-                self.calls.extra_mut(slot).forget_tickets();
+    fn forget_tickets_of(&self, calls: &mut Arena, number: u16) {
+        let here = |call: &Call| self[call.route].policy == number;
+        let there = calls.iter().filter(|(_, call)| here(call));
+        for slot in there.map(|(slot, _)| slot).collect::<Vec<_>>() {
+            calls[slot].ticket = 0;
+            if calls[slot].is_racing() {
+                calls.extra_mut(slot).forget_tickets();
             }
         }
     }
@@ -162,10 +162,11 @@ impl Engine {
                 });
             }
             if breaker_goes {
-                self.desk.forget_tickets_of(number);
+                self.desk.routes.forget_tickets_of(&mut self.desk.calls, number);
             }
             if other[1] {
-                self.desk.forget_charges_of_hedges(number);
+                let Desk { policies, calls, routes, .. } = &mut self.desk;
+                policies.forget_charges_of_hedges(calls, routes, number);
             }
             let mut adopted = self.desk.adopt(number);
             self.fleet_desk().change_routes(number, 0, &mut adopted, now);

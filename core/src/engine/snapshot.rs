@@ -10,7 +10,7 @@ use super::automaton::State;
 use super::chores::Chore;
 use super::fleet::Fleet;
 use super::policies::Policies;
-use super::route::Route;
+use super::route::{Route, Routes};
 use crate::action::AttemptSlot;
 use crate::policy::HedgeBudget;
 use crate::retry::Budget;
@@ -40,6 +40,38 @@ impl Policies {
         let Some(extra) = calls.extra(slot).filter(|_| racing) else { return 0 };
         let paid = extra.running_attempts(call.since()).filter(|it| it.hedge && it.charge != 0);
         paid.count() as u32
+    }
+
+    /// Checks the retries and the hedges that a route's or a pool's budgets have in flight.
+    fn check_budgets(
+        &self,
+        (calls, routes): (&Arena, &Routes),
+        (slot, route): (RouteAt, &Route),
+    ) -> Result<(), String> {
+        let here = |(_, call): &(Slot, &Call)| call.route == slot;
+        let paid = calls
+            .iter()
+            .filter(|(_, call)| routes[call.route].budget_at == slot.own())
+            .map(|(slot, _)| self.retries_paid(calls, slot))
+            .sum::<u32>();
+        if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
+            && in_flight != paid
+        {
+            return Err(format!(
+                "route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"
+            ));
+        }
+        let own = route.hedger.as_ref().and_then(|hedger| hedger.budget.as_ref());
+        if let Some(in_flight) = own.and_then(Budget::in_flight)
+            && route.changes == self[usize::from(route.policy)].changes.last
+        {
+            let there = calls.iter().filter(here);
+            let paid: u32 = there.map(|(slot, _)| self.hedges_paid(calls, slot)).sum();
+            if in_flight != paid {
+                return Err(format!("route {slot}: {in_flight} hedges in flight but {paid} have paid"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -108,35 +140,6 @@ impl Engine {
 }
 
 impl Desk {
-    /// Checks the retries and the hedges that a route's or a pool's budgets have in flight.
-    fn check_budgets(&self, slot: RouteAt, route: &Route) -> Result<(), String> {
-        let here = |(_, call): &(Slot, &Call)| call.route == slot;
-        let paid = self
-            .calls
-            .iter()
-            .filter(|(_, call)| self.routes[call.route].budget_at == slot.own())
-            .map(|(slot, _)| self.policies.retries_paid(&self.calls, slot))
-            .sum::<u32>();
-        if let Some(in_flight) = route.budget.as_ref().and_then(Budget::in_flight)
-            && in_flight != paid
-        {
-            return Err(format!(
-                "route {slot}: {in_flight} retries in flight but {paid} calls have one (I10)"
-            ));
-        }
-        let own = route.hedger.as_ref().and_then(|hedger| hedger.budget.as_ref());
-        if let Some(in_flight) = own.and_then(Budget::in_flight)
-            && route.changes == self.policies[usize::from(route.policy)].changes.last
-        {
-            let calls = self.calls.iter().filter(here);
-            let paid: u32 = calls.map(|(slot, _)| self.policies.hedges_paid(&self.calls, slot)).sum();
-            if in_flight != paid {
-                return Err(format!("route {slot}: {in_flight} hedges in flight but {paid} have paid"));
-            }
-        }
-        Ok(())
-    }
-
     /// Checks a route, or a pool: its counters, and its lists of waiters.
     fn check_route(&self, slot: RouteAt, route: &Route, fleet: Option<&Fleet>) -> Result<(), String> {
         let here = |(_, call): &(Slot, &Call)| call.route == slot;
@@ -147,7 +150,7 @@ impl Desk {
         let of = |home: fn(&Route) -> PoolAt| {
             self.calls.iter().filter(move |(_, call)| home(&self.routes[call.route]) == slot.own())
         };
-        self.check_budgets(slot, route)?;
+        self.policies.check_budgets((&self.calls, &self.routes), (slot, route))?;
         if let Some(rate) = &route.rate {
             let paced = of(|route| route.rate_at).filter(|(_, call)| {
                 call.state() == State::Paced && call.listed() && !call.has(flag::SENDING)

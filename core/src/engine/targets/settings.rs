@@ -1,8 +1,8 @@
 //! Groups as they are declared, and new settings for a group in use (semantics 17.1).
 
 use super::{Group, Member, Skip};
+use crate::engine::arena::Arena;
 use crate::engine::cooldown::Cooling;
-use crate::engine::desk::Desk;
 use crate::engine::list::List;
 use crate::engine::place::{PoolAt, RouteAt, Slot};
 use crate::engine::queue::Pool;
@@ -152,14 +152,14 @@ impl Routes {
     }
 }
 
-impl Desk {
+impl Routes {
     /// Forgets the tickets and the places of attempts at targets that lose their breaker, or their cooldown, by other
     /// settings of their group: one that comes back counts from 1 again, and would take these for its own.
-    pub(in crate::engine) fn forget_guards_of(&mut self, home: PoolAt, to: &policy::Group) {
-        let Some(group) = &self.routes[home].group else { return };
+    pub(in crate::engine) fn forget_guards_of(&self, calls: &mut Arena, home: PoolAt, to: &policy::Group) {
+        let Some(group) = &self[home].group else { return };
         let lost = |member: &Member| {
             let to = &to.members.iter().find(|it| *it.name == *member.name)?.policy;
-            let target = &self.routes[member.at];
+            let target = &self[member.at];
             let breaker = target.breaker.is_some() && to.breaker.is_none();
             let cooldown = target.cooldown.is_some() && to.cooldown.is_none();
             (breaker || cooldown).then_some((member.number, [breaker, cooldown]))
@@ -168,10 +168,12 @@ impl Desk {
         if lost.is_empty() {
             return;
         }
-        let calls = self.calls.iter().filter(|(_, call)| self.routes.targets_of(call) == Some(home));
-        for slot in calls.map(|(slot, _)| slot).collect::<Vec<Slot>>() {
-            let Some(block) = self.calls.targets_mut(slot) else { continue };
-            lost.iter().for_each(|(target, guards)| block.forget_guards(*target, *guards));
+        let there = calls.iter().filter(|(_, call)| self.targets_of(call) == Some(home));
+        for slot in there.map(|(slot, _)| slot).collect::<Vec<Slot>>() {
+            let Some(block) = calls.targets_mut(slot) else { continue };
+            for (target, guards) in &lost {
+                block.forget_guards(*target, *guards);
+            }
         }
     }
 }
