@@ -59,12 +59,12 @@ mod tests {
         let breaker = breaker::CircuitBreaker::new(pairs, None, 7).unwrap();
         for _ in 0..2 {
             let ticket = breaker.admit(0).unwrap();
-            breaker.record(&ticket, "failure", 0, None).unwrap();
+            breaker.record(ticket, "failure", 0, None).unwrap();
         }
         let wait = breaker.refuses(0).unwrap();
         assert_eq!((breaker.state().as_str(), wait >= 1_000_000), ("open", true));
-        assert!(breaker.admit(wait - 1).is_none() && breaker.admit(wait).unwrap().probe());
-        let wrong = breaker.record(&breaker::Ticket::new(1, false), "fine", 0, None).unwrap_err();
+        assert!(breaker.admit(wait - 1).is_none() && breaker.admit(wait).unwrap().probe);
+        let wrong = breaker.record(breaker::Ticket { number: 1, probe: false }, "fine", 0, None).unwrap_err();
         assert_eq!(wrong.to_string(), "evidence = \"fine\": must be one of success, failure, neutral");
     }
 
