@@ -109,7 +109,24 @@ pub fn steps(shop: &Shop, to: &str, report: &mut Report) -> Result<PathBuf> {
         Verdict::check(sboms(&inside, &out))
     });
     report.step(RELEASE, "checksums", || Verdict::check(checksums(&out)));
+    forget(&shop.target)?;
     Ok(clone)
+}
+
+/// Makes cargo forget what it has built of the clone. The clone shares the folder for builds, and cargo would compare its files, not
+/// those of the repository, with what it has built, so that later builds of the repository would be old ones.
+fn forget(target: &Path) -> Result {
+    let folders = fs::read_dir(target).map_err(Error::at("read", target))?.flatten();
+    let deeper = folders.flat_map(|folder| {
+        let inside = fs::read_dir(folder.path()).into_iter().flatten().flatten().map(|inside| inside.path());
+        inside.chain([folder.path()]).collect::<Vec<_>>()
+    });
+    for known in deeper.flat_map(|folder| fs::read_dir(folder.join(".fingerprint"))).flatten().flatten() {
+        if known.file_name().to_string_lossy().starts_with("tidegate") {
+            fs::remove_dir_all(known.path()).map_err(Error::at("remove", &known.path()))?;
+        }
+    }
+    Ok(())
 }
 
 /// Clones the repository as it is committed, writes the version and the date, and commits.
@@ -301,6 +318,21 @@ mod tests {
         let url = "https://a.example/r/releases/download/v1.2.0/Tidegate.xcframework.zip";
         assert!(named.contains(&format!("(url: \"{url}\", checksum: \"abc\")")), "{named}");
         assert!(framework(&named, "https://a.example/r", "1.3.0", "def").is_err());
+    }
+
+    #[test]
+    fn what_was_built_of_the_clone_is_built_again() {
+        let shop = Shop::open(false).expect("we are in the repository");
+        let target = shop.scratch("release/forget").and_then(|folder| emptied(&folder)).expect("a folder");
+        let known =
+            ["wheel", "wasm/wasm32-unknown-unknown"].map(|profile| target.join(profile).join(".fingerprint"));
+        for name in known.iter().flat_map(|folder| [folder.join("tidegate-12"), folder.join("toml-34")]) {
+            fs::create_dir_all(name).expect("it can be made");
+        }
+        forget(&target).expect("it can be removed");
+        for folder in known {
+            assert!(!folder.join("tidegate-12").exists() && folder.join("toml-34").exists());
+        }
     }
 
     #[test]
