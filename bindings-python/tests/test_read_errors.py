@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import socket
@@ -10,9 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+import httpx
 import pytest
 
 import tidegate
+import tidegate.httpx
 from adapters import NAMES, made
 from odd_server import Server
 
@@ -170,3 +173,54 @@ def test_kinds_of_read_errors_come_after_those_of_the_policy(engine: tidegate.En
         own._kinds[name] for name in ("slow", "quota_spent", "unauthorized", "too_long", "content_refused")
     ]
     assert numbers == [9, 10, 11, 12, 13]
+
+
+def test_an_answer_that_a_policy_around_may_repeat_forbids_no_repeat(
+    adapter: Any, server: Server, engine: tidegate.Engine
+) -> None:
+    """Spec 1.6.1 and 15.8.6: an SDK inside the outer policy may repeat it, and so may another client."""
+    url, outer = server.url(answer(503, b"")), policy(engine)
+    adapter.open(policy(engine))
+    told: list[tuple[str, bool]] = []
+
+    def once() -> Any:
+        stream = adapter.stream("GET", url)
+        told.append((adapter.info(stream)["reason"], "x-should-retry" in stream.headers))
+        adapter.read(stream)
+        return stream
+
+    outer.call(once)
+    assert told == [("nested", False)] * 3
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_transport_around_another_one_repeats_what_that_one_would(
+    engine: tidegate.Engine, colour: str
+) -> None:
+    """Spec 1.6.1 and 1.6.3: also a status that the outer policy does not list."""
+    statuses: list[int] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        statuses.append(int(request.url.path[1:]))
+        return httpx.Response(statuses[-1])
+
+    def twice(kind: Any) -> Any:
+        own = {"max_attempts": 3, "backoff": {"base": 0.001}, "read_errors": True}
+        both = tidegate.Policy(engine=engine, retry={**own, "statuses": [500, 503]})
+        inner = kind(httpx.MockTransport(handler), both)
+        return kind(inner, tidegate.Policy(engine=engine, retry={**own, "statuses": [503]}))
+
+    async def ask(path: str) -> Any:
+        async with httpx.AsyncClient(transport=twice(tidegate.httpx.AsyncTransport)) as client:
+            return await client.get(f"http://h/{path}")
+
+    def sync(path: str) -> Any:
+        with httpx.Client(transport=twice(tidegate.httpx.Transport)) as client:
+            return client.get(f"http://h/{path}")
+
+    for status in (503, 500):
+        statuses.clear()
+        found = sync(str(status)) if colour == "sync" else asyncio.run(ask(str(status)))
+        assert statuses == [status] * 3
+        assert found.extensions["tidegate"]["attempts"] == 3
+        assert found.headers["x-should-retry"] == "false", "the outer one has given up"

@@ -11,6 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tidegate._call import outcomes
+from tidegate._call.left import taken_answer
 from tidegate._call.notes import note_of
 from tidegate._call.open_call import MARGIN
 from tidegate._call.run import HEAD, Run
@@ -256,8 +257,9 @@ class HttpRun(Run):
         status, headers = self.answer(value)
         if self.policy._learns:
             self.engine.native.note_quotas(self.call, headers())
-        if status < 400:
-            return 0
+        left = taken_answer(value)
+        if left or status < 400:
+            return left
         wall = int(self.engine.wall() * 1e6)
         native = self.engine.native
         if self.beginnings is not None:
@@ -368,7 +370,7 @@ class HttpRun(Run):
             "call": self.id,
         }
         if self.beginnings is not None and verdict != "ok":
-            self._tell_sdk(value, info)
+            self._tell_sdk(value, verdict, info)
         if self.engine.explains and (verdict != "ok" or self.attempts > 1):
             self.engine.mark(value, self.id)
         try:
@@ -376,10 +378,10 @@ class HttpRun(Run):
         except Exception:  # noqa: S110 - a response that refuses attributes is delivered without a report
             pass
 
-    def _tell_sdk(self, value: Any, info: dict[str, Any]) -> None:
+    def _tell_sdk(self, value: Any, verdict: str, info: dict[str, Any]) -> None:
         """Tells an SDK not to repeat a failed response, and its user that the SDK repeats requests too."""
         try:
-            if self.answer(value)[0] >= 400:
+            if verdict != "nested" and self.answer(value)[0] >= 400:  # a call around this one may repeat it
                 self.final(value)
             before = self.retries_before()
         except Exception:  # a test double of a response, or headers that cannot be changed
