@@ -42,6 +42,7 @@ def row(library: str, error: str, how: str, expected: str) -> Callable[[Callable
 
 
 SHORT = b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nfew"
+MOVED = b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 BAD = b"nonsense\r\n\r\n"
 
 # Python itself.
@@ -227,6 +228,14 @@ row("urllib3", "ProtocolError", "a body that breaks off", "transient")(_urllib3(
 row("urllib3", "LocationParseError", "an invalid URL", "permanent")(_urllib3(lambda s: "http://[::1"))
 
 
+@row("urllib3", "HostChangedError", "a URL of another host, asked of one host's pool", "permanent")
+def _(s: Server) -> object:
+    import urllib3
+
+    with urllib3.HTTPConnectionPool("127.0.0.1") as pool:
+        return pool.urlopen("GET", "http://h.invalid/", retries=False)
+
+
 def _aiohttp(url: Callable[[Server], str], **more: Any) -> Callable[[Server], object]:
     async def ask(s: Server) -> object:
         import aiohttp
@@ -261,6 +270,24 @@ row("aiohttp", "SocketTimeoutError", "a server that is silent", "timeout")(
 row("aiohttp", "ClientResponseError", "a 503", "transient")(_aiohttp(lambda s: s.status(503)))
 row("aiohttp", "ClientResponseError", "a 403", "permanent")(_aiohttp(lambda s: s.status(403)))
 row("aiohttp", "InvalidUrlClientError", "an invalid URL", "permanent")(_aiohttp(lambda s: "http:///"))
+row("aiohttp", "NonHttpUrlClientError", "a URL of another scheme", "permanent")(
+    _aiohttp(lambda s: "ftp://h/")
+)
+row("aiohttp", "TooManyRedirects", "a redirect, where none is allowed", "permanent")(
+    _aiohttp(lambda s: s.url(MOVED), max_redirects=1)
+)
+
+
+@row("aiohttp", "ContentTypeError", "`json` of an answer that is none", "permanent")
+def _(s: Server) -> object:
+    import aiohttp
+
+    async def ask() -> object:
+        async with aiohttp.ClientSession() as session, session.get(s.status(200)) as answer:
+            return await answer.json()
+
+    return asyncio.run(ask())
+
 
 # SDKs.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,26 @@ def test_the_page_lists_the_errors_that_the_tests_raise() -> None:
         PAGE.write_text(text, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == text, "UPDATE=1 writes the page"
     assert len(ROWS) >= 60
+
+
+MISUSED = """requests.URLRequired requests.InvalidProxyURL urllib3.HostChangedError urllib3.FullPoolError
+    urllib3.UnrewindableBodyError urllib3.TimeoutStateError urllib3.ResponseNotChunked
+    urllib3.URLSchemeUnknown urllib3.BodyNotHttplibCompatible aiohttp.NonHttpUrlClientError
+    aiohttp.InvalidUrlRedirectClientError
+    aiohttp.TooManyRedirects aiohttp.ContentTypeError aiohttp.ServerFingerprintMismatch""".split()
+
+
+@pytest.mark.parametrize("name", MISUSED)
+def test_an_error_of_the_request_itself_is_not_repeated_by_a_guarded_client(
+    engine: tidegate.Engine, name: str
+) -> None:
+    """Semantics 1.4.3: only an error of the client that the table does not list is transient."""
+    library, _, kind = name.partition(".")
+    module = importlib.import_module(f"{library}.exceptions" if library != "aiohttp" else "aiohttp")
+    own = {"requests": "RequestException", "urllib3": "HTTPError", "aiohttp": "ClientError"}[library]
+    error = vars(module)[kind].__new__(vars(module)[kind])
+    policy = tidegate.Policy(retry={}, engine=engine)
+    assert judge.of_client(error, policy, vars(module)[own]) == judge.PERMANENT
 
 
 class Mine(Exception):

@@ -89,7 +89,7 @@ pub const PYTHON: &[Family] = &[
             is(
                 Permanent,
                 "InvalidURL MissingSchema InvalidSchema InvalidHeader InvalidJSONError TooManyRedirects ContentDecodingError \
-                 StreamConsumedError UnrewindableBodyError",
+                 StreamConsumedError UnrewindableBodyError URLRequired",
             ),
         ],
     ),
@@ -103,7 +103,11 @@ pub const PYTHON: &[Family] = &[
             wraps(Transient, "MaxRetryError ProtocolError"),
             is(Transient, "ResponseError"),
             wraps(Permanent, "SSLError"),
-            is(Permanent, "LocationValueError LocationParseError InvalidHeader DecodeError ClosedPoolError"),
+            is(
+                Permanent,
+                "LocationValueError LocationParseError InvalidHeader DecodeError ClosedPoolError FullPoolError HostChangedError \
+                 UnrewindableBodyError TimeoutStateError ResponseNotChunked BodyNotHttplibCompatible",
+            ),
         ],
     ),
     family(
@@ -115,7 +119,10 @@ pub const PYTHON: &[Family] = &[
             is(Transient, "ClientConnectionError ClientPayloadError"),
             wraps(Permanent, "ClientSSLError"),
             wraps(Permanent, "ClientConnectorSSLError ClientConnectorCertificateError"),
-            is(Permanent, "InvalidURL"),
+            is(
+                Permanent,
+                "InvalidURL NonHttpUrlClientError RedirectClientError TooManyRedirects ContentTypeError ServerFingerprintMismatch",
+            ),
         ],
     ),
     family(
