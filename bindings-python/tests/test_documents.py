@@ -128,6 +128,30 @@ def test_code_says_which_exceptions_the_policies_of_a_document_retry(
     assert tries(one["carrier"].replace("copy", on=Late), Late) == 3
 
 
+def test_a_newer_version_says_which_exceptions_its_new_policies_retry(engine: tidegate.Engine) -> None:
+    new = RETRYING + "".join(
+        f"[policy.{name}]\nretry = {{ max_attempts = 4, budget = {{ kind = 'none' }} }}\n" for name in "xy"
+    )
+    policies = tidegate.loads(RETRYING, on=Busy, engine=engine)
+    for wrong, rule in (
+        ({"carrier": Late}, "this version adds no such policy; it adds x, y"),
+        ("x", "class"),
+    ):
+        with pytest.raises(tidegate.PolicyError, match=rule):
+            policies.reload(new, on=wrong)  # type: ignore[arg-type]
+        assert "x" not in policies, "nothing is changed"
+    policies.reload(new, on={"x": (Late, Busy)})
+    assert (tries(policies["x"], Late), tries(policies["x"], Busy)) == (4, 4)
+    assert (tries(policies["y"], Late), tries(policies["y"], Busy)) == (1, 4), "it is not named"
+    assert (tries(policies["carrier"], Late), tries(policies["carrier"], Busy)) == (1, 3), "as before"
+    policies.reload(RETRYING)
+    policies.reload(new, on=(Late,))
+    assert (tries(policies["y"], Late), tries(policies["y"], Busy)) == (4, 1), "it is new again"
+    policies.reload(RETRYING)
+    with pytest.raises(tidegate.PolicyError, match="it adds none"):
+        policies.reload(RETRYING, on={"x": Late})
+
+
 def test_mistakes_in_what_a_document_retries_are_told_at_once() -> None:
     with pytest.raises(tidegate.PolicyError) as raised:
         tidegate.loads(RETRYING, on={"warehose": Busy, "carrier": "Late"})  # type: ignore[dict-item]

@@ -103,7 +103,13 @@ class Policies(Mapping[str, Policy]):
         """
         return self._document.digest()
 
-    def reload(self, document: str | os.PathLike[str], *, form: str | None = None) -> Reloaded:
+    def reload(
+        self,
+        document: str | os.PathLike[str],
+        *,
+        form: str | None = None,
+        on: Retried | Mapping[str, Retried] | None = None,
+    ) -> Reloaded:
         """Replaces the document by a newer version while its policies are in use; all of it or nothing.
 
         Policies and pools in both versions get their new settings as by `retune`: they keep their counts, and
@@ -113,19 +119,27 @@ class Policies(Mapping[str, Policy]):
         Args:
             document: Its text; or the path of a file, as a `pathlib.Path`.
             form: `"toml"` or `"json"`; for a file by the end of its name, else TOML, if left out.
+            on: Exceptions to retry under the policies that this version adds, as in `loads`. Those that it
+                does not name retry what `loads` was given for all policies. The other policies keep theirs.
 
         Raises:
             PolicyError: With all mistakes of the document and all changes that are not possible: a policy
                 cannot change the pools that it names, nor a pool its kind, and a new name must not be that of
-                another policy or pool of the engine. Nothing is changed then.
+                another policy or pool of the engine. Also if `on` names no exceptions, or a policy that this
+                version does not add. Nothing is changed then.
             OSError: If the file cannot be read.
             ValueError: If `form` is neither.
         """
         to = _read(document, form) if isinstance(document, str) else _read_file(document, form)
         engine, before = self._its_engine(), self._document
+        added = [name for name in to.names() if name not in before.names()]
+        given = {} if on is None else _checked(on, added, "this version adds no such policy; it adds")
         woken = before.reload(engine.native, to)
         try:
             self._document = to
+            self._on.update(
+                {name: given.get(name) or given[None] for name in added if {name, None} & {*given}}
+            )
             engine.tunings += 1
             return self._taken_over(before)
         finally:
@@ -242,15 +256,16 @@ def _read_file(path: str | os.PathLike[str], form: str | None = None) -> Documen
     return _read(text, form or ("json" if os.fspath(path).endswith(".json") else "toml"))
 
 
-def _checked(given: Any, names: list[str]) -> dict[str | None, tuple[type[Exception], ...]]:
+def _checked(
+    given: Any, names: list[str], rule: str = "the document has no such policy; it has"
+) -> dict[str | None, tuple[type[Exception], ...]]:
     """Returns the exceptions to retry by the policy's name, under None those of all policies."""
     by_name = given if isinstance(given, Mapping) else {None: given}
     mistakes = []
     checked: dict[str | None, tuple[type[Exception], ...]] = {}
     for name, kinds in by_name.items():
         if name is not None and name not in names:
-            rule = f"the document has no such policy; it has {', '.join(names)}"
-            mistakes.append((f"on[{name!r}]", repr(kinds), rule))
+            mistakes.append((f"on[{name!r}]", repr(kinds), f"{rule} {', '.join(names) or 'none'}"))
             continue
         try:
             checked[name] = _on(kinds) or ()
