@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import email.utils
 import http
 import re
@@ -150,6 +151,21 @@ def test_an_answer_means_the_same_to_an_adapter(clock: FakeClock, fake: tidegate
         outcome = policy.outcome_of(status)
         repeated = outcome.kind in ("transient", "throttled", "conflict") and outcome.opinion is None
         assert (attempts > 1) == repeated, status
+
+
+def test_the_wait_of_an_outcome_is_a_span(fake: tidegate.Engine) -> None:
+    outcome = Outcome("throttled", retry_after=datetime.timedelta(minutes=2, milliseconds=7))
+    assert outcome == Outcome("throttled", retry_after=120.007)
+    policy = tidegate.Policy(retry={"max_retry_after": 30}, classify=lambda _: outcome, engine=fake)
+    policy.call(int)
+    assert policy.snapshot()["ends"] == {"retry_after_too_long": 1}, "it waits for no two minutes"
+
+
+@pytest.mark.parametrize("wait", ["2", True, [2], datetime.date(2026, 1, 1)])
+def test_a_wait_that_is_none_is_an_error(wait: Any) -> None:
+    text = f"retry_after = {wait!r}: must be a number of seconds or a timedelta"
+    with pytest.raises(TypeError, match=re.escape(text)):
+        Outcome("throttled", retry_after=wait)
 
 
 @pytest.mark.parametrize("status", ["429", 429.0, True, None])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from weakref import ref
 
@@ -10,6 +11,8 @@ from tidegate._engine.wire import KINDS, OPINIONS, pack_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tidegate._engine.clock import Span
 
     from .policy import Policy
 
@@ -39,7 +42,11 @@ class Outcome(Frozen):
     Args:
         kind: The class of the outcome, or the name of a kind that the policy declares.
         opinion: `"retry"` or `"do_not"`: whether to retry, whatever the class; None leaves it to the class.
-        retry_after: Seconds to wait as requested by the remote side, or None.
+        retry_after: Time to wait as requested by the remote side, in seconds or as `timedelta`, or None. The
+            attribute is in seconds.
+
+    Raises:
+        TypeError: If `retry_after` is another value.
     """
 
     kind: str
@@ -50,8 +57,12 @@ class Outcome(Frozen):
         self,
         kind: str,
         opinion: Literal["retry", "do_not"] | None = None,
-        retry_after: float | None = None,
+        retry_after: Span | None = None,
     ) -> None:
+        if isinstance(retry_after, timedelta):
+            retry_after = retry_after.total_seconds()
+        elif isinstance(retry_after, bool) or not isinstance(retry_after, int | float | None):
+            raise TypeError(f"retry_after = {retry_after!r}: must be a number of seconds or a timedelta")
         self.__dict__.update(kind=kind, opinion=opinion, retry_after=retry_after)
 
 
