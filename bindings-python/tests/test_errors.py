@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import enum
 import importlib
 import os
 from pathlib import Path
@@ -276,6 +278,76 @@ def test_a_judgement_counts_once(engine: tidegate.Engine) -> None:
     error = Mine()
     assert tries(outer, lambda attempt: inner.call(fails(error), 1))[0] == 3
     assert tries(outer, fails(error))[0] == 1
+
+
+class Answer(enum.Enum):
+    """Values that all calls share."""
+
+    BUSY = "busy"
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+@pytest.mark.parametrize("what", ["error", "value"])
+def test_a_judgement_is_for_the_call_around_and_no_other(
+    engine: tidegate.Engine, colour: str, what: str
+) -> None:
+    """Semantics 1.6.3 and 1.6.6, with an object that calls share and a function that replaces it."""
+    error = Mine()
+
+    def fail(attempt: int = 0) -> Any:
+        if what == "error":
+            raise error
+        return Answer.BUSY
+
+    def classify(value: object) -> str | None:
+        return "transient" if value in (error, Answer.BUSY) else None
+
+    outer, inner = nested(engine, classify=classify)
+
+    def replaced(attempt: int) -> str:
+        with contextlib.suppress(Mine):
+            inner.call(fail)
+        return "replaced"
+
+    assert tries(outer, replaced, colour) == (1, "replaced")
+    assert tries(outer, fail, colour)[0] == 1, "another call, for which nobody has judged it"
+    assert tries(outer, lambda attempt: inner.call(fail), colour)[0] == 3
+    assert tries(outer, fail, colour)[0] == 1
+
+
+def test_objects_that_many_calls_share_do_not_grow(engine: tidegate.Engine) -> None:
+    error = Mine()
+    outer, inner = nested(engine, on=Mine, retry={**AT_ONCE, "budget": {"kind": "none"}})
+    for _ in range(200):
+        assert outer.call(lambda: tries(inner, fails(error)))[0] == 1
+    assert len(vars(error)["__tidegate_left__"]) == 64
+    assert tries(outer, lambda attempt: inner.call(fails(error), 1))[0] == 3
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_fallback_that_raises_the_error_takes_no_judgement(engine: tidegate.Engine, colour: str) -> None:
+    """Semantics 1.6.1: the outer policy repeats what the inner one would."""
+
+    def again(error: Exception) -> Any:
+        raise error
+
+    outer, inner = nested(engine, on=Mine, fallback=again)
+    made = 0
+
+    def once() -> None:
+        nonlocal made
+        made += 1
+        raise Mine
+
+    async def aonce() -> None:
+        once()
+
+    async def ask() -> Any:
+        return await outer.acall(inner.acall, aonce)
+
+    with pytest.raises(Mine):
+        outer.call(inner.call, once) if colour == "sync" else asyncio.run(ask())
+    assert made == 3
 
 
 @pytest.mark.parametrize("colour", ["sync", "async"])

@@ -20,12 +20,13 @@ from tidegate._engine.errors import (
 from tidegate._engine.wire import KINDS, OPINIONS, kind_of, pack_outcome, unpack_outcome
 
 from . import errors_gen as table
-from .left import taken
+from .left import seen, taken
 from .outcomes import UNLISTED, Outcome, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .left import Owner
     from .policy import Policy
 
 PERMANENT: Final = pack_outcome(KINDS["permanent"])
@@ -107,9 +108,9 @@ def of_type_alone(kind: type[Exception]) -> int | None:
     return _WORDS[name]
 
 
-def judge(error: BaseException, policy: Policy) -> int:
-    """Returns the outcome of an exception under a policy, or `UNLISTED`."""
-    outcome = taken(error)
+def judge(error: BaseException, policy: Policy, owner: Owner = None) -> int:
+    """Returns the outcome of an exception under a policy, or `UNLISTED`; without a call, takes none left."""
+    outcome = seen(error) if owner is None else taken(error, owner)
     if outcome is None:
         outcome = _known(error, policy)
         if outcome is None or outcome == PERMANENT:
@@ -119,12 +120,12 @@ def judge(error: BaseException, policy: Policy) -> int:
     return outcome if policy._on is None else wanted(policy._on, error, outcome)
 
 
-def of_client(error: BaseException, policy: Policy, own: type[BaseException]) -> int:
+def of_client(error: BaseException, policy: Policy, own: type[BaseException], owner: Owner = None) -> int:
     """Returns the outcome of an exception that an HTTP client raised, by the same table as `judge`.
 
     An error of the client's own class `own` that the table does not list is transient (semantics 1.4.3).
     """
-    outcome = taken(error)
+    outcome = seen(error) if owner is None else taken(error, owner)
     if outcome is None:
         outcome = _known(error, policy)
     if outcome is None:

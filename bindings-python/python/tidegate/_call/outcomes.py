@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from tidegate._engine.clock import Span
 
+    from .left import Owner
     from .policy import Policy
 
 Class: TypeAlias = Literal[
@@ -59,11 +60,12 @@ class Outcome(Frozen):
         opinion: Literal["retry", "do_not"] | None = None,
         retry_after: Span | None = None,
     ) -> None:
-        if isinstance(retry_after, timedelta):
-            retry_after = retry_after.total_seconds()
-        elif isinstance(retry_after, bool) or not isinstance(retry_after, int | float | None):
-            raise TypeError(f"retry_after = {retry_after!r}: must be a number of seconds or a timedelta")
-        self.__dict__.update(kind=kind, opinion=opinion, retry_after=retry_after)
+        wait: Any = retry_after
+        if isinstance(wait, timedelta):
+            wait = wait.total_seconds()
+        elif isinstance(wait, bool) or not isinstance(wait, int | float | None):
+            raise TypeError(f"retry_after = {wait!r}: must be a number of seconds or a timedelta")
+        self.__dict__.update(kind=kind, opinion=opinion, retry_after=wait)
 
 
 Classify: TypeAlias = "Callable[[Any], str | int | tuple[int, Any] | Outcome | None]"
@@ -73,13 +75,13 @@ Or an HTTP status, alone or in a pair with the headers: it is judged like that o
 """
 
 
-def of_exception(error: BaseException, policy: Policy) -> int:
+def of_exception(error: BaseException, policy: Policy, owner: Owner = None) -> int:
     """Returns the outcome of an exception that a plain callable raised."""
     if not isinstance(error, Exception):
         return STOPPED
     from .judge import judge
 
-    outcome = judge(error, policy)
+    outcome = judge(error, policy, owner)
     return PERMANENT if outcome == UNLISTED else outcome
 
 

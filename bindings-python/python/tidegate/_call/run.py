@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tidegate._engine.engine import Engine
 
     from .deadline import Scope
+    from .left import Owner
     from .policy import Policy
 
 _ITERABLE_COROUTINE: Final = 0x100  # `inspect.CO_ITERABLE_COROUTINE`: an old-style coroutine
@@ -137,6 +138,11 @@ class Run:
         self._call = call
         self.id = call or self.id
 
+    @property
+    def owner(self) -> Owner:
+        """The call as the owner of outcomes that inner calls have left for it."""
+        return self.engine.token, self.id
+
     def start(self, attempt: int, us: int) -> Any:
         """Makes an attempt (async: an awaitable). Its time limit is `us` microseconds, negative for none."""
         del attempt
@@ -150,11 +156,11 @@ class Run:
     def judge(self, ok: bool, value: Any) -> int:
         """Returns the outcome of an attempt as bits of an event word, or `STOPPED`, or `HEAD`."""
         if ok:
-            outcome = taken_answer(value)
+            outcome = taken_answer(value, self.owner)
         elif isinstance(value, Exception):
             from .judge import judge
 
-            outcome = judge(value, self.policy)
+            outcome = judge(value, self.policy, self.owner)
         else:
             return outcomes.STOPPED
         if self.classify is not None:
@@ -251,6 +257,7 @@ class Run:
                 name,
                 self.judged if self.judged is not None else self.judge(ok, value),
                 self.policy,
+                self.scope,
             )
             note = note_of(name, self.attempts, retry_in, self.policy._seconds("retry.max_retry_after"))
             if ok:

@@ -257,7 +257,7 @@ class HttpRun(Run):
         status, headers = self.answer(value)
         if self.policy._learns:
             self.engine.native.note_quotas(self.call, headers())
-        left = taken_answer(value)
+        left = taken_answer(value, self.owner)
         if left or status < 400:
             return left
         wall = int(self.engine.wall() * 1e6)
@@ -279,7 +279,7 @@ class HttpRun(Run):
     def judge_error(self, error: BaseException) -> int:
         """Returns the outcome of an exception."""
         if isinstance(error, TidegateError):
-            return outcomes.of_exception(error, self.policy)
+            return outcomes.of_exception(error, self.policy, self.owner)
         outcome = self.judge_library(error)
         if self.policy._on is None or outcome == outcomes.STOPPED:
             return outcome
@@ -293,7 +293,7 @@ class HttpRun(Run):
             return outcomes.STOPPED
         from tidegate._call.judge import of_client
 
-        return of_client(error, self.policy, self.own_errors())
+        return of_client(error, self.policy, self.own_errors(), self.owner)
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
         """Reports the end of an attempt to the engine, preceded by `TIMER` if its time was up."""
