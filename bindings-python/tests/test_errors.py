@@ -280,6 +280,29 @@ def test_a_judgement_counts_once(engine: tidegate.Engine) -> None:
     assert tries(outer, fails(error))[0] == 1
 
 
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_the_cause_of_an_error_has_what_the_inner_policy_said(engine: tidegate.Engine, colour: str) -> None:
+    """Semantics 1.6.1 and 1.6.4, through an SDK that raises an error of its own."""
+    outer, inner = nested(engine, on=Mine)
+
+    class Sdk(Exception):
+        pass
+
+    def work(idempotent: bool, error: Exception) -> Any:
+        def once(attempt: int) -> None:
+            try:
+                inner.at(idempotent=idempotent).call(fails(error), 1)
+            except Exception as cause:
+                raise Sdk from cause
+
+        return once
+
+    assert tries(outer, work(True, ConnectionResetError()), colour)[0] == 3
+    assert tries(outer, work(False, ConnectionResetError()), colour)[0] == 1, "it may have had an effect"
+    assert tries(outer, work(True, Mine()), colour)[0] == 3
+    assert tries(outer, work(True, ValueError()), colour)[0] == 1
+
+
 class Answer(enum.Enum):
     """Values that all calls share."""
 

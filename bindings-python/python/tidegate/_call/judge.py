@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tidegate._engine.errors import (
     AttemptTimeout,
@@ -20,7 +20,8 @@ from tidegate._engine.errors import (
 from tidegate._engine.wire import KINDS, OPINIONS, kind_of, pack_outcome, unpack_outcome
 
 from . import errors_gen as table
-from .left import seen, taken
+from .left import seen as seen_with
+from .left import taken
 from .outcomes import UNLISTED, Outcome, Unknown
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ _MOST_TYPES: Final = 512
 _MEMBERS: Final = 8
 _GROUPED: Final = 0
 """Marker among the ids of visited errors: this is the member of a group, and nested groups are ignored."""
+_Judges: TypeAlias = "tuple[Policy, Owner]"
+"""A policy, and its call, for which inner calls have left outcomes."""
 _rows: Final[dict[type, tuple[int, bool] | None]] = {}
 """Table row by type: the outcome bits of its class, and whether it is a wrapper."""
 
@@ -110,9 +113,9 @@ def of_type_alone(kind: type[Exception]) -> int | None:
 
 def judge(error: BaseException, policy: Policy, owner: Owner = None) -> int:
     """Returns the outcome of an exception under a policy, or `UNLISTED`; without a call, takes none left."""
-    outcome = seen(error) if owner is None else taken(error, owner)
+    outcome = seen_with(error) if owner is None else taken(error, owner)
     if outcome is None:
-        outcome = _known(error, policy)
+        outcome = _known(error, policy, owner)
         if outcome is None or outcome == PERMANENT:
             outcome = UNLISTED
         elif outcome == _SAID:
@@ -125,39 +128,42 @@ def of_client(error: BaseException, policy: Policy, own: type[BaseException], ow
 
     An error of the client's own class `own` that the table does not list is transient (semantics 1.4.3).
     """
-    outcome = seen(error) if owner is None else taken(error, owner)
+    outcome = seen_with(error) if owner is None else taken(error, owner)
     if outcome is None:
-        outcome = _known(error, policy)
+        outcome = _known(error, policy, owner)
     if outcome is None:
         return _WORDS["transient"] if isinstance(error, own) else PERMANENT
     return PERMANENT if outcome == _SAID else outcome
 
 
-def _known(error: BaseException, policy: Policy) -> int | None:
+def _known(error: BaseException, policy: Policy, owner: Owner) -> int | None:
     """Returns the outcome that the table gives an error, or one of its causes; None if it has none."""
     try:
-        return _chain(error, policy, set(), own_context=False)
+        return _chain(error, (policy, owner), set(), own_context=False)
     except Exception:  # an attribute raised, which must not break the call
         return None
 
 
-def _chain(error: BaseException, policy: Policy, seen: set[int], *, own_context: bool) -> int | None:
+def _chain(error: BaseException, judges: _Judges, seen: set[int], *, own_context: bool) -> int | None:
     """Returns the outcome of the error, else of its causes; None if none of them is known."""
     if id(error) in seen or len(seen) >= table.DEEPEST + (_GROUPED in seen):
         return None
+    left = taken(error, judges[1]) if seen and judges[1] is not None else None
+    if left is not None:
+        return left  # what an inner call has said of a cause
     seen.add(id(error))
-    said = _says(error, policy)
+    said = _says(error, judges[0])
     if said is not None:
         outcome, wraps = said
         if not wraps:
             return outcome
-        inner = _causes(error, policy, seen, wrapper=True)
+        inner = _causes(error, judges, seen, wrapper=True)
         return outcome if inner is None else inner
-    inner = _causes(error, policy, seen, wrapper=own_context)
-    return _group(error, policy, seen) if inner is None else inner
+    inner = _causes(error, judges, seen, wrapper=own_context)
+    return _group(error, judges, seen) if inner is None else inner
 
 
-def _causes(error: BaseException, policy: Policy, seen: set[int], *, wrapper: bool) -> int | None:
+def _causes(error: BaseException, judges: _Judges, seen: set[int], *, wrapper: bool) -> int | None:
     """Returns the first known outcome among the causes of an error. Wrappers store causes in several ways."""
     named: list[Any] = [error.__cause__]
     if wrapper:
@@ -169,20 +175,20 @@ def _causes(error: BaseException, policy: Policy, seen: set[int], *, wrapper: bo
             named.append(error.__context__)
     for cause in named:
         if isinstance(cause, BaseException):
-            outcome = _chain(cause, policy, seen, own_context=wrapper)
+            outcome = _chain(cause, judges, seen, own_context=wrapper)
             if outcome is not None:
                 return outcome
     return None
 
 
-def _group(error: BaseException, policy: Policy, seen: set[int]) -> int | None:
+def _group(error: BaseException, judges: _Judges, seen: set[int]) -> int | None:
     """Returns the outcome of a group: retryable if each of its first members is (semantics 1.5.14)."""
     members = _read(error, "exceptions")
     if not isinstance(members, tuple) or not members:
         return None
     if len(members) == 1:
         return (
-            _chain(members[0], policy, seen, own_context=False) if isinstance(members[0], Exception) else None
+            _chain(members[0], judges, seen, own_context=False) if isinstance(members[0], Exception) else None
         )
     if _GROUPED in seen:
         return None
@@ -190,7 +196,7 @@ def _group(error: BaseException, policy: Policy, seen: set[int]) -> int | None:
     for member in members[:_MEMBERS]:
         if not isinstance(member, Exception):
             return None
-        outcome = _chain(member, policy, {*seen, _GROUPED}, own_context=False)
+        outcome = _chain(member, judges, {*seen, _GROUPED}, own_context=False)
         if outcome is None or not is_retryable(outcome):
             return None
         first = outcome if first is None else first
