@@ -204,6 +204,26 @@ def test_opentelemetry_has_the_same_figures(fake: tidegate.Engine) -> None:
     provider.shutdown()
 
 
+def test_what_is_instrumented_twice_counts_once(fake: tidegate.Engine, spans: Any) -> None:
+    tracers, exporter = spans
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    first = tidegate.opentelemetry.instrument(fake, meter_provider=provider, span_events=False)
+    for _ in range(2):
+        assert tidegate.opentelemetry.instrument(fake, meter_provider=provider) is first
+    with tracers.get_tracer("t").start_as_current_span("outer"):
+        quick(fake, name="pay").call(failing(1))
+    assert [point.count for _, point in points(reader)["tidegate.call_duration"]] == [1]
+    assert len(exporter.get_finished_spans()[0].events) == 1
+    first.close()
+    second = tidegate.opentelemetry.instrument(fake, meter_provider=provider)
+    assert second is not first
+    other = tidegate.Engine(seed=2)
+    assert tidegate.opentelemetry.instrument(other, meter_provider=provider) is not second
+    provider.shutdown()
+    tracers.shutdown()
+
+
 @pytest.fixture
 def spans() -> Any:
     exporter = InMemorySpanExporter()

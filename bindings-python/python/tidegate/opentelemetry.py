@@ -13,6 +13,7 @@ adds the suffixes again. This module needs the OpenTelemetry SDK.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 from opentelemetry import metrics, trace
 from opentelemetry.metrics import Observation
@@ -55,7 +56,9 @@ class Instrumentation:
         measured(engine, max_routes)
         self._engine: Engine | None = engine
         self._unread: dict[Family, list[Series]] = {}
-        meter = (metrics.get_meter_provider() if provider is None else provider).get_meter("tidegate")
+        provider = metrics.get_meter_provider() if provider is None else provider
+        self._provider: MeterProvider | None = provider
+        meter = provider.get_meter("tidegate")
         self._histograms: dict[str, Histogram] = {}
         for family in FAMILIES:
             name, unit = _name(family)
@@ -68,14 +71,22 @@ class Instrumentation:
                     name, unit, family.meaning, explicit_bucket_boundaries_advisory=list(BOUNDS)
                 )
         self._hooks: list[Hook] = [engine.on_event(self._record, types=TIMED)]
+        self._on_spans = False
         if events:
+            self._add_events(engine)
+        _made.add(self)
+
+    def _add_events(self, engine: Engine) -> None:
+        """Adds events to spans from now on; a second call changes nothing."""
+        if not self._on_spans:
+            self._on_spans = True
             self._hooks.append(engine.on_event(_on_span, types=_ON_SPANS))
 
     def close(self) -> None:
         """Ends the export; a second call changes nothing."""
         for hook in self._hooks:
             hook.close()
-        self._engine = None  # the provider keeps the instruments, and these keep this object
+        self._engine = self._provider = None  # the provider keeps the instruments, and these keep this object
         self._hooks, self._unread = [], {}
 
     def _observe(self, family: Family) -> Callable[[CallbackOptions], Iterable[Observation]]:
@@ -109,6 +120,9 @@ class Instrumentation:
         self._histograms[family.name].record(span, {"policy": record.policy, "route": route})
 
 
+_made: Final[WeakSet[Instrumentation]] = WeakSet()
+
+
 def _name(family: Family) -> tuple[str, str]:
     """Returns the OpenTelemetry name of a family, and its unit."""
     name = "tidegate." + family.name.removeprefix("tidegate_").removesuffix("_total")
@@ -136,6 +150,9 @@ def instrument(
 ) -> Instrumentation:
     """Exports an engine's metrics, and adds events of calls to the spans around them.
 
+    A further call for the same engine and provider returns the same object until its `close`, so that nothing
+    is counted twice; it adds the events if they were left out before.
+
     Args:
         engine: The engine; the default engine of the process if left out.
         meter_provider: The provider; the global one if left out.
@@ -145,9 +162,15 @@ def instrument(
     Raises:
         ValueError: If `max_routes` is out of range.
     """
-    return Instrumentation(
-        default_engine() if engine is None else engine, meter_provider, span_events, max_routes
-    )
+    engine = default_engine() if engine is None else engine
+    provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
+    for made in list(_made):
+        if made._engine is engine and made._provider is provider:
+            measured(engine, max_routes)
+            if span_events:
+                made._add_events(engine)
+            return made
+    return Instrumentation(engine, provider, span_events, max_routes)
 
 
 class ResendCount(SpanProcessor):
