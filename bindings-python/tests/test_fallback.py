@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import pickle
 from typing import Any
 
+import httpx
 import pytest
 
 import tidegate
+import tidegate.httpx
 from conftest import quick
 
 pytestmark = pytest.mark.usefixtures("both_paths")
@@ -112,6 +115,39 @@ def test_fallback_on_says_which(engine: tidegate.Engine, on: Any) -> None:
     assert both(policy, KeyError("k")) == ["cached", "cached"]
     with pytest.raises(OSError, match="no"):
         policy.call(failing(ConnectionError("no")))
+
+
+async def never(value: object) -> bool:
+    return False
+
+
+@pytest.mark.parametrize("where", ["fallback_on", "classify", "predicate"])
+def test_an_async_hook_changes_nothing_and_is_warned_of(engine: tidegate.Engine, where: str) -> None:
+    """What it returns is true, whatever it would say if somebody awaited it."""
+    asked: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        return httpx.Response(200)
+
+    hook = functools.partial(never)  # a new one: each is warned of once
+    own: Any = {} if where == "predicate" else {where: hook}
+    fallback = {"fallback": "old"} if where == "fallback_on" else {}
+    policy = tidegate.Policy(retry={}, engine=engine, **fallback, **own)
+
+    def ask() -> object:
+        if where == "predicate":
+            transport = tidegate.httpx.Transport(httpx.MockTransport(answer), policy)
+            with httpx.Client(transport=transport) as client:
+                client.get("http://h/", extensions={"tidegate": {"predicate": hook}})
+            return len(asked)
+        try:
+            return policy.call(int, "1" if where == "classify" else "one")
+        except ValueError:
+            return 1
+
+    with pytest.warns(RuntimeWarning, match=f"{where}=.*Unknown: it is async, and nothing awaits it"):
+        assert ask() == 1, "no further attempt, no failure, no fallback"
 
 
 def test_a_broken_predicate_breaks_no_call(engine: tidegate.Engine) -> None:

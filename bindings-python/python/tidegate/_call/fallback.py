@@ -39,7 +39,9 @@ class Fallback:
         on = self.on
         if on is not None:
             try:
-                return isinstance(error, on) if isinstance(on, (type, tuple)) else bool(on(error))
+                if isinstance(on, (type, tuple)):
+                    return isinstance(error, on)
+                return bool(outcomes.not_awaitable(on(error)))
             except (KeyboardInterrupt, SystemExit):
                 raise
             except BaseException as broken:

@@ -105,7 +105,7 @@ def by(classify: Classify, subject: Any, default: int, policy: Policy) -> int:
     """Returns the outcome that the user's `classify` names; `default` if it returns None or raises."""
     kinds = policy._kinds
     try:
-        answer = classify(subject)
+        answer = not_awaitable(classify(subject))
         if answer is None:
             return default
         if isinstance(answer, (int, tuple)):
@@ -128,6 +128,16 @@ def _number(name: str, kinds: Mapping[str, int]) -> int:
         known = ", ".join(kinds)
         raise Unknown(f"{name!r} is no class, and no kind that the policy declares; there are {known}")
     return number
+
+
+def not_awaitable(answer: Any) -> Any:
+    """Returns what a user's function returned; refuses what an async one did, which is true and unknown."""
+    if hasattr(type(answer), "__await__"):
+        close = getattr(answer, "close", None)
+        if close is not None:
+            close()  # prevents the warning that the coroutine was never awaited
+        raise Unknown("it is async, and nothing awaits it")
+    return answer
 
 
 class Unknown(LookupError):

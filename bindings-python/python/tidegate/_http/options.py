@@ -193,7 +193,7 @@ def flags_of(given: Mapping[str, Any]) -> int:
 def opinion(predicate: Callable[[Any], bool | None], subject: Any, outcome: int) -> int:
     """Returns the outcome with the opinion of the request's predicate; one that raises changes nothing."""
     try:
-        answer = predicate(subject)
+        answer = outcomes.not_awaitable(predicate(subject))
         opinion = None if answer is None else bool(answer)
     except (KeyboardInterrupt, SystemExit):
         raise
