@@ -42,3 +42,17 @@ def test_the_preset_for_language_models_learns(fake: tidegate.Engine) -> None:
     chat = tidegate.Policy("chat", preset="llm", engine=fake, rate_limit={"limits": LIMITS})
     assert chat._learns and chat._setting("own rate_limit.learn") is None
     assert not tidegate.Policy("other", preset="llm", engine=fake)._learns
+
+
+def test_a_pool_that_is_retuned_to_learn_learns_from_the_next_answer(fake: tidegate.Engine) -> None:
+    pool = tidegate.Pool("shared", rate_limit={"limits": LIMITS}, engine=fake)
+    policy = tidegate.Policy("chat", engine=fake, rate_limit={"pool": "shared"})
+    inner = httpx.MockTransport(lambda request: httpx.Response(200, headers=LEFT))
+    left: list[Any] = []
+    with httpx.Client(transport=Transport(inner, policy=policy)) as client:
+        for learn in ("none", "down", "none"):
+            pool.retune(rate_limit={"limits": LIMITS, "learn": learn})
+            client.get("https://api.example/")
+            view: Any = pool.snapshot()
+            left.append(int(view["rate"]["limits"]["rpm"]["tokens"]))
+    assert left == [499, 3, 2]

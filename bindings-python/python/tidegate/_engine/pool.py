@@ -86,8 +86,11 @@ class Pool:
         """
         kind, options = _only({"bulkhead": bulkhead, "rate_limit": rate_limit, "budget": budget})
         woken = self.engine.native.retune_pool(self.name, kind, pairs_of_pool(kind, options))
-        self._options = options
-        self.engine.wake(woken)
+        try:
+            self._options = options
+            self.engine.tunings += 1  # shells keep settings of pools, too: whether limits learn
+        finally:
+            self.engine.wake(woken)
 
     def snapshot(self) -> PoolView:
         """Returns its state now: its `kind`, and the one of `pool`, `rate` and `budget` for that kind."""
