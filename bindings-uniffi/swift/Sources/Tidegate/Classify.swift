@@ -52,16 +52,27 @@ private func isNamed(_ error: any Error, _ types: [any Error.Type]) -> Bool {
 }
 
 /// Judgement of an error, or of its causes, by core's table; nil if the table does not know them.
-func known(_ error: any Error, _ policy: Policy?) -> Judged? {
-    var cause: (any Error)? = error
-    for _ in 0..<ErrorsGen.deepest {
-        guard let each = cause else { return nil }
-        if let own = own(each, policy) { return own }
-        let info = (each as? any CustomNSError)?.errorUserInfo ?? bridged(each)?.userInfo
-        cause = info?[NSUnderlyingErrorKey] as? any Error
+func known(_ error: any Error, _ policy: Policy?) -> Judged? { known(error, policy, 0) }
+
+private func known(_ error: any Error, _ policy: Policy?, _ above: Int, inGroup: Bool = false) -> Judged? {
+    guard above < ErrorsGen.deepest else { return nil }
+    if let own = own(error, policy) { return own }
+    let info = (error as? any CustomNSError)?.errorUserInfo ?? bridged(error)?.userInfo
+    let cause = info?[NSUnderlyingErrorKey] as? any Error
+    if let found = cause.flatMap({ known($0, policy, above + 1, inGroup: inGroup) }) { return found }
+    // A group may be repeated if each of its first members may (semantics 1.5.14).
+    guard !inGroup, let members = info?[groupKey] as? [any Error], !members.isEmpty else { return nil }
+    let outcomes = members.prefix(groupMembers).map { known($0, policy, above + 1, inGroup: true) }
+    let mayPass = outcomes.allSatisfy { judged in
+        judged.map { Wire.retryable.contains(policy?.base(of: $0.outcome) ?? Wire.kind($0.outcome)) } ?? false
     }
-    return nil
+    return mayPass ? outcomes[0] : nil
 }
+
+/// `NSMultipleUnderlyingErrorsKey`, which older systems do not declare.
+private let groupKey = "NSMultipleUnderlyingErrorsKey"
+/// Members of a group that are looked at.
+private let groupMembers = 8
 
 /// The error as an `NSError`. On Linux nil for errors that are classes of Swift: Foundation takes their objects for an `NSError` there, which
 /// ends the process.

@@ -61,6 +61,28 @@ private enum ShopError: Error, Equatable {
         }
     }
 
+    private struct Several: CustomNSError {
+        let members: [any Error]
+        var errorUserInfo: [String: Any] { ["NSMultipleUnderlyingErrorsKey": members] }
+    }
+
+    /// Semantics 1.5.14.
+    @Test func aGroupMayBeRepeatedIfEachOfItsFirstMembersMay() throws {
+        let policy = try Policy("p", retry: Retry(), engine: engine)
+        let (reset, late) = (POSIXError(.ECONNRESET), URLError(.timedOut))
+        let several = NSError(domain: "shop", code: 7, userInfo: ["NSMultipleUnderlyingErrorsKey": [late, reset] as [any Error]])
+        let cases: [(any Error, Kind)] = [
+            (Several(members: [late, reset]), .timeout), (several, .timeout), (Several(members: [Refused(statusCode: 429)]), .throttled),
+            (Several(members: [late, Broken()]), .permanent), (Several(members: [late, Refused(statusCode: 404)]), .permanent),
+            (Several(members: []), .permanent), (Several(members: [Several(members: [late])]), .permanent),
+            (Several(members: [late] + Array(repeating: reset, count: 7) + [Broken()]), .timeout),
+        ]
+        for (error, expected) in cases {
+            #expect(outcome(of: error, under: policy) >> 11 & 31 == Kind.numbers[expected], "\(error)")
+        }
+        #expect(outcome(of: Several(members: [late, reset])) >> 11 & 31 == Kind.numbers[.timeout], "without a policy")
+    }
+
     @Test func anErrorOfWhichNothingIsKnownSaysSo() async throws {
         let policy = try Policy("p", retry: Retry(), engine: engine)
         let note = await policy.ended { _ -> Int in throw Broken() }.report.note
