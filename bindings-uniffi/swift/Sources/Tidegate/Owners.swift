@@ -125,6 +125,12 @@ extension Engine {
     /// Takes a pool in. As for a policy, the same line with other settings retunes it.
     func takePool(_ name: String, _ kind: String, _ pairs: [Pair], _ place: Place) throws {
         let isRetuned = try pools.withLock { pools -> Bool in
+            // Core removes pools that no policy names any more (semantics 0.9.11), and their lines go with them.
+            let isAnothers = pools[name].map { $0 != place } ?? false
+            if isAnothers || pools.count >= 4096 && pools.count & (pools.count - 1) == 0 {
+                let there = native.snapshot(now: now()).pools
+                pools = pools.filter { there[$0.key] != nil }
+            }
             do {
                 try checked { try native.pool(name: name, kind: kind, pairs: pairs, now: now()) }
                 pools[name] = pools[name] ?? place

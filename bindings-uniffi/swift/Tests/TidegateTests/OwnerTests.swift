@@ -110,6 +110,30 @@ import FoundationNetworking
         }
     }
 
+    /// Semantics 0.9.11: a pool that no policy names any more may be gone, and its line with it.
+    @Test func aPoolThatIsGoneHasNoLine() async throws {
+        func first(_ name: String, _ size: Int) throws -> Pool {
+            try Pool(name, .bulkhead(Bulkhead(maxConcurrency: size)), engine: engine)
+        }
+        for number in 0..<1_030 {
+            _ = try first("\(number)", 1)
+            _ = try Policy(bulkhead: Bulkhead(pool: "\(number)"), engine: engine)
+        }
+        #expect(engine.snapshot().pools["0"] == nil)
+        let second = Place(#fileID, #line + 1)
+        _ = try Pool("0", .bulkhead(Bulkhead(maxConcurrency: 2)), engine: engine)
+        let told = try await warnings(about: "0") {
+            do {
+                _ = try first("0", 3)
+                Issue.record("taken")
+            } catch let error as PolicyError {
+                #expect(error.description.contains("it was made at \(second)"), "\(error)")
+            }
+        }
+        #expect(told == [])
+        #expect(engine.pools.withLock { $0.count } <= 1_026)
+    }
+
     @Test func aCallKeepsItsPolicy() async throws {
         let clock = ManualClock()
         let engine = Engine(seed: 1, clock: clock)
