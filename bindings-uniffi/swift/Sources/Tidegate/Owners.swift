@@ -38,10 +38,9 @@ final class Shared: Sendable {
 
     /// Reads the settings that have changed from the engine again.
     func refresh(_ engine: Engine) {
-        let kinds = Self.kinds(engine, number)
-        known.withLock { $0 = kinds }
-        let streams = StreamLimits(engine, number)
-        limits.withLock { $0 = streams }
+        // Under the locks: of two retunes at once, none may leave what it has read before the other one.
+        known.withLock { $0 = Self.kinds(engine, number) }
+        limits.withLock { $0 = StreamLimits(engine, number) }
     }
 
     private static func kinds(
