@@ -18,8 +18,8 @@ public struct Retrying: Sendable {
     public let call: UInt64
 }
 
-/// Receives each failed attempt that is followed by another one, before the wait begins. It runs in the call, so a slow one delays the next
-/// attempt. What it throws is ignored, and reported once.
+/// Receives each failed attempt that is followed by another one, as the wait begins. It runs in the caller's task, with its task-local values,
+/// so a slow one delays the next attempt. What it throws is ignored, and reported once.
 public typealias OnRetry = @Sendable (Retrying) throws -> Void
 
 extension Policy {

@@ -4,7 +4,7 @@ import Foundation
 ///
 /// Events drive a call: an attempt ends, a timer fires, the call is woken, its caller cancels. Each event is reported to the engine under
 /// the call's own lock, and the returned step is carried out under it. Effects on others follow when the lock is free. The caller's own
-/// task starts the attempts, so that they have its task-local values.
+/// task starts the attempts and runs `onRetry`, so that both have its task-local values.
 ///
 /// Unchecked: the variables below "Behind the lock" are only used under it, or before a second task knows the call (`first`).
 final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
@@ -34,8 +34,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Body that is read after the conclusion.
     private weak var body: (any Body)?
     private var streaming = false
-    private var orders: [AttemptSlot] = []
-    private var caller: CheckedContinuation<AttemptSlot?, Never>?
+    private var orders: [Order] = []
+    private var caller: CheckedContinuation<Order?, Never>?
     /// Judgement of the result, for the call around this one.
     private var left: UInt64?
     /// Number of the last attempt whose retry was passed to `onRetry`.
@@ -57,13 +57,18 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
+    /// What the caller's task does for the call.
+    private enum Order {
+        case attempt(AttemptSlot)
+        case retrying(Retrying)
+    }
+
     /// Effects that are carried out when the lock is free.
     private struct Effects {
         var step: UInt64 = 0
         var stop: [Task<Void, Never>] = []
-        var resume: (CheckedContinuation<AttemptSlot?, Never>, AttemptSlot?)?
+        var resume: (CheckedContinuation<Order?, Never>, Order?)?
         var failed: (body: any Body, error: any Error)?
-        var retrying: Retrying?
         /// Values and errors that nobody gets. Releasing them may run code of the user, which may come back to this call.
         var gone: [Any] = []
     }
@@ -131,7 +136,12 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 self.started = true
                 self.giveUp(&effects)
             }
-            while let slot = await order() { begin(slot) }
+            while let order = await order() {
+                switch order {
+                case .attempt(let slot): begin(slot)
+                case .retrying(let retrying): policy.notify([policy.onRetry, onRetry].compactMap { $0 }, retrying)
+                }
+            }
         } onCancel: {
             // This may run before the start.
             event { effects in
@@ -153,10 +163,10 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if started, cancelled, conclusion == nil { carry(engine.advance(call, Wire.cancel), &effects) }
     }
 
-    /// Next attempt to start, or nil at the end.
-    private func order() async -> AttemptSlot? {
+    /// What the caller's task does next, or nil at the end.
+    private func order() async -> Order? {
         await withCheckedContinuation { continuation in
-            let ready: AttemptSlot?? = lock.withLock {
+            let ready: Order?? = lock.withLock {
                 if !orders.isEmpty { return .some(orders.removeFirst()) }
                 if conclusion != nil, out == 0 { return .some(nil) }
                 caller = continuation
@@ -292,8 +302,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         lock.withLock { work(&effects) }
         for task in effects.stop { task.cancel() }
         engine.after(effects.step)
-        if let retrying = effects.retrying { policy.notify([policy.onRetry, onRetry].compactMap { $0 }, retrying) }
-        if let (continuation, slot) = effects.resume { continuation.resume(returning: slot) }
+        if let (continuation, order) = effects.resume { continuation.resume(returning: order) }
         if let (body, error) = effects.failed { body.fail(error) }
     }
 
@@ -321,7 +330,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 if let old = slots[(attempts - 1) & 7] { effects.gone.append(old) }
                 slots[(attempts - 1) & 7] = slot
                 out += 1
-                handOver(slot, &effects)
+                handOver(.attempt(slot), &effects)
                 return
             default:
                 let us = Wire.span(step)
@@ -362,9 +371,10 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         case .success(let failed): value = failed
         case nil: break
         }
-        effects.retrying = Retrying(
+        let retrying = Retrying(
             error: error, value: value, attempt: attempts, wait: .microseconds(waits ? Wire.span(step) ?? 0 : 0),
             reason: policy.kinds.first { $0.value == kind }?.key ?? .timeout, policy: policy.name, route: route, call: call)
+        handOver(.retrying(retrying), &effects)
     }
 
     /// Stops attempts. A stopped attempt ends with `AttemptTimeout`, unless the call has succeeded or was cancelled.
@@ -413,12 +423,12 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             return
         }
         // Ordered attempts that have not been started are dropped.
-        for slot in orders {
+        for case .attempt(let slot) in orders {
             slot.settled = true
             out -= 1
             effects.step |= engine.advance(call, Wire.finished(slot.number, Wire.outcome(8)))
         }
-        orders = []
+        orders.removeAll { if case .attempt = $0 { true } else { false } }
         let verdict = Wire.verdict(step)
         let retryIn = Wire.span(step).map { Duration.milliseconds(Int64(clamping: $0)) }
         let latest = attempts > 0 ? slots[(attempts - 1) & 7] : nil
@@ -482,13 +492,13 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure, origin: origin, by: by)
     }
 
-    /// Passes the next attempt, or nil for the end, to the caller's task.
-    private func handOver(_ slot: AttemptSlot?, _ effects: inout Effects) {
+    /// Passes what is to be done, or nil for the end, to the caller's task.
+    private func handOver(_ order: Order?, _ effects: inout Effects) {
         if let caller {
             self.caller = nil
-            effects.resume = (caller, slot)
-        } else if let slot {
-            orders.append(slot)
+            effects.resume = (caller, order)
+        } else if let order {
+            orders.append(order)
         }
     }
 

@@ -164,6 +164,28 @@ private struct Narrow: Error {
         #expect(last.error is AttemptTimeout && last.reason == .timeout && last.attempt == 1)
     }
 
+    @TaskLocal private static var trace = "none"
+
+    @Test func theCallbackHasTheCallersTaskLocalValuesWhateverFailsTheAttempt() async throws {
+        let seen = Locked<[String]>([])
+        let policy = try Policy(
+            "slow", attemptTimeout: .seconds(1), retry: Self.quick, onRetry: { told in seen.withLock { $0.append("\(Self.trace) \(told.attempt)") } },
+            engine: engine)
+        let call = Self.$trace.withValue("caller") {
+            Task {
+                try await policy.run { attempt in
+                    if attempt.number == 1 { try await Task.sleep(for: .seconds(3600)) }
+                    if attempt.number == 2 { throw POSIXError(.ECONNRESET) }
+                    return attempt.number
+                }
+            }
+        }
+        try await eventually { engine.idle.timers == 1 }
+        await clock.advance(by: .seconds(1))
+        #expect(try await call.value == 3)
+        #expect(seen.withLock { $0 } == ["caller 1", "caller 2"])
+    }
+
     @Test func aLastFailureIsNoRetry() async throws {
         let count = Counter()
         let policy = try Policy("p", retry: Retry(maxAttempts: 1), on: [Broken.self], onRetry: { _ in count.add() }, engine: engine)
