@@ -37,15 +37,18 @@ struct Failures: Sendable {
     private var all: [(of: Kept, report: Report)] = []
     private var next = 0
 
-    mutating func add(_ of: Delivered, _ report: Report) {
-        let kept: Kept =
-            switch of {
-            case .response(let response): .object(Weak(object: response))
-            case .error(let error) where type(of: error) is AnyObject.Type: .object(Weak(object: error as AnyObject))
-            case .error(let error): .value(error)
-            }
+    /// Returns what it replaces. Releasing that may run code of the user, which the caller must not do under a lock.
+    mutating func add(_ of: Delivered, _ report: Report) -> Any? {
+        let kept: Kept
+        switch of {
+        case .response(let response): kept = .object(Weak(object: response))
+        case .error(let error) where type(of: error) is AnyObject.Type: kept = .object(Weak(object: error as AnyObject))
+        case .error(let error): kept = .value(error)
+        }
+        let replaced = all.count < Self.most ? nil : all[next]
         if all.count < Self.most { all.append((kept, report)) } else { all[next] = (kept, report) }
         next = (next + 1) % Self.most
+        return replaced
     }
 
     /// Report of the last call that has delivered this.
@@ -71,12 +74,13 @@ extension Engine {
     /// An error of Swift cannot carry a report. So the engine keeps the errors of its last 64 failed calls, objects among them weakly. With
     /// `Engine(history: 0)` it keeps none.
     public func report(of error: any Error) -> Report? {
-        failures.withLock { $0.report(of: .error(error)) }
+        // Comparing errors runs code of the user, so it does so under no lock.
+        failures.withLock { $0 }.report(of: .error(error))
     }
 
     /// Report of the call under this engine that has returned this failed response; nil as for an error.
     public func report(of response: URLResponse) -> Report? {
-        failures.withLock { $0.report(of: .response(response)) }
+        failures.withLock { $0 }.report(of: .response(response))
     }
 }
 
@@ -92,7 +96,7 @@ extension Ended {
     /// Result for a caller who gets no report. If the call has not just worked, the engine remembers the report for `Engine.report(of:)`.
     func delivered(by engine: Engine) throws -> Value {
         if report.reason != .ok, engine.history > 0, let of = Delivered(result) {
-            engine.failures.withLock { $0.add(of, report) }
+            _ = engine.failures.withLock { $0.add(of, report) }
         }
         return try result.get()
     }

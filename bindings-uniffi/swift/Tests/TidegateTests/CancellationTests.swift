@@ -164,6 +164,27 @@ import TidegateTesting
         #expect(engine.idle == (0, 0) && engine.snapshot().live == 0)
     }
 
+    /// An error that is kept for `report(of:)`.
+    private struct Failing: Error {
+        let last: Last
+    }
+
+    @Test(.timeLimit(.minutes(1))) func anErrorThatIsLetGoMayAskForReports() async throws {
+        let engine = Engine(seed: 1)
+        let policy = try Policy("p", retry: Retry(maxAttempts: 1), engine: engine)
+        let gone = Counter()
+        for _ in 0..<70 {
+            _ = try? await policy.run { _ -> Int in
+                throw Failing(
+                    last: Last { [weak engine] in
+                        _ = engine?.report(of: Broken())
+                        gone.add()
+                    })
+            }
+        }
+        #expect(gone.value == 6, "64 are kept")
+    }
+
     @Test func aThousandCallsThatEndAnyhowLeaveNothing() async throws {
         let engine = Engine(seed: 3)
         let policy = try Policy(
