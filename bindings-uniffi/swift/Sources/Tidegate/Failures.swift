@@ -44,6 +44,7 @@ struct Failures: Sendable {
         case .response(let response): kept = .object(Weak(object: response))
         case .error(let error) where type(of: error) is AnyObject.Type: kept = .object(Weak(object: error as AnyObject))
         case .error(let error): kept = .value(error)
+        case .value: return nil
         }
         let replaced = all.count < Self.most ? nil : all[next]
         if all.count < Self.most { all.append((kept, report)) } else { all[next] = (kept, report) }

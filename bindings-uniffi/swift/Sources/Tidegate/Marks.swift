@@ -20,14 +20,24 @@ final class Flag: @unchecked Sendable {
     func set(_ on: Bool) { tidegate_store(place, on ? 1 : 0) }
 }
 
-/// Identity of what a call has delivered: an error, or the response in an answer.
+/// Identity of what a call has delivered: an error, the response in an answer, or another value.
 ///
 /// Errors of Swift are values. Two of them are the same if they are in the same box, which rethrowing keeps; if they are the same object; or
 /// if they are equal values of one type, because typed throws and `catch let error as …` make a new box. A value without equality is known by
-/// its box alone.
+/// its box alone. Values that are no errors have no box.
 enum Delivered: Sendable {
     case error(any Error)
     case response(URLResponse)
+    case value(any Sendable)
+
+    /// What a call leaves its judgement with.
+    init(left result: Result<some Sendable, any Error>) {
+        switch (Self(result), result) {
+        case (let known?, _): self = known
+        case (nil, .success(let value)): self = .value(value)
+        case (nil, .failure(let error)): self = .error(error)
+        }
+    }
 
     init?(_ result: Result<some Sendable, any Error>) {
         switch result {
@@ -51,6 +61,7 @@ enum Delivered: Sendable {
         switch (self, other) {
         case (.error(let one), .error(let other)): Self.isSame(one, other)
         case (.response(let one), .response(let other)): one === other
+        case (.value(let one), .value(let other)): Self.areEqual(one, other)
         default: false
         }
     }
@@ -61,12 +72,16 @@ enum Delivered: Sendable {
         if let one = one as? any TidegateError, let other = other as? any TidegateError {
             return one.details == other.details && one.details.origin.call == other.details.origin.call
         }
-        if type(of: one) is AnyObject.Type { return one as AnyObject === other as AnyObject }
-        guard let one = (one as Any) as? any Equatable else { return false }
-        return isEqual(one, other)
+        return areEqual(one, other)
     }
 
-    private static func isEqual<E: Equatable>(_ one: E, _ other: any Error) -> Bool { other as? E == one }
+    /// Whether two values are one object, or equal values of one type.
+    private static func areEqual(_ one: Any, _ other: Any) -> Bool {
+        guard type(of: one) == type(of: other) else { return false }
+        if type(of: one) is AnyObject.Type { return one as AnyObject === other as AnyObject }
+        func isEqual<E: Equatable>(_ one: E) -> Bool { other as? E == one }
+        return (one as? any Equatable).map { isEqual($0) } ?? false
+    }
 
     /// Address of the box that an error is in. An `any Error` is one pointer to it, on every platform.
     private static func box(of error: any Error) -> UInt? {
@@ -113,7 +128,8 @@ extension Engine {
 
     /// Judgement that a nested call has left for this result of a call's attempt.
     func takeMark(_ result: Result<some Sendable, any Error>, _ call: UInt64) -> UInt64? {
-        guard marked.isSet, let of = Delivered(result) else { return nil }
+        guard marked.isSet else { return nil }
+        let of = Delivered(left: result)
         return marks.withLock { $0.take(of, by: call) }
     }
 

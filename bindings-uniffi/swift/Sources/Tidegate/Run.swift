@@ -155,7 +155,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             return (conclusion!, self.left)
         }
         engine.forgetMarks(call)
-        if let left, let around = around?.call, let of = Delivered(result) { around.engine.leave(of, left, for: around.id) }
+        if let left, let around = around?.call { around.engine.leave(Delivered(left: result), left, for: around.id) }
         return Ended(result: result, report: report, call: call, isOurs: isOurs, judged: judged)
     }
 

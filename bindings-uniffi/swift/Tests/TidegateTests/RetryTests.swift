@@ -209,6 +209,18 @@ private struct Narrow: Error {
         return count.value
     }
 
+    @Test func aValueThatAnInnerPolicyCallsAFailureIsRepeatedByTheOuterOne() async throws {
+        let inner = try Policy(
+            "inner", retry: Self.quick, classify: { if case .success(false as Bool) = $0 { Outcome(.transient) } else { nil } }, engine: engine)
+        let outer = try Policy("outer", retry: Self.quick, engine: engine)
+        let count = Counter()
+        #expect(try await outer.run { _ in try await inner.run { _ in count.add() == 3 } })
+        #expect(count.value == 3, "1.6.1")
+        let replaced = await outer.ended { _ -> String in "\(try await inner.run { _ in count.add() < 0 })" }
+        #expect(replaced.report.attempts == 1, "1.6.6")
+        #expect(engine.marks.withLock { $0.isEmpty } && engine.report(of: Broken()) == nil)
+    }
+
     @Test func aJudgementOfAnInnerPolicyReachesTheOuterOne() async throws {
         let classified = try Policy("classified", retry: Self.quick, classify: { _ in Outcome(.transient) }, engine: engine)
         #expect(try await nested(classified, Opaque()) == 3)
