@@ -34,6 +34,21 @@ import TidegateTesting
         #expect(try await withDeadline(.seconds(7)) { try await inside(outer, inner) } == .seconds(5))
     }
 
+    /// Semantics 7.3.4: a judgement belongs to the error that carries it.
+    @Test func theJudgementOfAnErrorCrosses() async throws {
+        let (outer, inner) = (Engine(seed: 1, clock: clock), Engine(seed: 2, clock: clock))
+        let asks = try Policy("asks", retry: Self.thrice, engine: outer)
+        let repeats = try Policy("repeats", retry: Self.thrice, engine: inner)
+        let count = Counter()
+        _ = await asks.ended { _ in
+            try await repeats.run(CallOptions(idempotent: false)) { _ -> Int in
+                count.add()
+                throw POSIXError(.ECONNRESET)
+            }
+        }
+        #expect(count.value == 1, "1.6.4: it must not be repeated")
+    }
+
     @Test func enginesOnTheProcessesClockReadOneClock() async throws {
         for (outer, inner) in [(Engine(), Engine()), (Engine(), Engine(clock: ContinuousClock()))] {
             let left = try #require(try await inside(outer, inner, deadline: .seconds(3_600)))
