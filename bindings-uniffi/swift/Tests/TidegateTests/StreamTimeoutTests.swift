@@ -186,6 +186,23 @@ private struct Seen {
         #expect(seen.error == nil && seen.text.hasSuffix("[DONE]\n\n"), "7.7.17: \(seen)")
     }
 
+    @Test func aFunctionHasNoPiecesToWaitFor() async throws {
+        let clock = ManualClock()
+        let policy = try Policy(
+            "function", firstByteTimeout: .seconds(1), idleTimeout: .seconds(1), engine: Engine(seed: 5, clock: clock))
+        let begun = Counter()
+        let call = Task {
+            try await policy.run { _ in
+                begun.add()
+                try await clock.sleep(for: .seconds(60))
+                return 7
+            }
+        }
+        try await eventually { begun.value == 1 && clock.sleeping == 1 }
+        await clock.advance(by: .seconds(60))
+        #expect(try await call.value == 7, "7.7.23")
+    }
+
     @Test func uploadsRefuseThePolicy() async throws {
         let policy = try http(deadlineUntil: .delivery, firstByteTimeout: .seconds(30), idleTimeout: .seconds(5))
         let rule = "an upload does not serve timeouts of streams: use data(for:policy:) or bytes(for:policy:), or leave the key out"
