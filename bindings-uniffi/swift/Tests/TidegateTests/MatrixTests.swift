@@ -145,7 +145,7 @@ enum Adapter: String, CaseIterable, CustomTestStringConvertible {
         let began = ContinuousClock.now
         call.cancel()
         #expect(await call.value.report.reason == .cancelled)
-        #expect(ContinuousClock.now - began < .seconds(5))
+        #expect(ContinuousClock.now - began < .seconds(30))
         #expect(engine.snapshot().policies[policy.name]?.ends == ["cancelled": 1])
         try await nothingIsLeft()
     }

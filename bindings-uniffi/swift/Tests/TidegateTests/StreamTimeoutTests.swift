@@ -74,8 +74,17 @@ private struct Seen {
 
     @Test func aFirstPieceThatNeverComesIsAnAttemptOutOfTime() async throws {
         try await provider("{\"fault\": \"stall\", \"at\": 0}")
-        let seen = await ask(try http(firstByteTimeout: .milliseconds(100)))
-        #expect(seen.error is AttemptTimeout, "7.7.3: \(seen)")
+        let clock = ManualClock()
+        let policy = try Policy(
+            "never", preset: .http, firstByteTimeout: .milliseconds(100), counts: .sseData, retry: Retry(backoff: .constant(.zero)),
+            engine: Engine(seed: 5, clock: clock))
+        let call = Task { await ask(policy) }
+        for number in 1...3 {
+            try await eventually { try await requests == number }
+            await clock.advance(by: .milliseconds(100))
+        }
+        let seen = await call.value
+        #expect(seen.error is AttemptTimeout && seen.attempts == 3, "7.7.3: \(seen)")
         #expect(try await requests == 3)
     }
 

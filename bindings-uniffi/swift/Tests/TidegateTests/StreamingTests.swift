@@ -188,16 +188,16 @@ import FoundationNetworking
         try await nothingIsLeft()
     }
 
-    @Test(arguments: ["{\"fault\": \"hang\"}", "{\"status\": 429, \"retry_after\": \"10\"}"]) func theWaitForAHeadIsCancellable(_ answer: String) async throws {
+    @Test(arguments: ["{\"fault\": \"hang\"}", "{\"status\": 429, \"retry_after\": \"50\"}"]) func theWaitForAHeadIsCancellable(_ answer: String) async throws {
         let url = try await origin.scripted(answer)
-        let policy = try http()
+        let policy = try http(deadline: .seconds(600))
         let call = Task { await session.streamed(for: URLRequest(url: url), policy: policy).report.reason }
         try await eventually { try await origin.stats().requests == 1 }
         try await Task.sleep(for: .milliseconds(30))
         let began = ContinuousClock.now
         call.cancel()
         #expect(await call.value == .cancelled)
-        #expect(ContinuousClock.now - began < .seconds(5))
+        #expect(ContinuousClock.now - began < .seconds(30))
         try await nothingIsLeft()
     }
 

@@ -170,17 +170,17 @@ import FoundationNetworking
         #expect(late.report.attempts == 1)
     }
 
-    @Test(arguments: ["{\"fault\": \"hang\"}", "{\"status\": 429, \"retry_after\": \"10\"}", "{\"fault\": \"slow_body\", \"body_bytes\": 100000}"])
+    @Test(arguments: ["{\"fault\": \"hang\"}", "{\"status\": 429, \"retry_after\": \"50\"}", "{\"fault\": \"slow_body\", \"body_bytes\": 100000}"])
     func everyWaitIsCancellable(_ answer: String) async throws {
         let url = try await origin.scripted(answer)
-        let policy = try http()
+        let policy = try http(deadline: .seconds(600))
         let call = Task { await session.answer(for: request(url, "GET"), policy: policy) }
         try await eventually { try await origin.stats().requests == 1 }
         try await Task.sleep(for: .milliseconds(30))
         let began = ContinuousClock.now
         call.cancel()
         #expect(await call.value.report.reason == .cancelled)
-        #expect(ContinuousClock.now - began < .seconds(5))
+        #expect(ContinuousClock.now - began < .seconds(30))
         try await eventually { try await origin.stats().in_flight == 0 }
         #expect(engine.idle == (0, 0))
         #expect(engine.snapshot().live == 0)
