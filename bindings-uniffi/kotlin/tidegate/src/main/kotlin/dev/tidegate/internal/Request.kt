@@ -4,7 +4,9 @@ import dev.tidegate.Attempt
 import dev.tidegate.CallOptions
 import dev.tidegate.Core
 import dev.tidegate.Outcomes
+import dev.tidegate.Report
 import dev.tidegate.RequestOptions
+import dev.tidegate.Verdict
 import java.util.UUID
 
 /** Common part of the HTTP adapters: the options of a request, judged before its first attempt. */
@@ -52,8 +54,11 @@ internal class Request(
     /** Body of a repeat, if the request has a factory for it. */
     fun body(): Any? = options.bodyFactory?.make()
 
-    /** Whether the policy reads why a response of this status has failed; its last response then tells SDKs not to retry. */
+    /** Whether the policy reads why a response of this status has failed. */
     fun reads(status: Int): Boolean = status >= 400 && core.readsErrors
+
+    /** Whether the last response tells SDKs not to repeat the request. One that a surrounding call may repeat does not (semantics 1.6.1). */
+    fun isLast(status: Int, report: Report): Boolean = reads(status) && report.reason != Verdict.NESTED
 
     /** Whether the body of a failed response can be read for that. A body in an [encoding] that the client has not decoded cannot. */
     fun reads(status: Int, encoding: String?): Boolean = reads(status) && isPlain(encoding)

@@ -298,7 +298,7 @@ private class KtorRun(
         if (until < Long.MAX_VALUE && said.untilBody && !limits.untilDelivery && isOpen(call.response)) {
             watch(call, null, maxOf(until - engine.now(), 0)) { }
         }
-        return if (said.reads(call.response.status.value)) final(call) else call
+        return if (said.isLast(call.response.status.value, summary)) final(call) else call
     }
 
     /** Failed response that tells SDKs not to repeat the request. */

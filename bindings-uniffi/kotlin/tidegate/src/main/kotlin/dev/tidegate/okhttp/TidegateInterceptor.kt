@@ -330,8 +330,8 @@ private class OkHttpRun(
     override fun intact(value: Any?): Boolean = value !in closed
 
     override fun deliver(value: Any?, report: () -> Report): Response {
-        val response = (value as Response).let { if (said.reads(it.code)) it.newBuilder().header(Request.SHOULD_RETRY_HEADER, "false").build() else it }
         val summary = report()
+        val response = (value as Response).let { if (said.isLast(it.code, summary)) it.newBuilder().header(Request.SHOULD_RETRY_HEADER, "false").build() else it }
         val delivered = if (attempts <= 1 && summary.reason == Verdict.OK) response else response.with(summary)
         return if (said.untilBody && hasBody(response) && !limits.untilDelivery && watchdog.watches) delivered.guarded { } else delivered
     }

@@ -256,8 +256,8 @@ private class WebRun(
     override fun intact(value: Any?): Boolean = value !in closed
 
     override fun deliver(value: Any?, report: () -> Report): ClientResponse {
-        val response = (value as ClientResponse).let { if (said.reads(it.statusCode().value())) final(it) else it }
         val own = report()
+        val response = (value as ClientResponse).let { if (said.isLast(it.statusCode().value(), own)) final(it) else it }
         if (attempts > 1 || own.reason != Verdict.OK) reportHolder.set(own)
         val isTimed = until < Long.MAX_VALUE && !limits.untilDelivery
         return if (isTimed && said.untilBody && hasBody(response)) guarded(response, maxOf(until - engine.now(), 0)) { } else response

@@ -271,8 +271,8 @@ private class RestRun(
     override fun intact(value: Any?): Boolean = value !in closed
 
     override fun deliver(value: Any?, report: () -> Report): ClientHttpResponse {
-        val response = (value as ClientHttpResponse).let { if (said.reads(it.statusCode.value())) final(it) else it }
         val summary = report()
+        val response = (value as ClientHttpResponse).let { if (said.isLast(it.statusCode.value(), summary)) final(it) else it }
         if (attempts > 1 || summary.reason != Verdict.OK) exchange.request.attributes[REPORT] = AtomicReference(summary)
         val isTimed = until < Long.MAX_VALUE && !limits.untilDelivery
         return if (isTimed && said.untilBody && hasBody(response)) guarded(response) { } else response

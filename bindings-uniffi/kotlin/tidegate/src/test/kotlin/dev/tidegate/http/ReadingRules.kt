@@ -2,6 +2,7 @@ package dev.tidegate.http
 
 import dev.tidegate.Policy
 import dev.tidegate.Verdict
+import dev.tidegate.policy
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
@@ -83,5 +84,15 @@ abstract class ReadingRules : MoreRules() {
         assertEquals("gave up after 3 attempts; the SDK retries too: set its maxRetries to 0", answer.report?.note)
         val other = using(reading("other", reads = false)).send(headers = repeated)
         assertEquals("true" to "gave up after 3 attempts", other.shouldRetry to other.report?.note)
+    }
+
+    @Test
+    fun `an answer that a policy around may repeat does not forbid that (1_6_1, 15_8_6)`() {
+        Origin.sequence(503)
+        val client = using(reading())
+        var answer = client.send()
+        assertEquals("false" to 3, answer.shouldRetry to attempts().size)
+        policy("around", engine) { retry { maxAttempts = 2 } }.call { answer = client.send() }
+        assertEquals(Verdict.NESTED to null, answer.report?.reason to answer.shouldRetry)
     }
 }
