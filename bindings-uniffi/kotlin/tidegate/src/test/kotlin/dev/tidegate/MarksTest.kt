@@ -1,10 +1,17 @@
 package dev.tidegate
 
 import dev.tidegate.testing.FakeTime
+import java.io.IOException
+import kotlin.time.Duration.Companion.seconds
+import kotlinx.coroutines.ExperimentalCoroutinesApi
+import kotlinx.coroutines.delay
+import kotlinx.coroutines.test.runTest
+import kotlinx.coroutines.test.testTimeSource
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Test
 
 /** A judgement that an inner call leaves is for the call around it, and for no other call with the same object (semantics 1.6.3, 1.6.5). */
+@OptIn(ExperimentalCoroutinesApi::class)
 class MarksTest {
     private object Shared : RuntimeException("shared") {
         private fun readResolve(): Any = Shared
@@ -40,5 +47,37 @@ class MarksTest {
         var made = 0
         outer.call { made++; inner.call { false } }
         assertEquals(2, made, "the call around repeats it")
+    }
+
+    private fun outerAttempts(inner: Caller, configure: Configure<PolicyOptions> = Configure { }, work: () -> Unit = { throw IOException("reset") }): Int {
+        var made = 0
+        val outer = policy(engine = engine) { retry { maxAttempts = 3; budget { kind = BudgetKind.NONE } }; with(configure) { configure() } }
+        runCatching { outer.call { made++; inner.call { work() } } }
+        return made
+    }
+
+    @Test
+    fun `what an inner call must not repeat, the call around it does not repeat (1_6_4)`() {
+        for (own in listOf(engine, Engine(seed = 8, timeSource = FakeTime()))) {
+            val inner = policy("writes", own) { retry { maxAttempts = 2; budget { kind = BudgetKind.NONE } } }
+            assertEquals(3, outerAttempts(inner))
+            assertEquals(1, outerAttempts(inner.at(CallOptions(idempotent = false))), "its method")
+            assertEquals(1, outerAttempts(inner.at(CallOptions(replayable = false))), "its body")
+            assertEquals(3, outerAttempts(inner.at(CallOptions(idempotent = false)), { retryOn<IOException>() }), "its own `on` goes before that")
+            val says = policy("says", own) { retry { maxAttempts = 2 }; classify { _, _ -> Outcome(Outcome.TRANSIENT, Opinion.DO_NOT) } }
+            assertEquals(1, outerAttempts(says), "an opinion")
+        }
+    }
+
+    @Test
+    fun `nor does it repeat an attempt that ran out of time (1_6_4)`() = runTest {
+        val own = Engine(seed = 7, timeSource = testTimeSource)
+        val outer = policy("outer", own) { retry { maxAttempts = 3; budget { kind = BudgetKind.NONE } } }
+        val inner = policy("inner", own) { attemptTimeout = 1.seconds; retry { maxAttempts = 2 } }
+        for ((caller, attempts) in listOf(inner to 3, inner.at(CallOptions(idempotent = false)) to 1)) {
+            var made = 0
+            runCatching { outer.run { made++; caller.run { delay(10.seconds) } } }
+            assertEquals(attempts, made)
+        }
     }
 }

@@ -46,7 +46,7 @@ internal object Judged {
     private fun ended(error: Throwable, facts: Facts, left: (Throwable) -> Long?): Long? = when (error) {
         is RateLimited, is Throttled, is CoolingDown, is TargetsLimited -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
         is Rejected -> Wire.CONFLICT // no evidence about the server
-        is TidegateException -> if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
+        is TidegateException -> left(error) ?: if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
         else -> left(error) ?: if (facts.isGrpc) (error.cause as? TidegateException)?.let { ended(it, facts, left) } else null
     }
 

@@ -179,9 +179,9 @@ internal abstract class Run<T>(val core: Core, val route: String, protected val 
         }
         drop(decided)
         val report = { report(verdict, retryIn, decided) }
-        if (decided.ok) return deliver(decided.value, report).also { if (verdict == Verdict.NESTED) mark(it, decided) }
+        if (decided.ok) return deliver(decided.value, report).also { if (verdict == Verdict.NESTED) mark(it, decided, Opinion.RETRY) }
         val error = decided.value as Throwable
-        if (verdict == Verdict.NESTED) mark(error, decided)
+        opinion(verdict)?.let { mark(error, decided, it) }
         Delivered.report(error, report())
         throw error
     }
@@ -193,12 +193,20 @@ internal abstract class Run<T>(val core: Core, val route: String, protected val 
     /** Report of a call that has ended well, or whose answer has begun well. */
     protected fun success(): Report = report(Verdict.OK, null, null)
 
+    /** Opinion that a call which made no retry leaves with its error for the surrounding call; null if it leaves none (semantics 1.6.2, 1.6.4). */
+    private fun opinion(verdict: Verdict): Opinion? = when (verdict) {
+        Verdict.NESTED -> Opinion.RETRY
+        Verdict.METHOD, Verdict.ONE_SHOT_BODY, Verdict.OPINION -> Opinion.DO_NOT
+        else -> null
+    }
+
     /** Leaves this judgement for the surrounding call, which decides about the next attempt. */
-    private fun mark(delivered: Any?, attempt: Attempt) {
+    private fun mark(delivered: Any?, attempt: Attempt, opinion: Opinion) {
         val outer = around?.innermost()
         if (delivered == null || outer == null) return
-        val outcome = Wire.withKind(attempt.outcome, core.classOf(Wire.kind(attempt.outcome)))
-        Marks.put(delivered, outer, Wire.withOpinion(outcome, Opinion.RETRY.ordinal))
+        val own = if (attempt.stopped && !attempt.ok) Wire.TIMEOUT else attempt.outcome
+        val outcome = Wire.withKind(own, core.classOf(Wire.kind(own)))
+        Marks.put(delivered, outer, Wire.withOpinion(outcome, opinion.ordinal))
     }
 
     private fun report(verdict: Verdict, retryIn: Duration?, decided: Attempt?): Report {
