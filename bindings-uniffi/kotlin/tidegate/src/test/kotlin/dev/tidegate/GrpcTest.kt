@@ -199,6 +199,23 @@ class GrpcTest {
     }
 
     @Test
+    fun `an interceptor around another one obeys it (1_4_5, 1_6_3, 1_6_4)`() {
+        val own = engine
+        fun around(caller: Caller) = io.grpc.ClientInterceptors.intercept(through(caller), policy("around").grpcInterceptor())
+        says(Status.UNAVAILABLE)
+        val once = policy("p").at(CallOptions(idempotent = false))
+        assertEquals(Verdict.OPINION, assertThrows<StatusRuntimeException> { ask(around(once)) }.report?.reason)
+        assertEquals(1, before.size)
+        says(Status.NOT_FOUND)
+        val knows = policy("knows") { classify { _, error -> if ((error as? StatusRuntimeException)?.status?.code == Status.Code.NOT_FOUND) Outcome(Outcome.TRANSIENT) else null } }
+        assertEquals("hello!", ask(around(knows)), "the inner policy knows more of it")
+        assertEquals(3, before.size)
+        val limited = policy("limited", own) { rateLimit { permits = 1; per = 1000.seconds } }
+        ask(around(limited))
+        assertEquals(Verdict.RETRY_AFTER_TOO_LONG, assertThrows<StatusRuntimeException> { ask(around(limited)) }.report?.reason)
+    }
+
+    @Test
     fun `a stream passes through`() {
         val answers = ClientCalls.blockingServerStreamingCall(through(policy("p")), list, GrpcOptions.DEFAULT, "hello")
         assertEquals("hello 1", answers.next())

@@ -214,6 +214,8 @@ private class GrpcRun<Q, A>(
 
     override fun known(error: Throwable): Long {
         val failed = error as? StatusRuntimeException ?: return super.known(error)
+        // Of a call of an interceptor inside this one: its refusal, or a judgement that it has left (semantics 1.4.5, 1.6.3, 1.6.4).
+        if (failed.cause is TidegateException || Marks.has(failed, engine, call)) return super.known(error)
         val pushback = failed.trailers?.get(PUSHBACK)?.let { listOf(PUSHBACK_NAME to it) }.orEmpty()
         return Judged.grpc(failed.status.code.value(), pushback, failed, core) ?: super.known(error)
     }
