@@ -1,5 +1,6 @@
 package dev.tidegate
 
+import dev.tidegate.internal.Marks
 import kotlinx.coroutines.Job
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.microseconds
@@ -38,6 +39,9 @@ public class Attempt internal constructor(
         requireAmounts("settle", mapOf(weight to total))
         return engine?.settle(call, number, weight, total) ?: false
     }
+
+    /** Takes the judgement of this result that a call inside the attempt has left (semantics 1.6). */
+    internal fun left(of: Any): Long? = engine?.let { Marks.take(of, it, call) }
 
     /** Reports the headers of the attempt's answer, which may say what is left of the service's quotas. */
     internal fun noteQuotas(headers: Iterable<Pair<String, String>>) {

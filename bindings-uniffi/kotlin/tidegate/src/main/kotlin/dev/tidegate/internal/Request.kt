@@ -66,10 +66,13 @@ internal class Request(
     /** Whether a body with this content coding can be read as it is: it has none, or the client has decoded it. */
     fun isPlain(encoding: String?): Boolean = (encoding ?: "identity").trim().lowercase() in PLAIN
 
-    /** Outcome of the response of an attempt, by its status, by the beginning of its body, and then by the policy's classifier. */
+    /**
+     * Outcome of the response of an attempt, by its status and the beginning of its body, and then by the policy's classifier. A judgement
+     * that an adapter inside this one has left with the response goes before status and body (semantics 1.6.3).
+     */
     fun judge(attempt: Attempt, response: Any, status: Int, headers: () -> Iterable<Pair<String, String>>): Long {
         if (core.learns) attempt.noteQuotas(headers())
-        val known = when {
+        val known = attempt.left(response) ?: when {
             status < 400 -> Wire.OK
             core.readsErrors -> core.classifyRead(status, headers(), attempt.beginning)
             else -> core.classify(status, headers())

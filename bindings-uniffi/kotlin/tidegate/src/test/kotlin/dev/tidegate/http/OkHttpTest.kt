@@ -93,6 +93,15 @@ class OkHttpTest : ReadingRules() {
     }
 
     @Test
+    fun `an interceptor around another one repeats what that one would have repeated (1_6_1, 1_6_3)`() {
+        Origin.sequence(500, 200)
+        val inner = http("inner") { retry { statuses = listOf(500) } }
+        val client = OkHttpClient.Builder().addInterceptor(http("outer").okHttpInterceptor()).addInterceptor(inner.okHttpInterceptor()).build()
+        client.newCall(Request.Builder().url(Origin.url + "/x").build()).execute().use { assertEquals(200 to 2, it.code to attempts().size) }
+        client.connectionPool.evictAll()
+    }
+
+    @Test
     fun `a body is judged as OkHttp has decoded it (15_8_5)`() {
         val packed = Buffer().also { to -> GzipSink(to).buffer().use { it.writeUtf8(SPENT) } }.readByteArray()
         val head = "HTTP/1.1 429 x\r\nContent-Encoding: gzip\r\nContent-Length: ${packed.size}\r\nConnection: close\r\n\r\n"

@@ -24,8 +24,10 @@ import org.springframework.core.io.buffer.DataBufferUtils
 import org.springframework.http.HttpMethod
 import org.springframework.http.HttpStatus
 import org.springframework.http.client.reactive.JdkClientHttpConnector
+import org.springframework.web.reactive.function.client.ClientRequest
 import org.springframework.web.reactive.function.client.ClientResponse
 import org.springframework.web.reactive.function.client.ExchangeFilterFunction
+import org.springframework.web.reactive.function.client.ExchangeFunction
 import org.springframework.web.reactive.function.client.WebClient
 import org.springframework.web.reactive.function.client.WebClientRequestException
 import org.springframework.web.reactive.function.client.WebClientResponseException
@@ -96,6 +98,27 @@ class WebClientTest : ReadingRules() {
             assertTrue(generateSequence(late) { it.cause }.any { it is DeadlineExceeded }, "$late")
         }
     }
+
+    @Test
+    fun `a filter around another one repeats what that one would have repeated (1_6_1, 1_6_3)`() {
+        val statuses = ArrayDeque(listOf(500, 200))
+        val answers = ExchangeFunction { Mono.just(answered(it, statuses.removeFirst())) }
+        val inner = http("inner") { retry { this.statuses = listOf(500) } }
+        val client = WebClient.builder().exchangeFunction(answers).filter(http("outer").webFilter()).filter(inner.webFilter()).build()
+        assertEquals(200, client.get().uri("http://localhost/x").retrieve().toBodilessEntity().block()!!.statusCode.value())
+    }
+
+    private fun answered(to: ClientRequest, status: Int) = ClientResponse.create(HttpStatus.valueOf(status)).request(
+        object : org.springframework.http.HttpRequest {
+            override fun getMethod() = to.method()
+
+            override fun getURI() = to.url()
+
+            override fun getAttributes() = to.attributes()
+
+            override fun getHeaders() = to.headers()
+        },
+    ).build()
 
     @Test
     fun `a stream is sent once, unless its user says that it can be read again`() {
