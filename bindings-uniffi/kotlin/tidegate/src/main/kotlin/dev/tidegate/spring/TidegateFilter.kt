@@ -44,6 +44,7 @@ import org.springframework.web.reactive.function.client.ExchangeFunction
 import org.springframework.web.reactive.function.client.WebClientResponseException
 import reactor.core.publisher.Flux
 import reactor.core.publisher.Mono
+import reactor.core.publisher.MonoSink
 import reactor.core.publisher.Sinks
 import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
@@ -75,7 +76,13 @@ public class TidegateFilter @JvmOverloads constructor(
     private val idempotencyKey: Boolean = false,
     private val context: CoroutineContext = Dispatchers.Unconfined,
 ) : ExchangeFilterFunction {
-    override fun filter(request: ClientRequest, next: ExchangeFunction): Mono<ClientResponse> = Mono.create { sink ->
+    override fun filter(request: ClientRequest, next: ExchangeFunction): Mono<ClientResponse> = Mono.defer {
+        val undelivered = AtomicReference<ClientResponse>()
+        Mono.create { sink -> begin(request, next, sink, undelivered) }.doOnNext { undelivered.set(null) }
+    }
+
+    /** Begins a call. [undelivered] holds its response until the subscriber has it. */
+    private fun begin(request: ClientRequest, next: ExchangeFunction, sink: MonoSink<ClientResponse>, undelivered: AtomicReference<ClientResponse>) {
         Marks.share(::holder)
         val around = Scope.current()
         val options = request.attribute(OPTIONS).orElse(null) as RequestOptions? ?: RequestOptions()
@@ -85,12 +92,17 @@ public class TidegateFilter @JvmOverloads constructor(
         val job = CoroutineScope(around?.let { context + it } ?: context).launch {
             try {
                 val response = run.send()
-                if (isActive) sink.success(response) else run.discard(response)
+                undelivered.set(response)
+                sink.success(response)
+                if (!isActive) run.discard(undelivered.getAndSet(null)) // Reactor drops a response that comes after a cancellation
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
                 if (isActive) sink.error(error) // nobody waits for it otherwise
             }
         }
-        sink.onCancel { job.cancel() }
+        sink.onCancel {
+            job.cancel()
+            run.discard(undelivered.getAndSet(null))
+        }
     }
 }
 

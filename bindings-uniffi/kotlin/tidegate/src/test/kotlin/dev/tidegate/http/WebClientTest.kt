@@ -19,6 +19,7 @@ import kotlinx.coroutines.test.testTimeSource
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
+import org.reactivestreams.Subscription
 import org.springframework.core.io.buffer.DataBuffer
 import org.springframework.core.io.buffer.DataBufferUtils
 import org.springframework.http.HttpMethod
@@ -32,6 +33,7 @@ import org.springframework.web.reactive.function.client.WebClient
 import org.springframework.web.reactive.function.client.WebClientRequestException
 import org.springframework.web.reactive.function.client.WebClientResponseException
 import reactor.core.Exceptions
+import reactor.core.publisher.BaseSubscriber
 import reactor.core.publisher.Flux
 import reactor.core.publisher.Mono
 import java.io.IOException
@@ -119,6 +121,21 @@ class WebClientTest : ReadingRules() {
             override fun getHeaders() = to.headers()
         },
     ).build()
+
+    @Test
+    fun `a response that is cancelled before its subscriber asks for it is closed`() {
+        var closed = 0
+        val body = Flux.never<DataBuffer>().doOnCancel { closed += 1 }
+        val answers = ExchangeFunction { Mono.just(ClientResponse.create(HttpStatus.OK).body(body).build()) }
+        val request = ClientRequest.create(HttpMethod.GET, URI("http://localhost/x")).build()
+        val unasked = object : BaseSubscriber<ClientResponse>() {
+            override fun hookOnSubscribe(subscription: Subscription) = Unit // asks for nothing
+        }
+        http().webFilter().filter(request, answers).subscribe(unasked)
+        assertEquals(0 to 1, closed to engine.snapshot().live.toInt())
+        unasked.cancel()
+        assertEquals(1 to 0, closed to engine.snapshot().live.toInt())
+    }
 
     @Test
     fun `a stream is sent once, unless its user says that it can be read again`() {
