@@ -152,7 +152,8 @@ internal class Timings(private val engine: Engine) {
     fun handOn() {
         val sinks = sinks
         if (sinks.isEmpty()) return
-        val spans = Scope.here().spans
+        val here = Scope.here()
+        val spans = here.takeSpans()
         val words = spans.words
         do {
             val count = engine.native.timings(engine.native.handle, words)
@@ -164,6 +165,7 @@ internal class Timings(private val engine: Engine) {
                 at += 4
             }
         } while (count == MOST)
+        here.giveSpans(spans)
     }
 
     private fun labels(policy: Long, route: Long): Measured {

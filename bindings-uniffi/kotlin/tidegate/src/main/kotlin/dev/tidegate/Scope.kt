@@ -207,8 +207,13 @@ internal class Here {
     /** Output of `begin`. It is read at once, on the same thread. */
     @JvmField val out = LongArray(1)
 
-    /** Buffer for metrics, made at its first use. */
-    val spans: Spans get() = buffer ?: Spans().also { buffer = it }
+    /** Buffer for metrics, until it is given back. A call that a receiver of metrics makes meanwhile has another one. */
+    fun takeSpans(): Spans = buffer?.also { buffer = null } ?: Spans()
+
+    fun giveSpans(spans: Spans) {
+        buffer = spans
+    }
+
     private var buffer: Spans? = null
 
     /** Whole context, with the innermost call. */

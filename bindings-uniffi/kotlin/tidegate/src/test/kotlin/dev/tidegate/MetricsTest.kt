@@ -86,6 +86,18 @@ class MetricsTest {
     }
 
     @Test
+    fun `a receiver of spans that makes calls changes no span of the others`() {
+        val policy = stack()
+        val other = policy("other", engine) { bulkhead { maxConcurrency = 1 } }
+        Metrics(engine)
+        val told = mutableListOf<Pair<String, Long>>()
+        engine.time { _, of, _ -> if (of.policy == "p") other.call { } }.use {
+            engine.time { _, of, us -> told += of.policy to us }.use { calls(policy) }
+        }
+        assertEquals(listOf("other" to 0L, "p" to 1_000_000L, "other" to 0L, "p" to 0L), told)
+    }
+
+    @Test
     fun `the families are those of the telemetry page`() {
         val page = File(System.getProperty("tidegate.vectors")).resolve("../../docs/telemetry.md").readText()
         val told = page.lines().filter { it.startsWith("| `tidegate_") }.flatMap { line ->
