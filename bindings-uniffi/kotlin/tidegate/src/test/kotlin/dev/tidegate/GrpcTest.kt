@@ -216,6 +216,29 @@ class GrpcTest {
     }
 
     @Test
+    fun `each attempt has the context of the code that makes the call, and the call ends at its deadline`() {
+        val user = io.grpc.Context.key<String>("user")
+        val seen = CopyOnWriteArrayList<String?>()
+        val looks = object : io.grpc.ClientInterceptor {
+            override fun <Q : Any?, A : Any?> interceptCall(method: MethodDescriptor<Q, A>, options: GrpcOptions, next: Channel): io.grpc.ClientCall<Q, A> {
+                seen += user.get()
+                return next.newCall(method, options)
+            }
+        }
+        val channel = io.grpc.ClientInterceptors.intercept(io.grpc.ClientInterceptors.intercept(plain, looks), policy("p").grpcInterceptor())
+        says(Status.UNAVAILABLE, Status.UNAVAILABLE)
+        assertEquals("hello!", io.grpc.Context.current().withValue(user, "ada").call { ask(channel) })
+        assertEquals(listOf("ada", "ada", "ada"), seen.toList())
+        val timers = java.util.concurrent.Executors.newSingleThreadScheduledExecutor()
+        script += Status.UNAVAILABLE to Metadata().apply { put(pushback, "20000") }
+        val late = assertThrows<StatusRuntimeException> {
+            io.grpc.Context.current().withDeadlineAfter(10, TimeUnit.SECONDS, timers).use { it.call { ask(channel) } }
+        }
+        timers.shutdownNow()
+        assertEquals(Verdict.WOULD_OUTLIVE_DEADLINE, late.report?.reason)
+    }
+
+    @Test
     fun `a stream passes through`() {
         val answers = ClientCalls.blockingServerStreamingCall(through(policy("p")), list, GrpcOptions.DEFAULT, "hello")
         assertEquals("hello 1", answers.next())

@@ -19,6 +19,7 @@ import io.grpc.CallOptions
 import io.grpc.Channel
 import io.grpc.ClientCall
 import io.grpc.ClientInterceptor
+import io.grpc.Context
 import io.grpc.Deadline
 import io.grpc.Metadata
 import io.grpc.MethodDescriptor
@@ -99,7 +100,10 @@ private fun status(error: TidegateException): Status {
 /** Time by which the deadline of an attempt is later than the policy's, in microseconds. */
 private const val LATER_US = 100_000L
 
-private class Exchange<Q, A>(val method: MethodDescriptor<Q, A>, val options: CallOptions, val next: Channel)
+private class Exchange<Q, A>(val method: MethodDescriptor<Q, A>, val options: CallOptions, val next: Channel) {
+    /** gRPC's context of the code that makes the call, which each attempt needs: it has a deadline, and what other interceptors look up. */
+    val context: Context = Context.current()
+}
 
 /** What a unary call sends. */
 private class Question<Q>(val headers: Metadata, val message: Q, val compression: Boolean?)
@@ -181,14 +185,23 @@ private class GrpcRun<Q, A>(
     private val question: Question<Q>,
 ) : SuspendingRun<Answer<A>>(caller.core, caller.options.route, around, caller.options.onRetry) {
     suspend fun send(): Answer<A> {
-        val own = exchange.options.deadline?.timeRemaining(TimeUnit.NANOSECONDS)?.nanoseconds
-        val limit = Wire.remaining(listOfNotNull(caller.options.deadline, own).minOrNull())
+        val given = listOfNotNull(exchange.options.deadline, exchange.context.deadline).map { it.timeRemaining(TimeUnit.NANOSECONDS).nanoseconds }
+        val limit = Wire.remaining((given + listOfNotNull(caller.options.deadline)).minOrNull())
         val (id, step) = Inheriting(core, route, caller.options.flags, limit, caller.options.criticality != null, weights = caller.options.weights)
             .begin(around)
         return begin(id, step)
     }
 
     override suspend fun start(attempt: Attempt): Any = suspendCancellableCoroutine { waiting ->
+        val before = exchange.context.attach() // a further attempt begins on a thread of another context
+        try {
+            send(attempt, waiting)
+        } finally {
+            exchange.context.detach(before)
+        }
+    }
+
+    private fun send(attempt: Attempt, waiting: CancellableContinuation<Any>) {
         val call = exchange.next.newCall(exchange.method, options(attempt))
         waiting.invokeOnCancellation { call.cancel("the attempt was stopped", it) }
         val headers = Metadata().also { it.merge(question.headers) }
