@@ -99,6 +99,7 @@ constructor(
     /** Lock for adding policies and for closing. */
     private val policies = Any()
     private val timings = Timings(this)
+    private var receivers: List<Receiver> = emptyList()
 
     @Volatile private var carrier: Carrier? = null
     private val owners = Owners(this)
@@ -305,6 +306,7 @@ constructor(
         synchronized(listeners) {
             carrier?.close()
             listeners.clear()
+            receivers = emptyList()
             timings.sinks = emptyList()
             subscribe()
         }
@@ -358,21 +360,20 @@ constructor(
 
     internal fun nameOf(policy: Long): String = owners.name(policy.toUInt()) ?: ""
 
-    /** Passes single durations on to [sink], for the histograms of another library. */
-    internal fun time(sink: Timed): AutoCloseable {
+    /** Passes single durations on to [sink], for the histograms of another library: to one sink of each [registry], which would count twice. */
+    internal fun time(registry: Any? = null, sink: Timed): AutoCloseable {
+        val receiver = Receiver(registry ?: sink, sink)
         synchronized(listeners) {
             open()
-            timings.sinks += sink
-            subscribe()
+            receivers { it + receiver }
         }
-        return AutoCloseable {
-            synchronized(listeners) {
-                if (sink in timings.sinks) {
-                    timings.sinks -= sink
-                    subscribe()
-                }
-            }
-        }
+        return AutoCloseable { receivers { it - receiver } }
+    }
+
+    private fun receivers(change: (List<Receiver>) -> List<Receiver>): Unit = synchronized(listeners) {
+        receivers = change(receivers)
+        timings.sinks = receivers.distinctBy { it.registry }.map { it.sink }
+        subscribe()
     }
 
     /**
@@ -530,6 +531,8 @@ constructor(
         @Volatile private var types: Set<String>? = null
     }
 }
+
+private class Receiver(val registry: Any, val sink: Timed)
 
 private class Listening(val types: Set<String>, val listener: EventListener)
 

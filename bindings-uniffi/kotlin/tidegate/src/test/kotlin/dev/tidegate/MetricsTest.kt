@@ -98,6 +98,22 @@ class MetricsTest {
     }
 
     @Test
+    fun `a registry that gets the metrics twice counts each span once`() {
+        val policy = stack()
+        val registry = PrometheusMeterRegistry(PrometheusConfig.DEFAULT)
+        val (first, second) = List(2) { TidegateMetrics(engine).also { it.bindTo(registry) } }
+        val reader = InMemoryMetricReader.create()
+        val provider = SdkMeterProvider.builder().registerMetricReader(reader).build()
+        val (one, other) = List(2) { instrument(engine, provider) }
+        calls(policy)
+        assertEquals(2L, registry["tidegate.call.duration"].timer().count())
+        one.close()
+        calls(policy)
+        assertEquals(4L, reader.collectAllMetrics().single { it.name == "tidegate.call_duration" }.histogramData.points.single().count)
+        listOf(first, second, other, provider).forEach { it.close() }
+    }
+
+    @Test
     fun `the families are those of the telemetry page`() {
         val page = File(System.getProperty("tidegate.vectors")).resolve("../../docs/telemetry.md").readText()
         val told = page.lines().filter { it.startsWith("| `tidegate_") }.flatMap { line ->

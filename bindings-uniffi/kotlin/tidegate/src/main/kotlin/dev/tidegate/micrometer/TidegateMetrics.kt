@@ -63,7 +63,7 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
     @Volatile private var closed = false
     private val meters = ConcurrentHashMap<Key, Meter>()
     private val timers = ConcurrentHashMap<MetricFamily, ConcurrentHashMap<Measured, Timer>>()
-    private val timing = metrics.engine.time { family, of, us ->
+    private val timing = metrics.engine.time(registry) { family, of, us ->
         timer(family, of).record(us, TimeUnit.MICROSECONDS)
     }
 

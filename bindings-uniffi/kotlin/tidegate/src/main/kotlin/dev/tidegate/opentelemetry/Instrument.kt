@@ -41,7 +41,7 @@ public fun instrument(
     val callback = meter.batchCallback({ guarded { observe(metrics, observers) } }, measurements[0], *measurements.drop(1).toTypedArray())
     val histograms = (Metrics.families - pulled.toSet()).associateWith { histogram(meter, it) }
     val known = ConcurrentHashMap<Measured, Attributes>()
-    val timing = engine.time { family, of, us ->
+    val timing = engine.time(meterProvider) { family, of, us ->
         val labels = known.getOrPut(of) { attributes(mapOf("policy" to of.policy, "route" to of.route)) }
         histograms.getValue(family).record(us / 1e6, labels)
     }
