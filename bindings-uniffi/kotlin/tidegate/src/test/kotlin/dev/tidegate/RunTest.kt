@@ -8,7 +8,10 @@ import kotlinx.coroutines.async
 import kotlinx.coroutines.awaitCancellation
 import kotlinx.coroutines.cancelAndJoin
 import kotlinx.coroutines.delay
+import kotlinx.coroutines.flow.channelFlow
 import kotlinx.coroutines.flow.first
+import kotlinx.coroutines.flow.flow
+import kotlinx.coroutines.flow.flowOf
 import kotlinx.coroutines.flow.toList
 import kotlinx.coroutines.flow.takeWhile
 import kotlinx.coroutines.launch
@@ -407,5 +410,17 @@ class RunTest {
             for ((n, job) in jobs.withIndex()) if (n % 11 == 0) job.cancel() else assertEquals(n, job.await())
         }
         leftNothing(engine)
+    }
+
+    @Test
+    fun `flows as the guide has them`() = runTest {
+        val own = Engine(seed = 7, timeSource = testTimeSource)
+        val orders = policy("orders", own) { retry { maxAttempts = 2 } }
+        val source = flowOf(1, 2)
+        val wrong = runCatching { flow { orders.run { delay(1.seconds); emit(1) } }.toList() }.exceptionOrNull()
+        assertTrue("Flow invariant is violated" in wrong!!.message!!, "$wrong")
+        assertEquals(listOf(1), flow { emit(orders.run { delay(1.seconds); 1 }) }.toList())
+        val repeated = channelFlow { orders.run { attempt -> source.collect { send(it) }; if (attempt.number == 1) throw IOException("reset") } }
+        assertEquals(listOf(1, 2, 1, 2), repeated.toList())
     }
 }
