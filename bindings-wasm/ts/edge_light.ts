@@ -4,6 +4,7 @@ import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
+import { marks } from "./errors/marks.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { streaming } from "./fetch/streams.js";
 import { metered } from "./run/metered.js";
@@ -12,7 +13,7 @@ import { provideMetering } from "./run/metering.js";
 import module from "./tidegate.wasm?module";
 import { Timers } from "./time/timers.js";
 
-teach(table);
+teach(table, marks);
 provideStreaming(streaming);
 provideMetering(metered);
 provideTicker(Timers);

@@ -7,6 +7,7 @@ import { provideTicker } from "./engine/engine.js";
 import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
+import { marks } from "./errors/marks.js";
 import { pipes } from "./fetch/piped.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { providePipes, streaming } from "./fetch/streams.js";
@@ -16,7 +17,7 @@ import { metered } from "./run/metered.js";
 import { provideMetering } from "./run/metering.js";
 import { PatientTicker } from "./time/patient.js";
 
-teach(table);
+teach(table, marks);
 provideStreaming(streaming);
 providePipes(pipes);
 provideTicker(PatientTicker);

@@ -344,7 +344,7 @@ class DispatchAdapter implements Adapter<Answer> {
   /** The response of a call that has ended. Reading it must end by the deadline too. */
   deliver(answer: Answer, ending: Ending): Answer {
     const { ticker } = this.#core.engine;
-    if (this.#reads(answer)) answer.final();
+    if (ending.last && this.#reads(answer)) answer.final();
     ending.tell(this.#plan.context);
     const { until } = this.#plan;
     if (!this.#plan.untilBody || until === Infinity || answer.whole) return answer;

@@ -11,7 +11,7 @@ import {
 } from "../engine/wire.js";
 import type { Core } from "../run/core.js";
 import { checkWhole, outOfRange } from "./errors.js";
-import { judge, kindOf, listed, UNLISTED } from "./judge.js";
+import { judge, kindOf, type LeftWith, listed, UNLISTED } from "./judge.js";
 
 // Numbers of the classes (`KINDS`), shifted to their place in an outcome.
 export const TRANSIENT = 1 << 11;
@@ -61,8 +61,8 @@ export function ofAnswer(core: Core, status: number, headers: AnswerHeaders | nu
 }
 
 /** The outcome of an error; `core` is the policy that judges a status, if there is one. */
-export function ofError(error: unknown, core?: Core): number {
-  const outcome = judge(error, core);
+export function ofError(error: unknown, core?: Core, left?: LeftWith): number {
+  const outcome = judge(error, core, left);
   return outcome === UNLISTED ? PERMANENT : outcome;
 }
 

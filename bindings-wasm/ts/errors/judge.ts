@@ -11,6 +11,7 @@ import {
   type Verdict,
 } from "../engine/wire.js";
 import type { Core } from "../run/core.js";
+import type { Scope } from "../run/scope.js";
 import { Rejected, TidegateError } from "./errors.js";
 import { DEEPEST, HEADER_PATHS, NAMES, NOTE, STATUS_PATHS, WRAPS } from "./errors_gen.js";
 
@@ -62,9 +63,20 @@ let states: Map<string, number> | undefined;
 let throttling: Set<unknown> | undefined;
 let statuses: string[][] | undefined;
 
-/** Adds the errors of servers to the table; entries for servers call it. */
-export function teach(table: ServerTable): void {
+/** Judgements that are left for the call around. */
+export interface Marks {
+  /** Leaves a judgement for the call around; false if there is none. */
+  leave(around: Scope, value: unknown, outcome: number): boolean;
+  /** The judgement that was left for the innermost call of a scope. It counts once, so it is taken, unless `keep` is true. */
+  find(scope: Scope, value: unknown, keep: boolean): number | undefined;
+}
+
+let marks: Marks | undefined;
+
+/** Adds the errors of servers to the table, and what knows the call around; entries for servers call it. */
+export function teach(table: ServerTable, known: Marks): void {
   server = table;
+  marks = known;
   names = states = throttling = undefined;
 }
 
@@ -96,12 +108,15 @@ function mayPass(outcome: number): boolean {
   return outcome >= 0 && kindOf(outcome) >= TRANSIENT && kindOf(outcome) <= CONFLICT;
 }
 
+/** The judgement that an inner call has left with an error. */
+export type LeftWith = (error: unknown) => number | undefined;
+
 /** The outcome of an error under a policy, or `UNLISTED`. Without a policy a status has no meaning. */
-export function judge(error: unknown, core: Core | undefined): number {
-  let outcome = taken(error);
+export function judge(error: unknown, core: Core | undefined, left?: LeftWith): number {
+  let outcome = left?.(error);
   if (outcome === undefined) {
     try {
-      outcome = chain(error, core, []);
+      outcome = chain(error, core, left, []);
     } catch {} // an error whose properties cannot be read says nothing
     if (outcome === undefined || outcome === PERMANENT * KIND_UNIT) outcome = UNLISTED;
     else if (outcome === SAID) outcome = PERMANENT * KIND_UNIT;
@@ -123,13 +138,20 @@ function isA(error: unknown, kind: ErrorClass): boolean {
 }
 
 /** The outcome of an error, else of its cause, else of its members; undefined if none is known. */
-function chain(error: unknown, core: Core | undefined, seen: unknown[], grouped = false): number | undefined {
+function chain(
+  error: unknown,
+  core: Core | undefined,
+  left: LeftWith | undefined,
+  seen: unknown[],
+  grouped = false,
+): number | undefined {
   if (typeof error !== "object" || error === null) return undefined;
   if (seen.length >= DEEPEST || seen.includes(error)) return undefined;
   seen.push(error);
-  const said = says(error, core);
+  const said = left?.(error) ?? says(error, core);
   if (said !== undefined && (said < 0 || kindOf(said) < WRAPPER)) return said;
-  const inner = chain(read(error, "cause"), core, seen, grouped) ?? group(error, core, seen, grouped);
+  const inner =
+    chain(read(error, "cause"), core, left, seen, grouped) ?? group(error, core, left, seen, grouped);
   return inner ?? (said === undefined ? undefined : said - WRAPPER * KIND_UNIT);
 }
 
@@ -137,13 +159,17 @@ function chain(error: unknown, core: Core | undefined, seen: unknown[], grouped 
 function group(
   error: unknown,
   core: Core | undefined,
+  left: LeftWith | undefined,
   seen: unknown[],
   grouped: boolean,
 ): number | undefined {
   const members = read(error, "errors");
   if (!Array.isArray(members) || members.length === 0 || grouped) return undefined;
-  const outcomes = members.slice(0, MEMBERS).map((member) => chain(member, core, [...seen], true));
-  return outcomes.every((outcome) => outcome !== undefined && mayPass(outcome)) ? outcomes[0] : undefined;
+  const outcomes = members.slice(0, MEMBERS).map((member) => chain(member, core, left, [...seen], true));
+  if (!outcomes.every((outcome) => outcome !== undefined && mayPass(outcome))) return undefined;
+  return (
+    outcomes.find((outcome) => Math.floor((outcome as number) / OPINION_UNIT) % 4 === DO_NOT) ?? outcomes[0]
+  );
 }
 
 /** The outcome of this error alone, with `WRAPPER` added to its class if a cause takes precedence. */
@@ -264,13 +290,20 @@ const STEPS_BACK: Partial<Record<Verdict, number>> = {
   one_shot_body: DO_NOT,
   opinion: DO_NOT,
 };
-const judged = shared("judged", () => ({ left: new WeakMap<object, number>(), anyAnswer: false }));
+/** Where no call around is known, an error has its judgement for whichever call gets it. */
+const judged = shared("judged", () => ({ left: new WeakMap<object, number>(), some: false }));
 
-/** Stores a call's judgement with its result, for the next outer call. */
-export function leave(value: unknown, ok: boolean, verdict: Verdict, outcome: number, core: Core): void {
+/** Stores a call's judgement with its result, for the call around. */
+export function leave(
+  value: unknown,
+  ok: boolean,
+  verdict: Verdict,
+  outcome: number,
+  core: Core,
+  around: Scope | undefined,
+): void {
   const opinion = STEPS_BACK[verdict];
-  if (opinion === undefined || outcome < 0 || typeof value !== "object" || value === null) return;
-  if (ok && opinion === DO_NOT) return;
+  if (opinion === undefined || outcome < 0) return;
   let kind = kindOf(outcome);
   if (kind >= KINDS.length) {
     // Kinds of another policy have other numbers.
@@ -278,19 +311,25 @@ export function leave(value: unknown, ok: boolean, verdict: Verdict, outcome: nu
     kind = KINDS.indexOf(base as (typeof KINDS)[number]);
   }
   const wait = Math.floor(outcome / RETRY_AFTER_UNIT) * RETRY_AFTER_UNIT;
-  judged.left.set(value, wait + kind * KIND_UNIT + opinion * OPINION_UNIT);
-  judged.anyAnswer ||= ok;
+  const word = wait + kind * KIND_UNIT + opinion * OPINION_UNIT;
+  if (around === undefined || marks?.leave(around, value, word) !== true) {
+    if (ok || typeof value !== "object" || value === null) return;
+    judged.left.set(value, word);
+  }
+  judged.some = true;
 }
 
-/** Whether a judgement is stored with this result. */
-export function isLeft(value: unknown): boolean {
-  return judged.anyAnswer && typeof value === "object" && value !== null && judged.left.has(value);
+/** The judgement that was left with a result for the innermost call of a scope. It counts once, unless it is kept. */
+export function taken(value: unknown, scope: Scope | undefined, keep = false): number | undefined {
+  if (!judged.some) return undefined;
+  const outcome = scope && marks?.find(scope, value, keep);
+  if (outcome !== undefined || typeof value !== "object" || value === null) return outcome;
+  const known = judged.left.get(value);
+  if (!keep) judged.left.delete(value);
+  return known;
 }
 
-/** Takes the judgement stored with a result; it counts once. */
-export function taken(value: unknown): number | undefined {
-  if (typeof value !== "object" || value === null) return undefined;
-  const outcome = judged.left.get(value);
-  if (outcome !== undefined) judged.left.delete(value);
-  return outcome;
+/** The outcome of an answer that is no error: its own, or what an inner call has left with it. */
+export function ofAnswered(own: number, left: number | undefined): number {
+  return left !== undefined && (own > 0 || Math.floor(left / OPINION_UNIT) % 4 === RETRY) ? left : own;
 }

@@ -418,7 +418,7 @@ class FetchAdapter implements Adapter<Response> {
    */
   deliver(answered: Response, ending: Ending): Response {
     const { ticker } = this.#core.engine;
-    const response = this.#reads(answered) && !answered.bodyUsed ? final(answered) : answered;
+    const response = ending.last && this.#reads(answered) && !answered.bodyUsed ? final(answered) : answered;
     const web = isOpen(response);
     const bounded = this.#asked.untilBody && this.#asked.until < Infinity;
     const outside = this.#outside;

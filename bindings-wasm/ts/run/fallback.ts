@@ -4,6 +4,7 @@ import type { Signal } from "../engine/global_types.js";
 import { VERDICTS, type Verdict } from "../engine/wire.js";
 import { atOnce, by, ofError, warn } from "../errors/classify.js";
 import { AttemptTimeout, PolicyError, TidegateError } from "../errors/errors.js";
+import { taken } from "../errors/judge.js";
 import type { Core } from "./core.js";
 
 /** Makes a value instead of the result, from the final error. */
@@ -64,7 +65,9 @@ export class StandIn {
     }
     const { classify, kinds } = this.#core;
     const judged = classify === undefined ? NO_OPINION : by(classify, error, NO_OPINION, kinds);
-    const outcome = judged === NO_OPINION ? ofError(error, this.#core) : judged;
+    const around = this.#core.engine.scopes?.getStore();
+    const left = (it: unknown) => taken(it, around, true); // the call around takes it
+    const outcome = judged === NO_OPINION ? ofError(error, this.#core, left) : judged;
     return this.#asks(ATTEMPTS, (outcome / 2 ** 11) & 31, judged !== NO_OPINION);
   }
 

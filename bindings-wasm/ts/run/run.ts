@@ -37,7 +37,7 @@ import {
   TIMEOUT,
 } from "../errors/classify.js";
 import { AttemptTimeout, type TidegateError } from "../errors/errors.js";
-import { judge, kindOf, leave, noteOfUnlisted, taken, UNLISTED } from "../errors/judge.js";
+import { judge, kindOf, leave, noteOfUnlisted, ofAnswered, taken, UNLISTED } from "../errors/judge.js";
 import type { Timed } from "../time/ticker.js";
 import type { Core } from "./core.js";
 import { Lane } from "./lane.js";
@@ -65,6 +65,8 @@ export interface Ending {
   tell(what: unknown): void;
   /** The error of a call whose deadline passes while its response is being read. */
   late(): TidegateError;
+  /** Whether no call around may repeat the call. */
+  readonly last: boolean;
 }
 
 /**
@@ -478,10 +480,24 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#carry(step);
   }
 
+  /** The call, as the scope of what runs in it. */
+  get #inner(): Scope {
+    return {
+      engine: this.#engine,
+      call: this.#call,
+      ends: undefined,
+      criticality: undefined,
+      around: undefined,
+    };
+  }
+
   /** The outcome of an attempt, at its position in a word, or `HEAD`. */
   #judge(ok: boolean, value: unknown): number {
     const adapter = this.#adapter;
-    let outcome = ok ? (adapter.outcome?.(value as A) ?? taken(value) ?? 0) : judge(value, this.#core);
+    const left = (it: unknown) => taken(it, this.#inner);
+    let outcome = ok
+      ? ofAnswered(adapter.outcome?.(value as A) ?? 0, left(value))
+      : judge(value, this.#core, left);
     const { classify } = this.#core;
     if (classify !== undefined) outcome = by(classify, value, outcome, this.#core.kinds);
     if (outcome === UNLISTED) {
@@ -559,8 +575,8 @@ export class Run<A, T = A> implements Timed, Waiter {
     this.#given = decided.value;
     this.#drop(decided);
     const { value, ok } = decided;
-    leave(value, ok, verdict, this.#judged, this.#core);
     const tell = (what: unknown) => {
+      leave(what, ok, verdict, this.#judged, this.#core, this.#scope);
       const most = () => this.#core.ms("retry.max_retry_after");
       const unlisted = verdict === "not_retryable" && !ok && value === this.#unlisted;
       const retries = unlisted && (this.#core.count("retry.max_attempts") ?? 1) > 1;
@@ -578,7 +594,8 @@ export class Run<A, T = A> implements Timed, Waiter {
         this.#resolve(value as T);
         return;
       }
-      const ending: Ending = { tell, late: () => this.#refused("deadline") };
+      const late = () => this.#refused("deadline");
+      const ending: Ending = { tell, late, last: verdict !== "nested" };
       this.#resolve(this.#attempted(() => deliver.call(this.#adapter, value as A, ending)) ?? (value as T));
     } else {
       tell(value);

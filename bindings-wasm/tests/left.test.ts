@@ -1,0 +1,157 @@
+/** What a call leaves with its result for the call around it, and for no other (semantics 1.6). */
+
+import { Agent, request } from "undici";
+import { describe, expect, test } from "vitest";
+import { type PolicyOptions, policy } from "../ts/node.js";
+import { interceptor } from "../ts/undici.js";
+import { failure, reset } from "./support/functions.js";
+import { origin, stats } from "./support/server.js";
+import { engine } from "./support/setup.js";
+
+const twice = { maxAttempts: 2, backoff: { base: 0 } } as const;
+
+function some(options: PolicyOptions = {}) {
+  const lab = engine();
+  const make = (more: PolicyOptions = {}) => policy({ engine: lab, retry: twice, ...more });
+  return { outer: make({ name: "outer" }), inner: make({ name: "inner", ...options }), make };
+}
+
+/** How many attempts a policy's call makes. */
+async function attempts(of: { run(work: () => unknown): Promise<unknown> }, work: () => unknown) {
+  let made = 0;
+  const result = await of
+    .run(() => {
+      made += 1;
+      return work();
+    })
+    .catch(() => undefined);
+  if (result instanceof Response) await result.text();
+  return made;
+}
+
+/** Answers with this status, each time with a new response. */
+const answering = (status: number) => async () => new Response("no", { status });
+
+describe("a judgement is for the call around, and for no other", () => {
+  test("an error that many calls throw", async () => {
+    class Shared extends Error {}
+    const shared = new Shared("the same object each time");
+    const { outer, inner, make } = some({ on: [Shared] });
+    const bad = () => {
+      throw shared;
+    };
+    await expect(outer.run(() => inner.run(bad).catch(() => "replaced"))).resolves.toBe("replaced");
+    expect(await attempts(make(), bad)).toBe(1);
+    expect(await attempts(outer, () => inner.run(bad))).toBe(2);
+  });
+
+  test("a value that many calls return", async () => {
+    const { outer, inner, make } = some({ classify: (it) => (it === false ? "transient" : undefined) });
+    await outer.run(async () => {
+      await inner.run(() => false);
+      return "replaced";
+    });
+    expect(await attempts(make(), () => false)).toBe(1);
+    expect(await attempts(outer, () => inner.run(() => false))).toBe(2);
+    expect(await attempts(outer, () => false)).toBe(1);
+  });
+
+  test("a thrown value that is no object", async () => {
+    const { outer, inner } = some({ classify: (it) => (it === "busy" ? "transient" : undefined) });
+    const bad = () => {
+      throw "busy";
+    };
+    expect(await attempts(outer, () => inner.run(bad))).toBe(2);
+    expect(await attempts(outer, bad)).toBe(1);
+  });
+
+  test("a function that returns nothing has not returned the inner call's result", async () => {
+    const { outer, inner } = some({ classify: () => "transient" });
+    const work = async () => {
+      await inner.run(() => undefined);
+    };
+    expect(await attempts(outer, work)).toBe(1);
+  });
+});
+
+test("an inner call's error keeps its judgement as the cause of another one", async () => {
+  const { outer, inner } = some();
+  const once = inner.at({ idempotent: false });
+  const wrapped = async () => {
+    throw new Error("the SDK's own", { cause: await failure(once.run(() => Promise.reject(reset()))) });
+  };
+  expect(await attempts(outer, wrapped)).toBe(1);
+  const grouped = async () => {
+    throw new AggregateError([reset(), await failure(once.run(() => Promise.reject(reset())))]);
+  };
+  expect(await attempts(outer, grouped)).toBe(1);
+});
+
+test("a fallback that is not used leaves the judgement to the call around", async () => {
+  const { outer, make } = some();
+  const inner = make({ fallback: () => undefined as never, retry: { ...twice, maxAttempts: 1 } });
+  expect(
+    await attempts(outer, () => inner.at({ idempotent: false }).run(() => Promise.reject(reset()))),
+  ).toBe(1);
+});
+
+describe("the answer of a nested fetch", () => {
+  const signal = new AbortController().signal;
+
+  test.each([
+    ["plain", {}, {}],
+    ["that follows a signal", {}, { signal }],
+    ["with a deadline", { deadline: 5000 }, {}],
+  ])("is repeated by the call around: %s", async (_, options, init) => {
+    const { outer, inner } = some({ preset: "http", fetch: answering(503), ...options });
+    expect(await attempts(outer, () => inner.fetch("http://here.test/", init))).toBe(2);
+  });
+
+  test("forbids no repeat where the policy reads errors (15.8.6)", async () => {
+    const retry = { ...twice, readErrors: true };
+    const { outer, inner } = some({ preset: "llm", retry, fetch: answering(503) });
+    const forbids: unknown[] = [];
+    const made = await attempts(outer, async () => {
+      const answer = await inner.fetch("http://here.test/");
+      forbids.push(answer.headers.get("x-should-retry"));
+      return answer;
+    });
+    expect([made, forbids]).toEqual([2, [null, null]]);
+    const alone = await inner.fetch("http://here.test/");
+    expect(alone.headers.get("x-should-retry")).toBe("false");
+    await alone.text();
+  });
+
+  test("is judged so by a fetch around it", async () => {
+    let sent = 0;
+    const counted = async () => {
+      sent += 1;
+      return new Response("no", { status: 500 });
+    };
+    const { inner, make } = some({ preset: "http", retry: { ...twice, statuses: [500] }, fetch: counted });
+    await (await make({ preset: "http", fetch: inner.fetch }).fetch("http://here.test/")).text();
+    expect(sent).toBe(2);
+    const posts = make({
+      preset: "http",
+      fetch: (input, init) => inner.fetch(input, { ...init, method: "POST" }),
+      retry: { ...twice, statuses: [500] },
+    });
+    await (await posts.fetch("http://here.test/")).text();
+    expect(sent).toBe(3);
+  });
+
+  test("of undici too", async () => {
+    const url = await origin(503, 503);
+    const { outer, inner } = some({ preset: "http" });
+    const dispatcher = new Agent().compose(interceptor(inner));
+    expect(
+      await attempts(outer, async () => {
+        const answer = await request(url, { dispatcher });
+        await answer.body.dump();
+        return answer;
+      }),
+    ).toBe(2);
+    expect((await stats()).requests).toBe(2);
+    await dispatcher.close();
+  });
+});
