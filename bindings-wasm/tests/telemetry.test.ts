@@ -161,6 +161,21 @@ describe("prom-client", () => {
     }
   });
 
+  test("a family that is asked for alone is as new as any other", async () => {
+    const some = engine();
+    const registry = new Registry();
+    const instrumented = prometheus.instrument(registry, { engine: some });
+    const orders = policy({ engine: some, name: "orders", deadline: 5000 });
+    await registry.metrics();
+    for (const [place, name] of ["tidegate_calls_total", "tidegate_attempts_total"].entries()) {
+      await orders.run(() => 1);
+      expect(await registry.getSingleMetricAsString(name)).toMatch(
+        new RegExp(`^${name}.* ${place + 1}$`, "m"),
+      );
+    }
+    instrumented.dispose();
+  });
+
   test("listeners hear everything beside it", async () => {
     const some = engine();
     const types: string[] = [];

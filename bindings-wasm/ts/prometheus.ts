@@ -52,24 +52,21 @@ export function instrument(registry: Registry, options: MetricsOptions = {}): Su
   });
 }
 
-/** Reads the series once per scrape and serves each family once from that reading. */
+/** Reads the series once for all families that are asked for while it reads: a scrape asks for all of them at once. */
 class Reader {
   readonly #engine: Engine;
-  readonly #unread = new Set<string>();
-  #series: Promise<Series[]> = Promise.resolve([]);
+  #reading: Promise<Series[]> | undefined;
 
   constructor(engine: Engine) {
     this.#engine = engine;
   }
 
   async values({ name }: Family): Promise<Value[]> {
-    const { families: all, bounds } = families(this.#engine);
-    if (!this.#unread.has(name)) {
-      for (const family of all) this.#unread.add(family.name);
-      this.#series = readInPages(this.#engine);
-    }
-    this.#unread.delete(name);
-    const series = await this.#series;
+    const { bounds } = families(this.#engine);
+    this.#reading ??= readInPages(this.#engine).finally(() => {
+      this.#reading = undefined;
+    });
+    const series = await this.#reading;
     return series.filter(({ family }) => family.name === name).flatMap((each) => values(each, bounds));
   }
 }
