@@ -309,3 +309,39 @@ test("a body is closed that is being looked into when its attempt is stopped", a
   await clock.advance(2000);
   expect(cancelled).toBe(1);
 });
+
+test("a handler of undici that throws at the end of its call ends no process", async () => {
+  const some = policy({ engine: engine(), name: "handlers", deadline: 5000 });
+  const fail = interceptor(some)((_, handler) => {
+    handler.onResponseError?.({} as never, new Error("reported"));
+    return true;
+  });
+  const answer = interceptor(some)((_, handler) => {
+    const controller = { pause() {}, resume() {}, abort() {} } as never;
+    handler.onRequestStart?.(controller, {});
+    handler.onResponseStart?.(controller, 200, {});
+    handler.onResponseEnd?.(controller, {});
+    return true;
+  });
+  const heard: string[] = [];
+  const send = (dispatch: typeof fail, abort = false) =>
+    dispatch(
+      { path: "/", method: "GET", origin: "http://here.test" },
+      {
+        onRequestStart: (controller) => abort && controller.abort(new Error("given up")),
+        onResponseEnd() {
+          throw new Error("at the end");
+        },
+        onResponseError(_, { message }) {
+          heard.push(message);
+          throw new Error("in the handler");
+        },
+      },
+    );
+  send(fail);
+  send(answer);
+  send(fail, true);
+  await new Promise((done) => setImmediate(done)); // a rejection that nobody handles would fail the test
+  expect(heard.sort()).toEqual(["at the end", "given up", "reported"]);
+  expect(told).toEqual(Array(3).fill("tidegate: the handler of a request failed: Error: in the handler"));
+});

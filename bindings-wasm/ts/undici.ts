@@ -12,7 +12,7 @@
 
 import type { Dispatcher } from "undici";
 import { atOnce, type Predicate } from "./errors/classify.js";
-import { type Answer, Attempt, DRAIN_MS, type Front } from "./fetch/answer.js";
+import { type Answer, Attempt, DRAIN_MS, type Front, failed } from "./fetch/answer.js";
 import { isReplayable, type Limited, noteOfSdk } from "./fetch/body.js";
 import type { FetchOptions } from "./fetch/fetch.js";
 import { askedFor, begun, originOf, Sending } from "./fetch/request.js";
@@ -117,7 +117,7 @@ function send(
   // Before sending, so that the caller can give up while the request waits.
   handler.onRequestStart?.(front, context);
   if (front.aborted) {
-    handler.onResponseError?.(front, front.reason as Error);
+    failed(handler, front, front.reason as Error);
     return;
   }
   const route = options.route ?? originOf(sent.origin === undefined ? undefined : new URL(sent.origin));
@@ -145,10 +145,10 @@ function send(
   going.then(
     (answer) => {
       if (front.aborted) answer.close(); // the caller gave up at this moment
-      if (front.aborted) handler.onResponseError?.(front, front.reason as Error);
+      if (front.aborted) failed(handler, front, front.reason as Error);
       else answer.play(handler, front);
     },
-    (error: Error) => handler.onResponseError?.(front, error),
+    (error: Error) => failed(handler, front, error),
   );
 }
 

@@ -3,6 +3,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import { HELD_AT_MOST, READ_AT_MOST, READ_FOR } from "../engine/wire.js";
+import { complain } from "../errors/classify.js";
 import { DRAIN_BYTES, DRAIN_MS, type Limited } from "./body.js";
 import type { Pieces, Silence } from "./silence.js";
 
@@ -12,6 +13,15 @@ type Controller = Dispatcher.DispatchController;
 
 /** The controller that a handler gets: it controls the whole call, whichever attempt answers. */
 export type Front = { -readonly [K in keyof Controller]: Controller[K] } & { answer?: Answer };
+
+/** Tells a handler the error of its call. Nobody can catch what it throws then. */
+export function failed(handler: Dispatcher.DispatchHandler, front: Front, error: Error): void {
+  try {
+    handler.onResponseError?.(front, error);
+  } catch (broken) {
+    complain("the handler of a request failed", broken, "error");
+  }
+}
 
 /** One attempt, as a handler for undici. */
 export class Attempt implements Dispatcher.DispatchHandler {
@@ -268,7 +278,7 @@ export class Answer {
     if (handler === undefined || front === undefined || this.#over) return;
     if (this.#error !== undefined) {
       this.#end(this.#error);
-      handler.onResponseError?.(front, this.#error);
+      failed(handler, front, this.#error);
       return;
     }
     while (this.#chunks.length > 0 && !front.paused) {
@@ -280,7 +290,11 @@ export class Answer {
       const trailers = this.#trailers;
       front.rawTrailers = this.#controller.rawTrailers ?? null;
       this.#end(undefined);
-      handler.onResponseEnd?.(front, trailers);
+      try {
+        handler.onResponseEnd?.(front, trailers);
+      } catch (error) {
+        failed(handler, front, error as Error);
+      }
     }
   }
 
