@@ -112,6 +112,15 @@ describe("1: a body is sent again only where it can be", () => {
     expect(await (await http().fetch(url, init as RequestInit)).text()).toBe("OK\n");
     expect((await log()).map(({ body }) => body)).toEqual(["hello", "hello"]);
   });
+
+  test("a factory makes the first one too, where there is none", async () => {
+    const bodyFactory = () => new Blob([bytes]).stream();
+    const url = await origin(503, 200);
+    await (await http().fetch(url, { method: "PUT", tidegate: { bodyFactory } })).text();
+    const again = await origin(503, 200);
+    await (await http().fetch(new Request(again, { method: "PUT" }), { tidegate: { bodyFactory } })).text();
+    expect((await log()).map(({ body }) => body)).toEqual(["hello", "hello"]);
+  });
 });
 
 describe("2: which requests are repeated is told by the request", () => {

@@ -76,6 +76,9 @@ describe("1: a body is sent again only where it can be", () => {
     const options = { method: "PUT", body: bodyFactory(), tidegate: { bodyFactory } };
     expect((await ask(await origin(503, 200), options)).statusCode).toBe(200);
     expect((await log()).map(({ body }) => body)).toEqual(["hello", "hello"]);
+    const { body: _, ...without } = options;
+    await ask(await origin(503, 200), without);
+    expect((await log()).map(({ body }) => body)).toEqual(["hello", "hello"]);
   });
 });
 

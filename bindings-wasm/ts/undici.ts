@@ -273,7 +273,8 @@ class DispatchAdapter implements Adapter<Answer> {
     if (attempt > 1 && retryHeader) more.push(["Retry-Attempt", String(attempt - 1)]);
     const out = { ...sent };
     if (more.length > 0) out.headers = [...pairs(sent.headers), ...more].flat();
-    if (attempt > 1 && factory !== undefined) out.body = atOnce(factory()) as NonNullable<typeof out.body>;
+    if (factory !== undefined && (attempt > 1 || !sent.body))
+      out.body = atOnce(factory()) as NonNullable<typeof out.body>;
     return out;
   }
 

@@ -36,7 +36,7 @@ export type Fetch = GlobalFetch &
 export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   /** Another policy for this request. */
   readonly policy?: Policy<unknown> | undefined;
-  /** Makes the body for each repeat, for bodies that can be read only once. */
+  /** Makes the body for each repeat, for bodies that can be read only once; also for the first attempt of a request without a body. */
   readonly bodyFactory?: (() => SentBody) | undefined;
   /**
    * Decides by each response or error whether to try again; undefined is no opinion. Limits still apply: attempts, budget, deadline,
@@ -328,7 +328,7 @@ class FetchAdapter implements Adapter<Response> {
       if (retryHeader) headers.set("Retry-Attempt", String(attempt - 1));
       init.headers = headers;
     }
-    if (attempt > 1 && options.bodyFactory !== undefined) {
+    if (options.bodyFactory !== undefined && (attempt > 1 || !this.#given.body)) {
       init.body = atOnce(options.bodyFactory());
       if (!isReplayable(init.body)) Object.assign(init, { duplex: "half" });
     }
