@@ -66,6 +66,25 @@ describe("results", () => {
     for (const value of [undefined, null, 1, "a", Symbol("s")]) expect(reportOf(value)).toBeUndefined();
   });
 
+  test("an answer that is overtaken by none counts the hedges beside it", async () => {
+    const clock = new FakeClock();
+    let sent = 0;
+    const some = policy({
+      engine: engine({ clock }),
+      hedge: { delay: 20 },
+      fetch: async (_, init) => {
+        sent += 1;
+        await clock.sleep(sent === 1 ? 50 : 500);
+        init?.signal?.throwIfAborted();
+        return new Response("there");
+      },
+    });
+    const answer = await clock.run(some.fetch("http://here.test/"));
+    expect([sent, reportOf(answer)?.attempts, explain(answer)?.attempts]).toEqual([2, 2, 2]);
+    await answer.text();
+    await clock.run(clock.sleep(500));
+  });
+
   test("a function that throws before it returns has failed like any other", async () => {
     const some = policy({ engine: engine(), retry: { maxAttempts: 2, backoff: { base: 0 } } });
     const errors = [reset(), reset()];

@@ -129,6 +129,8 @@ export class Run<A, T = A> implements Timed, Waiter {
   #call = 0;
   /** How many attempts have been started. */
   #attempts = 0;
+  /** The attempt whose body is read. */
+  #reading = 0;
   /** Whether it has ended. Stopped attempts may still be running. */
   #ended = false;
   #lanes: (Lane | undefined)[] = [];
@@ -249,7 +251,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     const { age: ageOf } = this.#adapter;
     const age = this.#answered && ageOf !== undefined ? ageOf.call(this.#adapter, () => this.tick()) : null;
     if (age === undefined) return;
-    this.#event(age === null ? TIMER : progress(this.#attempts, age));
+    this.#event(age === null ? TIMER : progress(this.#reading, age));
   }
 
   /** The engine woke it: it may be able to continue. */
@@ -276,7 +278,7 @@ export class Run<A, T = A> implements Timed, Waiter {
   /** Ends a call whose body has been read or closed, or failed. */
   #finish(outcome: number): void {
     if (this.#ended) return;
-    this.#bounded(() => this.#carry(this.#engine.tell(this.#call, finished(this.#attempts, outcome))));
+    this.#bounded(() => this.#carry(this.#engine.tell(this.#call, finished(this.#reading, outcome))));
   }
 
   /** Executes a step, and the steps that follow immediately. */
@@ -344,7 +346,7 @@ export class Run<A, T = A> implements Timed, Waiter {
 
   /** Delivers an answer with a watched body. If the body cannot be watched, the call ends here. */
   #body(): void {
-    const lane = this.#held() as Lane;
+    const lane = this.#lanes[(this.#reading - 1) & 7] as Lane;
     const answer = lane.value as A;
     // Only the caller holds the answer from now on: its garbage collection may be the only sign that the caller dropped it.
     [lane.held, lane.value] = [false, undefined];
@@ -368,7 +370,7 @@ export class Run<A, T = A> implements Timed, Waiter {
   /** Breaks off a body that is being read, and reports the end of its attempt, which holds a permit until then (R12). */
   #closeBody(error: unknown): void {
     this.#attempted(() => this.#adapter.breakOff?.(error));
-    this.#engine.tell(this.#call, finished(this.#attempts, CANCELLED));
+    this.#engine.tell(this.#call, finished(this.#reading, CANCELLED));
   }
 
   /** Removes the call from timers, waiters and the caller's signal. */
@@ -467,7 +469,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     const outcome = this.#attempted(() => this.#judge(ok, value), otherwise) ?? otherwise;
     this.#failed = outcome > 0 ? lane : undefined;
     if (outcome === HEAD && !lane.stopped) {
-      this.#attempts = lane.attempt; // from here on, reports are about this attempt's body
+      this.#reading = lane.attempt;
       const step = engine.tell(this.#call, HEADERS + lane.attempt * ATTEMPT_UNIT);
       this.#carry(step);
       // The call ended before the engine got the event of the response's head, so the body is closed by now.
