@@ -5,6 +5,7 @@ import { type AddressInfo, createServer } from "node:net";
 import { describe, expect, test, vi } from "vitest";
 import * as tidegate from "../ts/node.js";
 import { policy, reportOf } from "../ts/node.js";
+import { FakeClock } from "../ts/testing.js";
 import { collected } from "./support/garbage.js";
 import { log, origin, scripted, stats, until } from "./support/server.js";
 import { engine } from "./support/setup.js";
@@ -507,4 +508,19 @@ describe("and", () => {
     expect(new TextDecoder().decode(value)).toBe("bytes");
     await reader?.cancel();
   });
+});
+
+test("a further attempt that is refused after a closed answer is no call that was lost", async () => {
+  const clock = new FakeClock();
+  const retry = { backoff: { base: 1000, jitter: "none" } } as const;
+  const large = async () => new Response("x".repeat(200_000), { status: 503 });
+  const some = policy({ engine: engine({ clock }), preset: "http", retry, fetch: large });
+  const going = some.fetch("http://here.test/");
+  await clock.advance(10);
+  some.forceOpen();
+  const error = await clock.run(going).catch((error: unknown) => error);
+  expect(error).toBeInstanceOf(tidegate.Rejected);
+  expect(error).not.toBeInstanceOf(tidegate.CallLost);
+  expect(error).toMatchObject({ code: "rejected", reason: "readmission" });
+  expect(String(error)).toContain("not retried: the next attempt was refused a slot");
 });

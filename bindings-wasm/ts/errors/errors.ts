@@ -92,7 +92,7 @@ function isOf(asked: typeof TidegateError, value: unknown): boolean {
   return false;
 }
 
-/** The call was refused before any attempt. */
+/** The call was refused before any attempt. This class itself: a further attempt was refused, and the answer of the last one is closed. */
 export class Rejected extends TidegateError {
   /** @internal */
   static override [KIND]: Kind = ["Rejected"];

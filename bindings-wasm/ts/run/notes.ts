@@ -94,7 +94,12 @@ export function refusal(
   cause: unknown,
   by: readonly string[] = [],
 ): errors.TidegateError {
-  const [kind, text] = REFUSALS[verdict] ?? LOST;
+  // A note is about a further attempt, where the answer of the last one has been closed.
+  const [kind, text] =
+    REFUSALS[verdict] ??
+    (verdict in NOTES
+      ? [verdict === "readmission" ? errors.Rejected : errors.TidegateError, NOTES[verdict]]
+      : LOST);
   const details = { reason: verdict, retryIn, policy: policy.name, route, cause };
   const where = `policy ${JSON.stringify(policy.name)}, route ${quoted(route)}`;
   if (kind !== errors.BulkheadFull) {

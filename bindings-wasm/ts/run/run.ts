@@ -484,13 +484,7 @@ export class Run<A, T = A> implements Timed, Waiter {
 
   /** The call, as the scope of what runs in it. */
   get #inner(): Scope {
-    return {
-      engine: this.#engine,
-      call: this.#call,
-      ends: undefined,
-      criticality: undefined,
-      around: undefined,
-    };
+    return { engine: this.#engine, call: this.#call } as Scope;
   }
 
   /** The outcome of an attempt, at its position in a word, or `HEAD`. */
