@@ -227,7 +227,10 @@ describe("OpenTelemetry", () => {
     const clock = new FakeClock();
     const some = engine({ clock });
     const instrumented = otel.instrument({ engine: some, meterProvider });
+    otel.instrument({ engine: some, meterProvider }).dispose();
+    const beside = otel.instrument({ engine: some, meterProvider });
     await traffic(some, clock);
+    beside.dispose();
     await meterProvider.forceFlush();
     const metrics = exporter.getMetrics().at(-1)?.scopeMetrics[0]?.metrics ?? [];
     const by = Object.fromEntries(metrics.map((metric) => [metric.descriptor.name, metric]));
@@ -259,6 +262,7 @@ describe("OpenTelemetry", () => {
     providers.push(provider);
     const tracer = provider.getTracer("test");
     const instrumented = otel.instrument({ engine: some });
+    const beside = otel.instrument({ engine: some });
     const orders = policy({
       engine: some,
       name: "orders",
@@ -290,6 +294,7 @@ describe("OpenTelemetry", () => {
       "tidegate.kind": "transient",
       "tidegate.wait_s": expect.any(Number) as number,
     });
+    beside.dispose();
     instrumented.dispose();
   });
 });

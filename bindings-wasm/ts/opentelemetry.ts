@@ -56,14 +56,52 @@ const SECONDS = new Set(["wait", "elapsed"]);
 /**
  * Exports an engine's metrics, and adds events of calls to the spans around them.
  *
+ * A second call for the same provider adds nothing. The export ends with the last subscription.
+ *
  * @returns A subscription; its end stops the export. The instruments stay registered with their provider but report nothing.
  * @throws RangeError If `maxRoutes` is out of range.
  */
 export function instrument(options: InstrumentOptions = {}): Subscription {
   const engine = measured(options);
+  const provider = options.meterProvider ?? metrics.getMeterProvider();
+  const ends = [once(engine, provider, () => exported(engine, provider))];
+  if (options.spanEvents !== false) {
+    ends.push(
+      once(engine, "spans", () => {
+        const listening = engine.listen((event) => (ON_SPANS.has(event.type) ? onSpan(event) : undefined));
+        return () => listening.dispose();
+      }),
+    );
+  }
+  return subscription(() => {
+    for (const end of ends) end();
+  });
+}
+
+type Export = { users: number; end(): void };
+
+/** What is exported of each engine, by where it goes. */
+const exporting = new WeakMap<Engine, Map<unknown, Export>>();
+
+/** Starts an export, unless it runs already: each span would count twice. It ends with its last user. */
+function once(engine: Engine, to: unknown, start: () => () => void): () => void {
+  const all = exporting.get(engine) ?? new Map<unknown, Export>();
+  exporting.set(engine, all);
+  const running = all.get(to) ?? { users: 0, end: start() };
+  all.set(to, running);
+  running.users += 1;
+  return () => {
+    running.users -= 1;
+    if (running.users > 0) return;
+    all.delete(to);
+    running.end();
+  };
+}
+
+/** Exports an engine's metrics to a provider; returns what ends that. */
+function exported(engine: Engine, provider: MeterProvider): () => void {
   const { families: all, bounds, timed } = families(engine);
-  const meter = (options.meterProvider ?? metrics.getMeterProvider()).getMeter("tidegate");
-  const ends: (() => void)[] = [];
+  const meter = provider.getMeter("tidegate");
   const observables = all.filter(({ instrument: kind }) => kind !== "histogram");
   const instruments = new Map(observables.map((family) => [family, observable(meter, family)]));
   const observe: Parameters<Meter["addBatchObservableCallback"]>[0] = async (result) => {
@@ -74,26 +112,23 @@ export function instrument(options: InstrumentOptions = {}): Subscription {
   };
   const list = [...instruments.values()];
   meter.addBatchObservableCallback(observe, list);
-  ends.push(() => meter.removeBatchObservableCallback(observe, list));
   const histogram = (family: Family) => {
     const { otel, unit } = named(family);
     const advice = { explicitBucketBoundaries: [...bounds] };
     return meter.createHistogram(otel, { unit, description: family.meaning, advice });
   };
   const feeds = new Map(timed.map((feed) => [feed.type, { ...feed, into: histogram(feed.family) }]));
-  const listening = engine.listen((event) => {
-    const { type, policy, route, elapsed, wait, why } = event;
+  const listening = engine.listen(({ type, policy, route, elapsed, wait, why }) => {
     const feed = feeds.get(type);
     if (feed !== undefined && policy !== undefined && (feed.why === "" || feed.why === why)) {
       const labels = { policy, route: labelOf(engine, policy, route ?? "") };
       feed.into.record(((feed.waits ? wait : elapsed) ?? 0) / 1000, labels);
     }
-    if (options.spanEvents !== false && ON_SPANS.has(type)) onSpan(event);
   });
-  ends.push(() => listening.dispose());
-  return subscription(() => {
-    for (const end of ends) end();
-  });
+  return () => {
+    meter.removeBatchObservableCallback(observe, list);
+    listening.dispose();
+  };
 }
 
 /** The OpenTelemetry name of a family, and its unit. */
