@@ -305,9 +305,11 @@ test("diagnostics_channel has every event, while somebody publishes them", async
   const hear = (message: unknown) => told.push((message as { type: string }).type);
   subscribe("tidegate:call_done", hear);
   const publishing = publish(some);
+  const beside = publish(some); // tells nothing twice
   const orders = policy({ engine: some, deadline: 5000 });
   await orders.run(() => 1);
   publishing.dispose();
+  beside.dispose();
   await orders.run(() => 1);
   unsubscribe("tidegate:call_done", hear);
   expect(told).toEqual(["call_done"]);

@@ -30,6 +30,7 @@ import {
   measured,
   readInPages,
 } from "./telemetry/metrics.js";
+import { once } from "./telemetry/once.js";
 
 /** Options of `instrument`. */
 export interface InstrumentOptions extends MetricsOptions {
@@ -76,26 +77,6 @@ export function instrument(options: InstrumentOptions = {}): Subscription {
   return subscription(() => {
     for (const end of ends) end();
   });
-}
-
-type Export = { users: number; end(): void };
-
-/** What is exported of each engine, by where it goes. */
-const exporting = new WeakMap<Engine, Map<unknown, Export>>();
-
-/** Starts an export, unless it runs already: each span would count twice. It ends with its last user. */
-function once(engine: Engine, to: unknown, start: () => () => void): () => void {
-  const all = exporting.get(engine) ?? new Map<unknown, Export>();
-  exporting.set(engine, all);
-  const running = all.get(to) ?? { users: 0, end: start() };
-  all.set(to, running);
-  running.users += 1;
-  return () => {
-    running.users -= 1;
-    if (running.users > 0) return;
-    all.delete(to);
-    running.end();
-  };
 }
 
 /** Exports an engine's metrics to a provider; returns what ends that. */
