@@ -19,6 +19,7 @@ use crate::engine::random;
 use crate::error::{Report, Stopped};
 use crate::policy::Site;
 use crate::run::Tail;
+use crate::scope;
 use crate::streams::{Watch, accepts_events, of_broken};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -57,6 +58,31 @@ pub(crate) fn note_quotas(site: &Site, call: CallId, headers: &HeaderMap) {
 /// Whether the policy reads why an answer with this status failed.
 pub(crate) fn reads(site: &Site, status: StatusCode) -> bool {
     status.as_u16() >= 400 && site.policy.reads_errors()
+}
+
+/// Marks a failed answer with the moment by which its body has to have been read.
+#[derive(Clone, Copy)]
+struct Ends(Instant);
+
+/// Marks a failed answer of which a part is not read yet with its call's deadline. Called within the attempt, because the call is
+/// over when its caller gets the answer.
+#[cold]
+pub(crate) fn bound(site: &Site, extensions: &mut Extensions) {
+    if site.request.slot_until_body
+        && !site.policy.unbound_once_delivered()
+        && let Some(ends) = scope::current(site.shared().number).and_then(|call| site.shared().end_of(call))
+    {
+        extensions.insert(Ends(ends));
+    }
+}
+
+/// What bounds the rest of an answer whose call is over; `None` for a good one, and where the call had no deadline.
+pub(crate) fn rest(site: &Arc<Site>, report: &Report, extensions: &mut Extensions) -> Option<Tail<Arc<Site>>> {
+    if report.reason == Verdict::Ok {
+        return None;
+    }
+    let Ends(ends) = extensions.remove()?;
+    Tail::of_failed(Arc::clone(site), report, ends)
 }
 
 /// Puts `x-should-retry: false` into the last failed response of a call whose policy reads errors, for those who would repeat
@@ -212,7 +238,7 @@ where
                     && let Some(outcome) = watch.piece(&frame)
                     && let Some(tail) = this.tail
                 {
-                    tail.finish(outcome); // a failed body, which its reader reads to its end
+                    tail.fail(outcome); // a failed body, which its reader reads to its end
                 }
                 if let Some(meter) = this.tail.as_mut().and_then(|tail| tail.meter.as_mut()) {
                     meter.read(&frame);

@@ -21,7 +21,8 @@
 //! - `Retry-After` is never cut short. If it exceeds `retry.max_retry_after` or the deadline, the call ends at once.
 //! - A failed response that may be repeated is read first if it is small (64 KiB), which keeps its connection; a large
 //!   one is closed.
-//! - Slot and deadline last until the body has been read or dropped (`slot_until = "headers"` ends them before).
+//! - Slot and deadline last until the body has been read or dropped, of a failed response only the deadline
+//!   (`slot_until = "headers"` ends them before).
 //! - Repeats carry `Retry-Attempt: n`. The route is the request's origin.
 //! - reqwest by itself repeats requests that a server refused unprocessed; `retry(reqwest::retry::never())` leaves that
 //!   to the policy.
@@ -44,9 +45,11 @@ use tidegate::{CallId, Class, Criticality, Opinion, Outcome};
 
 use crate::Failure;
 use crate::classify::{Finding, Judge, Judgement};
-use crate::drain::Draining;
+use crate::drain::{Buffered, Draining};
 use crate::error::{BoxError, Error, Stopped};
-use crate::http::{GuardedBody, Says, has_body, judged_inside, last, note_quotas, outcome_of, reads};
+use crate::http::{
+    GuardedBody, Says, bound, has_body, judged_inside, last, note_quotas, outcome_of, reads, rest,
+};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
 use crate::streams::{Held, Holding, Watch, is_held};
@@ -229,14 +232,21 @@ impl Guard {
             Some(async move {
                 let response = sent.await?;
                 if reads(judge.site, response.status()) {
-                    return Ok(begun(response).await);
+                    return Ok(begun(judge.site, response).await);
                 }
                 let outcome = judge.of(&response);
                 if holds && is_held(response.status(), outcome) {
                     return Ok(held(judge.site, response).await);
                 }
                 let again = repeats && outcome.opinion != Opinion::DoNot && outcome.kind != Class::Ok.into();
-                Ok(if again { drained(response).await } else { response })
+                if again {
+                    return Ok(drained(judge.site, response).await);
+                }
+                let mut response = response;
+                if outcome.kind != Class::Ok.into() {
+                    bound(judge.site, response.extensions_mut());
+                }
+                Ok(response)
             })
         };
         let path = Some(path.into_boxed_str());
@@ -246,19 +256,24 @@ impl Guard {
         let mut response = ended.result?;
         response.extensions_mut().remove::<Begun>();
         last(reads(&site, response.status()), &ended.report, response.headers_mut());
+        let rest = rest(&site, &ended.report, response.extensions_mut());
         if ended.report.attempts > 1 || ended.report.note().is_some() {
             response.extensions_mut().insert(ended.report);
         }
-        Ok(match tail {
+        if tail.is_none() && rest.is_none() {
+            return Ok(response);
+        }
+        let (mut parts, body) = parted(response);
+        let (tail, watch) = match tail {
             Some(mut tail) => {
-                let (mut parts, body) = parted(response);
                 tail.meter = Meter::of(self.used.as_ref(), &parts.headers);
                 let watch = Watch::of(tail.site(), &parts.headers, &mut parts.extensions);
-                let body = Timely { body: GuardedBody::watched(body, Some(tail), watch) };
-                http::Response::from_parts(parts, Body::wrap(body)).into()
+                (Some(tail), watch)
             }
-            None => response,
-        })
+            None => (rest, None),
+        };
+        let body = Timely { body: GuardedBody::watched(body, tail, watch) };
+        Ok(http::Response::from_parts(parts, Body::wrap(body)).into())
     }
 
     /// Finds the site of the request's call, and gives the request its idempotency key if it needs one.
@@ -411,24 +426,29 @@ fn parted(response: Response) -> (http::response::Parts, Body) {
 }
 
 /// Reads the body of the response to its end if it is small.
-async fn drained(response: Response) -> Response {
+async fn drained(site: &Site, response: Response) -> Response {
     let (mut parts, body) = parted(response);
     let body = Draining::new(body).await;
-    if body.is_whole() {
-        parts.extensions.insert(Whole);
-    }
+    close(site, &mut parts, &body);
     http::Response::from_parts(parts, Body::wrap(body)).into()
 }
 
 /// Reads the beginning of a failed response. The reader of its body gets it too.
-async fn begun(response: Response) -> Response {
+async fn begun(site: &Site, response: Response) -> Response {
     let (mut parts, body) = parted(response);
     let body = Draining::beginning(body).await;
     parts.extensions.insert(Begun(body.beginning()));
+    close(site, &mut parts, &body);
+    http::Response::from_parts(parts, Body::wrap(body)).into()
+}
+
+/// Marks a response of whose body a part has been read, or all.
+fn close(site: &Site, parts: &mut http::response::Parts, body: &Buffered<Body>) {
     if body.is_whole() {
         parts.extensions.insert(Whole);
+    } else if parts.extensions.get::<Held>().is_none_or(|held| held.failure.is_some()) {
+        bound(site, &mut parts.extensions);
     }
-    http::Response::from_parts(parts, Body::wrap(body)).into()
 }
 
 /// Reads a stream up to its first piece that counts. The reader of its body gets what has been read too.
@@ -436,9 +456,7 @@ async fn held(site: &Site, response: Response) -> Response {
     let (mut parts, body) = parted(response);
     let (body, held) = Holding::new(site, &parts.headers, body).await;
     parts.extensions.insert(held);
-    if body.is_whole() {
-        parts.extensions.insert(Whole);
-    }
+    close(site, &mut parts, &body);
     http::Response::from_parts(parts, Body::wrap(body)).into()
 }
 

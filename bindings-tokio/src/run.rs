@@ -151,7 +151,7 @@ where
                 let report = this.site.report(Some(*call), 0, *verdict, retry_in.map(clock::std));
                 let stopped = this.site.stopped(report);
                 let report = stopped.report;
-                Poll::Ready(A::of(this.judge, Err(Error::Stopped(stopped, None)), report))
+                Poll::Ready(A::of(this.site, this.judge, Err(Error::Stopped(stopped, None)), report))
             }
             StateProjection::Fresh | StateProjection::Over => panic!("a call was polled after its end"),
         };

@@ -137,6 +137,13 @@ pub fn target() -> Option<String> {
     crate::run::target_of(engine, call, attempt)
 }
 
+/// The innermost call, if it is one of this engine's.
+#[cfg(feature = "_bodies")]
+pub(crate) fn current(engine: u64) -> Option<CallId> {
+    let (number, call) = CALL.get();
+    (number == engine && number != 0).then_some(call)
+}
+
 /// Values that a call of this engine inherits.
 #[inline]
 pub(crate) fn inherited(engine: u64) -> Inherited {

@@ -357,3 +357,60 @@ async fn an_answer_that_an_inner_policy_must_not_repeat_an_outer_one_does_not_re
         }
     }
 }
+
+/// A failed answer whose body gives these pieces and then stalls: the moment at which its reader is freed, and how.
+async fn failed_and_stalls(
+    policy: Builder,
+    status: u16,
+    pieces: Vec<(u64, &'static str)>,
+) -> (Duration, Option<Stopped>) {
+    let begun = Instant::now();
+    let service = service_fn(move |_: Request<Empty<Bytes>>| {
+        let response = Response::builder().status(status).body(Scripted::new(stalls(pieces.clone())));
+        async { Ok::<_, io::Error>(response.unwrap()) }
+    });
+    let request = Request::get("http://shop.example/").body(Empty::new()).unwrap();
+    let response = policy.build().unwrap().http_layer().layer(service).oneshot(request).await.unwrap();
+    assert_eq!(response.status(), status);
+    let ended = timeout(ms(9_000), read(Box::pin(response.into_body()))).await;
+    (begun.elapsed(), ended.ok().and_then(|(_, stopped)| stopped))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_body_of_a_failed_answer_ends_at_the_deadline_of_its_call() {
+    let engine = Engine::new(1);
+    let policy = |name: &str| Policy::builder(name).engine(&engine).deadline(ms(3_000));
+    let reads = Retry::new().max_attempts(2).read_errors(true).budget(Budget::none());
+    for (status, policy) in [
+        (404, policy("plain")),
+        (404, policy("reads").retry(reads)),
+        (503, plain(&engine, "repeats", 2).deadline(ms(3_000))),
+        (404, policy("idle").idle_timeout(ms(100))),
+    ] {
+        let (took, stopped) = failed_and_stalls(policy, status, vec![(10, "no such order")]).await;
+        let stopped = stopped.expect("the reader is freed");
+        assert_eq!((took, stopped.code), (ms(3_000), Code::DeadlineExceeded), "{}", stopped.policy);
+        assert!(stopped.report.call().is_some());
+        nothing_left(&engine);
+    }
+    // Where the deadline ends with the head, and without a deadline, the body is its reader's.
+    let brief = policy("brief").slot_until(tidegate_tokio::settings::SlotUntil::Headers);
+    let delivered = policy("delivered").idle_timeout(ms(100)).deadline_until(DeadlineUntil::Delivery);
+    for policy in [brief, delivered, plain(&engine, "endless", 1)] {
+        assert_eq!(failed_and_stalls(policy, 404, vec![]).await.1, None);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_reports_a_failure_and_stalls_ends_at_the_deadline() {
+    let failure =
+        "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"overloaded_error\"}}\n\n";
+    let engine = Engine::new(1);
+    let policy = limits(&engine).deadline(ms(800)).counts(Counts::SseData);
+    let begun = Instant::now();
+    let response = sent(policy, [stalls([(10, EVENT), (10, failure)])]).await.unwrap();
+    let (text, stopped) = timeout(ms(5_000), read(response.into_body())).await.expect("it ends");
+    assert!(text.ends_with(failure));
+    assert_eq!((begun.elapsed(), stopped.unwrap().code), (ms(800), Code::DeadlineExceeded));
+    nothing_left(&engine);
+}

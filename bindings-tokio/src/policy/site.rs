@@ -112,6 +112,12 @@ impl Inner {
         self.has(UNTIL_BODY)
     }
 
+    /// Whether calls have no deadline from the delivery of their answers on.
+    #[cfg(feature = "_bodies")]
+    pub fn unbound_once_delivered(&self) -> bool {
+        self.has(DELIVERY)
+    }
+
     /// Whether a stream has a timeout of its own for its first piece.
     #[cfg(feature = "_bodies")]
     #[inline]
@@ -184,6 +190,9 @@ const TARGETS: u16 = 1 << 7;
 /// Its limits learn from what answers say is left of quotas.
 const LEARNS: u16 = 1 << 8;
 
+/// The deadline ends where the answer is handed to the caller.
+const DELIVERY: u16 = 1 << 9;
+
 /// The facts about settings that the shell uses.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
@@ -205,6 +214,7 @@ impl Known {
             | bit(FIRST_BYTE, settings.value("first_byte_timeout").is_some())
             | bit(IDLE, idle > 0)
             | bit(EVENTS, settings.value("counts") == Some(Value::Text("sse_data")))
+            | bit(DELIVERY, settings.value("deadline_until") == Some(Value::Text("delivery")))
             | bit(TARGETS, settings.value("targets").is_some())
             | bit(LEARNS, settings.value("rate_limit.learn") == Some(Value::Text("down")));
         Self { bits, idle }

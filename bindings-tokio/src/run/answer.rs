@@ -11,7 +11,7 @@ use crate::policy::Site;
 pub(crate) trait Answer<T, E, P: Deref<Target = Site>, J> {
     type Output;
 
-    fn of(judge: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output;
+    fn of(site: &P, judge: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output;
 
     /// The answer of a call that stays live while its body is read.
     fn headed(judge: &J, value: T, report: Report, tail: Tail<P>) -> Self::Output;
@@ -24,7 +24,7 @@ impl<T, E, P: Deref<Target = Site>, J> Answer<T, E, P, J> for Plain {
     type Output = Result<T, Error<E>>;
 
     #[inline]
-    fn of(_: &J, result: Result<T, Error<E>>, _: Report) -> Self::Output {
+    fn of(_: &P, _: &J, result: Result<T, Error<E>>, _: Report) -> Self::Output {
         result
     }
 
@@ -40,7 +40,7 @@ impl<T, E, P: Deref<Target = Site>, J> Answer<T, E, P, J> for Whole {
     type Output = Ended<T, E>;
 
     #[inline]
-    fn of(_: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output {
+    fn of(_: &P, _: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output {
         Ended { result, report }
     }
 
@@ -58,7 +58,7 @@ impl<T, E, P: Deref<Target = Site>, J> Answer<T, E, P, J> for Tailed {
     type Output = (Ended<T, E>, Option<Tail<P>>);
 
     #[inline]
-    fn of(_: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output {
+    fn of(_: &P, _: &J, result: Result<T, Error<E>>, report: Report) -> Self::Output {
         (Ended { result, report }, None)
     }
 

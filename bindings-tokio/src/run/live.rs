@@ -443,7 +443,7 @@ where
                 Err(Error::Stopped(stopped, own))
             }
         };
-        A::of(self.judge, result, report)
+        A::of(self.site, self.judge, result, report)
     }
 
     /// Hands out the head of a good answer. The call stays live until its body has been read.
@@ -465,7 +465,7 @@ where
     #[inline]
     fn over(&self, result: Result<T, E>) -> A::Output {
         let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
-        A::of(self.judge, result.map_err(|error| Error::Failed(error, report)), report)
+        A::of(self.site, self.judge, result.map_err(|error| Error::Failed(error, report)), report)
     }
 
     /// The answer whose body is still to be read.
@@ -474,9 +474,10 @@ where
         let report = self.site.report(Some(self.live.call), self.live.attempts, Verdict::Ok, None);
         let tail = Tail {
             site: self.site.clone(),
-            call: Some(self.live.call),
+            call: self.live.call,
             attempt,
             attempts: self.live.attempts,
+            over: false,
             due,
             #[cfg(feature = "_bodies")]
             meter: None,

@@ -24,7 +24,7 @@ use super::{Boxed, Cloned, Facts, Requests, Sending, Sent, unready};
 use crate::BoxError;
 use crate::drain::Buffered;
 use crate::error::{Error, Report};
-use crate::http::{GuardedBody, Says, last};
+use crate::http::{GuardedBody, Says, last, rest};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Answer, Begun, Run, Tail};
 use crate::streams::Watch;
@@ -44,7 +44,8 @@ use site::Last;
 ///   be sent only once.
 /// - A failed response that may be repeated is read first if it is small (64 KiB), which keeps its connection; a large
 ///   one is closed.
-/// - Slot and deadline last until the body has been read or dropped (`slot_until = "headers"` ends them before).
+/// - Slot and deadline last until the body has been read or dropped, of a failed response only the deadline
+///   (`slot_until = "headers"` ends them before).
 /// - A request's extension [`Weights`] is what it will use of the limits that count weights.
 /// - Repeats carry `Retry-Attempt: n`. The route is the request's scheme and authority, unless the caller has a route.
 ///
@@ -332,10 +333,16 @@ enum Bodied {}
 impl<A: Body, E, C> Answer<Response<Buffered<A>>, E, Arc<Site>, HttpJudge<C>> for Bodied {
     type Output = Result<Response<GuardedBody<Buffered<A>>>, Error<E>>;
 
-    fn of(_: &HttpJudge<C>, result: Result<Response<Buffered<A>>, Error<E>>, report: Report) -> Self::Output {
+    fn of(
+        site: &Arc<Site>,
+        _: &HttpJudge<C>,
+        result: Result<Response<Buffered<A>>, Error<E>>,
+        report: Report,
+    ) -> Self::Output {
         let mut response = result?;
+        let rest = rest(site, &report, response.extensions_mut());
         note(&mut response, report);
-        Ok(response.map(|body| GuardedBody::watched(body, None, None)))
+        Ok(response.map(|body| GuardedBody::watched(body, rest, None)))
     }
 
     #[inline]

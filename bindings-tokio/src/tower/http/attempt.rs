@@ -13,7 +13,7 @@ use tower_service::Service;
 use super::judge::HttpJudge;
 use crate::BoxError;
 use crate::drain::{Buffered, Draining};
-use crate::http::{Says, reads};
+use crate::http::{Says, bound, reads};
 use crate::policy::Site;
 use crate::run::{Attempt, Running, Work};
 use crate::streams::{Holding, is_held};
@@ -150,7 +150,11 @@ where
                     }
                     let fails = outcome.kind != Class::Ok.into() && outcome.opinion != Opinion::DoNot;
                     if !judge.repeats || !fails {
-                        return Poll::Ready(Ok(response.map(Buffered::new)));
+                        let mut response = response.map(Buffered::new);
+                        if outcome.kind != Class::Ok.into() {
+                            bound(site, response.extensions_mut());
+                        }
+                        return Poll::Ready(Ok(response));
                     }
                     let (parts, body) = response.into_parts();
                     let rest = Rest { parts: Some(parts), body: Draining::new(body) };
@@ -159,12 +163,18 @@ where
                 AnsweringProjection::Draining { rest } => {
                     let rest = rest.as_mut().project();
                     let body = ready!(rest.body.poll(cx));
-                    let Some(parts) = rest.parts.take() else { return Poll::Pending };
+                    let Some(mut parts) = rest.parts.take() else { return Poll::Pending };
+                    if !body.is_whole() {
+                        bound(site, &mut parts.extensions);
+                    }
                     return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
                 AnsweringProjection::Holding { rest } => {
                     let (body, held) = ready!(Pin::new(&mut rest.1).poll(cx));
                     let Some(mut parts) = rest.0.take() else { return Poll::Pending };
+                    if held.failure.is_some() && !body.is_whole() {
+                        bound(site, &mut parts.extensions);
+                    }
                     parts.extensions.insert(held);
                     return Poll::Ready(Ok(Response::from_parts(parts, body)));
                 }
