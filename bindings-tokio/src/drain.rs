@@ -23,6 +23,9 @@ const TIME: Duration = Duration::from_millis(500);
 /// The longest time that reading the beginning of a failed response may take, where the policy reads why it failed.
 const BEGINNING: Duration = clock::std(READ_FOR);
 
+/// Number of empty frames that are read at once.
+const EMPTY: u32 = 64;
+
 /// A body, of which some frames may have been read already.
 pub struct Buffered<B: Body> {
     rest: Option<B>,
@@ -128,10 +131,24 @@ impl<B: Body + Unpin> Buffered<B>
 where
     B::Error: Into<BoxError>,
 {
-    /// Reads one more frame and keeps it. `None` once the body has ended or failed.
+    /// Reads one more frame that is not empty, and keeps it. `None` once the body has ended or failed.
     pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<Option<&Frame<B::Data>>> {
         let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
-        match ready!(Pin::new(rest).poll_frame(cx)) {
+        let mut empty = 0;
+        let next = loop {
+            match ready!(Pin::new(&mut *rest).poll_frame(cx)) {
+                // Says nothing, so a server may send any number of them. Other tasks and timers have their turn in between.
+                Some(Ok(frame)) if frame.data_ref().is_some_and(|data| !data.has_remaining()) => {
+                    empty += 1;
+                    if empty == EMPTY {
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
+                    }
+                }
+                next => break next,
+            }
+        };
+        match next {
             Some(Ok(frame)) => {
                 let read = self.read.get_or_insert_default();
                 read.keep(frame);
@@ -258,5 +275,45 @@ where
             }
         }
         Poll::Ready(this.body.take().expect("it was there"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::task::Waker;
+
+    use bytes::Bytes;
+
+    use super::*;
+
+    /// A body of empty frames, with one byte after so many of them.
+    struct Sparse(u32);
+
+    impl Body for Sparse {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            self.0 = self.0.wrapping_sub(1);
+            let data = if self.0 == 0 { Bytes::from_static(b"x") } else { Bytes::new() };
+            Poll::Ready(Some(Ok(Frame::data(data))))
+        }
+    }
+
+    #[test]
+    fn empty_frames_are_not_kept_and_let_others_have_their_turn() {
+        let mut body = Buffered::new(Sparse(EMPTY * 3 + 1));
+        let mut cx = Context::from_waker(Waker::noop());
+        for _ in 0..3 {
+            assert!(body.poll_more(&mut cx).is_pending());
+            assert!(body.read.is_none());
+        }
+        assert!(matches!(body.poll_more(&mut cx), Poll::Ready(Some(_))));
+        assert_eq!(body.beginning(), b"x");
+        assert_eq!(body.read.unwrap().frames.len(), 1);
     }
 }

@@ -414,3 +414,28 @@ async fn a_stream_that_reports_a_failure_and_stalls_ends_at_the_deadline() {
     assert_eq!((begun.elapsed(), stopped.unwrap().code), (ms(800), Code::DeadlineExceeded));
     nothing_left(&engine);
 }
+
+/// A body that always has an empty frame ready.
+struct Empties;
+
+impl Body for Empties {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Poll::Ready(Some(Ok(Frame::data(Bytes::new()))))
+    }
+}
+
+/// Real time, because nothing here waits and a paused clock stands still then.
+#[tokio::test]
+async fn empty_frames_hold_up_no_timeout() {
+    let engine = Engine::new(1);
+    let service = service_fn(|_: Request<Empty<Bytes>>| async { Ok::<_, io::Error>(Response::new(Empties)) });
+    let request =
+        Request::get("http://shop.example/").header("accept", "text/event-stream").body(Empty::new());
+    let policy = Policy::builder("p").engine(&engine).first_byte_timeout(ms(20)).build().unwrap();
+    let answer = policy.http_layer().layer(service).oneshot(request.unwrap()).await;
+    assert_eq!(answer.map(drop).unwrap_err().stopped().unwrap().code, Code::AttemptTimeout);
+    nothing_left(&engine);
+}
