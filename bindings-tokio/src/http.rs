@@ -77,7 +77,11 @@ pub(crate) fn bound(site: &Site, extensions: &mut Extensions) {
 }
 
 /// What bounds the rest of an answer whose call is over; `None` for a good one, and where the call had no deadline.
-pub(crate) fn rest(site: &Arc<Site>, report: &Report, extensions: &mut Extensions) -> Option<Tail<Arc<Site>>> {
+pub(crate) fn rest(
+    site: &Arc<Site>,
+    report: &Report,
+    extensions: &mut Extensions,
+) -> Option<Tail<Arc<Site>>> {
     if report.reason == Verdict::Ok {
         return None;
     }
@@ -226,16 +230,17 @@ where
         match inner.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 // A body that always has a frame ready, because its reader is slow, never waits for its timer.
-                if std::mem::replace(this.begun, true)
-                    && let Some(tail) = this.tail
-                    && let Some(due) = tail.due.filter(|due| *due <= Instant::now())
+                let due = this.tail.as_ref().and_then(|tail| tail.due);
+                let now = (std::mem::replace(this.begun, true) && due.is_some()).then(Instant::now);
+                if let (Some(due), Some(tail)) =
+                    (due.filter(|due| now.is_some_and(|now| *due <= now)), &mut *this.tail)
                     && let Some(stopped) = tail.expire(this.watch.as_mut().and_then(|watch| watch.age(due)))
                 {
                     this.inner.set(None);
                     return Poll::Ready(Some(Err(ended(*this.grpc, stopped))));
                 }
                 if let Some(watch) = this.watch
-                    && let Some(outcome) = watch.piece(&frame)
+                    && let Some(outcome) = watch.piece(&frame, now)
                     && let Some(tail) = this.tail
                 {
                     tail.fail(outcome); // a failed body, which its reader reads to its end

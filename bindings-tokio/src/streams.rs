@@ -183,8 +183,9 @@ impl Watch {
         }
     }
 
-    /// Notes a piece that the reader gets. Returns the outcome of the failure that it reports.
-    pub fn piece<D: Buf>(&mut self, frame: &Frame<D>) -> Option<Outcome> {
+    /// Notes a piece that the reader gets now; without a moment the clock is read if it is needed. Returns the outcome of the failure
+    /// that the piece reports.
+    pub fn piece<D: Buf>(&mut self, frame: &Frame<D>, now: Option<Instant>) -> Option<Outcome> {
         if self.before > 0 {
             self.before -= 1;
             return None;
@@ -193,7 +194,7 @@ impl Watch {
         if counts {
             (self.waited, self.since) = (Duration::ZERO, None);
         } else if let Some(since) = self.since.take() {
-            self.waited += since.elapsed();
+            self.waited += now.unwrap_or_else(Instant::now) - since;
         }
         failure
     }
