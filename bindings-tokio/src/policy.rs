@@ -93,6 +93,7 @@ impl Policy {
         let site = Site {
             policy,
             key: DEFAULT.into(),
+            named: false,
             route: AtomicU64::new(0),
             request: Request::default(),
             weights: None,

@@ -140,9 +140,12 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Limits the time of the whole call.
+    /// Limits the time of the whole call. The earliest of this, the caller's deadline, the policy's and the scope's wins.
     pub fn deadline(self, deadline: Duration) -> Self {
-        self.with(|site| site.request.remaining = Some(clock::span(deadline)))
+        let own = clock::span(deadline);
+        self.with(|site| {
+            site.request.remaining = Some(site.request.remaining.map_or(own, |said| said.min(own)))
+        })
     }
 
     /// Says whether the answer is a stream, to which `first_byte_timeout` applies.

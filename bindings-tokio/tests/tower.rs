@@ -344,3 +344,30 @@ async fn new_settings_reach_everything_that_is_made_of_a_policy() {
     assert_eq!(service.ready().await.unwrap().call(7).await.unwrap(), 7);
     nothing_left(&engine);
 }
+
+/// Requests that each state a deadline.
+#[derive(Clone)]
+struct Within;
+
+impl Requests<u64> for Within {
+    fn replay(&self, _: &u64) -> Option<u64> {
+        None
+    }
+
+    fn facts<'a>(&self, request: &u64, facts: Facts<'a>) -> Facts<'a> {
+        facts.deadline(ms(*request))
+    }
+}
+
+counted!(of_a_requests_deadline_and_its_callers_the_earlier_holds);
+
+async fn of_a_requests_deadline_and_its_callers_the_earlier_holds() {
+    let engine = Engine::new(1);
+    let caller = plain(&engine, "p", 1).build().unwrap().caller().deadline(ms(200));
+    let service = caller.layer().requests(Within).layer(service_fn(|_: u64| pending::<io::Result<()>>()));
+    for (own, ends) in [(50, 50), (900, 200)] {
+        let start = Instant::now();
+        let error = service.clone().oneshot(own).await.unwrap_err();
+        assert_eq!((error.stopped().unwrap().code, start.elapsed()), (Code::DeadlineExceeded, ms(ends)));
+    }
+}

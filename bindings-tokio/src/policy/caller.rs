@@ -47,13 +47,15 @@ impl<C> Caller<C> {
     /// Whether the caller names a route.
     #[cfg(feature = "http")]
     pub(crate) fn has_route(&self) -> bool {
-        *self.site.key != *super::site::DEFAULT
+        self.site.named
     }
 
     /// Sets the key that state is kept under: an origin, an endpoint, a tenant. The default is `default`.
     #[must_use]
     pub fn route(mut self, key: impl Into<Arc<str>>) -> Self {
-        Arc::make_mut(&mut self.site).aim(key.into());
+        let site = Arc::make_mut(&mut self.site);
+        site.named = true;
+        site.aim(key.into());
         self
     }
 

@@ -228,6 +228,8 @@ pub(super) const DEFAULT: &str = "default";
 pub(crate) struct Site {
     pub policy: Arc<Inner>,
     pub key: Arc<str>,
+    /// Whether the caller names the route.
+    pub named: bool,
     /// The id of the route in the engine; 0 until it is known.
     pub route: AtomicU64,
     pub request: Request,
@@ -346,6 +348,7 @@ impl Clone for Site {
         Self {
             policy: Arc::clone(&self.policy),
             key: Arc::clone(&self.key),
+            named: self.named,
             route: AtomicU64::new(self.route.load(Ordering::Relaxed)),
             request: self.request,
             weights: self.weights.clone(),

@@ -111,4 +111,16 @@ mod tests {
         assert!(!never.site(&mut request(Method::POST, "http://shop.example/")).request.idempotent);
         assert!(site(Method::POST, "http://shop.example/").request.idempotent);
     }
+
+    #[test]
+    fn a_route_that_a_caller_names_holds_whatever_its_name() {
+        let engine = Engine::new(1);
+        let policy = Policy::builder("shop").engine(&engine).preset(Preset::Http).build().unwrap();
+        let key = |layer: HttpLayer| {
+            let site = layer.site(&mut request(Method::GET, "http://shop.example/"));
+            site.key.to_string()
+        };
+        assert_eq!(key(policy.caller().route("default").http_layer()), "default");
+        assert_eq!(key(policy.http_layer()), "http://shop.example");
+    }
 }
