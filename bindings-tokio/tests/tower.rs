@@ -345,6 +345,24 @@ async fn new_settings_reach_everything_that_is_made_of_a_policy() {
     nothing_left(&engine);
 }
 
+counted!(a_panic_of_the_service_gives_the_permit_back);
+
+async fn a_panic_of_the_service_gives_the_permit_back() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 3).bulkhead(Bulkhead::fixed(1)).build().unwrap();
+    let calls = AtomicU32::new(0);
+    let mut service = policy.layer().layer(service_fn(|(): ()| {
+        assert!(calls.fetch_add(1, Ordering::Relaxed) > 0, "the first call breaks before it has a future");
+        async { Ok::<_, io::Error>(()) }
+    }));
+    let panics = std::panic::AssertUnwindSafe(|| drop(service.call(())));
+    assert!(std::panic::catch_unwind(panics).is_err());
+    nothing_left(&engine);
+    assert_eq!(crate::support::ends(&engine, "p", Verdict::Cancelled), 1);
+    service.ready().await.unwrap().call(()).await.unwrap();
+    nothing_left(&engine);
+}
+
 /// Requests that each state a deadline.
 #[derive(Clone)]
 struct Within;
