@@ -184,18 +184,14 @@ impl<E: Failure> Failure for Error<E> {
     /// repeat is not repeated by an outer one either.
     fn outcome(&self) -> Outcome {
         match self {
-            Self::Failed(error, report) if report.forbids() => {
-                Outcome { opinion: Opinion::DoNot, ..error.outcome() }
-            }
-            Self::Failed(error, _) => error.outcome(),
+            Self::Failed(error, report) => report.judged(error.outcome()),
             Self::Stopped(stopped, _) => stopped.outcome(),
         }
     }
 
     fn finding(&self) -> Finding {
         match self {
-            Self::Failed(error, report) if report.forbids() => Finding::Forbidden(Box::new(error.finding())),
-            Self::Failed(error, _) => error.finding(),
+            Self::Failed(error, report) => report.found(|| error.finding()),
             Self::Stopped(stopped, _) => Finding::Outcome(stopped.outcome()),
         }
     }
@@ -474,6 +470,8 @@ pub struct Report {
     pub(crate) max_retry_after: Option<Duration>,
     /// The type of an error that was not repeated because no classifier knows it.
     pub(crate) unlisted: Option<&'static str>,
+    /// The class of the failure that the call leaves to the one around it to repeat (semantics 1.6.2).
+    pub(crate) left: Option<Class>,
     /// The number of the call's engine, and the call.
     pub(crate) call: Option<(u64, CallId)>,
 }
@@ -494,6 +492,28 @@ impl Report {
     /// Whether the call was not repeated because a repeat might do harm (semantics 1.6.4).
     pub(crate) const fn forbids(&self) -> bool {
         matches!(self.reason, Verdict::Method | Verdict::OneShotBody | Verdict::Opinion)
+    }
+
+    /// The judgement that the call has left about its failure, which has this outcome by itself.
+    pub(crate) fn judged(&self, own: Outcome) -> Outcome {
+        match self.left {
+            Some(class) => Outcome {
+                kind: class.into(),
+                opinion: Opinion::Retry,
+                retry_after: self.retry_in.map(crate::clock::span),
+            },
+            None if self.forbids() => Outcome { opinion: Opinion::DoNot, ..own },
+            None => own,
+        }
+    }
+
+    /// The finding that the call has left about its error, which is found to be this by itself.
+    pub(crate) fn found(&self, own: impl FnOnce() -> Finding) -> Finding {
+        match self.left {
+            Some(class) => Finding::Outcome(self.judged(Outcome::of(class))),
+            None if self.forbids() => Finding::Forbidden(Box::new(own())),
+            None => own(),
+        }
     }
 
     /// Says in words why no further attempt followed; `None` if no attempt was suppressed.

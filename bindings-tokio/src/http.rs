@@ -11,7 +11,7 @@ use http::{Extensions, HeaderMap, Method, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tidegate::answer::Quotas;
-use tidegate::{CallId, Class, Opinion, Outcome, Verdict, WallTime};
+use tidegate::{CallId, Class, Outcome, Verdict, WallTime};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::BoxError;
@@ -34,14 +34,14 @@ pub(crate) fn outcome_of(site: &Site, status: u16, headers: &HeaderMap, body: &[
     site.outcome_of(status, headers, body)
 }
 
-/// The outcome of an answer that a policy inside has judged: a failure that it must not repeat is not repeated (semantics 1.6.4).
+/// The outcome of an answer that a policy inside has judged: it leaves its judgement of a failure that the policy around it repeats,
+/// and a failure that it must not repeat is not repeated (semantics 1.6).
 #[inline]
 pub(crate) fn judged_inside(outcome: Outcome, extensions: &Extensions) -> Outcome {
-    let forbidden = || extensions.get::<Report>().is_some_and(Report::forbids);
-    if outcome.kind != Class::Ok.into() && forbidden() {
-        return Outcome { opinion: Opinion::DoNot, ..outcome };
+    match extensions.get::<Report>() {
+        Some(report) if report.left.is_some() || outcome.kind != Class::Ok.into() => report.judged(outcome),
+        _ => outcome,
     }
-    outcome
 }
 
 /// Reports what an answer's headers say is left of the service's quotas, where the policy learns from it.

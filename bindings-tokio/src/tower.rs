@@ -144,7 +144,7 @@ impl<'a> Facts<'a> {
     pub fn deadline(self, deadline: Duration) -> Self {
         let own = clock::span(deadline);
         self.with(|site| {
-            site.request.remaining = Some(site.request.remaining.map_or(own, |said| said.min(own)))
+            site.request.remaining = Some(site.request.remaining.map_or(own, |said| said.min(own)));
         })
     }
 
@@ -319,6 +319,7 @@ pub(crate) const fn refused() -> Report {
         retry_in: None,
         max_retry_after: None,
         unlisted: None,
+        left: None,
         call: None,
     }
 }

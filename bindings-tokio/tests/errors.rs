@@ -18,7 +18,7 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tidegate_tokio::settings::Bulkhead;
-use tidegate_tokio::{BoxError, Class, Code, Engine, Error, Failure, Options, Policy, stopped_in};
+use tidegate_tokio::{BoxError, Class, Code, Engine, Error, Failure, Options, Outcome, Policy, stopped_in};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -407,6 +407,39 @@ mod nested {
         assert_eq!(made.swap(0, Ordering::Relaxed), 3);
         outer.run(|_| async { Ok::<_, anyhow::Error>(work().await?) }).await.unwrap_err();
         assert_eq!(made.swap(0, Ordering::Relaxed), 3);
+    }
+
+    /// Semantics 1.6.2.
+    #[tokio::test(start_paused = true)]
+    async fn an_outer_policy_takes_the_class_and_the_wait_that_an_inner_one_has_found() {
+        let engine = Engine::new(1);
+        let (outer, inner) =
+            (plain(&engine, "outer", 3).build().unwrap(), plain(&engine, "inner", 3).build().unwrap());
+        let wait = Some(tidegate_tokio::tidegate::Duration::from_millis(700));
+        let busy = Outcome { retry_after: wait, ..Outcome::of(Class::Throttled) };
+        let inner = inner.caller().classify(move |result: Result<&(), &io::Error>| match result {
+            Ok(()) => Outcome::of(Class::Ok),
+            Err(_) => busy,
+        });
+        let made = AtomicUsize::new(0);
+        let work = || {
+            inner.run(|_| {
+                made.fetch_add(1, Ordering::Relaxed);
+                async { Err::<(), _>(io::Error::from(io::ErrorKind::NotFound)) }
+            })
+        };
+        let begun = tokio::time::Instant::now();
+        outer.run(|_| work()).await.unwrap_err();
+        assert_eq!(made.swap(0, Ordering::Relaxed), 3);
+        assert!(begun.elapsed() >= ms(1_400), "the wait is the inner one's, twice");
+        outer.run(|_| async { Ok::<_, anyhow::Error>(work().await?) }).await.unwrap_err();
+        assert_eq!(made.swap(0, Ordering::Relaxed), 3, "boxed");
+        // The outer one's own word goes before.
+        let never = outer.caller().classify(|result: Result<&(), &Error<io::Error>>| {
+            Outcome::of(if result.is_ok() { Class::Ok } else { Class::Permanent })
+        });
+        never.run(|_| work()).await.unwrap_err();
+        assert_eq!(made.swap(0, Ordering::Relaxed), 1);
     }
 
     #[tokio::test(start_paused = true)]

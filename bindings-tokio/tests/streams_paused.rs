@@ -18,7 +18,7 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Empty};
 use tidegate_tokio::settings::{Budget, Counts, DeadlineUntil, Hedge, HedgeBudget, Retry};
-use tidegate_tokio::{Builder, Code, Engine, Options, Policy, Report, Stopped, stopped_in};
+use tidegate_tokio::{Builder, Class, Code, Engine, Options, Outcome, Policy, Report, Stopped, stopped_in};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
@@ -438,4 +438,22 @@ async fn empty_frames_hold_up_no_timeout() {
     let answer = policy.http_layer().layer(service).oneshot(request.unwrap()).await;
     assert_eq!(answer.map(drop).unwrap_err().stopped().unwrap().code, Code::AttemptTimeout);
     nothing_left(&engine);
+}
+
+/// Semantics 1.6.2: the function of an inner layer says what a status does not.
+#[tokio::test(start_paused = true)]
+async fn an_outer_layer_repeats_the_answer_that_an_inner_one_has_judged() {
+    let engine = Engine::new(1);
+    let (outer, inner) =
+        (plain(&engine, "outer", 3).build().unwrap(), plain(&engine, "inner", 3).build().unwrap());
+    let sent = std::sync::atomic::AtomicU32::new(0);
+    let odd = |_: Request<Empty<Bytes>>| {
+        sent.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        async { Ok::<_, io::Error>(Response::builder().status(200).body(Empty::<Bytes>::new()).unwrap()) }
+    };
+    let judged = inner.http_layer().classify(|_, _| Some(Outcome::of(Class::Transient)));
+    let client = judged.layer(service_fn(odd)).map_response(|it: Response<_>| it.map(Box::pin));
+    let request = Request::get("http://shop.example/").body(Empty::new()).unwrap();
+    outer.http_layer().layer(client).oneshot(request).await.unwrap();
+    assert_eq!(sent.into_inner(), 3);
 }

@@ -7,12 +7,12 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate::{CallId, Class, HttpFailure, Outcome, PolicyId, Request, Value, Verdict};
+use tidegate::{CallId, Class, HttpFailure, Kind, Outcome, PolicyId, Request, Value, Verdict};
 
 use super::is_fresh_name;
 use crate::classify::Finding;
 use crate::clock;
-use crate::engine::{Engine, Shared};
+use crate::engine::{Core, Engine, Shared};
 #[cfg(feature = "reqwest")]
 use crate::error::Error;
 use crate::error::{Report, Stopped};
@@ -328,8 +328,19 @@ impl Site {
             retry_in,
             max_retry_after,
             unlisted: None,
+            left: None,
             call: call.map(|call| (self.shared().number, call)),
         }
+    }
+
+    /// The class of a kind.
+    #[cold]
+    pub fn class_of(&self, kind: Kind) -> Class {
+        let base = || {
+            let own = |core: &mut Core| Some(core.engine.policy_of(self.policy.id)?.class_of(kind));
+            self.shared().look(|core, _| own(core)).unwrap_or(Class::Permanent)
+        };
+        kind.class().unwrap_or_else(base)
     }
 
     #[cold]

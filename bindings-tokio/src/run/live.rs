@@ -273,6 +273,9 @@ where
             let due = next.map(|span| clock::after(reply.at, span));
             return Next::Head { attempt: number, value, due };
         }
+        if let Event::Finished { outcome, .. } = event {
+            *self.live.as_mut().project().failure = outcome.kind;
+        }
         if let (true, Event::Finished { outcome, .. }) = (self.judge.hears_retries(), event) {
             announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), reply.step);
         }
@@ -403,6 +406,9 @@ where
     ) -> A::Output {
         let live = self.live.as_mut().project();
         let mut report = self.site.report(Some(*live.call), *live.attempts, verdict, retry_in);
+        if verdict == Verdict::Nested {
+            report.left = Some(self.site.class_of(*live.failure));
+        }
         let mut held: Vec<_> = Vec::new();
         let mut last = live.held.take().map(|held| *held);
         let decided = match result {

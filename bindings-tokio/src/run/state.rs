@@ -3,7 +3,7 @@
 use std::pin::Pin;
 
 use pin_project_lite::pin_project;
-use tidegate::{AttemptSlot, CallId, Verdict};
+use tidegate::{AttemptSlot, CallId, Class, Kind, Verdict};
 use tokio::time::{Instant, Sleep};
 
 use crate::policy::Site;
@@ -89,6 +89,8 @@ pin_project! {
         pub turn: Turn,
         // Attempts started so far.
         pub attempts: u8,
+        // The kind of the last failure.
+        pub failure: Kind,
         // Polls of the timer that was not due, modulo 256.
         pub polls: u8,
         #[pin]
@@ -114,8 +116,18 @@ impl<Fut, T, E> Live<Fut, T, E> {
     /// A call that has just begun.
     #[inline]
     pub fn new(call: CallId, turn: Turn) -> Self {
-        let place = Place::Free;
-        Self { call, turn, attempts: 0, polls: 0, place, race: None, held: None, due: None, sleep: None }
+        Self {
+            call,
+            turn,
+            attempts: 0,
+            failure: Class::Ok.into(),
+            polls: 0,
+            place: Place::Free,
+            race: None,
+            held: None,
+            due: None,
+            sleep: None,
+        }
     }
 
     /// Whether a waker is registered for the call.
