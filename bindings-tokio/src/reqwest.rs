@@ -522,7 +522,7 @@ mod middleware {
     use super::Guard;
     use crate::Failure;
     use crate::classify::Finding;
-    use crate::error::Error;
+    use crate::error::{Error, Report};
     use crate::listed::found_in;
     use crate::weights::Weights;
 
@@ -545,6 +545,27 @@ mod middleware {
         }
     }
 
+    /// The report of a guard's call that has failed, in the extensions of the guard around it: the error itself stays the client's.
+    #[derive(Clone, Copy)]
+    struct Left(Report);
+
+    /// An error of the rest of the chain, with what a guard there has left.
+    struct Passed(ClientError, Option<Left>);
+
+    impl Failure for Passed {
+        fn outcome(&self) -> Outcome {
+            let own = self.0.outcome();
+            self.1.map_or(own, |Left(report)| report.judged(own))
+        }
+
+        fn finding(&self) -> Finding {
+            match &self.1 {
+                Some(Left(report)) => report.found(|| self.0.finding()),
+                None => self.0.finding(),
+            }
+        }
+    }
+
     /// A guard as a middleware of `reqwest-middleware`. A `Guard` in a request's extensions replaces this one, and
     /// [`Weights`] there are the request's.
     ///
@@ -562,14 +583,21 @@ mod middleware {
             if let Some(weights) = extensions.get::<Weights>() {
                 own = Some(own.unwrap_or_else(|| self.clone()).weights(weights.clone()));
             }
-            let extensions = &*extensions;
+            extensions.remove::<Left>();
+            let given = &*extensions;
             let sent = own.as_ref().unwrap_or(self).run(request, |request| {
                 // Each attempt has its own extensions, because hedges run side by side.
-                let (next, mut extensions) = (next.clone(), extensions.clone());
-                async move { next.run(request, &mut extensions).await }
+                let (next, mut extensions) = (next.clone(), given.clone());
+                async move {
+                    let sent = next.run(request, &mut extensions).await;
+                    sent.map_err(|error| Passed(error, extensions.remove()))
+                }
             });
             sent.await.map_err(|error| match error {
-                Error::Failed(error, _) => error,
+                Error::Failed(Passed(error, _), report) => {
+                    extensions.insert(Left(report));
+                    error
+                }
                 Error::Stopped(stopped, _) => ClientError::middleware(stopped),
             })
         }

@@ -18,7 +18,9 @@ use http_body_util::Full;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use tidegate_tokio::settings::Bulkhead;
-use tidegate_tokio::{BoxError, Class, Code, Engine, Error, Failure, Options, Outcome, Policy, stopped_in};
+use tidegate_tokio::{
+    BoxError, Class, Code, Engine, Error, Failure, Options, Outcome, Policy, Verdict, stopped_in,
+};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -479,4 +481,24 @@ async fn late_error(
     error: impl Future<Output = reqwest_middleware::Error>,
 ) -> Result<(), reqwest_middleware::Error> {
     Err(error.await)
+}
+
+/// Semantics 1.6.4: two guards in one chain.
+#[tokio::test]
+async fn an_error_that_an_inner_guard_must_not_repeat_an_outer_one_does_not_repeat() {
+    use tidegate_tokio::reqwest::Guard;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let engine = Engine::new(1);
+    let of = |name| Guard::new(&plain(&engine, name, 2).build().unwrap()).idempotent(true);
+    let late = reqwest::Client::builder().timeout(ms(20)).build().unwrap();
+    for (name, idempotent, calls) in
+        [("repeats", true, (Verdict::Nested, 2)), ("harms", false, (Verdict::Method, 1))]
+    {
+        let (outer, inner) = (of("outer"), of(name).idempotent(idempotent));
+        let client = reqwest_middleware::ClientBuilder::new(late.clone()).with(outer).with(inner).build();
+        let error = client.get(&url).send().await.unwrap_err();
+        assert!(matches!(error, reqwest_middleware::Error::Reqwest(_)), "{error:?}");
+        assert_eq!(crate::support::ends(&engine, name, calls.0), calls.1, "calls of the inner one");
+    }
 }
