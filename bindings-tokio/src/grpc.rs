@@ -24,11 +24,12 @@ use crate::BoxError;
 use crate::classify::{Finding, Judge, Judgement};
 use crate::clock;
 use crate::drain::Buffered;
-use crate::error::{Code, Error, Stopped};
+use crate::error::{Code, Error, Report, Stopped};
 use crate::http::{GuardedBody, judged_inside, outcome_of};
 use crate::listed::{Known, found_in};
 use crate::policy::{Caller, Policy, Site};
 use crate::run::{Attempt, Optional, Run, Tailed};
+use crate::scope;
 
 const TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
@@ -216,7 +217,7 @@ where
         Poll::Ready(over) => over,
         Poll::Pending => run.await,
     };
-    let mut response = ended.result.map_err(status_of)?;
+    let mut response = ended.result.map_err(|error| status_of(error, scope::is_inside()))?;
     if ended.report.attempts > 1 || ended.report.note().is_some() {
         response.extensions_mut().insert(ended.report);
     }
@@ -354,6 +355,9 @@ pub(crate) fn of_trailers(site: &Site, trailers: &HeaderMap) -> Option<Outcome> 
 /// Classifies a status of tonic's.
 pub(crate) fn of_status(status: &Status) -> Known {
     // A refused connection is UNAVAILABLE too, but nothing of the call was sent.
+    if let Some(left) = status.source().and_then(<dyn StdError>::downcast_ref::<Left>) {
+        return Known::Is(left.finding());
+    }
     let cause = status.source().map(found_in);
     if let Some(Finding::Outcome(outcome)) = &cause
         && outcome.kind == Class::NeverSent.into()
@@ -371,9 +375,38 @@ pub(crate) fn of_status(status: &Status) -> Known {
     })
 }
 
-/// Converts a call's error to the status that gRPC clients expect.
-fn status_of(error: Error<BoxError>) -> Status {
+/// An error of the client's for the call around, with what the layer's call has left about it (semantics 1.6).
+#[derive(Debug)]
+pub(crate) struct Left {
+    error: BoxError,
+    report: Report,
+}
+
+impl Left {
+    /// The finding about the error.
+    pub fn finding(&self) -> Finding {
+        self.report.found(|| found_in(&*self.error))
+    }
+}
+
+impl fmt::Display for Left {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl StdError for Left {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&*self.error)
+    }
+}
+
+/// Converts a call's error to the status that gRPC clients expect. `inside` another call the status says what is left to that.
+fn status_of(error: Error<BoxError>, inside: bool) -> Status {
     match error {
+        Error::Failed(error, report) if inside && (report.forbids() || report.left.is_some()) => {
+            Status::from_error(Box::new(Left { error, report }))
+        }
         Error::Failed(error, _) => Status::from_error(error),
         Error::Stopped(ref stopped, _) => {
             let mut status = status_without_cause(stopped);

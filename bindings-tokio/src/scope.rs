@@ -137,6 +137,12 @@ pub fn target() -> Option<String> {
     crate::run::target_of(engine, call, attempt)
 }
 
+/// Whether a call is around.
+#[cfg(feature = "grpc")]
+pub(crate) fn is_inside() -> bool {
+    CALL.get().0 != 0
+}
+
 /// The innermost call, if it is one of this engine's.
 #[cfg(feature = "_bodies")]
 pub(crate) fn current(engine: u64) -> Option<CallId> {

@@ -415,3 +415,28 @@ async fn a_response_that_an_inner_policy_must_not_repeat_an_outer_one_does_not_r
         assert_eq!(*had.lock(), requests);
     }
 }
+
+/// Semantics 1.6.2 and 1.6.4, for errors of the transport.
+#[tokio::test(start_paused = true)]
+async fn an_outer_layer_obeys_an_inner_one_about_an_error() {
+    let engine = Engine::new(1);
+    let (outer, inner) =
+        (plain(&engine, "outer", 3).build().unwrap(), plain(&engine, "inner", 2).build().unwrap());
+    for (layer, requests) in [(inner.grpc_layer(), 3), (inner.grpc_layer().idempotent(|_| false), 1)] {
+        let had = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&had);
+        let fails = service_fn(move |_: Request<Body>| {
+            *counted.lock() += 1;
+            let broken = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+            async { Err::<Response<Body>, _>(broken) }
+        });
+        let client =
+            tower::ServiceExt::<Request<Body>>::map_response(layer.layer(fails), |response: Response<_>| {
+                response.map(Body::new)
+            });
+        let mut client = outer.grpc_layer().layer(client);
+        let client = tower::ServiceExt::ready(&mut client).await.unwrap();
+        let status = client.call(Request::new(Body::empty())).await.unwrap_err();
+        assert_eq!((*had.lock(), status.code()), (requests, GrpcCode::Unknown));
+    }
+}
