@@ -143,3 +143,80 @@ fn who_waits_for_the_fleets_gets_its_turn_when_the_rate_is_the_processs_own_agai
     }
     it.engine.check().unwrap();
 }
+
+/// The policy without a rate.
+fn none() -> Policy {
+    Policy::from_pairs("api", &[("deadline", Number(9e6))]).unwrap()
+}
+
+/// The policy with a set of one limit, one a second.
+fn set(fleet: bool) -> Policy {
+    let mut pairs = vec![
+        ("rate_limit.limits", Text("calls: permits=1 per=1s burst=1")),
+        ("rate_limit.wait", Number(1.0)),
+        ("rate_limit.max_wait", Number(5e6)),
+    ];
+    pairs.extend(fleet.then_some(("rate_limit.store", Text("fleet"))));
+    Policy::from_pairs("api", &pairs).unwrap()
+}
+
+/// The answer to what was asked for a form of the rate says nothing to another form that has taken its place.
+#[test]
+fn an_answer_about_another_form_of_the_rate_counts_nothing() {
+    let rate = || policy(1.0, true, Some(5e6));
+    for (was, is, answer) in [
+        (rate(), set(true), &b"1 0 1"[..]),
+        (rate(), set(true), b"0 900000 1"),
+        (set(true), rate(), b"0 0 1 1 0"),
+        (set(true), rate(), b"900000 1 1 0 0"),
+    ] {
+        let mut it = Alone::new(was);
+        let (call, _) = it.begin();
+        let mut asked = Vec::new();
+        it.engine.take_commands(&mut asked);
+        let _ = it.engine.on(call, Event::Cancel, Time::from_micros(0));
+        for to in [none(), is] {
+            let _ = it.engine.retune(it.policy, to, Time::from_micros(0)).unwrap();
+        }
+        // A command of the old form does not stand for one of the new form.
+        let (next, action) = it.begin();
+        assert_eq!(action, Action::Wait { why: Wait::Store });
+        let _ = it.engine.on_reply(asked[0].id, Reply::Bytes(answer), Time::from_micros(1));
+        it.engine.check().unwrap();
+        let mut asks = Vec::new();
+        it.engine.take_commands(&mut asks);
+        assert_eq!(asks.len(), 1);
+        let step = it.engine.on(next, Event::Poll, Time::from_micros(1));
+        assert_eq!(step.action, Action::Wait { why: Wait::Store });
+    }
+}
+
+/// Who waits while the rate is removed and returns in another form waits for `max_wait` from then, and gets in.
+#[test]
+fn who_waits_for_a_rate_gets_in_when_it_has_another_form() {
+    let rate = |fleet| policy(1.0, fleet, Some(5e6));
+    let forms = [(rate(true), set(false)), (rate(false), set(false)), (set(false), rate(false))];
+    let fleets = [(rate(false), set(true)), (set(false), rate(true)), (rate(true), set(true))];
+    for (was, is) in forms.into_iter().chain(fleets) {
+        let mut it = Alone::new(was);
+        let (first, action) = it.begin();
+        if let Action::Wait { .. } = action {
+            it.answer("1 0 1");
+            let step = it.engine.on(first, Event::Poll, Time::from_micros(0));
+            assert!(matches!(step.action, Action::Attempt { .. }));
+        }
+        let (call, _) = it.begin();
+        it.answer("0 1000000 1");
+        for to in [none(), is] {
+            let _ = it.engine.retune(it.policy, to, Time::from_micros(0)).unwrap();
+            it.engine.check().unwrap();
+        }
+        let view = &it.engine.snapshot(Time::from_micros(0)).routes[0];
+        let in_set = view.limits.len() == 1;
+        let answer = if in_set { "0 0 1 1 0" } else { "1 0 1" };
+        let (at, action) = it.wait(call, 9 * SECOND, answer);
+        assert!(matches!(action, Action::Attempt { .. }), "{action:?} at {at}");
+        assert!(at <= 1_100 * MILLI, "{at}");
+        it.engine.check().unwrap();
+    }
+}

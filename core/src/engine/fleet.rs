@@ -177,7 +177,10 @@ impl Routes {
     /// The route or pool of a command, while that part of it is the fleet's. `None` is legal: since the command was
     /// sent, the route may have been evicted, or a retune may have made the component the process's own.
     fn still_fleets(&self, pending: &Pending) -> Option<RouteAt> {
-        self.still_there((pending.home, pending.subject.part()))
+        let at = self.still_there((pending.home, pending.subject.part()))?;
+        // A set may have taken a single rate's place since, or the other way round.
+        let form = pending.subject.is_of_set();
+        form.is_none_or(|of_set| of_set == self.shares_set(at.own())).then_some(at)
     }
 
     /// The same by place.

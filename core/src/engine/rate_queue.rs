@@ -50,26 +50,27 @@ impl Bucket {
         }
     }
 
-    /// Applies new settings and keeps the tokens. A rate that leaves the fleet begins with the process's share.
-    /// Returns true if the rate joined or left the fleet; its waiters then get new turns ([`Desk::rate_retuned`]).
+    /// Applies new settings and keeps the tokens. A rate that leaves the fleet begins with the process's share, and one of
+    /// another form full. Returns true if it joined or left the fleet or has another form; its waiters then get new
+    /// turns ([`Desk::rate_retuned`]).
     #[must_use]
     pub fn retune(&mut self, to: &RateLimit, wall: Wall, now: Time) -> bool {
-        let was = matches!(self, Self::Fleet(_));
-        if let (Self::Set(limits), Some(set)) = (&mut *self, &to.limits) {
-            limits.retune(set, wall, now);
-            return false;
-        }
-        match (&mut *self, to.fleet) {
-            (Self::Tokens(bucket), None) => bucket.retune(to.bucket, now),
-            (Self::Fleet(share), Some(fleet)) => share.retune(to.bucket, *fleet, now),
-            (Self::Fleet(share), None) => {
+        match (&mut *self, &to.limits, to.fleet) {
+            (Self::Set(limits), Some(set), _) => limits.retune(set, wall, now),
+            (Self::Tokens(bucket), None, None) => bucket.retune(to.bucket, now),
+            (Self::Fleet(share), None, Some(fleet)) => share.retune(to.bucket, *fleet, now),
+            (Self::Fleet(share), None, None) => {
                 let mut own = share.local().clone();
                 own.retune(to.bucket, now);
                 *self = Self::Tokens(own);
+                return true;
             }
-            (Self::Tokens(_) | Self::Cubic(_) | Self::Set(_), _) => *self = Self::of(to, now),
+            (Self::Tokens(_) | Self::Cubic(_) | Self::Fleet(_) | Self::Set(_), ..) => {
+                *self = Self::of(to, now);
+                return true;
+            }
         }
-        was != matches!(self, Self::Fleet(_))
+        false
     }
 
     pub fn try_take(&mut self, cost: u32, now: Time) -> bool {

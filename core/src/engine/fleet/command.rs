@@ -100,6 +100,20 @@ impl Subject {
         (fits && (least..=most).contains(&numbers.len())).then_some(numbers)
     }
 
+    /// Of a command about tokens whether they are those of a set of limits.
+    pub fn is_of_set(self) -> Option<bool> {
+        match self {
+            Self::Set(_) => Some(true),
+            Self::Rate { .. } => Some(false),
+            Self::Window { link, .. } => (link != plain::Link::Repair).then_some(false),
+            Self::Breaker { .. }
+            | Self::Cooldown { .. }
+            | Self::Slots { .. }
+            | Self::Mark { .. }
+            | Self::Digest => None,
+        }
+    }
+
     pub fn part(self) -> Part {
         match self {
             Self::Window { link: plain::Link::Repair, .. } | Self::Mark { link: plain::Link::Repair, .. } => {
@@ -323,6 +337,11 @@ impl Fleet {
     /// When the first answer about it is overdue.
     pub(super) fn due(&self, home: RouteId, part: Part) -> Option<Time> {
         self.about(home, part).map(|it| it.due).min()
+    }
+
+    /// Number of unanswered commands about tokens: those of a set of limits, or of a single rate.
+    pub(super) fn out_for_tokens(&self, home: RouteId, of_set: bool) -> usize {
+        self.about(home, Part::Rate).filter(|it| it.subject.is_of_set() == Some(of_set)).count()
     }
 
     /// Number of unanswered commands.

@@ -9,13 +9,20 @@ use crate::time::{Duration, Time};
 
 impl Desk {
     /// Applies new settings of a set to its waiters: what they take is counted anew, they take their places in its order
-    /// as they have come, and those that take more than a limit holds now are refused.
-    fn set_retuned(&mut self, home: PoolAt, now: Time) {
+    /// as they have come, and those that take more than a limit holds now are refused. If the set took the place of a
+    /// single rate (`moved`), each has `max_wait` from now.
+    fn set_retuned(&mut self, home: PoolAt, moved: bool, now: Time) {
         let head = |it: &Self| it.routes[home].rate.as_deref().and_then(|queue| queue.waiting.head());
         let mut next = head(self);
         while let Some(slot) = next {
             let after = self.calls[slot].links().1;
             next = (after != Slot::NONE).then_some(after);
+            if moved {
+                let patience = self.max_wait_of(slot).unwrap_or(Duration::ZERO);
+                let call = &mut self.calls[slot];
+                call.moment = now.after(patience).min(call.deadline);
+                self.wakes.push(self.calls.id(slot));
+            }
             let costs = self.costs(slot, home);
             let Some(limits) = self.routes.limits_mut(home) else { return missing("the limits of a set") };
             limits.enlist(&costs);
@@ -31,15 +38,21 @@ impl Desk {
         }
     }
 
+    /// How long the policy of a call lets it wait for tokens, if it does.
+    fn max_wait_of(&self, slot: Slot) -> Option<Duration> {
+        let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
+        limit.filter(|limit| limit.wait).map(|limit| limit.max_wait)
+    }
+
     /// Applies new settings to the waiters. Refuses calls that cost more than the rate can hold now, because they
     /// would wait for ever.
     ///
-    /// If the rate joined or left the fleet (`moved`), each waiter gets a new moment: in the fleet's queue that is
-    /// the end of its patience, in the process's queue its turn. After joining, each waiter has `max_wait` from now.
+    /// If the rate joined or left the fleet or has another form (`moved`), each waiter gets a new moment: in the queue of
+    /// the fleet's or of a set that is the end of its patience, in the process's queue its turn. After joining, each waiter has `max_wait` from now.
     /// After leaving, calls that do not wait for the process's tokens, or would wait in vain, are refused.
     pub(in crate::engine) fn rate_retuned(&mut self, home: PoolAt, moved: bool, now: Time) {
         if self.routes.limits(home).is_some() {
-            return self.set_retuned(home, now);
+            return self.set_retuned(home, moved, now);
         }
         let head = |it: &mut Self| it.routes[home].rate.as_deref_mut().and_then(|queue| queue.waiting.head());
         let (mut ahead, mut next, mut left) = (0, head(self), false);
@@ -57,8 +70,7 @@ impl Desk {
             if !moved {
                 continue;
             }
-            let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
-            let patience = limit.filter(|limit| limit.wait).map(|limit| limit.max_wait);
+            let patience = self.max_wait_of(slot);
             let Some(queue) = self.routes[home].rate.as_deref_mut() else {
                 return missing("the rate of a waiter");
             };

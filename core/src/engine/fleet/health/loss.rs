@@ -156,8 +156,10 @@ impl FleetDesk<'_> {
                     self.part_back(home, part, now);
                 }
             }
-        } else if let Some(home) = self.desk.routes.still_fleets(pending).filter(|_| back.alone) {
-            let part = pending.subject.part();
+        } else if back.alone
+            && let part = pending.subject.part()
+            && let Some(home) = self.desk.routes.still_there((pending.home, part))
+        {
             if self.store.is_up(&self.desk.routes, home.own(), part) {
                 self.part_back(home.own(), part, now);
             }

@@ -16,7 +16,8 @@ impl Routes {
     /// Recounts unanswered commands when a rate joins the fleet, perhaps again: earlier ones may still be out.
     pub(in crate::engine) fn recount_rate(&mut self, store: &FleetStore, home: PoolAt) {
         let id = self.lasting_id(home.route());
-        let out = store.fleet.as_ref().map_or(0, |fleet| fleet.out(id, Part::Rate)) as u32;
+        let of_set = self.shares_set(home);
+        let out = store.fleet.as_ref().map_or(0, |fleet| fleet.out_for_tokens(id, of_set)) as u32;
         // Each retune runs this; a rate of the process notes no commands.
         if let Some(asked) = self.asked_mut(home) {
             *asked = out;
@@ -95,7 +96,7 @@ impl Fleet {
     /// Checks the books of a rate of the fleet.
     pub fn check_share(&self, routes: &Routes, home: PoolAt) -> Result<(), String> {
         let id = routes.lasting_id(home.route());
-        let out = self.out(id, Part::Rate);
+        let out = self.out_for_tokens(id, routes.shares_set(home));
         let share = match routes[home].rate.as_deref().map(|queue| &queue.bucket) {
             Some(Bucket::Fleet(share)) => share,
             Some(Bucket::Set(limits)) => {
