@@ -3,7 +3,10 @@
 
 use crate::fleet::{Faults, Pairs, Process, SECOND, Sim};
 use Value::{Number, Text};
-use tidegate::{BreakerState, Class, RecordType, Time, Value, Verdict};
+use tidegate::fleet::{Reply, StoreKind};
+use tidegate::{
+    Action, BreakerState, Class, Engine, Options, Policy, RecordType, Request, Time, Value, Verdict,
+};
 
 fn breaker(more: &[(&'static str, Value<'static>)]) -> Pairs {
     let base = [
@@ -145,5 +148,29 @@ fn under_any_faults_all_agree_in_the_end() {
             assert_eq!(state(process, sim.now), BreakerState::Closed, "seed {seed}");
             assert!(turned(process, 1.0, 0).is_some(), "seed {seed}: none was ever open");
         }
+    }
+}
+
+/// Semantics 0.6.1: what an operator has forced open stays so, whatever the store answers about the fleet's breaker.
+#[test]
+fn no_answer_of_the_store_clears_a_forced_opening() {
+    for answer in [&b"0 0 0 0"[..], b"1 5000000 7 1", b"2 0 7 1"] {
+        let mut engine = Engine::new(3, Options::default());
+        let now = |micros| Time::from_micros(micros);
+        let _ = engine.attach_store(StoreKind::Lua, "", 7, now(0));
+        let policy = engine.policy(Policy::from_pairs("p", &breaker(&[])).unwrap()).unwrap();
+        let route = engine.route(policy, "a", now(0));
+        let _ = engine.begin(route, &Request::default(), now(0));
+        let mut commands = Vec::new();
+        engine.take_commands(&mut commands);
+        let _ = engine.force_open(policy, Some(route), true, now(1));
+        let _ = engine.on_reply(commands[0].id, Reply::Bytes(answer), now(2));
+        engine.check().unwrap();
+        assert!(engine.snapshot(now(3)).routes[0].forced);
+        let (_, step) = engine.begin(route, &Request::default(), now(10_000_000));
+        assert!(matches!(step.action, Action::Done { verdict: Verdict::ForcedOpen, .. }), "{step:?}");
+        let _ = engine.force_open(policy, Some(route), false, now(10_000_001));
+        let (_, step) = engine.begin(route, &Request::default(), now(20_000_000));
+        assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
     }
 }
