@@ -236,3 +236,29 @@ fn a_default_is_scaled_too() {
     let _ = host.engine.begin(host.route, &Request::default(), at(0));
     assert_eq!(limit(&host, "tpm", 0).reserved - before, 14);
 }
+
+/// Semantics 3.9.6: an estimate is that of one weight, also where a set is removed while calls wait for it, and returns
+/// with other weights.
+#[test]
+fn another_weight_does_not_inherit_an_estimate() {
+    let tokens = ("rate_limit.limits", Text("tpm: permits=100000 per=1m burst=100000 weight=tokens"));
+    let mut host = host(&[&[tokens, HALF], &WAIT[..]].concat());
+    used(&mut host, 20, 100, 0);
+    // Calls that name the whole burst reserve a tenth of it, so some of twenty wait.
+    let begun: Vec<_> = (0..20).map(|_| begin(&mut host, 100_000, 0)).collect();
+    let waits = begun.iter().filter(|(_, step)| matches!(step.action, Action::Wait { .. })).count();
+    assert!(waits > 0, "{begun:?}");
+    let chars = ("rate_limit.limits", Text("cpm: permits=1 per=1h burst=100000 weight=chars"));
+    for pairs in [&[("deadline", Number(9e6))][..], &[chars, HALF]] {
+        let _ = host.engine.retune(host.policy, Policy::from_pairs("p", pairs).unwrap(), at(0)).unwrap();
+        host.engine.check().unwrap();
+    }
+    for (call, _) in begun {
+        let _ = host.engine.on(call, Event::Cancel, at(0));
+        host.engine.check().unwrap();
+    }
+    let before = limit(&host, "cpm", 0).reserved;
+    let weights = host.engine.weights(host.route, [("chars", 1_000)]).unwrap();
+    let _ = host.engine.begin_weighted(host.route, &Request::default(), weights, at(0));
+    assert_eq!(limit(&host, "cpm", 0).reserved - before, 1_000);
+}

@@ -104,7 +104,7 @@ impl Limits {
         }
     }
 
-    /// Applies new settings with the same weights. A limit that both sets have keeps its tokens, its debt and its
+    /// Applies new settings. A limit that both sets have keeps its tokens, its debt and its
     /// counts. The first windows of a limit are counted from the one that `wall` is in.
     pub fn retune(&mut self, to: &LimitSet, wall: Wall, now: Time) {
         let mut fresh = Self::new(to, now);
@@ -119,9 +119,13 @@ impl Limits {
             limit.allowance = was.allowance.clone();
             limit.allowance.retune(allowance(settings), now);
         }
-        // Both have the same weights, in the same order.
-        let estimates = core::mem::take(&mut fresh.estimates).into_iter().enumerate();
-        fresh.estimates = estimates.map(|(at, it)| it.kept(self.estimates.get(at))).collect();
+        // Both have the same weights, unless the set was removed while calls waited for it and has come back with others.
+        let estimates = core::mem::take(&mut fresh.estimates);
+        let kept = |(it, weight): (Estimate, &Name)| {
+            let at = self.weights.iter().position(|known| known == weight);
+            it.kept(at.and_then(|at| self.estimates.get(at)))
+        };
+        fresh.estimates = estimates.into_iter().zip(&fresh.weights).map(kept).collect();
         self.carry_share(&mut fresh, now);
         *self = fresh;
     }
