@@ -4,7 +4,7 @@ use crate::saved::{Pairs, WHOLE, at, call, engine, moved, view, whole};
 use Value::{Number, Text};
 use tidegate::{
     Action, Class, Duration, Engine, Event, LimitKind, Options, Outcome, Policy, Pool, PoolKind, Request,
-    RouteView, Value, Verdict,
+    RouteView, SavePages, Value, Verdict,
 };
 
 /// What is dropped of the state of [`whole`] under other settings, and what the engine has then.
@@ -355,4 +355,45 @@ fn the_overflow_route_goes_on_as_itself() {
     assert_eq!(keys, ["busy", "overflow"]);
     new.route(id, "overflow", at(1));
     assert_eq!(new.snapshot(at(1)).routes.len(), 3, "a key of this name is another");
+}
+
+/// A policy leaves between two pages of a saved state, and another one gets its number.
+#[test]
+fn a_policy_has_nothing_of_one_that_had_its_number_while_pages_were_written() {
+    let rate = [
+        ("rate_limit.permits", Number(1.0)),
+        ("rate_limit.per", Number(3_600e6)),
+        ("rate_limit.burst", Number(9.0)),
+    ];
+    let named = |name: &str| Policy::from_pairs(name, &rate).unwrap();
+    // Forty routes are more than a page, and thirty of them are evicted where there is room for ten.
+    for (max_routes, pages_between) in [(1_000, 1), (1_000, 4), (10, 1), (10, 2)] {
+        let mut old = Engine::new(7, Options::default().max_routes(max_routes));
+        let was = old.policy(named("was")).unwrap();
+        let use_all = |engine: &mut Engine, policy, keys: u64| {
+            for n in 0..keys {
+                let route = engine.route(policy, &n.to_string(), at(n));
+                let (call, _) = engine.begin(route, &Request::default(), at(n));
+                let outcome = Outcome::of(Class::Ok);
+                let _ = engine.on(call, Event::Finished { attempt: 1, outcome }, at(n));
+            }
+        };
+        use_all(&mut old, was, 40);
+        let mut pages = SavePages::default();
+        for _ in 0..pages_between {
+            assert!(old.save_page(&mut pages, at(50)));
+        }
+        old.release_policy(was, false, at(50));
+        let is = old.policy(named("is")).unwrap();
+        assert_ne!(was, is);
+        while old.save_page(&mut pages, at(50)) {}
+        let mut new = Engine::new(8, Options::default().max_routes(1_000));
+        let is = new.policy(named("is")).unwrap();
+        let saved = pages.finish();
+        let restored = new.restore(&saved, Duration::ZERO, at(50)).unwrap();
+        assert_eq!(restored.routes, 0, "{max_routes} {pages_between}: {saved}");
+        use_all(&mut new, is, 40);
+        let views = new.snapshot(at(50)).routes;
+        assert!(views.iter().all(|route| route.rate.unwrap().tokens == 8), "{max_routes} {pages_between}");
+    }
 }

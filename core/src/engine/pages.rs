@@ -83,6 +83,8 @@ pub struct SavePages {
     routes: BTreeMap<(u16, Option<String>), Used>,
     /// Texts of these routes, in the order of their last use. All keys differ, because each slot is saved once.
     texts: BTreeMap<Used, String>,
+    /// The generation of each policy with such a route: another policy may have its number by the last page.
+    generations: BTreeMap<u16, u16>,
     pub(super) debts: DebtPages,
     oldest: u64,
     rest: String,
@@ -96,8 +98,8 @@ impl Default for SavePages {
     /// A saved state without pages.
     fn default() -> Self {
         let (debts, rest) = (DebtPages::default(), String::new());
-        let (routes, texts) = (BTreeMap::new(), BTreeMap::new());
-        Self { routes, texts, debts, oldest: 0, rest, stage: Stage::Routes(0) }
+        let (routes, texts, generations) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { routes, texts, generations, debts, oldest: 0, rest, stage: Stage::Routes(0) }
     }
 }
 
@@ -106,6 +108,21 @@ impl SavePages {
     #[doc(hidden)]
     pub fn routes(&self) -> usize {
         self.routes.len()
+    }
+
+    /// Notes the generation of a policy whose routes are saved. Routes of an earlier policy with its number are dropped:
+    /// that policy has been removed, with all that it had.
+    fn note_generation(&mut self, policy: u16, generation: u16) {
+        if self.generations.insert(policy, generation).is_none_or(|was| was == generation) {
+            return;
+        }
+        let Self { routes, texts, .. } = self;
+        routes.retain(|(of, _), used| {
+            if *of == policy {
+                texts.remove(used);
+            }
+            *of != policy
+        });
     }
 
     /// Cells of evicted routes' debts that the pages have visited, for tests.
@@ -229,6 +246,8 @@ impl Engine {
                     if !to.ends_with("{}]") {
                         let (text, oldest) = to.finish();
                         pages.oldest = pages.oldest.max(oldest);
+                        let generation = self.desk.policies[usize::from(route.policy)].generation;
+                        pages.note_generation(route.policy, generation);
                         let (of, used) = ((route.policy, key.map(ToOwned::to_owned)), route.used(slot));
                         if let Some(elsewhere) = pages.routes.insert(of, used) {
                             pages.texts.remove(&elsewhere);
@@ -247,6 +266,13 @@ impl Engine {
                 }
             }
             Stage::Rest => {
+                if pages.debts.is_outdated(&self.desk.routes.debts) {
+                    pages.stage = Stage::Debts; // what they belong to may have been removed
+                    return true;
+                }
+                for policy in pages.generations.keys().copied().collect::<Vec<_>>() {
+                    pages.note_generation(policy, self.desk.policies[usize::from(policy)].generation);
+                }
                 let mut to = Saver::new(now);
                 let mut used: BTreeSet<u16> = pages.routes.keys().map(|(policy, _)| *policy).collect();
                 used.extend(self.desk.routes.debts.sketches.keys().map(|(policy, _)| *policy));

@@ -49,6 +49,11 @@ impl DebtPages {
     pub fn finish(self) -> String {
         self.text
     }
+
+    /// Whether the meaning of the debts has changed since they were written.
+    pub fn is_outdated(&self, debts: &Debts) -> bool {
+        !self.text.is_empty() && self.changes != debts.changes
+    }
 }
 
 /// A sketch read from a saved state.
