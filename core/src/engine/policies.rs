@@ -12,6 +12,7 @@ use super::route::stage;
 use crate::action::{PolicyId, Verdict};
 use crate::full::Part;
 use crate::policy::Policy;
+use crate::time::Duration;
 
 /// A policy and its counts.
 #[derive(Debug)]
@@ -58,6 +59,12 @@ impl Policies {
     #[inline]
     pub fn of(&self, call: &Call) -> &Policy {
         &self.list[usize::from(call.policy)].policy
+    }
+
+    /// How long a call may wait for tokens, if it may.
+    pub fn max_wait_of(&self, call: &Call) -> Option<Duration> {
+        let limit = self.of(call).rate_limit.as_ref();
+        limit.filter(|limit| limit.wait).map(|limit| limit.max_wait)
     }
 
     /// The present settings of a policy.

@@ -18,7 +18,7 @@ impl Desk {
             let after = self.calls[slot].links().1;
             next = (after != Slot::NONE).then_some(after);
             if moved {
-                let patience = self.max_wait_of(slot).unwrap_or(Duration::ZERO);
+                let patience = self.policies.max_wait_of(&self.calls[slot]).unwrap_or(Duration::ZERO);
                 let call = &mut self.calls[slot];
                 call.moment = now.after(patience).min(call.deadline);
                 self.wakes.push(self.calls.id(slot));
@@ -36,12 +36,6 @@ impl Desk {
         if let Some(slot) = self.routes[home].rate.as_deref().and_then(RateQueue::head) {
             self.wakes.push(self.calls.id(slot));
         }
-    }
-
-    /// How long the policy of a call lets it wait for tokens, if it does.
-    fn max_wait_of(&self, slot: Slot) -> Option<Duration> {
-        let limit = self.policies.of(&self.calls[slot]).rate_limit.as_ref();
-        limit.filter(|limit| limit.wait).map(|limit| limit.max_wait)
     }
 
     /// Applies new settings to the waiters. Refuses calls that cost more than the rate can hold now, because they
@@ -70,7 +64,7 @@ impl Desk {
             if !moved {
                 continue;
             }
-            let patience = self.max_wait_of(slot);
+            let patience = self.policies.max_wait_of(&self.calls[slot]);
             let Some(queue) = self.routes[home].rate.as_deref_mut() else {
                 return missing("the rate of a waiter");
             };
