@@ -159,10 +159,9 @@ impl FleetDesk<'_> {
         } else if back.alone
             && let part = pending.subject.part()
             && let Some(home) = self.desk.routes.still_there((pending.home, part))
+            && self.store.is_up(&self.desk.routes, home.own(), part)
         {
-            if self.store.is_up(&self.desk.routes, home.own(), part) {
-                self.part_back(home.own(), part, now);
-            }
+            self.part_back(home.own(), part, now);
         }
     }
 
