@@ -49,6 +49,7 @@ mod meter_metered;
 mod metered;
 mod nesting;
 mod owners;
+mod parts;
 mod played;
 mod quantile;
 mod quantile_errors;
