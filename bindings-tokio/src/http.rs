@@ -232,9 +232,11 @@ where
                 // A body that always has a frame ready, because its reader is slow, never waits for its timer.
                 let due = this.tail.as_ref().and_then(|tail| tail.due);
                 let now = (std::mem::replace(this.begun, true) && due.is_some()).then(Instant::now);
-                if let (Some(due), Some(tail)) =
-                    (due.filter(|due| now.is_some_and(|now| *due <= now)), &mut *this.tail)
-                    && let Some(stopped) = tail.expire(this.watch.as_mut().and_then(|watch| watch.age(due)))
+                if now.is_some()
+                    && now >= due
+                    && let Some(tail) = this.tail
+                    && let Some(stopped) =
+                        tail.expire(this.watch.as_ref().and_then(|watch| watch.age_at_hand()))
                 {
                     this.inner.set(None);
                     return Poll::Ready(Some(Err(ended(*this.grpc, stopped))));

@@ -226,4 +226,10 @@ impl Watch {
         }
         Some(self.waited + self.since.map_or(Duration::ZERO, |since| now - since))
     }
+
+    /// The age of the last piece that counts where a frame is at hand. How long this read has waited says nothing then, because the
+    /// frame may have come at any moment of it.
+    pub fn age_at_hand(&self) -> Option<Duration> {
+        self.idle.map(|_| self.waited)
+    }
 }
