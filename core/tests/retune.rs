@@ -456,6 +456,35 @@ fn a_hedge_that_an_earlier_budget_paid_for_frees_no_place_in_the_new_one() {
 
 /// Semantics 5.3.1: a breaker that comes back does not take the result of a probe of the one before it.
 #[test]
+fn a_breaker_that_was_removed_and_comes_back_at_once_is_a_new_one_everywhere() {
+    let breaker: Pairs = vec![
+        ("breaker.consecutive", Number(1.0)),
+        ("breaker.break_duration", Number(1e6)),
+        ("breaker.break_factor", Number(1.0)),
+    ];
+    let mut host = Host::new(&breaker);
+    // More routes than one step changes; each has a probe.
+    let routes: Vec<_> = (0..100).map(|n| host.engine.route(host.policy, &format!("r{n}"), at(0))).collect();
+    for &route in &routes {
+        host.route = route;
+        let call = host.start(0);
+        let _ = host.finish(call, 1, Class::Transient, 0);
+    }
+    let mut probe = |&route: &RouteId| {
+        host.route = route;
+        host.start(1_000_000)
+    };
+    let probes: Vec<_> = routes.iter().map(&mut probe).collect();
+    host.retune(&vec![("retry.max_attempts", Number(1.0))], 1_000_000);
+    host.retune(&breaker, 1_000_000);
+    for probe in probes {
+        assert_eq!(verdict(host.finish(probe, 1, Class::Ok, 1_000_000)), Verdict::Ok);
+    }
+    let states = host.engine.snapshot(at(1_000_000)).routes.into_iter().map(|it| it.breaker.unwrap().state);
+    assert!(states.into_iter().all(|state| state == BreakerState::Closed));
+}
+
+#[test]
 fn a_probe_of_a_breaker_that_was_removed_closes_no_later_one() {
     let breaker: Pairs = vec![
         ("breaker.consecutive", Number(1.0)),

@@ -26,6 +26,8 @@ pub(super) struct Changes {
     other_budget: u32,
     /// The last retune that gave its hedges' own budget another kind.
     other_hedges: u32,
+    /// The last retune that removed its circuit breaker.
+    no_breaker: u32,
     /// The last time that a forced opening of the whole policy was cleared.
     cleared: u32,
     /// Time of the last retune. Until then, time-dependent state changed under the previous settings.
@@ -33,8 +35,9 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Notes that the policy has new settings, and whether its retry budget and its hedges' own are of another kind.
-    pub fn retune(&mut self, [other_budget, other_hedges]: [bool; 2], now: Time) {
+    /// Notes that the policy has new settings, whether its retry budget and its hedges' own are of another kind, and whether they
+    /// have no circuit breaker any more.
+    pub fn retune(&mut self, [other_budget, other_hedges, no_breaker]: [bool; 3], now: Time) {
         self.last += 1;
         (self.retuned, self.at) = (self.last, now);
         if other_budget {
@@ -42,6 +45,9 @@ impl Changes {
         }
         if other_hedges {
             self.other_hedges = self.last;
+        }
+        if no_breaker {
+            self.no_breaker = self.last;
         }
     }
 
@@ -115,6 +121,11 @@ impl FleetDesk<'_> {
                 && let Some(hedger) = &mut self.desk.routes[slot].hedger
             {
                 hedger.budget = None; // for the same reason
+            }
+            if seen < changes.no_breaker {
+                // The tickets of calls to it were forgotten, so it goes, even if a second retune has brought one back.
+                let route = &mut self.desk.routes[slot];
+                (route.breaker, route.guard) = (None, None);
             }
             self.retune_route(slot, number, changes.at, now);
         }

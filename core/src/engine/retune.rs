@@ -153,7 +153,7 @@ impl Engine {
             let breaker_goes = entry.policy.breaker.is_some() && to.breaker.is_none();
             let other = [0, 1].map(|n| !BudgetSettings::same_kind(was[n].as_ref(), is[n].as_ref()));
             entry.policy = to;
-            entry.changes.retune(other, now);
+            entry.changes.retune([other[0], other[1], breaker_goes], now);
             self.desk.chores.clear_changed(number);
             self.desk.note(move |it| it.policy_changed(RecordType::PolicyRetuned, Some(number), None, now));
             if other[0] {
