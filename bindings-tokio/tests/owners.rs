@@ -189,6 +189,28 @@ async fn attempts_that_time_out_together_are_one_failure() {
     assert_eq!(*seen.lock().unwrap(), [2], "the newest of them decides");
 }
 
+/// The first report of the two starts the next attempt at once.
+#[tokio::test(start_paused = true)]
+async fn attempts_that_time_out_together_are_heard_without_a_backoff() {
+    let engine = Engine::new(1);
+    let hedge = Hedge::new(ms(60)).budget(HedgeBudget::none());
+    let at_once = Backoff::constant().base(ms(0)).jitter(Jitter::None);
+    let retry = Retry::new().max_attempts(3).backoff(at_once).budget(Budget::none());
+    let policy = plain(&engine, "p", 3).retry(retry).attempt_timeout(ms(200)).hedge(hedge).build().unwrap();
+    let seen = Mutex::new(Vec::new());
+    let counted = policy.on_retry(|retry: Retrying<'_, io::Error>| seen.lock().unwrap().push(retry.attempt));
+    let mut call = pin!(counted.run(|attempt| async move {
+        if attempt.number < 3 { std::future::pending().await } else { Ok::<_, io::Error>(attempt.number) }
+    }));
+    for span in [0, 60] {
+        tokio::time::advance(ms(span)).await;
+        assert!(once(call.as_mut()).await.is_pending());
+    }
+    tokio::time::advance(ms(500)).await;
+    assert_eq!(call.await.unwrap(), 3);
+    assert_eq!(*seen.lock().unwrap(), [2]);
+}
+
 /// A listener that holds another subscription ends it with itself.
 #[test]
 fn a_subscription_that_ends_may_end_another() {

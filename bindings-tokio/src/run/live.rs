@@ -276,7 +276,10 @@ where
         if let Event::Finished { outcome, .. } = event {
             *self.live.as_mut().project().failure = outcome.kind;
         }
-        if let (true, Event::Finished { outcome, .. }) = (self.judge.hears_retries(), event) {
+        // A step that stops other attempts is announced when these have unwound.
+        if let (true, 0, Event::Finished { outcome, .. }) =
+            (self.judge.hears_retries(), reply.step.stop, event)
+        {
             announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), reply.step);
         }
         self.keep(number, result, &reply, head);
@@ -307,6 +310,8 @@ where
         loop {
             let Reply { step, at, others } = reply;
             if step.stop != 0 {
+                let stopped = (0..8_u8).filter(|lane| step.stop >> lane & 1 != 0);
+                newest = stopped.map(|lane| attempt_in(lane, self.live.attempts)).fold(newest, u8::max);
                 unwound |= step.stop;
                 self.live.as_mut().stop(step.stop);
             }
@@ -337,10 +342,11 @@ where
                 unwound &= unwound - 1;
                 let attempt = attempt_in(lane, self.live.attempts);
                 let outcome = Outcome::of(Class::Timeout);
-                newest = newest.max(attempt);
+                *self.live.as_mut().project().failure = outcome.kind;
                 reply = self.advance(Event::Finished { attempt, outcome }, cx);
-                // Attempts that ran out of time together are one failure.
-                if self.judge.hears_retries() && unwound == 0 {
+                // Attempts that ran out of time together are one failure. The next attempt may start before all have unwound.
+                let said = unwound == 0 || matches!(reply.step.action, Action::Attempt { .. });
+                if self.judge.hears_retries() && said {
                     announce(self.judge, self.site, (newest, outcome.kind), None, reply.step);
                 }
             } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
