@@ -345,7 +345,7 @@ impl HttpJudge<'_> {
     fn of(&self, response: &Response) -> Outcome {
         // Called twice for a failed response: before its body is read, and when the attempt's outcome is reported.
         if let Some(failure) = response.extensions().get().and_then(|held: &Held| held.failure) {
-            return failure;
+            return judged_inside(failure, response.extensions());
         }
         let said =
             self.opine.and_then(|opine| catch_unwind(AssertUnwindSafe(|| opine(response))).ok().flatten());

@@ -22,7 +22,7 @@ use tidegate_tokio::{Builder, Class, Code, Engine, Options, Outcome, Policy, Rep
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
-use crate::support::{ms, nothing_left, plain};
+use crate::support::{ms, nothing_left, once, plain};
 
 const PING: &str = "event: ping\ndata: {}\n\n: comment\n\n";
 const EVENT: &str = "data: {\"delta\": \"x\"}\n\n";
@@ -122,7 +122,11 @@ async fn read(mut body: Read) -> (String, Option<Stopped>) {
 }
 
 fn limits(engine: &Engine) -> Builder {
-    plain(engine, "p", 3).first_byte_timeout(ms(1_000)).idle_timeout(ms(400)).counts(Counts::SseData)
+    named_limits(engine, "p")
+}
+
+fn named_limits(engine: &Engine, name: &str) -> Builder {
+    plain(engine, name, 3).first_byte_timeout(ms(1_000)).idle_timeout(ms(400)).counts(Counts::SseData)
 }
 
 /// The code of the error that ended reading, and how long reading took.
@@ -356,6 +360,42 @@ async fn an_answer_that_an_inner_policy_must_not_repeat_an_outer_one_does_not_re
             assert_eq!(response.extensions().get::<Report>().unwrap().attempts, attempts);
         }
     }
+}
+
+/// The same where the answer is a stream that reports the failure before its delivery.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_an_inner_policy_must_not_repeat_an_outer_one_does_not_repeat() {
+    let engine = Engine::new(1);
+    let requests = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+    for (idempotent, expected) in [(None, 3), (Some(false), 1)] {
+        requests.store(0, std::sync::atomic::Ordering::Relaxed);
+        let (outer, inner) =
+            (limits(&engine).build().unwrap(), named_limits(&engine, "inner").build().unwrap());
+        let layer = inner.http_layer();
+        let layer = idempotent.map_or(layer.clone(), |it| layer.idempotent(it));
+        let made = std::sync::Arc::clone(&requests);
+        let service = service_fn(move |_: Request<Empty<Bytes>>| {
+            made.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let failure =
+                "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
+            async move { Ok::<_, io::Error>(Response::new(Scripted::new(script([(10, failure)])))) }
+        });
+        let client = layer.layer(service).map_response(|it: Response<_>| it.map(Box::pin));
+        let request = Request::get("http://model.example/").header("accept", "text/event-stream");
+        let _ = outer.http_layer().layer(client).oneshot(request.body(Empty::new()).unwrap()).await;
+        assert_eq!(requests.load(std::sync::atomic::Ordering::Relaxed), expected);
+    }
+}
+
+/// A read that was dropped, or polled late, says nothing about the server: the piece may have come long before.
+#[tokio::test(start_paused = true)]
+async fn a_piece_that_is_at_hand_is_no_silence() {
+    let engine = Engine::new(1);
+    let mut body = sent(limits(&engine), [stalls([(10, EVENT), (100, EVENT)])]).await.unwrap().into_body();
+    assert!(body.frame().await.unwrap().is_ok());
+    assert!(once(std::pin::pin!(body.frame())).await.is_pending());
+    tokio::time::advance(ms(450)).await;
+    assert!(body.frame().await.unwrap().is_ok(), "it came 350 ms ago");
 }
 
 /// A failed answer whose body gives these pieces and then stalls: the moment at which its reader is freed, and how.
