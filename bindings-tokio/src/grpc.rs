@@ -210,13 +210,16 @@ where
     let run =
         Run::<_, _, _, _, _, _, Tailed>::new(Arc::clone(&site), replayable, path, GrpcJudge, Optional(work));
     let mut run = pin!(run);
-    let polled = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await;
-    // What the service has reserved for a call that has to wait goes to other calls.
-    drop(ready.lock().take());
-    let (ended, tail) = match polled {
-        Poll::Ready(over) => over,
-        Poll::Pending => run.await,
-    };
+    let mut is_first = true;
+    let (ended, tail) = poll_fn(|cx| {
+        let polled = run.as_mut().poll(cx);
+        // What the service has reserved for a call that has to wait goes to other calls.
+        if std::mem::take(&mut is_first) {
+            drop(ready.lock().take());
+        }
+        polled
+    })
+    .await;
     let mut response = ended.result.map_err(|error| status_of(error, scope::is_inside()))?;
     if ended.report.attempts > 1 || ended.report.note().is_some() {
         response.extensions_mut().insert(ended.report);
@@ -354,10 +357,11 @@ pub(crate) fn of_trailers(site: &Site, trailers: &HeaderMap) -> Option<Outcome> 
 
 /// Classifies a status of tonic's.
 pub(crate) fn of_status(status: &Status) -> Known {
-    // A refused connection is UNAVAILABLE too, but nothing of the call was sent.
+    // A layer inside has left its judgement with the error (semantics 1.6).
     if let Some(left) = status.source().and_then(<dyn StdError>::downcast_ref::<Left>) {
         return Known::Is(left.finding());
     }
+    // A refused connection is UNAVAILABLE too, but nothing of the call was sent.
     let cause = status.source().map(found_in);
     if let Some(Finding::Outcome(outcome)) = &cause
         && outcome.kind == Class::NeverSent.into()

@@ -391,6 +391,25 @@ async fn a_call_that_waits_keeps_nothing_that_the_service_has_reserved() {
     nothing_left(&engine);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_polled_polls_its_attempt_once() {
+    let engine = Engine::new(1);
+    let policy = plain(&engine, "p", 1).build().unwrap();
+    let polls = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&polls);
+    let service = service_fn(move |_: Request<Body>| {
+        let polls = Arc::clone(&counted);
+        std::future::poll_fn(move |_| {
+            *polls.lock() += 1;
+            std::task::Poll::<Result<Response<Body>, Status>>::Pending
+        })
+    });
+    let mut service = policy.grpc_layer().layer(service);
+    let mut call = tower::ServiceExt::ready(&mut service).await.unwrap().call(Request::new(Body::empty()));
+    assert!(once(call.as_mut()).await.is_pending());
+    assert_eq!(*polls.lock(), 1);
+}
+
 /// Semantics 1.6.4.
 #[tokio::test(start_paused = true)]
 async fn a_response_that_an_inner_policy_must_not_repeat_an_outer_one_does_not_repeat() {
