@@ -74,28 +74,27 @@ impl Policies {
     /// Never: the engine has all policies of the documents that it has applied.
     pub fn reload(&self, to: Document) -> Result<Changes, Vec<PolicyError>> {
         let mut state = self.state.lock();
+        let state = &mut *state;
         let (shared, mut used) = (&self.engine.shared, Vec::new());
-        let ids = shared.with(|core, now| match core.engine.reload(&state.document, &to, now) {
+        // New policies are made under the engine's lock, so that no change of their settings passes them by.
+        let fresh = shared.with(|core, now| match core.engine.reload(&state.document, &to, now) {
             Ok(flags) => {
-                let ids: Vec<_> = to.policies().map(|it| core.engine.policy_named(it.name())).collect();
-                for (settings, id) in to.policies().zip(&ids) {
-                    if let Some(id) = id {
-                        shared.handles.renew(*id, settings, &mut used);
+                let mut fresh = Vec::new();
+                for settings in to.policies() {
+                    let Some(id) = core.engine.policy_named(settings.name()) else { continue };
+                    shared.handles.renew(id, settings, &mut used);
+                    if !state.made.contains_key(settings.name()) {
+                        fresh.push((settings.name().to_owned(), Policy::taken(&self.engine, id, settings)));
                     }
                 }
-                (Ok(ids), flags)
+                (Ok(fresh), flags)
             }
             Err(mistakes) => (Err(mistakes), Flags::default()),
         })?;
-        let mut made = BTreeMap::new();
-        for (settings, id) in to.policies().zip(ids) {
-            let kept = state.made.remove(settings.name());
-            let policy = kept.or_else(|| Some(Policy::taken(&self.engine, id?, settings)));
-            let policy = policy.expect("the engine has all policies of a document that it has gone over to");
-            made.insert(settings.name().to_owned(), policy);
-        }
+        state.made.retain(|name, _| to.policies().any(|it| it.name() == name));
+        state.made.extend(fresh);
         let changes = state.document.changes(&to);
-        *state = State { document: to, made };
+        state.document = to;
         Ok(changes)
     }
 }
