@@ -19,7 +19,7 @@ class AdaptiveThrottle:
     def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex, seed: SupportsIndex) -> AdaptiveThrottle: ...
     def accepted(self, /, kind: str) -> bool | None:
         """
-        Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? {None}: it does not count.
+        Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? `None`: it does not count.
         """
     def accepts(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """

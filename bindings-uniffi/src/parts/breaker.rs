@@ -160,7 +160,7 @@ impl AdaptiveThrottle {
         self.0.lock().record(accepted, now);
     }
 
-    /// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? {None}: it does not count.
+    /// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? `None`: it does not count.
     pub fn accepted(&self, kind: &str) -> Result<Option<bool>, Invalid> {
         let kind = named("kind", kind, &Class::ALL, Class::name)?;
         Ok(self.0.lock().accepted(kind))

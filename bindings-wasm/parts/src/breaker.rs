@@ -178,7 +178,7 @@ pub extern "C" fn adaptive_throttle_record(part: u32, accepted: u32, now: f64) {
     with(part, |it: &mut Drawn<tidegate::AdaptiveThrottle>| it.record(accepted, now));
 }
 
-/// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? {None}: it does not count.
+/// Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? `None`: it does not count.
 #[unsafe(no_mangle)]
 pub extern "C" fn adaptive_throttle_accepted(part: u32, kind: u32) -> u32 {
     let kind = numbered(kind, &Class::ALL);

@@ -50,9 +50,9 @@ impl Bucket {
         }
     }
 
-    /// Applies new settings and keeps the tokens. A rate that leaves the fleet begins with the process's share, and one of
-    /// another form full. Returns true if it joined or left the fleet or has another form; its waiters then get new
-    /// turns ([`Desk::rate_retuned`]).
+    /// Applies new settings and keeps the tokens. A rate that leaves the fleet begins with the process's share. A rate that changes
+    /// its form (one limit or a set) begins full. Returns true if it joined or left the fleet or changed its form; its waiters then
+    /// get new turns ([`Desk::rate_retuned`]).
     #[must_use]
     pub fn retune(&mut self, to: &RateLimit, wall: Wall, now: Time) -> bool {
         match (&mut *self, &to.limits, to.fleet) {

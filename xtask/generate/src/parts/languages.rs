@@ -91,8 +91,8 @@ impl Language {
     /// A text in the language's terms.
     fn words(self, text: &str) -> String {
         let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        for (mark, fields) in self.rows("word") {
-            text = text.replace(&format!("{{{mark}}}"), fields[0]);
+        for (marks, fields) in self.rows("word") {
+            text = marks.split('|').fold(text, |text, mark| text.replace(&format!("{{{mark}}}"), fields[0]));
         }
         if self.is_snake() { text } else { translated(&text) }
     }
