@@ -78,7 +78,7 @@ final class Ticker: Sendable {
             return ready
         }
         guard let ready else { return }
-        // Before the ticks: they may run callbacks, and a slow one must not hold up the timers of other calls.
+        // Before the ticks: a slow one, such as one that releases values of the user, must not hold up the timers of other calls.
         arm()
         for owner in ready { owner.tick() }
     }

@@ -68,24 +68,25 @@ import TidegateTesting
         #expect(try await task.value == 2)
     }
 
-    @Test func aSlowCallbackHoldsUpNoOtherTimer() async throws {
-        let clock = ManualClock()
-        let engine = Engine(seed: 1, clock: clock)
-        let next = Locked<[UInt64]>([])
-        let policy = try Policy(
-            "p", attemptTimeout: .seconds(1), retry: Retry(backoff: Backoff.constant(.seconds(60)).maximum(.seconds(60)).withoutJitter()),
-            onRetry: { _ in next.withLock { $0.append(engine.ticker.next) } }, engine: engine)
-        let other = try Policy("q", attemptTimeout: .seconds(2), retry: Retry(maxAttempts: 1), engine: engine)
-        let tasks = [policy, other].map { policy in
-            Task { await policy.ended { _ in try await Task.sleep(for: .seconds(3600)) }.report.reason }
-        }
-        try await eventually { engine.idle.timers == 2 }
-        await clock.advance(by: .seconds(1))
-        try await eventually { next.withLock { $0.count } == 1 }
-        #expect(next.withLock { $0.allSatisfy { $0 <= 2_000_010 } }, "the other call's timer runs on while the callback runs")
-        await clock.advance(by: .milliseconds(1_001))
-        #expect(await tasks[1].value == .attempts)
-        tasks[0].cancel()
-        #expect(await tasks[0].value == .cancelled)
+    /// Notes when its ticker looks at the timers next, while it holds up the ticks.
+    private final class Slow: Timed {
+        let ticker: Ticker
+        let next = Locked<UInt64?>(nil)
+        init(_ ticker: Ticker) { self.ticker = ticker }
+        func tick() { next.withLock { $0 = ticker.next } }
+    }
+
+    @Test func aSlowTickHoldsUpNoOtherTimer() async throws {
+        let time = Timebase(
+            now: { 10 },
+            sleep: { until in if until > 10 { try await Task.sleep(for: .seconds(3600)) } })
+        let ticker = Ticker(time)
+        let (other, slow) = (Slow(ticker), Slow(ticker))
+        ticker.set(other, after: 2_000_000)
+        ticker.set(slow, after: 0)
+        try await eventually { slow.next.withLock { $0 } != nil }
+        #expect(slow.next.withLock { $0 } == 2_000_010, "the other's timer runs on while this one ticks")
+        #expect(other.next.withLock { $0 } == nil && ticker.count == 1)
+        ticker.drop(other)
     }
 }
