@@ -155,7 +155,10 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             return (conclusion!, self.left)
         }
         engine.forgetMarks(call)
-        if let left, let around = around?.call { around.engine.leave(Delivered(left: result), left, for: around.id) }
+        // With a plain value only the advice to repeat is left (1.6.4).
+        if let left, let around = around?.call, let of = Wire.mayRepeat(left) ? Delivered(left: result) : Delivered(result) {
+            around.engine.leave(of, left, for: around.id)
+        }
         return Ended(result: result, report: report, call: call, isOurs: isOurs, judged: judged)
     }
 

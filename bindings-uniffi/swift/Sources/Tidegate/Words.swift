@@ -80,6 +80,8 @@ enum Wire {
     static func kind(_ outcome: UInt64) -> UInt64 { outcome >> 11 & 31 }
     static func withKind(_ outcome: UInt64, _ kind: UInt64) -> UInt64 { outcome & ~(31 << 11) | kind << 11 }
     static func withOpinion(_ outcome: UInt64, _ opinion: UInt64) -> UInt64 { outcome & ~(3 << 16) | opinion << 16 }
+    /// Whether an outcome has the opinion that the attempt may be repeated.
+    static func mayRepeat(_ outcome: UInt64) -> Bool { outcome >> 16 & 3 == Outcome.Opinion.retry.rawValue }
 
     /// Time left of a deadline, in the encoding of a request.
     static func remaining(_ us: Double) -> UInt64 {

@@ -273,6 +273,20 @@ private struct Narrow: Error {
         #expect(ended.report.attempts == 1 && ended.report.reason == .opinion)
     }
 
+    @Test func aValueThatAnInnerCallMayNotRepeatIsAValueForTheOuterOne() async throws {
+        let inner = try Policy(
+            "inner", retry: Self.quick, classify: { if case .success(false as Bool) = $0 { Outcome(.transient) } else { nil } }, engine: engine)
+        let outer = try Policy("outer", retry: Self.quick, engine: engine)
+        let left = Locked<Bool?>(nil)
+        let ended = await outer.ended { _ in
+            let value = try await inner.run(CallOptions(idempotent: false)) { _ in false }
+            left.withLock { $0 = !engine.marks.withLock { $0.isEmpty } }
+            return value
+        }
+        #expect(ended.report.attempts == 1 && ended.report.reason == .ok, "1.6.4: only an error says that it must not be repeated")
+        #expect(left.withLock { $0 } == false && engine.marks.withLock { $0.isEmpty })
+    }
+
     @Test func aFailedResponseOfAnInnerPolicyIsRepeatedByTheOuterOne() async throws {
         let response = HTTPURLResponse(url: URL(string: "http://localhost/")!, statusCode: 503, httpVersion: nil, headerFields: nil)!
         let outer = try Policy("outer", retry: Self.quick, engine: engine)
