@@ -92,35 +92,52 @@ enum Delivered: Sendable {
 
 /// Judgements of calls that made no further attempt, for the calls around them (semantics 1.6).
 ///
-/// Bounded: at most 256, and those of a call are dropped when it ends.
+/// Bounded: at most 256, and those of a call are dropped when it ends. Comparing and releasing what they are of may run code of the user, which
+/// must not be done under a lock. So each function returns what it removes, and its caller compares.
 struct Marks: Sendable {
-    private var all: [(call: UInt64, of: Delivered, outcome: UInt64)] = []
+    struct Mark: Sendable {
+        let serial: UInt64
+        let call: UInt64
+        let of: Delivered
+        let outcome: UInt64
+    }
+
+    private var all: [Mark] = []
+    private var serial: UInt64 = 0
     private static let most = 256
 
     var isEmpty: Bool { all.isEmpty }
 
-    /// Leaves a judgement for the call around.
-    mutating func leave(_ of: Delivered, _ outcome: UInt64, for call: UInt64) {
-        if all.count == Self.most { all.removeFirst() }
-        all.append((call, of, outcome))
+    /// Leaves a judgement for the call around. Returns the oldest one if it takes that one's place.
+    mutating func leave(_ of: Delivered, _ outcome: UInt64, for call: UInt64) -> Mark? {
+        let oldest = all.count == Self.most ? all.removeFirst() : nil
+        serial += 1
+        all.append(Mark(serial: serial, call: call, of: of, outcome: outcome))
+        return oldest
     }
 
-    /// Takes the judgement of the result that an attempt has ended with.
-    mutating func take(_ of: Delivered, by call: UInt64) -> UInt64? {
-        guard let place = all.lastIndex(where: { $0.call == call && $0.of.isSame(as: of) }) else { return nil }
-        return all.remove(at: place).outcome
+    /// Judgements that were left for a call, the latest first.
+    func left(for call: UInt64) -> [Mark] {
+        all.reversed().filter { $0.call == call }
     }
 
-    mutating func forget(_ call: UInt64) {
+    /// Removes a judgement; nil if it has been removed before.
+    mutating func remove(_ serial: UInt64) -> Mark? {
+        all.firstIndex { $0.serial == serial }.map { all.remove(at: $0) }
+    }
+
+    mutating func forget(_ call: UInt64) -> [Mark] {
+        let gone = left(for: call)
         all.removeAll { $0.call == call }
+        return gone
     }
 }
 
 extension Engine {
     func leave(_ of: Delivered, _ outcome: UInt64, for call: UInt64) {
-        marks.withLock { marks in
-            marks.leave(of, outcome, for: call)
+        _ = marks.withLock { marks in
             marked.set(true)
+            return marks.leave(of, outcome, for: call)
         }
         // A task that outlives the call around it leaves nothing, because nobody would take or drop it.
         guard let known = native.explainCall(call: call), known.reason == nil else { return forgetMarks(call) }
@@ -130,15 +147,19 @@ extension Engine {
     func takeMark(_ result: Result<some Sendable, any Error>, _ call: UInt64) -> UInt64? {
         guard marked.isSet else { return nil }
         let of = Delivered(left: result)
-        return marks.withLock { $0.take(of, by: call) }
+        for mark in marks.withLock({ $0.left(for: call) }) where mark.of.isSame(as: of) {
+            // Another attempt of the call may have taken it meanwhile.
+            if let taken = marks.withLock({ $0.remove(mark.serial) }) { return taken.outcome }
+        }
+        return nil
     }
 
     /// Drops the judgements that were left for a call that has ended.
     func forgetMarks(_ call: UInt64) {
         guard marked.isSet else { return }
-        marks.withLock { marks in
-            marks.forget(call)
-            if marks.isEmpty { marked.set(false) }
+        _ = marks.withLock { marks in
+            defer { if marks.isEmpty { marked.set(false) } }
+            return marks.forget(call)
         }
     }
 }

@@ -287,6 +287,50 @@ private struct Narrow: Error {
         #expect(left.withLock { $0 } == false && engine.marks.withLock { $0.isEmpty })
     }
 
+    /// A value that asks for something when it is compared, and when nobody holds it any more.
+    private struct Asking: Equatable, Sendable {
+        final class Last: Sendable {
+            let ask: @Sendable () -> Void
+            init(_ ask: @escaping @Sendable () -> Void) { self.ask = ask }
+            deinit { ask() }
+        }
+        let isGood: Bool
+        let last: Last
+
+        static func == (one: Asking, other: Asking) -> Bool {
+            one.last.ask()
+            return one.last === other.last
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1))) func whatAJudgementIsOfIsComparedAndReleasedUnderNoLock() async throws {
+        let inner = try Policy(
+            "inner", retry: Self.quick,
+            classify: { if case .success(let value as Asking) = $0, !value.isGood { Outcome(.transient) } else { nil } }, engine: engine)
+        let outer = try Policy("outer", retry: Self.quick, engine: engine)
+        let (asked, waited, count) = (Counter(), Counter(), Counter())
+        // Another thread takes the lock, so that a failure is told, and the test goes on.
+        let ask: @Sendable () -> Void = { [engine] in
+            asked.add()
+            guard waited.value == 0 else { return }
+            let answered = DispatchSemaphore(value: 0)
+            Thread.detachNewThread {
+                engine.marks.withLock { _ in }
+                answered.signal()
+            }
+            if answered.wait(timeout: .now() + 30) == .timedOut { waited.add() }
+        }
+        let attempts = await outer.ended { _ in
+            try await inner.run { _ in Asking(isGood: count.add() == 2, last: Asking.Last(ask)) }
+        }.report.attempts
+        #expect(attempts == 2 && waited.value == 0, "compared")
+        _ = try await outer.run { _ in
+            for _ in 0..<257 { _ = try await inner.run { _ in Asking(isGood: false, last: Asking.Last(ask)) } }
+        }
+        try await eventually { asked.value == 1 + 2 + 257 }
+        #expect(waited.value == 0, "one gives way to a later one, and the others are dropped at the end of their call")
+    }
+
     @Test func aFailedResponseOfAnInnerPolicyIsRepeatedByTheOuterOne() async throws {
         let response = HTTPURLResponse(url: URL(string: "http://localhost/")!, statusCode: 503, httpVersion: nil, headerFields: nil)!
         let outer = try Policy("outer", retry: Self.quick, engine: engine)
