@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tidegate::answer::{EventStream, UNCOUNTED};
-use tidegate::{CallId, Outcome, wire};
+use tidegate::{CallId, Outcome, Time, wire};
 
 use crate::Engine;
 
@@ -51,6 +51,11 @@ impl Engine {
         let now = state.time(now);
         state.core.time_left(CallId::from_word(call), now).call.map(tidegate::Duration::as_micros)
     }
+
+    /// Whether a call of this engine has not ended.
+    pub fn is_live(&self, call: u64) -> bool {
+        self.state.lock().core.time_left(CallId::from_word(call), Time::from_micros(0)).live
+    }
 }
 
 #[cfg(test)]
@@ -92,8 +97,10 @@ mod tests {
         let call = engine.begin(route, 2 | 1 << 7, 0, 0, 0, 0).unwrap().call;
         assert_eq!(engine.call_time_left(call, 1_000_000), Some(8_000_000));
         assert_eq!(engine.call_time_left(call, 10_000_000), Some(0), "it has passed");
+        assert!(engine.is_live(call));
         engine.on(call, 4 | 1 << 3, 2_000_000).unwrap();
         assert_eq!(engine.call_time_left(call, 2_000_000), None, "the call has ended");
         assert_eq!(engine.call_time_left(12_345, 0), None);
+        assert!(!engine.is_live(call) && !engine.is_live(12_345));
     }
 }

@@ -69,6 +69,16 @@ fn the_time_of_an_attempt_is_told_apart_from_the_moment_of_the_next_hedge() {
 }
 
 #[test]
+fn a_call_without_limits_is_live_until_it_ends() {
+    let mut host = hedging(&[]);
+    let live = |host: &Host, call: CallId| host.engine.time_left(call, at(0)).live;
+    let call = host.start(Request::default(), 0);
+    assert!(live(&host, call));
+    assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 10)), Verdict::Ok);
+    assert!(!live(&host, call) && !live(&host, CallId::from_word(0)));
+}
+
+#[test]
 fn a_call_that_waits_has_a_deadline_and_no_time_of_an_attempt() {
     let mut host = hedging(&[
         ("deadline", Number(9_000.0)),
@@ -79,7 +89,7 @@ fn a_call_that_waits_has_a_deadline_and_no_time_of_an_attempt() {
     let (call, step) = host.begin(Request { may_park: true, ..Request::default() }, 1_000);
     assert_eq!(step.action, Action::Wait { why: Wait::Queue });
     let left = host.engine.time_left(call, at(3_000));
-    assert_eq!((left.attempt, left.call), (None, Some(Duration::from_micros(7_000))));
+    assert_eq!((left.attempt, left.call, left.live), (None, Some(Duration::from_micros(7_000)), true));
     assert_eq!(verdict(host.finish(first, 1, of(Class::Ok), 3_000)), Verdict::Ok);
 }
 

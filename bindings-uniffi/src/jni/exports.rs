@@ -3,7 +3,7 @@
 use super::glue::export;
 
 /// The interface that these lines were made from.
-pub const HASH: u64 = 0xd600_5554_9a1e_8540;
+pub const HASH: u64 = 0x8888_6586_0774_c470;
 
 export!(Java_dev_tidegate_ffi_Ffi_cloneAdaptivethrottle = uniffi_tidegate_uniffi_fn_clone_adaptivethrottle (a0: u64) -> u64);
 export!(Java_dev_tidegate_ffi_Ffi_cloneAimd = uniffi_tidegate_uniffi_fn_clone_aimd (a0: u64) -> u64);
@@ -171,6 +171,7 @@ export!(Java_dev_tidegate_ffi_Ffi_methodEngineFallsBack = uniffi_tidegate_uniffi
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineForceOpen = uniffi_tidegate_uniffi_fn_method_engine_force_open of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: RustBuffer, a2: i8, a3: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineForceTarget = uniffi_tidegate_uniffi_fn_method_engine_force_target of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: RustBuffer, a2: i8, a3: u64) -> ());
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineHandle = uniffi_tidegate_uniffi_fn_method_engine_handle of uniffi_tidegate_uniffi_fn_clone_engine () -> u64);
+export!(Java_dev_tidegate_ffi_Ffi_methodEngineIsLive = uniffi_tidegate_uniffi_fn_method_engine_is_live of uniffi_tidegate_uniffi_fn_clone_engine (a0: u64) -> i8);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineJournal = uniffi_tidegate_uniffi_fn_method_engine_journal of uniffi_tidegate_uniffi_fn_clone_engine () -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineKinds = uniffi_tidegate_uniffi_fn_method_engine_kinds of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32) -> RustBuffer);
 export!(Java_dev_tidegate_ffi_Ffi_methodEngineLabel = uniffi_tidegate_uniffi_fn_method_engine_label of uniffi_tidegate_uniffi_fn_clone_engine (a0: u32, a1: u64) -> RustBuffer);

@@ -223,6 +223,8 @@ pub struct TimeLeft {
     /// Until the call's deadline: the policy's, or that of its request or its caller where that is earlier. `None`
     /// without one, and for a call that has ended.
     pub call: Option<Duration>,
+    /// Whether the call has not ended.
+    pub live: bool,
 }
 
 impl Engine {
@@ -253,12 +255,12 @@ impl Engine {
         }
         let whole = super::call::span(call.deadline, now);
         if call.state() != State::Running {
-            return TimeLeft { attempt: None, call: whole };
+            return TimeLeft { attempt: None, call: whole, live: true };
         }
         let racing = self.desk.calls.extra(slot).filter(|_| call.is_racing());
         let since = racing.map_or(call.since(), |extra| extra.newest(call.since()));
         let policy = self.desk.policies.of(call);
         let end = super::call::limit(since, policy.attempt_limit(&self.desk.calls, slot, call.attempts));
-        TimeLeft { attempt: super::call::span(end.min(call.deadline), now), call: whole }
+        TimeLeft { attempt: super::call::span(end.min(call.deadline), now), call: whole, live: true }
     }
 }

@@ -140,7 +140,7 @@ extension Engine {
             return marks.leave(of, outcome, for: call)
         }
         // A task that outlives the call around it leaves nothing, because nobody would take or drop it.
-        guard let known = native.explainCall(call: call), known.reason == nil else { return forgetMarks(call) }
+        if !native.isLive(call: call) { forgetMarks(call) }
     }
 
     /// Judgement that a nested call has left for this result of a call's attempt.
