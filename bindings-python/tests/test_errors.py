@@ -7,6 +7,7 @@ import contextlib
 import enum
 import importlib
 import os
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import tidegate
 from errors_table import ROWS, Row
 from odd_server import server
-from tidegate._call import judge, outcomes
+from tidegate._call import judge, left, outcomes
 from tidegate._engine.wire import KINDS, kind_of
 
 CLASSES = {number: name for name, number in KINDS.items()}
@@ -309,8 +310,11 @@ class Answer(enum.Enum):
     BUSY = "busy"
 
 
+SHARED: dict[str, Any] = {"enum": Answer.BUSY, "dict": {"status": "busy"}, "bool": False, "text": "busy"}
+
+
 @pytest.mark.parametrize("colour", ["sync", "async"])
-@pytest.mark.parametrize("what", ["error", "value"])
+@pytest.mark.parametrize("what", ["error", *SHARED])
 def test_a_judgement_is_for_the_call_around_and_no_other(
     engine: tidegate.Engine, colour: str, what: str
 ) -> None:
@@ -320,10 +324,10 @@ def test_a_judgement_is_for_the_call_around_and_no_other(
     def fail(attempt: int = 0) -> Any:
         if what == "error":
             raise error
-        return Answer.BUSY
+        return SHARED[what]
 
     def classify(value: object) -> str | None:
-        return "transient" if value in (error, Answer.BUSY) else None
+        return "transient" if value in (error, *SHARED.values()) else None
 
     outer, inner = nested(engine, classify=classify)
 
@@ -336,6 +340,34 @@ def test_a_judgement_is_for_the_call_around_and_no_other(
     assert tries(outer, fail, colour)[0] == 1, "another call, for which nobody has judged it"
     assert tries(outer, lambda attempt: inner.call(fail), colour)[0] == 3
     assert tries(outer, fail, colour)[0] == 1
+
+
+class Page:
+    """A part of a big answer."""
+
+
+def test_a_value_that_an_inner_policy_calls_a_failure_is_kept_until_it_is_judged(
+    engine: tidegate.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lists have no weak references. At most 64 that no call takes are kept (semantics 1.6.6)."""
+    monkeypatch.setattr(left, "_plain", {})
+    outer, inner = nested(engine, classify=lambda value: "transient" if isinstance(value, list) else None)
+    made: list[weakref.ref[Page]] = []
+
+    def pages() -> list[Page]:
+        found = [Page()]
+        made.append(weakref.ref(found[0]))
+        return found
+
+    def alive() -> int:
+        return sum(page() is not None for page in made)
+
+    assert tries(outer, lambda attempt: inner.call(pages))[0] == 3
+    assert (len(made), alive(), left._plain) == (3, 0, {})
+    for _ in range(200):
+        assert outer.call(lambda: inner.call(pages) and "replaced") == "replaced"
+    assert alive() == 64
+    assert tries(outer, lambda attempt: inner.call(pages))[0] == 3
 
 
 def test_objects_that_many_calls_share_do_not_grow(engine: tidegate.Engine) -> None:

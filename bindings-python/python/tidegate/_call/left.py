@@ -26,13 +26,18 @@ _MOST: Final = 64
 """Outcomes kept with one object: one that calls share, and that nobody takes them from, must not grow."""
 _answers: Final[dict[int, tuple[Any, dict[Owner, int]]]] = {}
 """By id of a failed result: a weak reference, which removes the entry, and the outcomes by owner."""
+_plain: Final[dict[tuple[Owner, int], tuple[Any, int]]] = {}
+"""By owner and id of a failed result without weak references, such as a dict: the result, and its outcome.
+
+The entry keeps the result, so that no other object can have its id. The newest `_MOST` are kept.
+"""
 
 
 def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy, scope: Scope | None) -> None:
     """Stores the outcome of a call with its exception or failed result, for the next outer call."""
     opinion = _STEPS_BACK.get(verdict)
-    if opinion is None or outcome < 0 or (ok and opinion == "do_not"):
-        return
+    if opinion is None or outcome < 0 or (ok and (opinion == "do_not" or value is None)):
+        return  # a function that returns None has seldom returned the None of an inner call
     number = kind_of(outcome)
     if number >= len(KINDS):  # numbers of custom kinds differ between policies, so store the base class
         own = {at: name for name, at in policy._kinds.items()}
@@ -46,12 +51,16 @@ def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy, scop
         key = id(value)
         held = _answers.get(key)
         if held is None or held[0]() is not value:
-            held = _answers[key] = ref(value, lambda _: _forget(key)), {}
+            try:
+                held = _answers[key] = ref(value, lambda _: _forget(key)), {}
+            except TypeError:
+                _keep_plain(value, owner, word)
+                return
         _keep(held[1], owner, word)
-        _native.left_answers(len(_answers))
+        _count()
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException:  # noqa: S110 - without attribute or weak reference the table's rules apply
+    except BaseException:  # noqa: S110 - without an attribute to store it in, the table's rules apply
         pass
 
 
@@ -60,6 +69,16 @@ def _keep(held: dict[Owner, int], owner: Owner, word: int) -> None:
     held[owner] = word
     while len(held) > _MOST:
         del held[next(iter(held))]
+
+
+def _keep_plain(value: Any, owner: Owner, word: int) -> None:
+    if owner is None:
+        return  # no call would take it
+    _plain.pop((owner, id(value)), None)
+    _plain[owner, id(value)] = value, word
+    while len(_plain) > _MOST:
+        _plain.pop(next(iter(_plain)), None)
+    _count()
 
 
 def taken(error: BaseException, owner: Owner) -> int | None:
@@ -91,13 +110,18 @@ def seen(error: BaseException) -> int | None:
 
 def is_left(value: Any) -> bool:
     """Returns whether an outcome is stored for this result. The native half asks only if any is stored."""
-    return id(value) in _answers
+    key = id(value)
+    return key in _answers or any(key == other for _, other in list(_plain))
 
 
 def taken_answer(value: Any, owner: Owner) -> int:
     """Returns the outcome stored for a result and this call, and removes it; 0, a success, without one."""
-    if not _answers:
+    if not _answers and not _plain:
         return 0
+    kept = _plain.pop((owner, id(value)), None)
+    if kept is not None:
+        _count()
+        return kept[1]
     held = _answers.get(id(value))
     if held is None or held[0]() is not value:
         return 0
@@ -109,7 +133,11 @@ def taken_answer(value: Any, owner: Owner) -> int:
 
 def _forget(key: int) -> None:
     _answers.pop(key, None)
-    _native.left_answers(len(_answers))
+    _count()
+
+
+def _count() -> None:
+    _native.left_answers(len(_answers) + len(_plain))
 
 
 def around(scope: Scope | None) -> Owner:
