@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import builtins
 import contextlib
 import enum
 import importlib
@@ -197,12 +198,14 @@ def test_causes_are_walked_eight_deep_and_once(engine: tidegate.Engine) -> None:
     assert outcomes.of_exception(cycle, policy) == outcomes.PERMANENT
 
 
+def exception_group() -> Any:
+    """The class of groups, which Python 3.10 does not have."""
+    found = vars(builtins).get("ExceptionGroup")
+    return pytest.skip("Python 3.11 has ExceptionGroup") if found is None else found
+
+
 def test_a_group_is_repeated_if_each_member_may_be(engine: tidegate.Engine) -> None:
-    group = getattr(__builtins__, "ExceptionGroup", None) or vars(__import__("builtins")).get(
-        "ExceptionGroup"
-    )
-    if group is None:
-        pytest.skip("Python 3.11 has ExceptionGroup")
+    group = exception_group()
     policy = tidegate.Policy(retry={}, engine=engine)
 
     def of(*errors: Exception) -> int:
@@ -302,6 +305,29 @@ def test_the_cause_of_an_error_has_what_the_inner_policy_said(engine: tidegate.E
     assert tries(outer, work(False, ConnectionResetError()), colour)[0] == 1, "it may have had an effect"
     assert tries(outer, work(True, Mine()), colour)[0] == 3
     assert tries(outer, work(True, ValueError()), colour)[0] == 1
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_member_of_a_group_has_what_the_inner_policy_said(engine: tidegate.Engine, colour: str) -> None:
+    """Semantics 1.5.14: a group is not repeated if an inner call forbids that for one member (1.6.4)."""
+    group = exception_group()
+    outer, inner = nested(engine)
+
+    def work(idempotent: bool) -> Any:
+        def once(attempt: int) -> None:
+            try:
+                inner.at(idempotent=idempotent).call(fails(ConnectionAbortedError()), 1)
+            except ConnectionAbortedError as cause:
+                raise group("g", [TimeoutError(), cause]) from None
+
+        return once
+
+    kinds: list[str | None] = []
+    with engine.on_event(lambda record: kinds.append(record.kind), types=["attempt_done"]):
+        assert tries(outer, work(True), colour)[0] == 3
+        kinds.clear()
+        assert tries(outer, work(False), colour)[0] == 1, "the member may have had an effect"
+    assert kinds == ["transient", "timeout"], "the class of the first member"
 
 
 class Answer(enum.Enum):

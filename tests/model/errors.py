@@ -14,6 +14,7 @@ An error is a list of nodes, the error first and its causes after it. A node is 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import classify
@@ -113,8 +114,10 @@ def by_causes(chain: list[Node], policy: Policy, grouped: bool) -> tuple[Outcome
             wrapper = Outcome(node["type"].removeprefix("wraps_"))
         if "members" in node and not grouped:
             members = [by_causes(looked_at(each), policy, True)[0] for each in node["members"][:MEMBERS]]
-            if members and all(each is not None and each.kind in classify.RETRYABLE for each in members):
-                return members[0], True
+            known = [each for each in members if each is not None and each.kind in classify.RETRYABLE]
+            if members and len(known) == len(members):
+                forbids = any(each.opinion == "do_not" for each in known)  # 1.6.4
+                return replace(known[0], opinion="do_not") if forbids else known[0], True
     return wrapper, True
 
 

@@ -17,7 +17,7 @@ from tidegate._engine.errors import (
     Throttled,
     TidegateError,
 )
-from tidegate._engine.wire import KINDS, OPINIONS, kind_of, pack_outcome, unpack_outcome
+from tidegate._engine.wire import KINDS, OPINIONS, kind_of, pack_outcome, unpack_outcome, with_opinion
 
 from . import errors_gen as table
 from .left import seen as seen_with
@@ -182,7 +182,10 @@ def _causes(error: BaseException, judges: _Judges, seen: set[int], *, wrapper: b
 
 
 def _group(error: BaseException, judges: _Judges, seen: set[int]) -> int | None:
-    """Returns the outcome of a group: retryable if each of its first members is (semantics 1.5.14)."""
+    """Returns the outcome of a group: retryable if each of its first members is (semantics 1.5.14).
+
+    One member that must not be repeated, by the opinion of a call within (1.6.4), forbids it for the group.
+    """
     members = _read(error, "exceptions")
     if not isinstance(members, tuple) or not members:
         return None
@@ -192,7 +195,7 @@ def _group(error: BaseException, judges: _Judges, seen: set[int]) -> int | None:
         )
     if _GROUPED in seen:
         return None
-    first = None
+    first, forbidden = None, False
     for member in members[:_MEMBERS]:
         if not isinstance(member, Exception):
             return None
@@ -200,7 +203,8 @@ def _group(error: BaseException, judges: _Judges, seen: set[int]) -> int | None:
         if outcome is None or not is_retryable(outcome):
             return None
         first = outcome if first is None else first
-    return first
+        forbidden = forbidden or unpack_outcome(outcome)[1] == OPINIONS["do_not"]
+    return with_opinion(first, "do_not") if forbidden and first is not None else first
 
 
 def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
