@@ -37,6 +37,21 @@ if TYPE_CHECKING:
 
 __all__ = ["RequestOptions", "guard", "options"]
 
+_OF_BODIES: Final = (
+    "content-encoding",
+    "content-language",
+    "content-location",
+    "content-type",
+    "content-length",
+    "digest",
+    "last-modified",
+    "transfer-encoding",
+)
+"""Headers of a request's body, which a redirect that makes it a GET removes (RFC 9110, 15.4).
+
+Only newer releases of urllib3 have a method for that, and it is private.
+"""
+
 _Manager = TypeVar("_Manager", bound=urllib3.PoolManager)
 
 
@@ -149,7 +164,10 @@ class _Guarded:
                        "preload_content": preload_content, "decode_content": decode_content}  # fmt: skip
             if response.status == 303:
                 method, body, chunked = "GET", None, False
-                request.headers = urllib3.HTTPHeaderDict(request.headers)._prepare_for_method_change()
+                kept = urllib3.HTTPHeaderDict(request.headers)
+                for name in _OF_BODIES:
+                    kept.discard(name)
+                request.headers = kept
             try:
                 retries = retries.increment(method, url, response=response, _pool=pools)
             except MaxRetryError:
