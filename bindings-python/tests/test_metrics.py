@@ -208,18 +208,36 @@ def test_what_is_instrumented_twice_counts_once(fake: tidegate.Engine, spans: An
     tracers, exporter = spans
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
-    first = tidegate.opentelemetry.instrument(fake, meter_provider=provider, span_events=False)
+    first, *rest = (
+        tidegate.opentelemetry.instrument(fake, meter_provider=provider, span_events=events)
+        for events in (False, True, True)
+    )
+    elsewhere = tidegate.opentelemetry.instrument(fake, meter_provider=MeterProvider())
+    policy = quick(fake, name="pay")
+
+    def counted() -> tuple[list[int], int]:
+        """How many calls the histogram has, and how many events a call with one retry adds to its span."""
+        exporter.clear()
+        with tracers.get_tracer("t").start_as_current_span("outer"):
+            policy.call(failing(1))
+        durations = points(reader).get("tidegate.call_duration", [])
+        return [point.count for _, point in durations], len(exporter.get_finished_spans()[0].events)
+
+    assert counted() == ([1], 1)
     for _ in range(2):
-        assert tidegate.opentelemetry.instrument(fake, meter_provider=provider) is first
-    with tracers.get_tracer("t").start_as_current_span("outer"):
-        quick(fake, name="pay").call(failing(1))
-    assert [point.count for _, point in points(reader)["tidegate.call_duration"]] == [1]
-    assert len(exporter.get_finished_spans()[0].events) == 1
-    first.close()
-    second = tidegate.opentelemetry.instrument(fake, meter_provider=provider)
-    assert second is not first
-    other = tidegate.Engine(seed=2)
-    assert tidegate.opentelemetry.instrument(other, meter_provider=provider) is not second
+        first.close()
+    assert counted() == ([2], 1), "the end of one use, closed twice, ends no other"
+    elsewhere.close()
+    rest[0].close()
+    assert counted() == ([3], 1)
+    rest[1].close()
+    assert counted() == ([3], 0), "the last one has ended"
+    again = tidegate.opentelemetry.instrument(fake, meter_provider=provider)
+    other = tidegate.Engine(seed=2, clock=FakeClock(autojump=True))
+    tidegate.opentelemetry.instrument(other, meter_provider=provider)
+    quick(other, name="other").call(int)
+    assert counted() == ([4, 1], 1), "another engine has an export of its own"
+    again.close()
     provider.shutdown()
     tracers.shutdown()
 

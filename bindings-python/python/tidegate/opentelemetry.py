@@ -12,6 +12,7 @@ adds the suffixes again. This module needs the OpenTelemetry SDK.
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span
 
     from ._engine.engine import Engine
-    from ._engine.hooks import Hook
     from .events import Record
 
 __all__ = ["Instrumentation", "ResendCount", "instrument"]
@@ -50,14 +50,55 @@ _ON_SPANS: Final = (
 
 
 class Instrumentation:
-    """Result of `instrument`. `close` removes the hooks; the instruments remain but report nothing more."""
+    """Result of `instrument`. `close` ends the export, unless another result that shares it is still open."""
 
-    def __init__(self, engine: Engine, provider: MeterProvider | None, events: bool, max_routes: int) -> None:
-        measured(engine, max_routes)
-        self._engine: Engine | None = engine
+    def __init__(self, shared: list[_Metrics | _SpanEvents]) -> None:
+        self._shared = shared
+
+    def close(self) -> None:
+        """Ends this use of the export; a second call changes nothing.
+
+        The last use that ends removes the hooks. The instruments remain but report nothing more.
+        """
+        with _lock:
+            shared, self._shared = self._shared, []
+            for one in shared:
+                one.users -= 1
+                if one.users == 0:
+                    _running.discard(one)
+                    one.stop()
+
+
+class _SpanEvents:
+    """Adds an engine's records to the current spans."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.users = engine, 0
+        self._hook = engine.on_event(self._record, types=_ON_SPANS)
+
+    def stop(self) -> None:
+        self._hook.close()
+
+    def _record(self, record: Record) -> None:
+        """Adds a record of a call as an event to the current span."""
+        span = trace.get_current_span()
+        if span.is_recording():
+            fields = {
+                f"tidegate.{key}": value
+                for key, value in record._asdict().items()
+                if value is not None and key not in ("type", "seq", "at", "quiet", "call")
+            }
+            span.add_event(f"tidegate.{record.type}", fields)
+
+
+class _Metrics:
+    """Exports an engine's metrics to a provider."""
+
+    def __init__(self, engine: Engine, provider: MeterProvider) -> None:
+        self.engine: Engine | None = engine
+        self.provider: MeterProvider | None = provider
+        self.users = 0
         self._unread: dict[Family, list[Series]] = {}
-        provider = metrics.get_meter_provider() if provider is None else provider
-        self._provider: MeterProvider | None = provider
         meter = provider.get_meter("tidegate")
         self._histograms: dict[str, Histogram] = {}
         for family in FAMILIES:
@@ -70,30 +111,18 @@ class Instrumentation:
                 self._histograms[family.name] = meter.create_histogram(
                     name, unit, family.meaning, explicit_bucket_boundaries_advisory=list(BOUNDS)
                 )
-        self._hooks: list[Hook] = [engine.on_event(self._record, types=TIMED)]
-        self._on_spans = False
-        if events:
-            self._add_events(engine)
-        _made.add(self)
+        self._hook = engine.on_event(self._record, types=TIMED)
 
-    def _add_events(self, engine: Engine) -> None:
-        """Adds events to spans from now on; a second call changes nothing."""
-        if not self._on_spans:
-            self._on_spans = True
-            self._hooks.append(engine.on_event(_on_span, types=_ON_SPANS))
-
-    def close(self) -> None:
-        """Ends the export; a second call changes nothing."""
-        for hook in self._hooks:
-            hook.close()
-        self._engine = self._provider = None  # the provider keeps the instruments, and these keep this object
-        self._hooks, self._unread = [], {}
+    def stop(self) -> None:
+        self._hook.close()
+        self.engine = self.provider = None  # the provider keeps the instruments, and these keep this object
+        self._unread = {}
 
     def _observe(self, family: Family) -> Callable[[CallbackOptions], Iterable[Observation]]:
         """Makes the callback of a family. One read of the engine serves one callback of each family."""
 
         def observe(options: CallbackOptions) -> Iterable[Observation]:
-            engine = self._engine
+            engine = self.engine
             if engine is None:
                 return []
             if family not in self._unread:
@@ -113,32 +142,22 @@ class Instrumentation:
         """Records the span that a record has for a histogram."""
         why, waits, family = TIMED[record.type]
         span = record.wait_s if waits else record.elapsed_s
-        engine = self._engine
+        engine = self.engine
         if engine is None or span is None or record.policy is None or why not in (None, record.why):
             return
         route = engine.inspector.label(record.policy, record.route or "")
         self._histograms[family.name].record(span, {"policy": record.policy, "route": route})
 
 
-_made: Final[WeakSet[Instrumentation]] = WeakSet()
+_running: Final[WeakSet[_Metrics | _SpanEvents]] = WeakSet()
+"""What runs now: each is kept by its hook in the engine."""
+_lock: Final = Lock()
 
 
 def _name(family: Family) -> tuple[str, str]:
     """Returns the OpenTelemetry name of a family, and its unit."""
     name = "tidegate." + family.name.removeprefix("tidegate_").removesuffix("_total")
     return (name.removesuffix("_seconds"), "s") if name.endswith("_seconds") else (name, "1")
-
-
-def _on_span(record: Record) -> None:
-    """Adds a record of a call as an event to the current span."""
-    span = trace.get_current_span()
-    if span.is_recording():
-        fields = {
-            f"tidegate.{key}": value
-            for key, value in record._asdict().items()
-            if value is not None and key not in ("type", "seq", "at", "quiet", "call")
-        }
-        span.add_event(f"tidegate.{record.type}", fields)
 
 
 def instrument(
@@ -150,8 +169,8 @@ def instrument(
 ) -> Instrumentation:
     """Exports an engine's metrics, and adds events of calls to the spans around them.
 
-    A further call for the same engine and provider returns the same object until its `close`, so that nothing
-    is counted twice; it adds the events if they were left out before.
+    Calls for the same engine share one export to each provider, and the events of spans, so that nothing is
+    counted twice. It ends with the `close` of the last of their results.
 
     Args:
         engine: The engine; the default engine of the process if left out.
@@ -162,15 +181,30 @@ def instrument(
     Raises:
         ValueError: If `max_routes` is out of range.
     """
-    engine = default_engine() if engine is None else engine
+    engine = measured(engine, max_routes)
     provider = metrics.get_meter_provider() if meter_provider is None else meter_provider
-    for made in list(_made):
-        if made._engine is engine and made._provider is provider:
-            measured(engine, max_routes)
-            if span_events:
-                made._add_events(engine)
-            return made
-    return Instrumentation(engine, provider, span_events, max_routes)
+    with _lock:
+        shared: list[_Metrics | _SpanEvents] = [_metrics(engine, provider)]
+        if span_events:
+            shared.append(_span_events(engine))
+        for one in shared:
+            one.users += 1
+            _running.add(one)
+    return Instrumentation(shared)
+
+
+def _metrics(engine: Engine, provider: MeterProvider) -> _Metrics:
+    for one in list(_running):
+        if isinstance(one, _Metrics) and one.engine is engine and one.provider is provider:
+            return one
+    return _Metrics(engine, provider)
+
+
+def _span_events(engine: Engine) -> _SpanEvents:
+    for one in list(_running):
+        if isinstance(one, _SpanEvents) and one.engine is engine:
+            return one
+    return _SpanEvents(engine)
 
 
 class ResendCount(SpanProcessor):
