@@ -144,6 +144,27 @@ def test_an_on_retry_that_raises_breaks_no_call(engine: tidegate.Engine) -> None
     assert policy.call(work) == "done"
 
 
+def test_an_on_retry_hears_of_all_calls_under_its_name(engine: tidegate.Engine) -> None:
+    """As the docstring says: the engine knows a policy by its name, whichever object makes the call."""
+    told: list[tuple[str, str]] = []
+    retry: Any = {"max_attempts": 2, "backoff": {"base": 0, "max": 0, "jitter": "none"}, "budget": None}
+
+    def listening(who: str, name: str) -> tidegate.Policy:
+        return tidegate.Policy(
+            name, retry=retry, on_retry=lambda it: told.append((who, it.policy)), engine=engine
+        )
+
+    first, second, other = listening("first", "a"), listening("second", "a"), listening("other", "b")
+    for policy in (first, other):
+        with pytest.raises(ConnectionError):
+            policy.call(failing)
+    assert told == [("first", "a"), ("second", "a"), ("other", "b")]
+    del second
+    with pytest.raises(ConnectionError):
+        tidegate.Policy("a", retry=retry, engine=engine).call(failing)
+    assert told[3:] == [("first", "a")]
+
+
 def test_an_on_retry_goes_with_its_policy(engine: tidegate.Engine) -> None:
     before = len(engine.hooks._all)
     tidegate.Policy(deadline=5, on_retry=print, engine=engine).call(int)

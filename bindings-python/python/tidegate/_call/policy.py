@@ -109,7 +109,9 @@ class Policy(Caller):
             `conflict`). A `permanent` failure, by default a bug, is replaced only if `classify` returned that
             class. A cancellation is never replaced.
         on_retry: Called before each wait for a further attempt, with a `Retrying`: error, attempt, wait,
-            reason. An exception from it is logged once and does not reach the call.
+            reason. It hears of the retries of all calls under this name in the engine, also of those that
+            another `Policy` object of the same name makes: where two of them have an `on_retry`, each retry
+            calls both. An exception from it is logged once and does not reach the call.
         engine: The engine that keeps its state; the default engine of the process if left out.
 
     Raises:
