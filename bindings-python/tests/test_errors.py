@@ -375,7 +375,7 @@ class Page:
 def test_a_value_that_an_inner_policy_calls_a_failure_is_kept_until_it_is_judged(
     engine: tidegate.Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Lists have no weak references. At most 64 that no call takes are kept (semantics 1.6.6)."""
+    """Lists have no weak references. None is kept for long that its call has replaced (semantics 1.6.6)."""
     monkeypatch.setattr(left, "_plain", {})
     outer, inner = nested(engine, classify=lambda value: "transient" if isinstance(value, list) else None)
     made: list[weakref.ref[Page]] = []
@@ -390,10 +390,27 @@ def test_a_value_that_an_inner_policy_calls_a_failure_is_kept_until_it_is_judged
 
     assert tries(outer, lambda attempt: inner.call(pages))[0] == 3
     assert (len(made), alive(), left._plain) == (3, 0, {})
-    for _ in range(200):
-        assert outer.call(lambda: inner.call(pages) and "replaced") == "replaced"
-    assert alive() == 64
+
+    def replaced() -> str:
+        inner.call(pages)
+        inner.call(pages)
+        assert (alive(), len(left._plain)) == (2, 2), "those of calls that have ended went"
+        return "replaced"
+
+    for _ in range(3):
+        assert outer.call(replaced) == "replaced"
+    for _ in range(64):
+        assert outer.call(int) == 0
+    assert (alive(), left._plain) == (0, {}), "what other calls return need not be looked up any more"
+
+    def many() -> None:
+        for _ in range(200):
+            inner.call(pages)
+        assert (alive(), len(left._plain)) == (64, 64)
+
+    outer.call(many)
     assert tries(outer, lambda attempt: inner.call(pages))[0] == 3
+    assert (alive(), left._plain) == (0, {})
 
 
 def test_objects_that_many_calls_share_do_not_grow(engine: tidegate.Engine) -> None:

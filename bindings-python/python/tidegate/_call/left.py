@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import ref
 
@@ -29,8 +30,12 @@ _answers: Final[dict[int, tuple[Any, dict[Owner, int]]]] = {}
 _plain: Final[dict[tuple[Owner, int], tuple[Any, int]]] = {}
 """By owner and id of a failed result without weak references, such as a dict: the result, and its outcome.
 
-The entry keeps the result, so that no other object can have its id. The newest `_MOST` are kept.
+The entry keeps the result, so that no other object can have its id. The newest `_MOST` are kept, and none
+for long after its call: while there are any, every call of the process asks whether its result is among them.
 """
+_EVERY: Final = 64
+"""After so many results that are none of these, entries whose call has ended without taking them go."""
+_asked = count(1)
 
 
 def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy, scope: Scope | None) -> None:
@@ -74,6 +79,7 @@ def _keep(held: dict[Owner, int], owner: Owner, word: int) -> None:
 def _keep_plain(value: Any, owner: Owner, word: int) -> None:
     if owner is None:
         return  # no call would take it
+    _drop_ended()
     _plain.pop((owner, id(value)), None)
     _plain[owner, id(value)] = value, word
     while len(_plain) > _MOST:
@@ -111,7 +117,11 @@ def seen(error: BaseException) -> int | None:
 def is_left(value: Any) -> bool:
     """Returns whether an outcome is stored for this result. The native half asks only if any is stored."""
     key = id(value)
-    return key in _answers or any(key == other for _, other in list(_plain))
+    if key in _answers or any(key == other for _, other in list(_plain)):
+        return True
+    if _plain and next(_asked) % _EVERY == 0:
+        _drop_ended()
+    return False
 
 
 def taken_answer(value: Any, owner: Owner) -> int:
@@ -129,6 +139,25 @@ def taken_answer(value: Any, owner: Owner) -> int:
     if not held[1]:
         _forget(id(value))
     return word
+
+
+def _drop_ended() -> None:
+    """Drops the oldest plain results whose call has ended: its function has replaced them."""
+    for entry in list(_plain):
+        if _is_live(entry[0]):
+            break
+        _plain.pop(entry, None)
+    _count()
+
+
+def _is_live(owner: Owner) -> bool:
+    from tidegate._engine.engine import _engines
+
+    for engine in list(_engines):
+        if owner is not None and engine.token == owner[0]:
+            found = engine.inspector.explain_call(owner[1])
+            return found is not None and found["reason"] is None
+    return False
 
 
 def _forget(key: int) -> None:
