@@ -2,6 +2,7 @@
 
 import { Agent, request } from "undici";
 import { describe, expect, test } from "vitest";
+import { valuesLeft } from "../ts/errors/marks.js";
 import { type PolicyOptions, policy } from "../ts/node.js";
 import { interceptor } from "../ts/undici.js";
 import { failure, reset } from "./support/functions.js";
@@ -63,6 +64,30 @@ describe("a judgement is for the call around, and for no other", () => {
     };
     expect(await attempts(outer, () => inner.run(bad))).toBe(2);
     expect(await attempts(outer, bad)).toBe(1);
+  });
+
+  test("a value is forgotten once its judgement has been taken", async () => {
+    const { outer, inner } = some({ classify: () => "transient" });
+    const left: number[] = [];
+    const work = (n: number) => async () => {
+      const answer = await inner.run(() => `answer ${n}`);
+      left.push(valuesLeft(outer.engine));
+      return answer;
+    };
+    for (let n = 0; n < 10; n += 1) await outer.run(work(n));
+    expect([Math.min(...left), Math.max(...left), valuesLeft(outer.engine)]).toEqual([1, 1, 0]);
+  });
+
+  test("of values that no call asks for the newest are kept", async () => {
+    const { outer, inner } = some({ classify: () => "transient" });
+    const work = async () => {
+      for (let n = 0; n < 64; n += 1) await inner.run(() => `answer ${n}`);
+      await inner.run(() => "answer 0");
+      await inner.run(() => "one more");
+      return "answer 0";
+    };
+    expect(await attempts(outer, work)).toBe(2);
+    expect(valuesLeft(outer.engine)).toBeLessThanOrEqual(64);
   });
 
   test("a function that returns nothing has not returned the inner call's result", async () => {

@@ -17,8 +17,10 @@ interface Left {
   readonly values: Map<unknown, Calls>;
 }
 
-/** Most judgements of one result, and most values: a call that never asks for its judgement leaves it behind. */
+/** Most judgements of one result: a call that never asks for its judgement leaves it behind. */
 const MOST = 1000;
+/** Most results that are no objects. The map keeps them alive, and a text may be long. */
+const MOST_VALUES = 64;
 
 const engines = shared("marks", () => new WeakMap<Engine, Left>());
 
@@ -26,8 +28,11 @@ function isObject(value: unknown): value is object {
   return (typeof value === "object" && value !== null) || typeof value === "function";
 }
 
-function bound(map: Map<unknown, unknown>): void {
-  if (map.size > MOST) map.delete(map.keys().next().value);
+/** Puts an entry last, and removes the first one where there are too many. */
+function put<K, V>(map: Map<K, V>, key: K, value: V, most: number): void {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > most) map.delete(map.keys().next().value as K);
 }
 
 /** The innermost call around, of any engine. */
@@ -37,12 +42,23 @@ function callAround(scope: Scope): Scope | undefined {
   return level;
 }
 
-/** The same for a result and for what undici gives its caller in place of the result: an object with its context. */
+function callsOf(left: Left, value: unknown): Calls | undefined {
+  return isObject(value) ? left.objects.get(value) : left.values.get(value);
+}
+
+/** The judgement of a result for a call, which is taken unless it is kept. */
 function found(left: Left, value: unknown, call: number, keep: boolean): number | undefined {
-  const calls = isObject(value) ? left.objects.get(value) : left.values.get(value);
+  const calls = callsOf(left, value);
   const outcome = calls?.get(call);
-  if (outcome !== undefined && !keep) calls?.delete(call);
+  if (outcome === undefined || keep) return outcome;
+  calls?.delete(call);
+  if (calls?.size === 0) left.values.delete(value);
   return outcome;
+}
+
+/** How many results that are no objects an engine keeps, for tests. */
+export function valuesLeft(engine: Engine): number {
+  return engines.get(engine)?.values.size ?? 0;
 }
 
 function contextOf(value: unknown): unknown {
@@ -64,14 +80,10 @@ export const marks: Marks = {
       left = { objects: new WeakMap(), values: new Map() };
       engines.set(level.engine, left);
     }
-    const calls: Calls = (isObject(value) ? left.objects.get(value) : left.values.get(value)) ?? new Map();
-    calls.set(level.call, outcome);
-    bound(calls);
+    const calls: Calls = callsOf(left, value) ?? new Map();
+    put(calls, level.call, outcome, MOST);
     if (isObject(value)) left.objects.set(value, calls);
-    else {
-      left.values.set(value, calls);
-      bound(left.values);
-    }
+    else put(left.values, value, calls, MOST_VALUES);
     return true;
   },
   find(scope, value, keep) {
@@ -80,6 +92,7 @@ export const marks: Marks = {
     if (level === undefined || left === undefined) return undefined;
     const outcome = found(left, value, level.call, keep);
     if (outcome !== undefined || !isObject(value)) return outcome;
+    // undici gives its caller an object with the context in place of the result.
     const context = contextOf(value);
     return isObject(context) ? found(left, context, level.call, keep) : undefined;
   },
