@@ -1,12 +1,47 @@
-/** What `policy.fetch` does not spend: parsing a known origin again. What it keeps: signals of the platform. */
+/**
+ * What calls do not spend: reading what a function returns, parsing a known origin again. What `policy.fetch` keeps: signals of the platform.
+ */
 
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
+import { failure, reset } from "./support/functions.js";
 import { log, origin, stats, until } from "./support/server.js";
 import { engine } from "./support/setup.js";
 
 afterEach(() => {
   vi.unstubAllGlobals();
+});
+
+describe("results", () => {
+  test("an error that an inner call has left makes no later result be read", async () => {
+    const retry = { maxAttempts: 2, backoff: { base: 0 } } as const;
+    const outer = policy({ engine: engine(), retry });
+    const inner = policy({ engine: outer.engine, retry });
+    await failure(outer.run(() => inner.run(() => Promise.reject(reset()))));
+    let reads = 0;
+    const result = {
+      get context() {
+        reads += 1;
+        return {};
+      },
+    };
+    const seen: unknown[] = [];
+    seen.push(await outer.run(() => result));
+    seen.push(await outer.run(() => inner.run(() => result)));
+    expect([seen, reads]).toEqual([[result, result], 0]);
+  });
+
+  test("an error that a function returns is judged as the inner call has left it", async () => {
+    const retry = { maxAttempts: 2, backoff: { base: 0 } } as const;
+    const outer = policy({ engine: engine(), retry });
+    const inner = policy({ engine: outer.engine, retry });
+    let made = 0;
+    const error = await outer.run(() => {
+      made += 1;
+      return inner.run(() => Promise.reject(reset())).catch((error: unknown) => error);
+    });
+    expect([error, made]).toMatchObject([{ message: "reset" }, 2]);
+  });
 });
 
 describe("signals", () => {

@@ -69,6 +69,8 @@ export interface Marks {
   leave(around: Scope, value: unknown, outcome: number): boolean;
   /** The judgement that was left for the innermost call of a scope. It counts once, so it is taken, unless `keep` is true. */
   find(scope: Scope, value: unknown, keep: boolean): number | undefined;
+  /** Whether one was left with what a function of the scope has returned. It looks nothing up where there is none in the process. */
+  has(scope: Scope, value: unknown): boolean;
 }
 
 let marks: Marks | undefined;
@@ -291,7 +293,7 @@ const STEPS_BACK: Partial<Record<Verdict, number>> = {
   opinion: DO_NOT,
 };
 /** Where no call around is known, an error has its judgement for whichever call gets it. */
-const judged = shared("judged", () => ({ left: new WeakMap<object, number>(), some: false }));
+const judgements = shared("judged", () => new WeakMap<object, number>());
 
 /** Stores a call's judgement with its result, for the call around. */
 export function leave(
@@ -312,21 +314,22 @@ export function leave(
   }
   const wait = Math.floor(outcome / RETRY_AFTER_UNIT) * RETRY_AFTER_UNIT;
   const word = wait + kind * KIND_UNIT + opinion * OPINION_UNIT;
-  if (around === undefined || marks?.leave(around, value, word) !== true) {
-    if (ok || typeof value !== "object" || value === null) return;
-    judged.left.set(value, word);
-  }
-  judged.some = true;
+  if (around !== undefined && marks?.leave(around, value, word) === true) return;
+  if (!ok && typeof value === "object" && value !== null) judgements.set(value, word);
 }
 
 /** The judgement that was left with a result for the innermost call of a scope. It counts once, unless it is kept. */
 export function taken(value: unknown, scope: Scope | undefined, keep = false): number | undefined {
-  if (!judged.some) return undefined;
   const outcome = scope && marks?.find(scope, value, keep);
   if (outcome !== undefined || typeof value !== "object" || value === null) return outcome;
-  const known = judged.left.get(value);
-  if (!keep) judged.left.delete(value);
+  const known = judgements.get(value);
+  if (!keep) judgements.delete(value);
   return known;
+}
+
+/** Whether a result that is no failure by itself has a judgement for the call of a scope. */
+export function isJudged(value: unknown, scope: Scope): boolean {
+  return marks?.has(scope, value) === true;
 }
 
 /** The outcome of an answer that is no error: its own, or what an inner call has left with it. */

@@ -22,7 +22,16 @@ const MOST = 1000;
 /** Most results that are no objects. The map keeps them alive, and a text may be long. */
 const MOST_VALUES = 64;
 
-const engines = shared("marks", () => new WeakMap<Engine, Left>());
+/** What has been left, and whether any of it is no error: before that, results of functions need not be looked up. */
+const all = shared("marks", () => ({ engines: new WeakMap<Engine, Left>(), answers: false }));
+
+function isError(value: unknown): boolean {
+  try {
+    return value instanceof Error;
+  } catch {
+    return false; // a proxy that throws
+  }
+}
 
 function isObject(value: unknown): value is object {
   return (typeof value === "object" && value !== null) || typeof value === "function";
@@ -58,7 +67,7 @@ function found(left: Left, value: unknown, call: number, keep: boolean): number 
 
 /** How many results that are no objects an engine keeps, for tests. */
 export function valuesLeft(engine: Engine): number {
-  return engines.get(engine)?.values.size ?? 0;
+  return all.engines.get(engine)?.values.size ?? 0;
 }
 
 function contextOf(value: unknown): unknown {
@@ -75,23 +84,25 @@ export const marks: Marks = {
     if (level?.engine === undefined) return false;
     // A function without a result returns undefined, whatever the inner call has returned.
     if (value === undefined || value === null) return true;
-    let left = engines.get(level.engine);
+    let left = all.engines.get(level.engine);
     if (left === undefined) {
       left = { objects: new WeakMap(), values: new Map() };
-      engines.set(level.engine, left);
+      all.engines.set(level.engine, left);
     }
     const calls: Calls = callsOf(left, value) ?? new Map();
     put(calls, level.call, outcome, MOST);
     if (isObject(value)) left.objects.set(value, calls);
     else put(left.values, value, calls, MOST_VALUES);
+    all.answers ||= !isError(value);
     return true;
   },
+  has: (scope, value) => (all.answers || isError(value)) && marks.find(scope, value, true) !== undefined,
   find(scope, value, keep) {
     const level = callAround(scope);
-    const left = level?.engine === undefined ? undefined : engines.get(level.engine);
+    const left = level?.engine === undefined ? undefined : all.engines.get(level.engine);
     if (level === undefined || left === undefined) return undefined;
     const outcome = found(left, value, level.call, keep);
-    if (outcome !== undefined || !isObject(value)) return outcome;
+    if (outcome !== undefined || !all.answers || !isObject(value)) return outcome;
     // undici gives its caller an object with the context in place of the result.
     const context = contextOf(value);
     return isObject(context) ? found(left, context, level.call, keep) : undefined;

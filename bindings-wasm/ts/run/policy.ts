@@ -20,7 +20,7 @@ import {
 } from "../engine/wire.js";
 import { type AnswerHeaders, type Classify, type Outcome, ofAnswer } from "../errors/classify.js";
 import { checkNames, PolicyError, wrong } from "../errors/errors.js";
-import { type ErrorClass, taken } from "../errors/judge.js";
+import { type ErrorClass, isJudged } from "../errors/judge.js";
 import { type Fetch, fetchUnder } from "../fetch/fetch.js";
 import type { Settings } from "../options_gen.js";
 import type { EventOf, EventType, Listener, Subscription, TidegateEvent } from "../telemetry/events.js";
@@ -303,7 +303,7 @@ class First<T> extends Lane implements Scope {
 
   done(value: T): T | Promise<T> {
     const { engine, call } = this;
-    if (this.caller.core.classify !== undefined || taken(value, this, true) !== undefined)
+    if (this.caller.core.classify !== undefined || isJudged(value, this))
       return runOf(this).resume(call, this, true, value);
     const end = engine.native.on(engine.handle, call, FINISHED_1, engine.time());
     if (end !== OK_1 || engine.listening) return runOf(this).resumeAt(call, this, value, end);
