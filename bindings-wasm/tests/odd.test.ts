@@ -9,6 +9,7 @@ import { type Engine, type PolicyOptions, policy, reportOf } from "../ts/node.js
 import { FakeClock } from "../ts/testing.js";
 import { Ticker } from "../ts/time/ticker.js";
 import { failure, hang } from "./support/functions.js";
+import { collected } from "./support/garbage.js";
 import { engine, turns } from "./support/setup.js";
 
 const URL_ = "http://far.example/x";
@@ -83,6 +84,28 @@ describe("a fetch without web streams", () => {
     expect(String(await text)).toMatch(/deadline/);
     expect(body.destroyed).toBe(true);
     await keepsTime(lab, clock);
+  });
+
+  test("a body that is kept without its response is closed when the caller gives up", async () => {
+    const body = new Readable({ read() {} });
+    let gone = false;
+    const registry = new FinalizationRegistry(() => {
+      gone = true;
+    });
+    const fetch = async () => {
+      const answer = nodeAnswer(200, body);
+      registry.register(answer, undefined);
+      return answer;
+    };
+    const some = policy({ engine: engine(), retry: {}, fetch });
+    const caller = new AbortController();
+    await (async () => void (await some.fetch(URL_, { signal: caller.signal })).status)();
+    await collected(() => gone);
+    await new Promise((done) => setImmediate(done)); // other callbacks of the collection
+    expect(body.destroyed).toBe(false);
+    caller.abort();
+    expect(body.destroyed).toBe(true);
+    await new Promise((done) => setImmediate(done)); // its event "close"
   });
 });
 

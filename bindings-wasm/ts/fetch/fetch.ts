@@ -26,7 +26,7 @@ import {
   watch,
 } from "./body.js";
 import { type Asked, askedFor, begun, type Known, parsed, Sending } from "./request.js";
-import { type Flowing, type Streaming, streamingFor } from "./streaming.js";
+import { ender, type Flowing, type Streaming, streamingFor } from "./streaming.js";
 
 /** The type of the global `fetch`, which also takes the option `tidegate`. */
 export type Fetch = GlobalFetch &
@@ -422,15 +422,15 @@ class FetchAdapter implements Adapter<Response> {
     const web = isOpen(response);
     const bounded = this.#asked.untilBody && this.#asked.until < Infinity;
     const outside = this.#outside;
-    if ((!bounded && outside === undefined) || !(web || isPipe(response.body))) {
-      ending.tell(response);
-      return response;
-    }
     const rest = new Rest(ticker);
-    const [given, guard] = web ? watch(response, rest) : [response];
-    rest.guard = guard ?? unwatched(response, rest);
-    if (bounded) rest.until(this.#asked.until, ending.late);
-    if (outside !== undefined) rest.follow(outside);
+    let given = response;
+    if (bounded || outside !== undefined) {
+      [given, rest.guard] = web ? watch(response, rest) : [response, ender(response, rest)];
+    }
+    if (rest.guard !== undefined) {
+      if (bounded) rest.until(this.#asked.until, ending.late);
+      if (outside !== undefined) rest.follow(outside);
+    }
     ending.tell(given);
     return given;
   }
@@ -475,29 +475,6 @@ class Rest implements Reader {
     this.read();
     this.guard?.fail(error);
   }
-}
-
-/** A body of Node, as node-fetch has it. */
-interface Pipe {
-  once(event: "close", end: () => void): void;
-}
-
-function isPipe(body: unknown): body is Pipe {
-  return typeof (body as Partial<Pipe> | null | undefined)?.once === "function";
-}
-
-const dropped =
-  typeof FinalizationRegistry === "undefined"
-    ? undefined
-    : new FinalizationRegistry<Rest>((rest) => rest.read());
-
-/** Ends a body of Node that is not watched. */
-function unwatched(response: Response, rest: Rest): Watching {
-  const body = response.body as unknown as Pipe;
-  body.once("close", () => rest.read());
-  dropped?.register(response, rest);
-  const ref = new WeakRef(body);
-  return { fail: (error) => closeBody(ref.deref(), error) };
 }
 
 /** Whether the response has a body that can be watched: one that has not been read, and that nobody reads. */

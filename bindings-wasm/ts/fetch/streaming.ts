@@ -4,7 +4,7 @@ import { TidegateError } from "../errors/errors.js";
 import type { Core } from "../run/core.js";
 import type { Lane } from "../run/lane.js";
 import type { BodyEnds } from "../run/run.js";
-import type { Watching } from "./body.js";
+import type { Reader, Watching } from "./body.js";
 import type { FetchOptions } from "./fetch.js";
 import type { Known } from "./request.js";
 
@@ -32,6 +32,8 @@ export interface Streaming {
   failure(response: Response): number;
   /** Watches the body of a response. */
   flow(core: Core, response: Response, ends: BodyEnds): [given: Response, flowing: Flowing];
+  /** What can break off a body of Node that is not watched, and tells when it is closed, or nobody has it any more. */
+  ender(response: Response, told: Reader): Watching | undefined;
 }
 
 let streaming: Streaming | undefined;
@@ -40,6 +42,9 @@ let streaming: Streaming | undefined;
 export function provideStreaming(by: Streaming): void {
   streaming = by;
 }
+
+/** The same, where the code is; undefined for bodies of other kinds. */
+export const ender: Streaming["ender"] = (response, told) => streaming?.ender(response, told);
 
 /** Whether a policy bounds streams; with `own `, whether it does so itself, and not only its preset. */
 export const bounds = (core: Core, own = ""): boolean =>

@@ -13,7 +13,7 @@ import type { Lane } from "../run/lane.js";
 import type { BodyEnds } from "../run/run.js";
 import { onAbort } from "../run/signals.js";
 import { estimateOf } from "../run/usage.js";
-import { closeBody, isWebStream, rebuilt, watch } from "./body.js";
+import { closeBody, isWebStream, type Reader, rebuilt, type Watching, watch } from "./body.js";
 import type { FetchOptions } from "./fetch.js";
 import type { Known } from "./request.js";
 import { Pieces, Silence } from "./silence.js";
@@ -362,6 +362,25 @@ function fits(response: Response): boolean {
   return pipes?.fits(response) === true;
 }
 
+/** A body of Node, as node-fetch has it. */
+interface Pipe {
+  once(event: "close", end: () => void): void;
+}
+
+const dropped =
+  typeof FinalizationRegistry === "undefined"
+    ? undefined
+    : new FinalizationRegistry<Reader>((told) => told.read());
+
+function ender({ body }: Response, told: Reader): Watching | undefined {
+  const pipe = body as Partial<Pipe> | null | undefined;
+  if (typeof pipe?.once !== "function") return undefined;
+  pipe.once("close", () => told.read());
+  dropped?.register(pipe, told); // the caller may keep the body alone
+  const ref = new WeakRef(pipe);
+  return { fail: (error) => closeBody(ref.deref(), error) };
+}
+
 /** The caller's word goes first, then what the request accepts, then its body. */
 function isStream(core: Core, { stream }: FetchOptions, known: Known): boolean {
   if (stream !== undefined) return stream;
@@ -377,4 +396,5 @@ export const streaming: Streaming = {
   hold,
   failure: (response) => failures.get(response) ?? 0,
   flow,
+  ender,
 };
