@@ -2,6 +2,8 @@
 
 import { Agent, request } from "undici";
 import { describe, expect, test } from "vitest";
+import { KIND_UNIT, KINDS, OPINION_UNIT, OPINIONS, packOutcome } from "../ts/engine/wire.js";
+import { judge } from "../ts/errors/judge.js";
 import { valuesLeft } from "../ts/errors/marks.js";
 import { type PolicyOptions, policy } from "../ts/node.js";
 import { interceptor } from "../ts/undici.js";
@@ -110,6 +112,22 @@ test("an inner call's error keeps its judgement as the cause of another one", as
     throw new AggregateError([reset(), await failure(once.run(() => Promise.reject(reset())))]);
   };
   expect(await attempts(outer, grouped)).toBe(1);
+});
+
+test("a group with a member that must not be repeated has the class of its first member (1.5.14)", () => {
+  const { outer } = some();
+  const busy = Object.assign(new Error("busy"), { status: 429 });
+  const forbidden = new Error("written");
+  const left = (error: unknown) =>
+    error === forbidden ? packOutcome(KINDS.indexOf("transient"), OPINIONS.indexOf("do_not")) : undefined;
+  for (const group of [
+    [busy, forbidden],
+    [busy, busy, forbidden, busy],
+  ]) {
+    const outcome = judge(new AggregateError(group), outer.core, left);
+    expect(KINDS[Math.floor(outcome / KIND_UNIT) % 32]).toBe("throttled");
+    expect(OPINIONS[Math.floor(outcome / OPINION_UNIT) % 4]).toBe("do_not");
+  }
 });
 
 test("a fallback that is not used leaves the judgement to the call around", async () => {

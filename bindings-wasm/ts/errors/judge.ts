@@ -101,9 +101,14 @@ export function kindOf(outcome: number): number {
   return Math.floor(outcome / KIND_UNIT) % 32;
 }
 
-/** Replaces the opinion of an outcome. Words are longer than the 32 bits of bit operators. */
+/** The opinion in an outcome. Words are longer than the 32 bits of bit operators. */
+function opinionIn(outcome: number): number {
+  return Math.floor(outcome / OPINION_UNIT) % 4;
+}
+
+/** Replaces the opinion of an outcome. */
 function withOpinion(outcome: number, opinion: number): number {
-  return outcome + (opinion - (Math.floor(outcome / OPINION_UNIT) % 4)) * OPINION_UNIT;
+  return outcome + (opinion - opinionIn(outcome)) * OPINION_UNIT;
 }
 
 function mayPass(outcome: number): boolean {
@@ -157,7 +162,7 @@ function chain(
   return inner ?? (said === undefined ? undefined : said - WRAPPER * KIND_UNIT);
 }
 
-/** The outcome of a group, which may be repeated if each of its first members may (semantics 1.5.14). */
+/** The outcome of a group, which may be repeated if each of its first members may (semantics 1.5.14). It has the class of the first. */
 function group(
   error: unknown,
   core: Core | undefined,
@@ -169,9 +174,10 @@ function group(
   if (!Array.isArray(members) || members.length === 0 || grouped) return undefined;
   const outcomes = members.slice(0, MEMBERS).map((member) => chain(member, core, left, [...seen], true));
   if (!outcomes.every((outcome) => outcome !== undefined && mayPass(outcome))) return undefined;
-  return (
-    outcomes.find((outcome) => Math.floor((outcome as number) / OPINION_UNIT) % 4 === DO_NOT) ?? outcomes[0]
-  );
+  const first = outcomes[0] as number;
+  return outcomes.some((outcome) => opinionIn(outcome as number) === DO_NOT)
+    ? withOpinion(first, DO_NOT)
+    : first;
 }
 
 /** The outcome of this error alone, with `WRAPPER` added to its class if a cause takes precedence. */
@@ -334,5 +340,5 @@ export function isJudged(value: unknown, scope: Scope): boolean {
 
 /** The outcome of an answer that is no error: its own, or what an inner call has left with it. */
 export function ofAnswered(own: number, left: number | undefined): number {
-  return left !== undefined && (own > 0 || Math.floor(left / OPINION_UNIT) % 4 === RETRY) ? left : own;
+  return left !== undefined && (own > 0 || opinionIn(left) === RETRY) ? left : own;
 }
