@@ -174,6 +174,22 @@ describe("wrap", () => {
     expect(client.read).toBe(client.read);
   });
 
+  test("does not protect what other methods call", async () => {
+    class Shop extends Client {
+      both(): Promise<number> {
+        return this.read();
+      }
+    }
+    const some = policy({ engine: engine(), retry: { backoff: { base: 0 } } });
+    const reads = some.wrap(new Shop(), { methods: ["read"] });
+    await expect(reads.both()).rejects.toThrow("reset");
+    expect(reads.calls).toBe(1);
+    expect(some.snapshot().routes).toEqual({});
+    const all = some.wrap(new Shop(), { methods: ["both"] });
+    expect(await all.both()).toBe(3);
+    expect(all.calls).toBe(2);
+  });
+
   test("refuses to repeat writes that nobody has named", async () => {
     const repeats = policy({ engine: engine(), retry: {} });
     expect(() => repeats.wrap(new Client())).toThrow(/name the methods/);

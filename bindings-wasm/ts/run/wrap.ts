@@ -11,7 +11,10 @@ export type Methods<O> = { [K in keyof O]: O[K] extends (...args: never[]) => un
 
 /** Options of `wrap`. */
 export interface WrapOptions<O> {
-  /** The methods to wrap; all by default. */
+  /**
+   * The methods to wrap; all by default. Other methods run on the object itself: what they call there is not protected, so name the
+   * methods that send requests.
+   */
   readonly methods?: readonly Methods<O>[] | undefined;
   /** The route of a call, from the method's name and its arguments; the name by default. */
   readonly route?: ((method: string, args: readonly unknown[]) => string) | undefined;
