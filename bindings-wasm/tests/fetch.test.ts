@@ -336,10 +336,13 @@ describe("a body whose call has ended", () => {
     await collected(() => followers() === 0);
   });
 
-  test("that somebody else reads is delivered as it is, with its report", async () => {
+  test.each([
+    ["", quick],
+    [", also where the policy reads errors", { ...quick, readErrors: true }],
+  ])("that somebody else reads is delivered as it is, with its report%s", async (_, retry) => {
     const locked = new Response("read", { status: 404 });
     locked.body?.getReader();
-    const { fetch } = http({ fetch: async () => locked });
+    const { fetch } = http({ fetch: async () => locked, retry });
     const { signal } = new AbortController();
     expect(await fetch("http://a.test/", { signal })).toBe(locked);
     expect(reportOf(locked)).toMatchObject({ attempts: 1, reason: "not_retryable" });

@@ -418,7 +418,7 @@ class FetchAdapter implements Adapter<Response> {
    */
   deliver(answered: Response, ending: Ending): Response {
     const { ticker } = this.#core.engine;
-    const response = ending.last && this.#reads(answered) && !answered.bodyUsed ? final(answered) : answered;
+    const response = ending.last && this.#reads(answered) && isFree(answered) ? final(answered) : answered;
     const web = isOpen(response);
     const bounded = this.#asked.untilBody && this.#asked.until < Infinity;
     const outside = this.#outside;
@@ -477,8 +477,12 @@ class Rest implements Reader {
   }
 }
 
-/** Whether the response has a body that can be watched: one that has not been read, and that nobody reads. */
+/** Whether nobody has read the body of a response, and nobody reads it. */
+function isFree({ body, bodyUsed }: Response): boolean {
+  return !bodyUsed && body?.locked !== true;
+}
+
+/** Whether the response has a body that can be watched. */
 function isOpen(response: Response): boolean {
-  const { body } = response;
-  return isWebStream(body) && !response.bodyUsed && !body.locked;
+  return isWebStream(response.body) && isFree(response);
 }
