@@ -68,9 +68,11 @@ test("headers come in each shape that libraries have", () => {
 
 test("a status that is none is refused", () => {
   const http = policy({ engine: engine(), preset: "http" });
-  for (const status of [Number.NaN, -1, 70_000, 429.5, "429", undefined]) {
+  for (const status of [0, 99, 1000, Number.NaN, -1, 70_000, 429.5, "429", undefined]) {
     expect(() => http.outcomeOf(status as number)).toThrow(RangeError);
   }
+  expect(() => http.outcomeOf(0)).toThrow("status = 0: must be a whole number from 100 to 999");
+  expect([100, 999].map((status) => http.outcomeOf(status).kind)).toEqual(["ok", "transient"]);
 });
 
 test("a classifier that returns it repeats as a fetch would", async () => {

@@ -49,7 +49,7 @@ export type AnswerHeaders =
 
 /** The outcome of an HTTP answer under a policy, as `classify` may return it. */
 export function ofAnswer(core: Core, status: number, headers: AnswerHeaders | null | undefined): Outcome {
-  checkWhole("status", status, 0, 0xffff, "65,535");
+  checkWhole("status", status, 100, 999);
   const word = status < 400 ? 0 : core.engine.classify(core.number, status, listed(headers));
   const opinion = OPINIONS[Math.floor(word / OPINION_UNIT) % 4] as Opinion;
   const retryAfter = Math.floor(word / RETRY_AFTER_UNIT) - 1;

@@ -396,7 +396,7 @@ export class Policy<F = never> extends Caller<F> {
    *
    * @param headers A `Headers`, pairs, or an object of names and values.
    * @returns What `classify` may return.
-   * @throws RangeError If the status is no whole number from 0 to 65,535.
+   * @throws RangeError If the status is no whole number from 100 to 999.
    * @throws NotReady While the engine has not taken the policy in.
    * @example
    * ```ts
