@@ -8,6 +8,7 @@ import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
 import { marks } from "./errors/marks.js";
+import { steps } from "./errors/steps.js";
 import { pipes } from "./fetch/piped.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { providePipes, streaming } from "./fetch/streams.js";
@@ -17,7 +18,7 @@ import { metered } from "./run/metered.js";
 import { provideMetering } from "./run/metering.js";
 import { PatientTicker } from "./time/patient.js";
 
-teach(table, marks);
+teach(table, marks, steps);
 provideStreaming(streaming);
 providePipes(pipes);
 provideTicker(PatientTicker);

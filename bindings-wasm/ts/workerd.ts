@@ -5,6 +5,7 @@ import { provide } from "./engine/module.js";
 import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
 import { marks } from "./errors/marks.js";
+import { steps } from "./errors/steps.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { streaming } from "./fetch/streams.js";
 import { metered } from "./run/metered.js";
@@ -13,7 +14,7 @@ import { provideMetering } from "./run/metering.js";
 import module from "./tidegate.wasm";
 import { Timers } from "./time/timers.js";
 
-teach(table, marks);
+teach(table, marks, steps);
 provideStreaming(streaming);
 provideMetering(metered);
 provideTicker(Timers);

@@ -1,6 +1,5 @@
 /** Judgement of errors of plain functions (semantics 1.5): core's table, built on the first failure. */
 
-import { isWorker } from "../engine/platform.js";
 import { shared } from "../engine/shared.js";
 import {
   KIND_UNIT,
@@ -21,7 +20,7 @@ export type ErrorClass = abstract new (...args: never[]) => unknown;
 /** Permanent, because the error is unknown; a note tells the caller. */
 export const UNLISTED = -3;
 /** Permanent by its status, or an error of ours; needs no note. */
-const SAID = -4;
+export const SAID = -4;
 
 const TRANSIENT = 1;
 const THROTTLED = 2;
@@ -37,7 +36,7 @@ const NETWORK =
   /^(?:Failed to fetch|Load failed|NetworkError when attempting to fetch resource\.|The network connection was lost\.|Network request failed|terminated|network error|The Internet connection appears to be offline\.)/i;
 
 /** Tables of words by class, as a map from each word to the number of its class. */
-function words(...tables: [Readonly<Record<string, string>>, number][]): Map<string, number> {
+export function words(...tables: [Readonly<Record<string, string>>, number][]): Map<string, number> {
   const map = new Map<string, number>();
   for (const [table, more] of tables) {
     for (const [name, list] of Object.entries(table)) {
@@ -52,14 +51,19 @@ function words(...tables: [Readonly<Record<string, string>>, number][]): Map<str
 export interface ServerTable {
   readonly NAMES: Readonly<Record<string, string>>;
   readonly WRAPS: Readonly<Record<string, string>>;
-  readonly SQLSTATES: Readonly<Record<string, string>>;
   readonly THROTTLING: string;
-  readonly GRPC: string;
 }
 
-let server: ServerTable = { NAMES: {}, WRAPS: {}, SQLSTATES: {}, THROTTLING: "", GRPC: "" };
+/** Steps of a judgement for errors that occur on servers (`steps.ts`). */
+export interface Steps {
+  /** The outcome of a code of gRPC or a SQLSTATE, before the error's name is looked up. */
+  coded(error: object, core: Core | undefined, code: unknown): number | undefined;
+  /** The outcome of an error of which no other step says anything. */
+  last(error: object): number | undefined;
+}
+
+let server: ServerTable = { NAMES: {}, WRAPS: {}, THROTTLING: "" };
 let names: Map<string, number> | undefined;
-let states: Map<string, number> | undefined;
 let throttling: Set<unknown> | undefined;
 let statuses: string[][] | undefined;
 
@@ -74,16 +78,18 @@ export interface Marks {
 }
 
 let marks: Marks | undefined;
+let steps: Steps | undefined;
 
-/** Adds the errors of servers to the table, and what knows the call around; entries for servers call it. */
-export function teach(table: ServerTable, known: Marks): void {
+/** Adds the errors of servers to the table, what knows the call around, and more steps; entries for servers call it. */
+export function teach(table: ServerTable, known: Marks, more: Steps): void {
   server = table;
   marks = known;
-  names = states = throttling = undefined;
+  steps = more;
+  names = throttling = undefined;
 }
 
 /** Reads a property; one that throws counts as absent. */
-function read(value: unknown, name: string): unknown {
+export function read(value: unknown, name: string): unknown {
   if ((typeof value !== "object" && typeof value !== "function") || value === null) return undefined;
   try {
     return (value as Record<string, unknown>)[name];
@@ -185,13 +191,8 @@ function says(error: object, core: Core | undefined): number | undefined {
   if (error instanceof TidegateError) return ofOurs(error);
   const code = read(error, "code");
   const name = read(error, "name");
-  const known = core === undefined ? undefined : status(error, core, code, name);
+  const known = (core && status(error, core, code, name)) ?? steps?.coded(error, core, code);
   if (known !== undefined) return known;
-  const state = read(error, "sqlState") ?? (read(error, "severity") === undefined ? undefined : code);
-  if (typeof state === "string" && state.length === 5) {
-    states ??= words([server.SQLSTATES, 0]);
-    return (states.get(state) ?? states.get(state.slice(0, 2)) ?? PERMANENT) * KIND_UNIT;
-  }
   names ??= words([NAMES, 0], [server.NAMES, 0], [WRAPS, WRAPPER], [server.WRAPS, WRAPPER]);
   let row = names.get(code as string) ?? names.get(name as string);
   for (
@@ -209,9 +210,7 @@ function says(error: object, core: Core | undefined): number | undefined {
   if (name === "TypeError" && read(error, "cause") === undefined && NETWORK.test(String(message))) {
     return TRANSIENT * KIND_UNIT;
   }
-  // A lost connection of a Cloudflare Worker is an `Error` with `retryable` true, and without `overloaded`.
-  const passes = read(error, "retryable") === true && read(error, "overloaded") !== true && isWorker();
-  return passes ? TRANSIENT * KIND_UNIT : undefined;
+  return steps?.last(error);
 }
 
 /** The outcome of an inner policy's error: a refusal is retryable, and no evidence about the server (semantics 1.4). */
@@ -234,17 +233,7 @@ function status(error: object, core: Core, code: unknown, name: unknown): number
       return answer(error, core, found as number);
     }
   }
-  const metadata = read(error, "metadata");
-  if (typeof code !== "number" || metadata === undefined) return undefined;
-  const meaning = server.GRPC.split(" ")[code];
-  if (meaning === undefined) return undefined;
-  const kind = KINDS.indexOf(meaning as (typeof KINDS)[number]);
-  if (kind >= 0) return kind === PERMANENT ? SAID : kind * KIND_UNIT;
-  let map: unknown;
-  try {
-    map = (metadata as { getMap(): unknown }).getMap();
-  } catch {}
-  return byStatus(core, Number(meaning), map);
+  return undefined;
 }
 
 function answer(error: object, core: Core, found: number): number {
@@ -255,7 +244,7 @@ function answer(error: object, core: Core, found: number): number {
   return byStatus(core, found, undefined);
 }
 
-function byStatus(core: Core, found: number, headers: unknown): number {
+export function byStatus(core: Core, found: number, headers: unknown): number {
   const bare = () => core.engine.classify(core.number, found, undefined);
   let outcome: number;
   try {
