@@ -525,5 +525,7 @@ test("a further attempt that is refused after a closed answer is no call that wa
   expect(error).toBeInstanceOf(tidegate.Rejected);
   expect(error).not.toBeInstanceOf(tidegate.CallLost);
   expect(error).toMatchObject({ code: "rejected", reason: "readmission" });
-  expect(String(error)).toContain("not retried: the next attempt was refused a slot");
+  expect((error as Error).message).toMatch(
+    /^the answer of the last attempt has been closed, and cannot be returned; not retried: the next attempt was refused a slot \(/,
+  );
 });

@@ -96,8 +96,17 @@ test("a bodyFactory that is async sends no promise", async () => {
   });
   const bodyFactory = (async () => "again") as never;
   const error = await failure(some.fetch(HTTP, { method: "PUT", body: "once", tidegate: { bodyFactory } }));
-  expect(error).toMatchObject({ message: "it returned a promise: it must not be async" });
+  expect(error).toMatchObject({ message: "bodyFactory returned a promise: it must not be async" });
   expect(bodies).toEqual(["once"]);
+});
+
+test("a route of wrap that is async is told by its name", async () => {
+  const some = policy({ engine: engine(), retry: RETRY });
+  const route = (async () => "reads") as never;
+  const client = some.wrap({ read: async () => 1 }, { methods: ["read"], route });
+  const error = await failure((async () => client.read())());
+  expect(error).toMatchObject({ message: "route returned a promise: it must not be async" });
+  expect(some.snapshot().routes).toEqual({});
 });
 
 test("a retryAfter that is no number is told, and ends no call without a result", async () => {

@@ -76,7 +76,9 @@ test("what retune cannot change is refused", () => {
     { name: "other" },
     { engine: some.engine },
   ]) {
-    expect(() => some.retune({ deadline: 5, ...option } as never)).toThrow(/: retune changes settings only$/);
+    expect(() => some.retune({ deadline: 5, ...option } as never)).toThrow(
+      /: retune changes settings only; make a new policy for another one$/,
+    );
   }
   expect(some.explain().maxAttempts).toBe(4);
   some.retune({ retry: { maxAttempts: 2 }, name: undefined } as never);

@@ -80,6 +80,14 @@ describe("1: a body is sent again only where it can be", () => {
     await ask(await origin(503, 200), without);
     expect((await log()).map(({ body }) => body)).toEqual(["hello", "hello"]);
   });
+
+  test("but a bodyFactory that is async sends no promise", async () => {
+    const bodyFactory = (async () => "again") as never;
+    const options = { method: "PUT", body: "once", tidegate: { bodyFactory } };
+    const error = await failure(ask(await origin(503), options));
+    expect(error.message).toBe("bodyFactory returned a promise: it must not be async");
+    expect((await stats()).requests).toBe(1);
+  });
 });
 
 describe("2: which requests are repeated is told by the request", () => {

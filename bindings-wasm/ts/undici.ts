@@ -274,7 +274,7 @@ class DispatchAdapter implements Adapter<Answer> {
     const out = { ...sent };
     if (more.length > 0) out.headers = [...pairs(sent.headers), ...more].flat();
     if (factory !== undefined && (attempt > 1 || !sent.body))
-      out.body = atOnce(factory()) as NonNullable<typeof out.body>;
+      out.body = atOnce(factory(), "bodyFactory") as NonNullable<typeof out.body>;
     return out;
   }
 

@@ -74,10 +74,10 @@ export type Predicate = (answerOrError: unknown) => boolean | undefined;
  *
  * @throws TypeError If it is a promise, whose own error is left out.
  */
-export function atOnce<T>(answer: T): T {
+export function atOnce<T>(answer: T, hook = "it"): T {
   if (typeof (answer as { then?: unknown } | null | undefined)?.then !== "function") return answer;
   Promise.resolve(answer).catch(() => undefined);
-  throw new TypeError("it returned a promise: it must not be async");
+  throw new TypeError(`${hook} returned a promise: it must not be async`);
 }
 
 const warned = new WeakSet<object>();

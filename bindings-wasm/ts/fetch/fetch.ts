@@ -329,7 +329,7 @@ class FetchAdapter implements Adapter<Response> {
       init.headers = headers;
     }
     if (options.bodyFactory !== undefined && (attempt > 1 || !this.#given.body)) {
-      init.body = atOnce(options.bodyFactory());
+      init.body = atOnce(options.bodyFactory(), "bodyFactory");
       if (!isReplayable(init.body)) Object.assign(init, { duplex: "half" });
     }
     if (this.#original === undefined || attempt >= asked.most) {

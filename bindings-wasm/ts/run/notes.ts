@@ -94,11 +94,13 @@ export function refusal(
   cause: unknown,
   by: readonly string[] = [],
 ): errors.TidegateError {
-  // A note is about a further attempt, where the answer of the last one has been closed.
   const [kind, text] =
     REFUSALS[verdict] ??
     (verdict in NOTES
-      ? [verdict === "readmission" ? errors.Rejected : errors.TidegateError, NOTES[verdict]]
+      ? [
+          verdict === "readmission" ? errors.Rejected : errors.TidegateError,
+          `the answer of the last attempt has been closed, and cannot be returned; ${NOTES[verdict]}`,
+        ]
       : LOST);
   const details = { reason: verdict, retryIn, policy: policy.name, route, cause };
   const where = `policy ${JSON.stringify(policy.name)}, route ${quoted(route)}`;

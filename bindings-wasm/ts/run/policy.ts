@@ -429,7 +429,7 @@ export class Policy<F = never> extends Caller<F> {
     const kept = settingsOf(settings);
     for (const [name, value] of Object.entries(settings)) {
       if (value !== undefined && !(name in kept))
-        throw new TypeError(`${name}: retune changes settings only`);
+        throw new TypeError(`${name}: retune changes settings only; make a new policy for another one`);
     }
     this.engine.whole("retune");
     this.engine.retune(this.core.now("retune"), this.name, pairsOf(kept));

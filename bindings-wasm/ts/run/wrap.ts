@@ -72,7 +72,7 @@ export function wrapped<O extends object>(policy: Policy<unknown>, target: O, op
         return plain;
       }
       const called = (args: unknown[]) =>
-        callerOf(route === undefined ? name : atOnce(route(name, args))).run(
+        callerOf(route === undefined ? name : atOnce(route(name, args), "route")).run(
           () => method.apply(target, args) as unknown,
         );
       const under = (...args: unknown[]) =>
