@@ -1,5 +1,6 @@
 /** Mistakes of new users: each raises an error at once that says what to do (J12). */
 
+import { Registry } from "prom-client";
 import { expect, expectTypeOf, test } from "vitest";
 import { attach, RedisStore } from "../ts/fleet.js";
 import {
@@ -14,6 +15,8 @@ import {
   tokens,
   within,
 } from "../ts/node.js";
+import * as opentelemetry from "../ts/opentelemetry.js";
+import * as prometheus from "../ts/prometheus.js";
 import { setTesting } from "../ts/testing.js";
 import { engine } from "./support/setup.js";
 
@@ -63,6 +66,18 @@ test("a misspelled option of anything else is refused too", () => {
     [() => new RedisStore({ execute: () => 1 }, { lua: true } as never), "lua: a store has no such option"],
     [() => load(document, { engine: lab, clasify: () => 1 } as never), "clasify = an option of load"],
     [() => load(document, { engine: lab, deadline: 5 } as never), "must be in the document"],
+    [
+      () => load(document, { engine: lab, name: "shop" } as never),
+      "name = an option of load: must be left out",
+    ],
+    [
+      () => opentelemetry.instrument({ engine: lab, spanEvent: false } as never),
+      "spanEvent: instrument has no such option",
+    ],
+    [
+      () => prometheus.instrument(new Registry(), { engine: lab, maxRoute: 5 } as never),
+      "maxRoute: instrument has no such option; it has engine, maxRoutes",
+    ],
   ];
   for (const [work, message] of wrongs) expect(work).toThrow(message);
   expect(lab.snapshot().policies).not.toHaveProperty("shop");

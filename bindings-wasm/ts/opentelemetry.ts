@@ -21,6 +21,7 @@ import {
 } from "@opentelemetry/api";
 import { defaultEngine } from "./engine/default_engine.js";
 import type { Engine } from "./engine/engine.js";
+import { checkNames } from "./errors/errors.js";
 import { type EventType, type Subscription, subscription, type TidegateEvent } from "./telemetry/events.js";
 import {
   type Family,
@@ -60,9 +61,10 @@ const SECONDS = new Set(["wait", "elapsed"]);
  * A second call for the same provider adds nothing. The export ends with the last subscription.
  *
  * @returns A subscription; its end stops the export. The instruments stay registered with their provider but report nothing.
- * @throws RangeError If `maxRoutes` is out of range.
+ * @throws RangeError If `maxRoutes` is out of range. TypeError for an option that it does not have.
  */
 export function instrument(options: InstrumentOptions = {}): Subscription {
+  checkNames("instrument", options, "engine maxRoutes meterProvider spanEvents");
   const engine = measured(options);
   const provider = options.meterProvider ?? metrics.getMeterProvider();
   const ends = [once(engine, provider, () => exported(engine, provider))];

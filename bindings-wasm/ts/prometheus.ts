@@ -10,6 +10,7 @@
  */
 
 import type { Engine } from "./engine/engine.js";
+import { checkNames } from "./errors/errors.js";
 import { type Subscription, subscription } from "./telemetry/events.js";
 import {
   type Family,
@@ -40,9 +41,10 @@ interface Value {
  * between two scrapes a call costs only the counting.
  *
  * @returns A subscription; its end removes the metrics.
- * @throws RangeError If `maxRoutes` is out of range. Error if the registry has metrics with these names.
+ * @throws RangeError If `maxRoutes` is out of range. TypeError for an option that it does not have. Error if the registry has metrics with these names.
  */
 export function instrument(registry: Registry, options: MetricsOptions = {}): Subscription {
+  checkNames("instrument", options, "engine maxRoutes");
   const engine = measured(options);
   const { families: all } = families(engine);
   const reader = new Reader(engine);

@@ -83,6 +83,8 @@ export class Policies {
         "an option of load",
         "must be in the document, as each setting of its policies",
       );
+    if ((options as PolicyOptions).name !== undefined)
+      wrong("name", "an option of load", "must be left out, because the document names its policies");
     this.#options = options;
     this.engine = options.engine ?? defaultEngine();
     this.#document = this.#read(document);
