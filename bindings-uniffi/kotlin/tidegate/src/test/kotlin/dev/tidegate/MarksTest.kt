@@ -2,12 +2,14 @@ package dev.tidegate
 
 import dev.tidegate.testing.FakeTime
 import java.io.IOException
+import java.lang.ref.WeakReference
 import kotlin.time.Duration.Companion.seconds
 import kotlinx.coroutines.ExperimentalCoroutinesApi
 import kotlinx.coroutines.delay
 import kotlinx.coroutines.test.runTest
 import kotlinx.coroutines.test.testTimeSource
 import org.junit.jupiter.api.Assertions.assertEquals
+import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Test
 
 /** A judgement that an inner call leaves is for the call around it, and for no other call with the same object (semantics 1.6.3, 1.6.5). */
@@ -47,6 +49,29 @@ class MarksTest {
         var made = 0
         outer.call { made++; inner.call { false } }
         assertEquals(2, made, "the call around repeats it")
+    }
+
+    /** An engine that nothing refers to any more, after a call whose judgement nobody has taken. */
+    private fun abandoned(): WeakReference<Engine> {
+        val own = Engine(seed = 8, timeSource = FakeTime())
+        val around = policy("outer", own) { retry { maxAttempts = 2 } }
+        val inner = policy("inner", own) {
+            retry { maxAttempts = 2 }
+            classify { result, _ -> if (result == false) Outcome(Outcome.TRANSIENT) else null }
+        }
+        assertEquals("replaced", around.call { inner.call { false }; "replaced" })
+        return WeakReference(own)
+    }
+
+    @Test
+    fun `a judgement that nobody takes does not keep its engine`() {
+        val engine = abandoned()
+        val until = System.nanoTime() + 60_000_000_000
+        while (engine.get() != null && System.nanoTime() < until) {
+            System.gc()
+            Thread.sleep(10)
+        }
+        assertNull(engine.get())
     }
 
     private fun outerAttempts(inner: Caller, configure: Configure<PolicyOptions> = Configure { }, work: () -> Unit = { throw IOException("reset") }): Int {

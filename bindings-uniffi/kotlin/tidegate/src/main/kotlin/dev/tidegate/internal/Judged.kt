@@ -149,13 +149,14 @@ internal object Judged {
  * as `false`, or an exception that is an `object`.
  */
 internal object Marks {
-    private class Key(of: Any, queue: ReferenceQueue<Any>?, private val engine: Engine, private val call: Long) : WeakReference<Any>(of, queue) {
+    /** The engine is named by its id: a judgement that nobody takes must not keep the engine. */
+    private class Key(of: Any, queue: ReferenceQueue<Any>?, private val engine: Int, private val call: Long) : WeakReference<Any>(of, queue) {
         private val hash = 31 * System.identityHashCode(of) + call.hashCode()
 
         override fun hashCode() = hash
 
         override fun equals(other: Any?) = this === other ||
-            other is Key && call == other.call && engine === other.engine && get()?.let { it === other.get() } == true
+            other is Key && call == other.call && engine == other.engine && get()?.let { it === other.get() } == true
     }
 
     /** Largest number of judgements that are kept. Those of values that are never collected would become too many. */
@@ -184,7 +185,7 @@ internal object Marks {
 
     /** Leaves a judgement with this object for the call of this level. */
     fun put(of: Any, outer: Scope, outcome: Long) {
-        val key = outer.key { engine, call -> Key(shared(of), gone, engine, call) } ?: return
+        val key = outer.key { engine, call -> Key(shared(of), gone, engine.id, call) } ?: return
         synchronized(all) {
             some = true
             while (true) all.remove(gone.poll() ?: break)
@@ -193,16 +194,16 @@ internal object Marks {
     }
 
     /** Whether there is a judgement for this call. */
-    fun has(of: Any?, engine: Engine, call: Long): Boolean = some && of != null && synchronized(all) { Key(shared(of), null, engine, call) in all }
+    fun has(of: Any?, engine: Engine, call: Long): Boolean = some && of != null && synchronized(all) { Key(shared(of), null, engine.id, call) in all }
 
     /** The judgement for the call of this level, which it may still take. */
     fun peek(of: Any, outer: Scope?): Long? {
         if (!some) return null
-        val key = outer?.innermost()?.key { engine, call -> Key(shared(of), null, engine, call) } ?: return null
+        val key = outer?.innermost()?.key { engine, call -> Key(shared(of), null, engine.id, call) } ?: return null
         return synchronized(all) { all[key] }
     }
 
     /** Takes the judgement for this call. */
     fun take(of: Any?, engine: Engine, call: Long): Long? =
-        if (!some || of == null) null else synchronized(all) { all.remove(Key(shared(of), null, engine, call)) }
+        if (!some || of == null) null else synchronized(all) { all.remove(Key(shared(of), null, engine.id, call)) }
 }
