@@ -72,6 +72,9 @@ public class Attempt internal constructor(
     /** Whether the failure is unknown: neither the rule for errors nor the policy has judged it. */
     internal var unknown = false
 
+    /** Whether the policy's `classify` has judged the attempt. */
+    internal var isOwn = false
+
     /** Whether the end of the attempt has been reported to the engine. */
     internal var reported = false
 

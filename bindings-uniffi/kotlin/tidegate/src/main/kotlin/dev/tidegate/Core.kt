@@ -4,6 +4,7 @@ import dev.tidegate.ffi.Header
 import dev.tidegate.ffi.Invalid
 import dev.tidegate.ffi.Value
 import dev.tidegate.ffi.Weight
+import dev.tidegate.internal.Judgement
 import dev.tidegate.internal.Marks
 import dev.tidegate.internal.StreamLimits
 import dev.tidegate.internal.Wire
@@ -90,15 +91,22 @@ internal class Core(val engine: Engine, val name: String, val number: UInt, code
     /** Whether the policy may make another attempt although an earlier one may have been carried out. */
     fun mayDoTwice(): Boolean = engine.native.engine.mayDoTwice(number)
 
-    /** Whether a fallback replaces this error, if the caller has not selected the errors itself. */
-    fun fallsBack(error: Throwable, around: Scope?): Boolean {
+    /**
+     * Whether a fallback replaces this error, if the caller has not selected the errors itself. The call's own judgement of the failure
+     * decides; an error of a call that ended without one is judged here.
+     */
+    fun fallsBack(error: Throwable, judgement: Judgement, around: Scope?): Boolean {
         if (error is TidegateException && error !is AttemptTimeout) {
             return error.reason?.let { engine.native.engine.fallsBack(number, it.ordinal.toUByte(), null, false) } ?: false
         }
+        judgement.kind?.let { return fallsBack(it, judgement.isOwn) }
         val judged = classify?.let { Outcomes.by(it, this, null, error, -1) } ?: -1
         val kind = Wire.kind(if (judged < 0) Outcomes.on(this, error, Outcomes.of(error, this) { Marks.peek(it, around) }) else judged)
-        return engine.native.engine.fallsBack(number, Verdict.ATTEMPTS.ordinal.toUByte(), kind.toUByte(), judged >= 0)
+        return fallsBack(kind, judged >= 0)
     }
+
+    private fun fallsBack(kind: Int, isOwn: Boolean): Boolean =
+        engine.native.engine.fallsBack(number, Verdict.ATTEMPTS.ordinal.toUByte(), kind.toUByte(), isOwn)
 
     /** Class of a kind; for a kind that the policy declares, the class that it is based on. */
     fun classOf(kind: Int): Int {

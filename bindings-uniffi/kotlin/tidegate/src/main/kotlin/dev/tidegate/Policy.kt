@@ -2,6 +2,7 @@ package dev.tidegate
 
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.Inheriting
+import dev.tidegate.internal.Judgement
 import dev.tidegate.internal.Marks
 import dev.tidegate.internal.Place
 import dev.tidegate.internal.SuspendingRun
@@ -152,25 +153,28 @@ public open class Caller internal constructor(internal val core: Core, internal 
      * @throws DeadlineExceeded if the deadline passed.
      * @throws Throwable the function's own exception, the same object, if the last attempt failed; its [report] says why it was the last.
      */
-    public suspend fun <T> run(block: suspend (attempt: Attempt) -> T): T {
+    public suspend fun <T> run(block: suspend (attempt: Attempt) -> T): T = runJudged(null, block)
+
+    /** [run] that fills in the [judgement] of a failure. */
+    private suspend fun <T> runJudged(judgement: Judgement?, block: suspend (attempt: Attempt) -> T): T {
         val around = currentCoroutineContext()[Scope]
         val engine = own
         val out = Scope.here().out
         val call = begin(around, 0, out)
-        if (call < 0) return Running(this, around, block).begin(call.inv(), out[0])
+        if (call < 0) return Running(this, around, judgement, block).begin(call.inv(), out[0])
         if (engine.watched) engine.notifyListeners()
         val value = try {
             Scope.suspending(Scope(engine, call, null, null, around), first(call), block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            return Running(this, around, block).resume(call, endedAttempt(false, error))
+            return Running(this, around, judgement, block).resume(call, endedAttempt(false, error))
         }
         if (core.classify == null && !Marks.has(value, engine, call) && currentCoroutineContext().isActive) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (engine.watched) engine.publishTelemetry()
             if (end == Wire.OK_1) return value
-            return Running(this, around, block).resumeAt(call, endedAttempt(true, value), end)
+            return Running(this, around, judgement, block).resumeAt(call, endedAttempt(true, value), end)
         }
-        return Running(this, around, block).resume(call, endedAttempt(true, value))
+        return Running(this, around, judgement, block).resume(call, endedAttempt(true, value))
     }
 
     /** First attempt of the fast path, for its function. All calls that cannot settle share one. */
@@ -191,18 +195,19 @@ public open class Caller internal constructor(internal val core: Core, internal 
         on: ((Throwable) -> Boolean)? = null,
         block: suspend (attempt: Attempt) -> T,
     ): T {
+        val judgement = Judgement()
         val error = try {
-            return run(block)
+            return runJudged(judgement, block)
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
-            if (!currentCoroutineContext().isActive || !isTurn(error, on, currentCoroutineContext()[Scope])) throw error
+            if (!currentCoroutineContext().isActive || !isTurn(error, judgement, on, currentCoroutineContext()[Scope])) throw error
             error
         }
         return standIn { fallback(error) }
     }
 
     /** Whether the fallback runs for this error. A selection that fails counts as no. */
-    private fun isTurn(error: Exception, on: ((Throwable) -> Boolean)?, around: Scope?): Boolean {
-        if (on == null) return core.fallsBack(error, around)
+    private fun isTurn(error: Exception, judgement: Judgement, on: ((Throwable) -> Boolean)?, around: Scope?): Boolean {
+        if (on == null) return core.fallsBack(error, judgement, around)
         var turn = false
         guarded { turn = on(error) }
         return turn
@@ -224,26 +229,29 @@ public open class Caller internal constructor(internal val core: Core, internal 
      * for the function's own timeouts. Such calls are not hedged.
      */
     @Throws(Exception::class)
-    public fun <T> call(work: Work<T>): T {
+    public fun <T> call(work: Work<T>): T = callJudged(null, work)
+
+    /** [call] that fills in the [judgement] of a failure. */
+    private fun <T> callJudged(judgement: Judgement?, work: Work<T>): T {
         val here = Here.here()
         val around = here.current()
         val engine = own
         val out = here.out
         val call = begin(around, Wire.SOLO, out)
-        if (call < 0) return Calling(this, around, work).begin(call.inv(), out[0])
+        if (call < 0) return Calling(this, around, judgement, work).begin(call.inv(), out[0])
         if (engine.watched) engine.notifyListeners()
         val value = try {
             here.within(around, engine.id, call) { work.attempt(first(call)) }
         } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-            return Calling(this, around, work).resume(call, endedAttempt(false, error))
+            return Calling(this, around, judgement, work).resume(call, endedAttempt(false, error))
         }
         if (core.classify == null && !Marks.has(value, engine, call)) {
             val end = native.on(handle, call, Wire.FINISHED_1, engine.moment)
             if (engine.watched) engine.publishTelemetry()
             if (end == Wire.OK_1) return value
-            return Calling(this, around, work).resumeAt(call, endedAttempt(true, value), end)
+            return Calling(this, around, judgement, work).resumeAt(call, endedAttempt(true, value), end)
         }
-        return Calling(this, around, work).resume(call, endedAttempt(true, value))
+        return Calling(this, around, judgement, work).resume(call, endedAttempt(true, value))
     }
 
     /**
@@ -261,10 +269,11 @@ public open class Caller internal constructor(internal val core: Core, internal 
      */
     @Throws(Exception::class)
     public fun <T> call(fallback: Fallback<T>, work: Work<T>): T {
+        val judgement = Judgement()
         val error = try {
-            return call(work)
+            return callJudged(judgement, work)
         } catch (@Suppress("TooGenericExceptionCaught") error: Exception) {
-            if (isInterrupt(error) || !isTurn(error, null, Scope.current())) throw error
+            if (isInterrupt(error) || !isTurn(error, judgement, null, Scope.current())) throw error
             error
         }
         return standIn { fallback.of(error) }
@@ -282,13 +291,13 @@ public open class Caller internal constructor(internal val core: Core, internal 
         return Inheriting(core, options.route, options.flags or more, limit, criticality, weights = options.weights).begin(around, out)
     }
 
-    private class Running<T>(caller: Caller, around: Scope?, private val block: suspend (Attempt) -> T) :
-        SuspendingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry) {
+    private class Running<T>(caller: Caller, around: Scope?, judgement: Judgement?, private val block: suspend (Attempt) -> T) :
+        SuspendingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry, judgement) {
         override suspend fun start(attempt: Attempt): Any? = block(attempt)
     }
 
-    private class Calling<T>(caller: Caller, around: Scope?, private val work: Work<T>) :
-        BlockingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry) {
+    private class Calling<T>(caller: Caller, around: Scope?, judgement: Judgement?, private val work: Work<T>) :
+        BlockingRun<T>(caller.core, caller.options.route, around, caller.options.onRetry, judgement) {
         override fun start(attempt: Attempt): Any? = work.attempt(attempt)
     }
 }

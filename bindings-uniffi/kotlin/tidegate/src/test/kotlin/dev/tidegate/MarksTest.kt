@@ -11,6 +11,7 @@ import kotlinx.coroutines.test.testTimeSource
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
 import org.junit.jupiter.api.Test
+import org.junit.jupiter.api.assertThrows
 
 /** A judgement that an inner call leaves is for the call around it, and for no other call with the same object (semantics 1.6.3, 1.6.5). */
 @OptIn(ExperimentalCoroutinesApi::class)
@@ -72,6 +73,31 @@ class MarksTest {
             Thread.sleep(10)
         }
         assertNull(engine.get())
+    }
+
+    private class Mine : RuntimeException()
+
+    @Test
+    fun `a fallback knows what an inner call has judged (7_4_2)`() {
+        val inner = policy("inner", engine) { retry { maxAttempts = 2 }; retryOn<Mine>(); retryOn<Shared>() }
+        for (error in listOf(Mine(), Shared)) {
+            assertEquals("stood in", outer.call({ "stood in" }) { inner.call { throw error } })
+            assertEquals("stood in", outer.call({ "outer" }) { inner.call({ "stood in" }) { throw error } })
+        }
+        assertThrows<Mine>("no rule knows it here") { outer.call({ "stood in" }) { throw Mine() } }
+        var asked = 0
+        val own = policy("own", engine) { retry { maxAttempts = 1 }; classify { _, error -> error?.let { asked++; Outcome(Outcome.PERMANENT) } } }
+        assertEquals("stood in", own.call({ "stood in" }) { throw Mine() })
+        assertEquals(1, asked, "the call's own judgement counts")
+    }
+
+    @Test
+    fun `a suspending fallback knows it, too (7_4_2)`() = runTest {
+        val own = Engine(seed = 7, timeSource = testTimeSource)
+        val outer = policy("outer", own) { retry { maxAttempts = 2 } }
+        val inner = policy("inner", own) { retry { maxAttempts = 2 }; retryOn<Mine>() }
+        assertEquals("stood in", outer.run({ "stood in" }) { inner.run { throw Mine() } })
+        assertThrows<Mine>("no rule knows it here") { outer.run({ "stood in" }) { throw Mine() } }
     }
 
     private fun outerAttempts(inner: Caller, configure: Configure<PolicyOptions> = Configure { }, work: () -> Unit = { throw IOException("reset") }): Int {

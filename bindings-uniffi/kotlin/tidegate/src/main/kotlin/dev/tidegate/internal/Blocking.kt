@@ -25,8 +25,13 @@ private const val SKEW_US = 100_000L
  * Blocking shell: carries out the steps of one call on the thread that makes it. Attempts cannot be stopped from outside, so none runs
  * beside another.
  */
-internal abstract class BlockingRun<T>(core: Core, route: String, around: Scope?, onRetry: RetryListener? = null) :
-    Run<T>(core, route, around, onRetry) {
+internal abstract class BlockingRun<T>(
+    core: Core,
+    route: String,
+    around: Scope?,
+    onRetry: RetryListener? = null,
+    judgement: Judgement? = null,
+) : Run<T>(core, route, around, onRetry, judgement) {
     private val thread = Thread.currentThread()
 
     /** Time from the delivery to the first report of silence, in microseconds; negative without one. */

@@ -24,8 +24,24 @@ internal interface Waiter {
     fun wake()
 }
 
+/** How the policy has judged the failure that a call ended with, for the fallback of that call (semantics 7.4.2). */
+internal class Judgement {
+    /** Kind of the failure; null if the call delivered no failure of an attempt. */
+    var kind: Int? = null
+
+    /** Whether the policy's `classify` has judged it. */
+    var isOwn = false
+}
+
 /** Common part of both shells: the attempts of one call, and the result for its caller. It decides nothing. */
-internal abstract class Run<T>(val core: Core, val route: String, protected val around: Scope?, private val onRetry: RetryListener? = null) : Waiter {
+internal abstract class Run<T>(
+    val core: Core,
+    val route: String,
+    protected val around: Scope?,
+    private val onRetry: RetryListener? = null,
+    /** Receives the judgement of a failure that the call ends with. */
+    private val judgement: Judgement? = null,
+) : Waiter {
     val engine = core.engine
 
     /** Whether somebody listens to retries. */
@@ -56,6 +72,7 @@ internal abstract class Run<T>(val core: Core, val route: String, protected val 
         val classify = core.classify ?: return known.also { attempt.unknown = unknown && it == outcome }
         return Outcomes.by(classify, core, attempt.result(), error, -1).let {
             attempt.unknown = unknown && it < 0 && known == outcome
+            attempt.isOwn = it >= 0
             if (it < 0) known else it
         }
     }
@@ -71,7 +88,7 @@ internal abstract class Run<T>(val core: Core, val route: String, protected val 
         val attempt = slots[(attempts - 1) and 7] ?: return
         announced = attempts
         val wait = if (why == Wire.WAIT_BACKOFF) Wire.span(step).coerceAtLeast(0).microseconds else Duration.ZERO
-        val outcome = if (attempt.stopped && !attempt.ok) Wire.TIMEOUT else attempt.outcome
+        val outcome = outcomeOf(attempt)
         val retrying = Retrying(attempt.error(), attempt.result(), attempts, wait, core.kindName(Wire.kind(outcome)), core.name, route, call)
         for (listener in listOfNotNull(core.onRetry, onRetry)) guarded { listener.on(retrying) }
     }
@@ -181,6 +198,10 @@ internal abstract class Run<T>(val core: Core, val route: String, protected val 
         val report = { report(verdict, retryIn, decided) }
         if (decided.ok) return deliver(decided.value, report).also { if (verdict == Verdict.NESTED) mark(it, decided, Opinion.RETRY) }
         val error = decided.value as Throwable
+        judgement?.let {
+            it.kind = Wire.kind(outcomeOf(decided))
+            it.isOwn = decided.isOwn
+        }
         opinion(verdict)?.let { mark(error, decided, it) }
         Delivered.report(error, report())
         throw error
@@ -200,11 +221,14 @@ internal abstract class Run<T>(val core: Core, val route: String, protected val 
         else -> null
     }
 
+    /** Outcome of an attempt that has ended. One that was stopped ran out of time. */
+    private fun outcomeOf(attempt: Attempt): Long = if (attempt.stopped && !attempt.ok) Wire.TIMEOUT else attempt.outcome
+
     /** Leaves this judgement for the surrounding call, which decides about the next attempt. */
     private fun mark(delivered: Any?, attempt: Attempt, opinion: Opinion) {
         val outer = around?.innermost()
         if (delivered == null || outer == null) return
-        val own = if (attempt.stopped && !attempt.ok) Wire.TIMEOUT else attempt.outcome
+        val own = outcomeOf(attempt)
         val outcome = Wire.withKind(own, core.classOf(Wire.kind(own)))
         Marks.put(delivered, outer, Wire.withOpinion(outcome, opinion.ordinal))
     }

@@ -31,8 +31,13 @@ internal class Stopped(message: String) : CancellationException(message)
  * Suspending shell: carries out the steps of one call. Attempts are children of the caller's coroutine, so nothing outlives the call. All
  * events come through one inbox, and the call waits in one place.
  */
-internal abstract class SuspendingRun<T>(core: Core, route: String, around: Scope?, onRetry: RetryListener? = null) :
-    Run<T>(core, route, around, onRetry) {
+internal abstract class SuspendingRun<T>(
+    core: Core,
+    route: String,
+    around: Scope?,
+    onRetry: RetryListener? = null,
+    judgement: Judgement? = null,
+) : Run<T>(core, route, around, onRetry, judgement) {
     private val inbox = Channel<Attempt?>(Channel.UNLIMITED)
 
     /** Makes an attempt. */
