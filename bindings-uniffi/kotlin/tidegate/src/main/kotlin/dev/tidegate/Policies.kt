@@ -56,7 +56,10 @@ public class Policies internal constructor(text: String, json: Boolean, private 
      * @param document Text in TOML, or in JSON if [json] is set.
      * @throws PolicyException with all mistakes of the document, and all changes that a reload cannot make; nothing has changed then. A
      * reload cannot change the pools that a policy names, nor the kind of a pool. A new name must not belong to another policy or pool of
-     * the engine. An exception of the document's `code` for a new policy is thrown as it is, and undoes the reload.
+     * the engine. An exception of the document's `code` for a new policy is thrown as it is, and undoes the reload: the settings of the
+     * older version are back, also where they had been retuned by hand since. If the engine refuses that (a policy that the newer version
+     * lacks had been retuned by hand, or the engine has been closed meanwhile), the refusal is among the exception's suppressed ones, and what
+     * both versions have keeps the newer settings until the next reload.
      */
     @JvmOverloads
     public fun reload(document: String, json: Boolean = false): Reloaded {
@@ -65,8 +68,10 @@ public class Policies internal constructor(text: String, json: Boolean, private 
             val before = state
             val changes = checked(SAME) { engine.reload(before.document, to) }
             val codes = codes(changes.loaded, before) {
-                val back = engine.reload(to, before.document)
-                for (policy in changes.loaded.policies + back.loaded.policies) engine.release(policy.number, true)
+                // First, because the way back may be refused, and no policy may keep an owner that does not exist.
+                for (policy in changes.loaded.policies) engine.release(policy.number, true)
+                val back = checked(SAME) { engine.reload(to, before.document) }
+                for (policy in back.loaded.policies) engine.release(policy.number, true)
             }
             state = taken(to, changes.loaded, before, codes)
             // The engine counts one owner more for each; those that were there before have theirs already.
@@ -84,12 +89,19 @@ public class Policies internal constructor(text: String, json: Boolean, private 
 
     private fun made(name: String, number: UInt, own: PolicyCode): Policy = Policy(engine.owned(Core(engine, name, number, own), null))
 
-    /** Code of the policies that are new. If the user's function throws, [undo] takes back what the engine has loaded. */
+    /**
+     * Code of the policies that are new. If the user's function throws, [undo] takes back what the engine has loaded; the exception stays the
+     * user's, whatever [undo] throws.
+     */
     private fun codes(loaded: Loaded, before: State?, undo: () -> Unit): Map<String, PolicyCode> = try {
         loaded.policies.map { it.name }.filter { before?.policies?.containsKey(it) != true }
             .associateWith { name -> PolicyCode().also { own -> code?.apply { own.configure(name) } } }
     } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-        undo()
+        try {
+            undo()
+        } catch (@Suppress("TooGenericExceptionCaught") failed: Exception) {
+            error.addSuppressed(failed)
+        }
         throw error
     }
 

@@ -71,6 +71,28 @@ class ReloadTest {
     }
 
     @Test
+    fun `code that throws is heard where the reload cannot be undone`() {
+        val policies = Policy.load("policy.a.deadline = '1s'", engine = engine) { name -> if (name == "d") throw Broken() }
+        policies.getValue("a").retune { deadline = 3.seconds }
+        val newer = "policy.d.deadline = '1s'"
+        assertTrue(assertThrows<Broken> { policies.reload(newer) }.suppressed.any { it is PolicyException }, "the engine has another a")
+        policy("d", engine) { deadline = 2.seconds } // nobody holds it, so that this is no clash
+        val closing = Policy.load("policy.b.deadline = '1s'", engine = engine) { name -> if (name == "e") engine.close().also { throw Broken() } }
+        assertTrue(assertThrows<Broken> { closing.reload("policy.e.deadline = '1s'") }.suppressed.any { it is IllegalStateException })
+        assertEquals(setOf("b"), closing.keys)
+    }
+
+    @Test
+    fun `what is undone is the document's again, not what was retuned by hand`() {
+        val text = "[policy.a.retry]\nmax_attempts = 3\nbackoff = { base = '0s', max = '0s' }\nbudget.kind = 'none'\n"
+        val policies = Policy.load(text, engine = engine) { name -> if (name == "d") throw Broken() }
+        val a = policies.getValue("a")
+        a.retune { retry { maxAttempts = 2; budget { kind = BudgetKind.NONE } } }
+        assertThrows<Broken> { policies.reload(text + "[policy.d]\ndeadline = '1s'") }
+        assertEquals(3, attempts(a))
+    }
+
+    @Test
     fun `a document that clashes owns nothing`() {
         val policies = Policy.load("[policy.b]\ndeadline = '1s'", engine = engine)
         assertThrows<PolicyException> { Policy.load("[policy.a]\ndeadline = '1s'\n[policy.b]\ndeadline = '2s'", engine = engine) }
