@@ -239,6 +239,19 @@ class GrpcTest {
     }
 
     @Test
+    fun `cancelling the context ends a call that waits for its next attempt`() {
+        script += Status.UNAVAILABLE to Metadata().apply { put(pushback, "20000") }
+        val context = io.grpc.Context.current().withCancellation()
+        val policy = policy("p") { onRetry { context.cancel(IllegalStateException("the user has left")) } }
+        val error = assertThrows<StatusRuntimeException> { context.call { ask(through(policy)) } }
+        assertEquals(Status.Code.CANCELLED to "the user has left", error.status.code to error.cause?.message)
+        until { engine.snapshot().live == 0 }
+        assertEquals(1L, engine.snapshot().policies.getValue("p").ends["cancelled"], "without the wait")
+        assertThrows<StatusRuntimeException> { context.call { ask(through(policy)) } }
+        assertEquals(1, before.size, "and none begins in a context that has been cancelled")
+    }
+
+    @Test
     fun `a stream passes through`() {
         val answers = ClientCalls.blockingServerStreamingCall(through(policy("p")), list, GrpcOptions.DEFAULT, "hello")
         assertEquals("hello 1", answers.next())

@@ -20,6 +20,7 @@ import io.grpc.Channel
 import io.grpc.ClientCall
 import io.grpc.ClientInterceptor
 import io.grpc.Context
+import io.grpc.Contexts
 import io.grpc.Deadline
 import io.grpc.Metadata
 import io.grpc.MethodDescriptor
@@ -33,6 +34,7 @@ import kotlinx.coroutines.Job
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.suspendCancellableCoroutine
 import java.util.concurrent.TimeUnit
+import java.util.concurrent.TimeoutException
 import java.util.concurrent.atomic.AtomicBoolean
 import kotlin.coroutines.CoroutineContext
 import kotlin.coroutines.resume
@@ -45,6 +47,7 @@ import kotlin.time.Duration.Companion.nanoseconds
  * - The status decides about a repeat: `UNAVAILABLE` is retryable, `INVALID_ARGUMENT` is not (`docs/errors.md` lists all codes).
  *   `grpc-retry-pushback-ms` in the trailers says when to retry, or not to. Repeats carry `grpc-previous-rpc-attempts`.
  * - The deadline of a stub (`withDeadlineAfter`) is that of the whole call. Each attempt has its share of it as its own deadline.
+ * - Cancelling the `Context` of the code that makes a call ends the call at once, also while it waits for a retry.
  * - A call that is refused or stopped ends with a status (`RESOURCE_EXHAUSTED`, `DEADLINE_EXCEEDED`, `UNAVAILABLE` …), whose cause is
  *   Tidegate's exception. The report of a failed call is that of its exception: `error.report`.
  *
@@ -123,9 +126,19 @@ private class UnaryCall<Q, A>(private val caller: Caller, private val exchange: 
 
     @Volatile private var job: Job? = null
 
+    /** Ends the call with the context of the code that makes it. The deadline of that context is the policy's to notice. */
+    private val cancellation = Context.CancellationListener { context ->
+        if (context.cancellationCause() !is TimeoutException || context.deadline?.isExpired != true) {
+            end(Contexts.statusFromCancelled(context) ?: Status.CANCELLED, Metadata())
+            job?.cancel()
+        }
+    }
+
     override fun start(listener: Listener<A>, headers: Metadata) {
         this.listener = listener
         this.headers = headers
+        exchange.context.addListener(cancellation, Runnable::run)
+        if (ended.get()) exchange.context.removeListener(cancellation)
     }
 
     /** The answer has one message, which is passed on when it is there. */
@@ -140,6 +153,7 @@ private class UnaryCall<Q, A>(private val caller: Caller, private val exchange: 
     }
 
     override fun halfClose() {
+        if (ended.get()) return
         @Suppress("UNCHECKED_CAST") // a unary call has sent its message
         val run = GrpcRun(caller, around, exchange, Question(headers, message as Q, compression))
         job = CoroutineScope(around?.let { context + it } ?: context).launch {
@@ -168,6 +182,7 @@ private class UnaryCall<Q, A>(private val caller: Caller, private val exchange: 
     /** Tells the listener once, on the executor of the call: a blocking stub waits for work there. */
     private fun end(status: Status, trailers: Metadata, before: (Listener<A>) -> Unit = { }) {
         if (!ended.compareAndSet(false, true)) return
+        exchange.context.removeListener(cancellation)
         val listener = listener ?: return
         val deliver = Runnable {
             before(listener)
