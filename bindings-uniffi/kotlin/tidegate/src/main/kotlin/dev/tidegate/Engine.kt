@@ -106,6 +106,9 @@ constructor(
     private val pools = ConcurrentHashMap<String, Place>()
     private val flows = CopyOnWriteArrayList<SendChannel<*>>()
 
+    /** What has bound the engine's metrics to registries of another library, by registry. Also the lock for it. */
+    internal val bindings = HashMap<Any, Any>()
+
     /** Whether the engine is closed. A closed engine refuses every call. */
     @Volatile public var isClosed: Boolean = false
         private set

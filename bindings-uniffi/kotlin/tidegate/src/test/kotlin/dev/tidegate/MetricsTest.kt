@@ -108,9 +108,17 @@ class MetricsTest {
         calls(policy)
         assertEquals(2L, registry["tidegate.call.duration"].timer().count())
         one.close()
+        first.close()
         calls(policy)
+        assertEquals(4L, registry["tidegate.call.duration"].timer().count())
+        second.bindTo(registry) // reads all values, so that the test need not wait for the next scrape
+        assertEquals(4.0, registry["tidegate.calls"].functionCounters().sumOf { it.count() }, "the second one keeps its meters")
+        first.close()
+        assertEquals(1.0, registry["tidegate.bulkhead.capacity"].gauge().value(), "one that is closed twice gives up once")
         assertEquals(4L, reader.collectAllMetrics().single { it.name == "tidegate.call_duration" }.histogramData.points.single().count)
-        listOf(first, second, other, provider).forEach { it.close() }
+        second.close()
+        assertEquals(emptyList<Any>(), registry.meters)
+        listOf(other, provider).forEach { it.close() }
     }
 
     @Test

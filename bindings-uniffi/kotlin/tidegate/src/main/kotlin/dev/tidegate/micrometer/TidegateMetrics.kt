@@ -34,16 +34,16 @@ public class TidegateMetrics @JvmOverloads constructor(
 
     /** Registers all series, present and later ones, until this object is closed. */
     override fun bindTo(registry: MeterRegistry) {
-        bound.computeIfAbsent(registry) { Bound(metrics, it) }.refresh()
+        bound.computeIfAbsent(registry) { Bound.take(metrics, it) }.refresh()
     }
 
-    /** Removes the meters from their registries. */
+    /** Removes the meters from their registries, except from those to which another object has bound the same engine. */
     override fun close() {
         for (registry in bound.keys) bound.remove(registry)?.close()
     }
 }
 
-/** Meters of one registry. */
+/** Meters of one engine in one registry, which the objects share that bind the engine to it. */
 private class Bound(private val metrics: Metrics, private val registry: MeterRegistry) : AutoCloseable {
     private class Key(val family: MetricFamily, val labels: Map<String, String>) {
         override fun hashCode(): Int = 31 * family.name.hashCode() + labels.hashCode()
@@ -51,6 +51,8 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
         override fun equals(other: Any?): Boolean = other is Key && family === other.family && labels == other.labels
     }
 
+    /** Number of objects that have bound it and are not closed. */
+    private var owners = 0
     private val clock = registry.config().clock()
 
     /** All values at one moment, and the meters that have shown theirs. */
@@ -121,14 +123,23 @@ private class Bound(private val metrics: Metrics, private val registry: MeterReg
         return reading.values[key] ?: Double.NaN // the route has been evicted
     }
 
-    override fun close() {
+    /** Gives it up for one owner. The last one removes the meters. */
+    override fun close(): Unit = synchronized(metrics.engine.bindings) {
+        if (--owners > 0) return
+        metrics.engine.bindings.remove(registry)
         synchronized(this) { closed = true }
         timing.close()
         for (meter in meters.values + timers.values.flatMap { it.values }) registry.remove(meter)
     }
 
-    private companion object {
+    companion object {
         /** Pause that ends a scrape, in nanoseconds: longer than one between two meters of a scrape. */
-        const val PAUSE_NS = 100_000_000L
+        private const val PAUSE_NS = 100_000_000L
+
+        /** The one of this engine and registry, for one owner more. */
+        fun take(metrics: Metrics, registry: MeterRegistry): Bound {
+            val all = metrics.engine.bindings
+            return synchronized(all) { (all.getOrPut(registry) { Bound(metrics, registry) } as Bound).also { it.owners += 1 } }
+        }
     }
 }
