@@ -2,6 +2,7 @@ package dev.tidegate
 
 import dev.tidegate.fleet.MemoryStore
 import dev.tidegate.fleet.StoreException
+import dev.tidegate.internal.Request
 import dev.tidegate.testing.FakeTime
 import kotlinx.coroutines.runBlocking
 import org.junit.jupiter.api.Assertions.assertEquals
@@ -67,6 +68,22 @@ class OddTest {
             assertNull(engine.explain(call))
             assertEquals(-1, engine.callTimeLeft(call))
         }
+    }
+
+    @Test
+    fun `a request that no deadline can end does not ask the engine for its time`() {
+        val timed = policy("timed", engine) { deadline = 9.seconds }
+        val free = policy("free", engine) { retry { maxAttempts = 2 } }
+        // The number is that of a call with a deadline, so that an answer shows that the engine was asked.
+        fun left(policy: Policy, options: RequestOptions = RequestOptions(), around: Scope? = null): Long = timed.call {
+            val request = Request(policy.core, options, "GET", false, makeKey = false, replayable = true, origin = "http://a", path = { "/" }, sdkRetries = null)
+            request.timeLeft(Scope.current()!!.parent(engine), around)
+        }
+        assertEquals(-1, left(free))
+        val around = Scope.bounds(null, null, null, null)
+        for (asked in listOf(left(timed), left(free, RequestOptions(deadline = 1.seconds)), left(free, around = around))) assertEquals(9_000_000, asked)
+        free.retune { deadline = 1.seconds }
+        assertEquals(9_000_000, left(free))
     }
 
     @Test

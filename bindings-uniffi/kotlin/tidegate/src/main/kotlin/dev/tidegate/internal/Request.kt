@@ -6,6 +6,7 @@ import dev.tidegate.Core
 import dev.tidegate.Outcomes
 import dev.tidegate.Report
 import dev.tidegate.RequestOptions
+import dev.tidegate.Scope
 import dev.tidegate.Verdict
 import java.util.UUID
 
@@ -78,6 +79,15 @@ internal class Request(
             else -> core.classify(status, headers())
         }
         return core.classify?.let { Outcomes.by(it, core, response, null, known) } ?: known
+    }
+
+    /**
+     * Time that the [call] has until its deadline, in microseconds; negative without one. The engine is asked only where there may be one:
+     * of the policy, of the request, or of what is [around].
+     */
+    fun timeLeft(call: Long, around: Scope?): Long {
+        val mayEnd = around != null || options.deadline != null || core.span("deadline") != null
+        return if (mayEnd) core.engine.callTimeLeft(call) else -1
     }
 
     fun inheriting(more: Long): Inheriting {

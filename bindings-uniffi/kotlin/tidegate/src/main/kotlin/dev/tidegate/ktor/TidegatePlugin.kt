@@ -185,7 +185,7 @@ private class KtorRun(
     suspend fun send(): HttpClientCall {
         Marks.share(::sharedPart)
         val (id, step) = said.inheriting(0).begin(around)
-        engine.callTimeLeft(id).let { if (it >= 0) until = engine.now() + it }
+        said.timeLeft(id, around).let { if (it >= 0) until = engine.now() + it }
         return begin(id, step)
     }
 

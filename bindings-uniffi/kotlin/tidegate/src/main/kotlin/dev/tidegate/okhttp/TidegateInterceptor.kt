@@ -174,7 +174,7 @@ private class OkHttpRun(
         try {
             val (id, step) = said.inheriting(Wire.SOLO).begin(around)
             // A little later than the engine's own deadline, because the engine is asked then.
-            engine.callTimeLeft(id).let { if (it >= 0) watchdog.start(minOf(it, MOST_WATCHED_US) * 1_000 + 1_000_000) }
+            said.timeLeft(id, around).let { if (it >= 0) watchdog.start(minOf(it, MOST_WATCHED_US) * 1_000 + 1_000_000) }
             return returned(begin(id, step))
         } catch (interrupted: InterruptedException) {
             Thread.currentThread().interrupt()

@@ -147,7 +147,7 @@ private class WebRun(
 
     suspend fun send(): ClientResponse {
         val (id, step) = said.inheriting(0).begin(around)
-        engine.callTimeLeft(id).let { if (it >= 0) until = engine.now() + it }
+        said.timeLeft(id, around).let { if (it >= 0) until = engine.now() + it }
         return begin(id, step)
     }
 

@@ -145,7 +145,7 @@ private class RestRun(
     fun send(): ClientHttpResponse {
         try {
             val (id, step) = said.inheriting(Wire.SOLO).begin(around)
-            engine.callTimeLeft(id).let { if (it >= 0) until = engine.now() + it }
+            said.timeLeft(id, around).let { if (it >= 0) until = engine.now() + it }
             return begin(id, step)
         } catch (interrupted: InterruptedException) {
             Thread.currentThread().interrupt()
