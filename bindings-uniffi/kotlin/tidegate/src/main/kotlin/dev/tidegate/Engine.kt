@@ -26,6 +26,7 @@ import kotlinx.coroutines.flow.Flow
 import kotlinx.coroutines.flow.buffer
 import kotlinx.coroutines.flow.callbackFlow
 import java.lang.ref.WeakReference
+import java.util.Collections
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.ThreadLocalRandom
@@ -99,7 +100,7 @@ constructor(
     /** Lock for adding policies and for closing. */
     private val policies = Any()
     private val timings = Timings(this)
-    private var receivers: List<Receiver> = emptyList()
+    private var receivers: List<Receiver> = Collections.emptyList() // Kotlin's own would load its functions for collections (ADR 0063)
 
     @Volatile private var carrier: Carrier? = null
     private val owners = Owners(this)
