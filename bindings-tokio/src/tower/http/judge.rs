@@ -95,12 +95,11 @@ where
         };
         let read = reads(site, response.status()).then(|| response.body().beginning());
         let held = if self.holds { response.extensions().get::<Held>() } else { None };
-        let outcome = match held.and_then(|held| held.failure) {
-            Some(failure) => judged_inside(failure, response.extensions()),
-            None => {
-                let said = (response.headers(), response.extensions());
-                self.of(site, response.status(), said, &read.unwrap_or_default())
-            }
+        let outcome = if let Some(failure) = held.and_then(|held| held.failure) {
+            judged_inside(failure, response.extensions())
+        } else {
+            let said = (response.headers(), response.extensions());
+            self.of(site, response.status(), said, &read.unwrap_or_default())
         };
         let follows = !self.head && has_body(response.status(), response.body().size_hint().exact());
         if outcome.kind == Class::Ok.into() && follows && site.request.slot_until_body {
