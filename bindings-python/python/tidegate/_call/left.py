@@ -24,7 +24,7 @@ _STEPS_BACK: Final = {"nested": "retry", "method": "do_not", "one_shot_body": "d
 
 _KIND: Final = pack_outcome(31)
 _MOST: Final = 64
-"""Outcomes kept with one object: one that calls share, and that nobody takes them from, must not grow."""
+"""The most outcomes that are kept with one object, which calls may share for ever."""
 _answers: Final[dict[int, tuple[Any, dict[Owner, int]]]] = {}
 """By id of a failed result: a weak reference, which removes the entry, and the outcomes by owner."""
 _plain: Final[dict[tuple[Owner, int], tuple[Any, int]]] = {}
