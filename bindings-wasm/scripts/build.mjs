@@ -40,7 +40,7 @@ const FEATURES = [
 ];
 
 /** Builds a module into `dist/esm` and returns its code. */
-function module(crate, name, flags, level, passes, bindgen = true) {
+function module(crate, name, flags, level, passes) {
   const folder = join(here, "dist/esm");
   const target = join(built, flags === "" ? "wasm-std" : "wasm-small"); // other flags need another build of the standard library
   run(
@@ -68,8 +68,7 @@ function module(crate, name, flags, level, passes, bindgen = true) {
   const file = join(folder, `${name}.wasm`);
   mkdirSync(folder, { recursive: true });
   const cargos = join(target, "wasm32-unknown-unknown/wasm", `${crate.replaceAll("-", "_")}.wasm`);
-  const bound = bindgen ? surface(cargos, name) : cargos;
-  const code = optimised(bound, [
+  const code = optimised(surface(cargos, name), [
     ...passes,
     "--converge",
     "--strip-debug",
@@ -97,20 +96,22 @@ function optimised(module, passes) {
 
 /**
  * Runs wasm-bindgen, which reads and removes the description of the module's exports, and returns the module's path. The source is checked
- * against the types of the full module (ts/surface_gen.ts). Only numbers cross, so the exports are called directly, without the
- * glue.
+ * against the types of the full module (ts/surface_gen.ts) and of the parts' (ts/parts/surface_gen.ts). Only numbers cross, so the
+ * exports are called directly, without the glue.
  */
 function surface(from, name) {
   const folder = join(built, "wasm-bindgen");
   const manifest = join(here, "glue/Cargo.toml");
   const cargo = ["run", "--quiet", "--manifest-path", manifest, "--target-dir", join(built, "glue")];
   run("cargo", [...cargo, "--", from, folder, name]);
-  if (name === "tidegate") {
-    const [, ...types] = readFileSync(join(folder, `${name}.d.ts`), "utf8").split("\n\n");
-    const methods = types.join("\n").replaceAll("export function ", "").trim();
-    write("surface_gen.ts", [
-      'import type { Memory } from "./engine/global_types.js";',
-      "/** What the full module exports. */",
+  if (name !== "small") {
+    const [, ...exported] = readFileSync(join(folder, `${name}.d.ts`), "utf8").split("\n\n");
+    const methods = exported.join("\n").replaceAll("export function ", "").trim();
+    const [file, types] =
+      name === "parts" ? ["parts/surface_gen.ts", "../engine"] : ["surface_gen.ts", "./engine"];
+    write(file, [
+      `import type { Memory } from "${types}/global_types.js";`,
+      "/** What the module exports. */",
       "export interface Native {",
       "readonly memory: Memory;",
       methods,
@@ -146,7 +147,7 @@ function wasm() {
   // A stack of 1 MB would make all addresses longer. An overflow traps, because nothing lies below the stack.
   const flags = "--cfg tidegate_small -Clink-arg=-zstack-size=65536";
   inline("small_gen.ts", module("tidegate-wasm", "small", flags, "z", passes));
-  inline("parts/inline_gen.ts", module("tidegate-wasm-parts", "parts", "", level, speed, false));
+  inline("parts/inline_gen.ts", module("tidegate-wasm-parts", "parts", "", level, speed));
 }
 
 function typescript() {

@@ -5,14 +5,14 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{free, host, with};
 use crate::json::Json;
-use crate::output::{self, mistakes};
-use crate::{answer, time};
+use crate::texts::{answer, mistakes, texts};
+use crate::{clashed, time};
 
 /// Reads the JSON document in the input and returns its number, or −1 with the mistakes in the output. A TOML reader would be a
 /// quarter of the module's size, so there is none.
 #[wasm_bindgen]
 pub fn document() -> f64 {
-    let text = host(|host| host.text(0, usize::MAX));
+    let text = texts(|it| it.text(0, usize::MAX));
     answer(
         Document::from_json(&text)
             .map(|document| host(|host| f64::from(free(&mut host.documents, document))))
@@ -36,7 +36,7 @@ pub fn forget_document(document: u32) {
 pub fn take_document(engine: u32, document: u32, now: f64) -> f64 {
     let Some(document) = document_of(document) else { return -1.0 };
     answer(taken(engine, &document, now).map(|text| {
-        host(|host| host.output = text);
+        texts(|it| it.output = text);
         0.0
     }))
 }
@@ -63,7 +63,7 @@ fn taken(engine: u32, document: &Document, now: f64) -> Result<String, String> {
             json.list(|json| {
                 for pool in document.pools() {
                     if let Err(clash) = it.core.pool(pool.clone(), time(now)) {
-                        failed.get_or_insert_with(|| output::clash("pool", &clash));
+                        failed.get_or_insert_with(|| clashed("pool", &clash));
                     }
                     json.list(|json| {
                         json.string(pool.name());
@@ -81,7 +81,7 @@ fn taken(engine: u32, document: &Document, now: f64) -> Result<String, String> {
                             listed(json, &policy.to_pairs());
                         }),
                         Err(clash) => {
-                            failed.get_or_insert_with(|| output::clash("policy", &clash));
+                            failed.get_or_insert_with(|| clashed("policy", &clash));
                         }
                     }
                 }

@@ -4,8 +4,9 @@ use tidegate::Time;
 use tidegate::fleet::{CommandId, Reply, StoreKind};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{host, with};
+use crate::host::with;
 use crate::json::Json;
+use crate::texts::texts;
 
 /// The kinds of replies: an answer or an error, whose bytes are in the input, or no reply.
 const ANSWER: u32 = 0;
@@ -15,7 +16,7 @@ const ERROR: u32 = 1;
 /// are random bits that identify this process.
 #[wasm_bindgen]
 pub fn attach_store(engine: u32, kind: u32, high: u32, low: u32, now: f64) {
-    let namespace = host(|host| host.text(0, usize::MAX));
+    let namespace = texts(|it| it.text(0, usize::MAX));
     let kind = StoreKind::ALL.get(kind as usize).copied().unwrap_or(StoreKind::Lua);
     let process = u64::from(high) << 32 | u64::from(low);
     with(engine, |it| it.core.attach_store(kind, &namespace, process, Time::from_micros(now as u64)));
@@ -40,14 +41,14 @@ pub fn commands(engine: u32) {
             });
         }
     });
-    host(|host| host.output = json.text);
+    texts(|it| it.output = json.text);
 }
 
 /// Takes the result of a command: 0, the answer in the input; 1, the error whose text is in the input; any other number, no reply.
 /// Returns flags as in a step.
 #[wasm_bindgen]
 pub fn reply(engine: u32, command: f64, what: u32, now: f64) -> u32 {
-    let bytes = host(|host| std::mem::take(&mut host.input));
+    let bytes = texts(|it| std::mem::take(&mut it.input));
     let reply = match what {
         ANSWER => Reply::Bytes(&bytes),
         ERROR => Reply::Error(&bytes),

@@ -3,10 +3,10 @@
 use tidegate::{CallId, Duration, HttpFailure, Policy, PolicyId, Pool, PoolKind, RouteId, WallTime, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{host, with};
+use crate::host::with;
 use crate::json::{self, listed};
-use crate::output::{self, mistakes, pieces};
-use crate::{NO_WORD, answer, meter, staged, time};
+use crate::texts::{answer, mistakes, pieces, staged, texts};
+use crate::{NO_WORD, clashed, meter, time};
 
 /// Removes an owner of a policy. `keep` keeps the policy's counts, for a later policy of the same name.
 #[wasm_bindgen]
@@ -20,7 +20,7 @@ pub fn release(engine: u32, policy: u32, keep: u32, now: f64) {
 pub fn retune(engine: u32, policy: u32, now: f64) -> f64 {
     let retuned = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|to| {
         let retuned = with(engine, |it| it.core.retune(PolicyId::from_word(policy), to, time(now)));
-        retuned.map_err(|clash| output::clash("policy", &clash))
+        retuned.map_err(|clash| clashed("policy", &clash))
     });
     answer(retuned.map(|_| 0.0))
 }
@@ -36,7 +36,7 @@ pub fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
             0 => it.core.pool(pool, time(now)),
             _ => it.core.retune_pool(pool, time(now)).map(drop),
         });
-        taken.map_err(|clash| output::clash("pool", &clash))
+        taken.map_err(|clash| clashed("pool", &clash))
     });
     answer(taken.map(|()| 0.0))
 }
@@ -44,7 +44,7 @@ pub fn pool(engine: u32, kind: u32, again: u32, now: f64) -> f64 {
 /// The number of the path in the input, for `begin`; 0 if the policy holds no retries.
 #[wasm_bindgen]
 pub fn target(engine: u32, route: f64, now: f64) -> f64 {
-    let path = host(|host| host.text(0, usize::MAX));
+    let path = texts(|it| it.text(0, usize::MAX));
     with(engine, |it| it.core.path_id(RouteId::from_word(route as u64), &path, time(now)).to_word()) as f64
 }
 
@@ -52,7 +52,7 @@ pub fn target(engine: u32, route: f64, now: f64) -> f64 {
 /// so many headers: name, NUL, value, NUL, and so on; then the body.
 #[wasm_bindgen]
 pub fn classify_read(engine: u32, policy: u32, status: u32, wall_us: f64, headers: u32) -> f64 {
-    let input = host(|host| std::mem::take(&mut host.input));
+    let input = texts(|it| std::mem::take(&mut it.input));
     let (mut rest, mut pairs) = (&input[..], Vec::new());
     for _ in 0..headers {
         let mut pieces = rest.splitn(3, |byte| *byte == 0);
@@ -79,11 +79,11 @@ pub fn force_open(engine: u32, policy: u32, route: f64, on: u32, now: f64) {
 /// or −1 with the mistake in the output.
 #[wasm_bindgen]
 pub fn force_target(engine: u32, on: u32, now: f64) -> f64 {
-    let names = host(|host| host.text(0, usize::MAX));
+    let names = texts(|it| it.text(0, usize::MAX));
     let mut names = names.split('\0');
     let (group, target) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
     let forced = with(engine, |it| it.core.force_target(group, target, on != 0, time(now)));
-    answer(forced.map(|_| 0.0).map_err(|clash| output::clash("target", &clash)))
+    answer(forced.map(|_| 0.0).map_err(|clash| clashed("target", &clash)))
 }
 
 /// Microseconds until the deadline of a call; negative without one, and for a call that has ended.
@@ -98,21 +98,21 @@ pub fn time_left(engine: u32, call: f64, now: f64) -> f64 {
 #[wasm_bindgen]
 pub fn kinds(engine: u32, policy: u32) {
     let text = with(engine, |it| kinds_of(it.core.policy_of(PolicyId::from_word(policy))));
-    host(|host| host.output = text);
+    texts(|it| it.output = text);
 }
 
 /// The state of the engine, as JSON.
 #[wasm_bindgen]
 pub fn snapshot(engine: u32, now: f64) {
     let view = with(engine, |it| it.core.snapshot(time(now)));
-    host(|host| host.output = json::snapshot(&view));
+    texts(|it| it.output = json::snapshot(&view));
 }
 
 /// The learned state of the engine, as JSON for `restore`.
 #[wasm_bindgen]
 pub fn save(engine: u32, now: f64) {
     let saved = with(engine, |it| it.core.save(time(now)));
-    host(|host| host.output = saved);
+    texts(|it| it.output = saved);
 }
 
 /// Reports the wall clock, in milliseconds since 1970, where limits refill by its windows; without one it does nothing. Returns
@@ -131,11 +131,11 @@ pub fn note_wall(engine: u32, wall_ms: f64, now: f64) -> u32 {
 /// in the output.
 #[wasm_bindgen]
 pub fn restore(engine: u32, elapsed_us: f64, now: f64) -> f64 {
-    let saved = host(|host| host.text(0, usize::MAX));
+    let saved = texts(|it| it.text(0, usize::MAX));
     let elapsed = Duration::from_micros(elapsed_us as u64);
     match with(engine, |it| it.core.restore(&saved, elapsed, time(now))) {
         Ok(restored) => {
-            host(|host| host.output = json::restored(&restored));
+            texts(|it| it.output = json::restored(&restored));
             0.0
         }
         Err(error) => answer(Err(error.to_string())),
@@ -165,7 +165,7 @@ pub fn records(engine: u32) -> f64 {
         }
         if it.heard {
             let text = listed(records.iter().map(ToString::to_string));
-            host(|host| host.output = text);
+            texts(|it| it.output = text);
         }
         it.core.records_dropped() as f64
     })
@@ -175,7 +175,7 @@ pub fn records(engine: u32) -> f64 {
 #[wasm_bindgen]
 pub fn key_of(engine: u32, route: f64) {
     let key = with(engine, |it| it.core.key_of(RouteId::from_word(route as u64)).map(str::to_owned));
-    host(|host| host.output = key.unwrap_or_default());
+    texts(|it| it.output = key.unwrap_or_default());
 }
 
 /// The kinds that a policy declares, as name and base.

@@ -1,4 +1,4 @@
-//! State on this side of the border: engines by handle, and the input and output texts.
+//! State on this side of the border: engines by handle, and what the host refers to by number.
 
 use std::cell::RefCell;
 
@@ -24,64 +24,38 @@ pub struct Engine {
     pub readers: Vec<Option<Reader>>,
 }
 
-/// A value on its way to core.
-pub enum Staged {
-    Number(f64),
-    Word(String),
-}
-
+/// What the host refers to by number.
+#[cfg(not(tidegate_small))]
 #[derive(Default)]
 pub struct Host {
-    pub input: Vec<u8>,
-    pub output: String,
-    pub staged: Vec<(String, Staged)>,
-    /// Documents by number.
-    #[cfg(not(tidegate_small))]
+    /// Documents.
     pub documents: Vec<Option<tidegate::Document>>,
-    /// Readers of streamed answers by number.
-    #[cfg(not(tidegate_small))]
+    /// Readers of streamed answers.
     pub streams: Vec<Option<tidegate::answer::EventStream>>,
-    /// Readers of what answers have used, by number.
-    #[cfg(not(tidegate_small))]
+    /// Readers of what answers have used.
     pub usages: Vec<Option<tidegate::answer::UsageReader>>,
 }
 
-impl Host {
-    /// A part of the input as text. Invalid UTF-8 is replaced by U+FFFD, which no key and no name contains.
-    pub fn text(&self, from: usize, to: usize) -> String {
-        let to = to.min(self.input.len());
-        let bytes = &self.input[from.min(to)..to];
-        #[cfg(not(tidegate_small))]
-        return String::from_utf8_lossy(bytes).into_owned();
-        // SAFETY: only `say` in ts/engine/native.ts writes the input, with a `TextEncoder`, which always writes UTF-8.
-        #[cfg(tidegate_small)]
-        unsafe {
-            String::from_utf8_unchecked(bytes.to_vec())
-        }
-    }
-
-    /// Stores an engine and returns its handle.
-    #[allow(clippy::unused_self)] // handles are the host's
-    pub fn add(&mut self, engine: Engine) -> u32 {
-        ENGINES.with_borrow_mut(|engines| {
-            engines.push(Some(Box::new(engine)));
-            engines.len() as u32 - 1
-        })
-    }
-
-    #[allow(clippy::unused_self)]
-    pub fn remove(&mut self, engine: u32) {
-        ENGINES.with_borrow_mut(|engines| {
-            if let Some(place) = engines.get_mut(engine as usize) {
-                *place = None;
-            }
-        });
-    }
-}
-
 thread_local! {
+    #[cfg(not(tidegate_small))]
     static HOST: RefCell<Host> = RefCell::default();
     static ENGINES: RefCell<Vec<Option<Box<Engine>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Stores an engine and returns its handle.
+pub fn add(engine: Engine) -> u32 {
+    ENGINES.with_borrow_mut(|engines| {
+        engines.push(Some(Box::new(engine)));
+        engines.len() as u32 - 1
+    })
+}
+
+pub fn remove(engine: u32) {
+    ENGINES.with_borrow_mut(|engines| {
+        if let Some(place) = engines.get_mut(engine as usize) {
+            *place = None;
+        }
+    });
 }
 
 /// Puts an item into the first free place of a list, and returns the place.
@@ -95,7 +69,8 @@ pub fn free<T>(list: &mut Vec<Option<T>>, item: T) -> u32 {
     free as u32
 }
 
-/// Runs work with the texts.
+/// Runs work with what the host refers to by number.
+#[cfg(not(tidegate_small))]
 pub fn host<T>(work: impl FnOnce(&mut Host) -> T) -> T {
     HOST.with_borrow_mut(work)
 }

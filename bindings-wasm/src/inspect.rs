@@ -5,8 +5,9 @@ use tidegate::{
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{host, with};
+use crate::host::with;
 use crate::json::{Json, listed};
+use crate::texts::texts;
 
 fn millis(span: Duration) -> f64 {
     span.as_micros() as f64 / 1e3
@@ -20,7 +21,7 @@ fn moment(at: Time) -> f64 {
 #[wasm_bindgen]
 pub fn explain(engine: u32, policy: u32) {
     let explanation = with(engine, |it| it.core.explain_policy(PolicyId::from_word(policy)));
-    host(|host| host.output = explanation.map_or_else(|| "null".to_owned(), |of| of_policy(&of)));
+    texts(|it| it.output = explanation.map_or_else(|| "null".to_owned(), |of| of_policy(&of)));
 }
 
 fn of_policy(of: &PolicyExplanation) -> String {
@@ -68,7 +69,7 @@ fn of_policy(of: &PolicyExplanation) -> String {
 #[wasm_bindgen]
 pub fn explain_call(engine: u32, call: f64) {
     let explanation = with(engine, |it| it.core.explain_call(CallId::from_word(call as u64)));
-    host(|host| host.output = explanation.map_or_else(|| "null".to_owned(), |of| of_call(&of)));
+    texts(|it| it.output = explanation.map_or_else(|| "null".to_owned(), |of| of_call(&of)));
 }
 
 fn of_call(of: &CallExplanation) -> String {
@@ -111,20 +112,20 @@ pub fn journal(engine: u32, take: u32) {
         let lines: Vec<_> = taken.iter().chain(it.core.journal()).map(ToString::to_string).collect();
         lines.join("\n")
     });
-    host(|host| host.output = text);
+    texts(|it| it.output = text);
 }
 
 /// Replays the lines in the input. Returns the engine's clock at the end, with the engine's answer to each line as a JSON list in
 /// the output. If a line is not a journal line, returns its negative number, with the reason in the output.
 #[wasm_bindgen]
 pub fn replay(engine: u32) -> f64 {
-    let text = host(|host| host.text(0, usize::MAX));
+    let text = texts(|it| it.text(0, usize::MAX));
     let mut inputs = Vec::new();
     for (number, line) in text.lines().enumerate() {
         match line.parse::<Input>() {
             Ok(input) => inputs.push(input),
             Err(error) => {
-                host(|host| host.output = error.to_string());
+                texts(|it| it.output = error.to_string());
                 return -1.0 - number as f64;
             }
         }
@@ -136,7 +137,7 @@ pub fn replay(engine: u32) -> f64 {
                 json.string(&said(&answer));
             }
         });
-        host(|host| host.output = json.text);
+        texts(|it| it.output = json.text);
         it.core.now().as_micros() as f64
     })
 }

@@ -20,48 +20,26 @@ mod json;
 mod meter;
 #[cfg(not(tidegate_small))]
 mod metered;
-mod output;
 #[cfg(not(tidegate_small))]
 mod pages;
 #[cfg(not(tidegate_small))]
 mod streams;
+mod texts;
 
 use tidegate::{
-    CallId, Engine as Core, HttpFailure, Kind, Link, Options, Policy, PolicyId, Request, RouteId, Time,
-    Value, Verdict, WallTime, wire,
+    CallId, Clash, Engine as Core, HttpFailure, Kind, Link, Options, Policy, PolicyId, Request, RouteId,
+    Time, Value, Verdict, WallTime, wire,
 };
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use host::{Engine, Staged, host, with};
-use output::{mistakes, plain};
+use host::{Engine, with};
+use texts::{answer, mistakes, pieces, staged, texts};
 
 /// The result for a malformed word: the host composed one that has no meaning. No step has this value.
 const NO_WORD: f64 = -1.0;
 
 fn time(us: f64) -> Time {
     Time::from_micros(us as u64)
-}
-
-/// Makes room for texts of this total length, and returns where to write them.
-#[wasm_bindgen]
-pub fn input(length: u32) -> *mut u8 {
-    host(|host| {
-        host.input.clear();
-        host.input.resize(length as usize, 0);
-        host.input.as_mut_ptr()
-    })
-}
-
-/// The address of the last result that is not a number.
-#[wasm_bindgen]
-pub fn output() -> *const u8 {
-    host(|host| host.output.as_ptr())
-}
-
-/// Its length, in bytes.
-#[wasm_bindgen]
-pub fn output_length() -> u32 {
-    host(|host| host.output.len() as u32)
 }
 
 /// Makes an engine with this seed (64 bits in two halves) and returns its handle. It keeps `history` records about calls with
@@ -73,57 +51,23 @@ pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32, hist
     let options = options.weights(true).quotas(true).wall_clock(true);
     let core = Core::new(u64::from(seed_high) << 32 | u64::from(seed_low), options);
     let begun = CallId::from_word(0);
-    host(|host| {
-        host.add(Engine {
-            core,
-            begun,
-            woken: Vec::new(),
-            #[cfg(not(tidegate_small))]
-            meter: None,
-            #[cfg(not(tidegate_small))]
-            heard: false,
-            #[cfg(not(tidegate_small))]
-            readers: Vec::new(),
-        })
+    host::add(Engine {
+        core,
+        begun,
+        woken: Vec::new(),
+        #[cfg(not(tidegate_small))]
+        meter: None,
+        #[cfg(not(tidegate_small))]
+        heard: false,
+        #[cfg(not(tidegate_small))]
+        readers: Vec::new(),
     })
 }
 
 /// Drops an engine. Its handle is not reused.
 #[wasm_bindgen]
 pub fn forget_engine(engine: u32) {
-    host(|host| host.remove(engine));
-}
-
-/// Stages a pair with a number; the input is its key.
-#[wasm_bindgen]
-pub fn number(value: f64) {
-    host(|host| {
-        let key = host.text(0, usize::MAX);
-        host.staged.push((key, Staged::Number(value)));
-    });
-}
-
-/// Stages a pair with a word; the input is its key, of this length, followed by the word.
-#[wasm_bindgen]
-pub fn word(key: u32) {
-    host(|host| {
-        let value = host.text(key as usize, usize::MAX);
-        let key = host.text(0, key as usize);
-        host.staged.push((key, Staged::Word(value)));
-    });
-}
-
-/// What the text in the input is in the table of keys (`wire::about`).
-#[wasm_bindgen]
-pub fn about() -> u32 {
-    wire::about(&host(|host| host.text(0, usize::MAX)))
-}
-
-/// Runs work with the staged pairs, in core's form.
-fn staged<T>(work: impl FnOnce(&str, &[(&str, Value<'_>)]) -> T) -> T {
-    let (name, pairs) = host(|host| (host.text(0, usize::MAX), std::mem::take(&mut host.staged)));
-    let pairs: Vec<_> = pairs.iter().map(|(key, value)| (key.as_str(), plain(value))).collect();
-    work(&name, &pairs)
+    host::remove(engine);
 }
 
 /// Makes every retry pass without asking its budget, if `on` is not 0; for tests.
@@ -144,23 +88,20 @@ pub fn set_link(engine: u32, link: u32, now: f64) {
 #[wasm_bindgen]
 pub fn policy(engine: u32) -> f64 {
     let taken = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors)).and_then(|policy| {
-        with(engine, |it| it.core.policy(policy)).map_err(|clash| output::clash("policy", &clash))
+        with(engine, |it| it.core.policy(policy)).map_err(|clash| clashed("policy", &clash))
     });
     answer(taken.map(|number| f64::from(number.to_word())))
 }
 
-/// The number, or −1 with the error in the output.
-fn answer(result: Result<f64, String>) -> f64 {
-    result.unwrap_or_else(|wrong| {
-        host(|host| host.output = wrong);
-        -1.0
-    })
+/// A clash with the state of an engine, in the form of a mistake.
+fn clashed(what: &str, clash: &Clash) -> String {
+    pieces([what, &clash.name, clash.rule])
 }
 
 /// The route of a policy with the key in the input.
 #[wasm_bindgen]
 pub fn route(engine: u32, policy: u32, now: f64) -> f64 {
-    let key = host(|host| host.text(0, usize::MAX));
+    let key = texts(|it| it.text(0, usize::MAX));
     with(engine, |it| it.core.route(PolicyId::from_word(policy), &key, time(now)).to_word()) as f64
 }
 
@@ -210,7 +151,7 @@ pub fn woken(engine: u32, place: u32) -> f64 {
 /// NUL, and so on.
 #[wasm_bindgen]
 pub fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
-    let input = host(|host| std::mem::take(&mut host.input));
+    let input = texts(|it| std::mem::take(&mut it.input));
     let mut pieces = input.split(|byte| *byte == 0);
     let mut headers = Vec::new();
     while let (Some(name), Some(value)) = (pieces.next(), pieces.next()) {
@@ -225,7 +166,7 @@ pub fn classify(engine: u32, policy: u32, status: u32, wall_us: f64) -> f64 {
 /// Whether a request with the method in the input may be repeated without an idempotency key.
 #[wasm_bindgen]
 pub fn retries_method(engine: u32, policy: u32) -> u32 {
-    let method = host(|host| host.text(0, usize::MAX));
+    let method = texts(|it| it.text(0, usize::MAX));
     with(engine, |it| it.core.retries_method(PolicyId::from_word(policy), &method)).into()
 }
 
@@ -248,14 +189,14 @@ pub fn may_do_twice(engine: u32, policy: u32) -> u32 {
 /// word in the output; without a value, returns NaN with an empty output.
 #[wasm_bindgen]
 pub fn setting(engine: u32, policy: u32) -> f64 {
-    let key = host(|host| host.text(0, usize::MAX));
+    let key = texts(|it| it.text(0, usize::MAX));
     with(engine, |it| {
         let word = match it.core.setting(PolicyId::from_word(policy), &key) {
             Some(Value::Number(number)) => return number,
             Some(Value::Text(word)) => word.to_owned(),
             None => String::new(),
         };
-        host(|host| host.output = word);
+        texts(|it| it.output = word);
         f64::NAN
     })
 }

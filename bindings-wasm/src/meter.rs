@@ -3,8 +3,9 @@
 use tidegate::{Family, Meter, PolicyId, Reading, Series, Timed, Wait};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{Engine, host, with};
+use crate::host::{Engine, with};
 use crate::json::Json;
+use crate::texts::texts;
 
 /// Selects the records that core makes: those for the listeners and those for the meter.
 pub fn subscribe(engine: &mut Engine) {
@@ -50,12 +51,12 @@ fn written(json: &mut Json, of: &Series) {
 /// Writes the label of the route with the key in the input to the output.
 #[wasm_bindgen]
 pub fn label(engine: u32, policy: u32) {
-    let key = host(|host| host.text(0, usize::MAX));
+    let key = texts(|it| it.text(0, usize::MAX));
     let label = with(engine, |it| {
         let label = it.meter.as_mut().map(|meter| meter.label(PolicyId::from_word(policy), &key));
         label.unwrap_or("other").to_owned()
     });
-    host(|host| host.output = label);
+    texts(|it| it.output = label);
 }
 
 /// Writes the families of metrics to the output, as JSON: name, instrument, labels besides `policy` and `route`, and meaning; then
@@ -87,5 +88,5 @@ pub fn families() {
             }
         });
     });
-    host(|host| host.output = json.text);
+    texts(|it| it.output = json.text);
 }

@@ -7,7 +7,8 @@ use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{free, host, with};
 use crate::json::Json;
-use crate::{NO_WORD, answer, time};
+use crate::texts::{answer, texts};
+use crate::{NO_WORD, time};
 
 /// Begins a call as `begin` does. The input has the amounts of its weights: name, NUL, amount, NUL, and so on. Returns −1 with an
 /// empty output for a malformed request, and −1 with the mistake in the output for wrong weights.
@@ -22,9 +23,9 @@ pub fn begin_weighted(
     target: f64,
     now: f64,
 ) -> f64 {
-    let input = host(|host| {
-        host.output.clear();
-        host.text(0, usize::MAX)
+    let input = texts(|it| {
+        it.output.clear();
+        it.text(0, usize::MAX)
     });
     let request = wire::unpack_request(u64::from(flags), remaining as u64, parent as u64, target as u64);
     let Some(request) = request else { return NO_WORD };
@@ -49,14 +50,14 @@ pub fn lacking_weights(engine: u32, route: f64) {
         Err(error @ WeightError::Missing { .. }) => error.to_string(),
         _ => String::new(),
     };
-    host(|host| host.output = missing);
+    texts(|it| it.output = missing);
 }
 
 /// Settles the total that an attempt has used so far of the weight that the input names. Returns 0 where the attempt has ended, or
 /// counts no such weight.
 #[wasm_bindgen]
 pub fn settle(engine: u32, call: f64, attempt: u32, total: f64, now: f64) -> u32 {
-    let name = host(|host| host.text(0, usize::MAX));
+    let name = texts(|it| it.text(0, usize::MAX));
     let call = CallId::from_word(call as u64);
     with(engine, |it| it.core.settle_weight(call, attempt as u8, &name, total as u64, time(now))).into()
 }
@@ -65,7 +66,7 @@ pub fn settle(engine: u32, call: f64, attempt: u32, total: f64, now: f64) -> u32
 /// value, NUL, and so on.
 #[wasm_bindgen]
 pub fn note_quotas(engine: u32, call: f64, now: f64) {
-    let input = host(|host| std::mem::take(&mut host.input));
+    let input = texts(|it| std::mem::take(&mut it.input));
     let mut pieces = input.split(|byte| *byte == 0);
     let mut headers = Vec::new();
     while let (Some(name), Some(value)) = (pieces.next(), pieces.next()) {
@@ -80,7 +81,7 @@ pub fn note_quotas(engine: u32, call: f64, now: f64) {
 pub fn target_of(engine: u32, call: f64) {
     let call = CallId::from_word(call as u64);
     let name = with(engine, |it| it.core.target_of(call, None).map(str::to_owned)).unwrap_or_default();
-    host(|host| host.output = name);
+    texts(|it| it.output = name);
 }
 
 /// Writes to the output which limit of a set refused a call, each part followed by NUL: all in words, the limit's name, and the weight
@@ -93,15 +94,15 @@ pub fn refusal_of(engine: u32, call: f64) {
         let weight = refusal.weight.map(|(name, amount)| format!("{name}\0{amount}\0")).unwrap_or_default();
         Some(format!("{refusal}\0{}\0{weight}", refusal.limit))
     });
-    host(|host| host.output = text.unwrap_or_default());
+    texts(|it| it.output = text.unwrap_or_default());
 }
 
 /// Reads a request to a language model: the input has its path, of this length, and its body. Writes a JSON list to the output: tokens
 /// of the prompt, the most tokens of the answer or null, and whether the answer is going to be a stream.
 #[wasm_bindgen]
 pub fn estimate(path: u32) {
-    host(|host| {
-        let (path, body) = host.input.split_at((path as usize).min(host.input.len()));
+    texts(|it| {
+        let (path, body) = it.input.split_at((path as usize).min(it.input.len()));
         let estimate = Estimate::read(path, body);
         let mut json = Json::default();
         json.list(|json| {
@@ -109,7 +110,7 @@ pub fn estimate(path: u32) {
             maybe(json, estimate.output);
             json.whole(estimate.stream.into());
         });
-        host.output = json.text;
+        it.output = json.text;
     });
 }
 
@@ -124,7 +125,7 @@ pub fn usage() -> u32 {
 pub fn read_usage(reader: u32) {
     host(|host| {
         if let Some(Some(usage)) = host.usages.get_mut(reader as usize) {
-            usage.read(&host.input);
+            texts(|it| usage.read(&it.input));
         }
     });
 }
@@ -142,7 +143,7 @@ pub fn usage_of(reader: u32) {
                 maybe(json, count);
             }
         });
-        host.output = json.text;
+        texts(|it| it.output = json.text);
     });
 }
 

@@ -3,7 +3,8 @@
 use tidegate::{Engine as Core, Meter, ReadPages, RouteView, SavePages, SavedPart, SnapshotPages};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{Engine, host, with};
+use crate::host::{Engine, with};
+use crate::texts::texts;
 use crate::{json, meter, time};
 
 /// The number of routes of a snapshot, or series, that one page writes as JSON; each takes about 10 µs.
@@ -50,7 +51,7 @@ pub fn page(engine: u32, reader: u32, now: f64) -> u32 {
         *place = more.then_some(reader);
         (text, more)
     });
-    host(|host| host.output = text);
+    texts(|it| it.output = text);
     more.into()
 }
 

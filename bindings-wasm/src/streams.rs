@@ -6,6 +6,7 @@ use tidegate::{Outcome, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::host::{free, host};
+use crate::texts::texts;
 
 /// Makes a reader of a stream of server-sent events, and returns its number.
 #[wasm_bindgen]
@@ -19,7 +20,7 @@ pub fn events() -> u32 {
 pub fn read_events(reader: u32) -> f64 {
     host(|host| {
         let Some(Some(stream)) = host.streams.get_mut(reader as usize) else { return 0.0 };
-        let read = stream.read(&host.input);
+        let read = texts(|it| stream.read(&it.input));
         let failure = read.failure.map_or(0, |failure| {
             let class = failure.meaning.class();
             wire::pack_outcome(Outcome { retry_after: failure.retry_after, ..Outcome::of(class) })

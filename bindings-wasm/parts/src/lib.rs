@@ -13,11 +13,12 @@ mod rate;
 mod slab;
 mod store;
 mod strategy;
+#[path = "../../src/texts.rs"]
 mod texts;
 
-use tidegate::{Duration, Policy, Time, Value};
+use tidegate::{Duration, Policy, Time};
 
-use texts::texts;
+use texts::{answer, mistakes, staged};
 
 /// The origin of the user's clock on core's clock. It is far from 0, because the user's times may be negative.
 const ORIGIN: i64 = 1 << 62;
@@ -55,24 +56,11 @@ fn maybe(value: Option<f64>) -> f64 {
     value.unwrap_or(f64::NAN)
 }
 
-/// Calls `work` with the settings in the input once they have been checked: each a key, and a value after `=` (a number) or `'` (a
-/// word), both terminated by NUL. Returns its result, or −1 with the mistakes in the output.
+/// Calls `work` with the staged settings once they have been checked. Returns its result, or −1 with the mistakes in the output.
 fn checked(work: &dyn Fn(&Policy) -> Option<u32>) -> f64 {
-    let input = texts(|it| it.text(0, usize::MAX));
-    let mut words = input.split('\0');
-    let mut pairs = Vec::new();
-    while let (Some(key), Some(value)) = (words.next(), words.next()) {
-        let number = value.strip_prefix('=').and_then(|number| number.parse().ok());
-        pairs.push((key, number.map_or(Value::Text(value.get(1..).unwrap_or_default()), Value::Number)));
-    }
-    match Policy::from_pairs("part", &pairs) {
-        // `None` means missing settings, a bug of the JavaScript half: it says a key that a part needs.
-        Ok(policy) => work(&policy).map_or(-1.0, f64::from),
-        Err(errors) => {
-            texts(|it| it.output = texts::mistakes(&errors));
-            -1.0
-        }
-    }
+    let policy = staged(Policy::from_pairs).map_err(|errors| mistakes(&errors));
+    // `None` means missing settings, a bug of the JavaScript half: it says a key that a part needs.
+    answer(policy.map(|policy| work(&policy).map_or(-1.0, f64::from)))
 }
 
 /// The one of these with this number, which the host has checked.

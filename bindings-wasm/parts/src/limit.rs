@@ -4,58 +4,59 @@
 
 use crate::slab::{keep, with};
 use crate::{checked, maybe, millis, span, time};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 /// A new one.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd() -> f64 {
+#[wasm_bindgen]
+pub fn aimd() -> f64 {
     checked(&|policy| Some(keep(tidegate::Aimd::new(policy.aimd()?))))
 }
 
 /// Calls that may be in flight.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd_limit(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn aimd_limit(part: u32) -> f64 {
     with(part, |it: &mut tidegate::Aimd| it.limit()).into()
 }
 
 /// The limit with the fraction that it keeps inside.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd_exact(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn aimd_exact(part: u32) -> f64 {
     with(part, |it: &mut tidegate::Aimd| it.exact())
 }
 
 /// A call has ended well, after `latency`: 0 or more.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd_on_latency(part: u32, latency: f64, now: f64) {
+#[wasm_bindgen]
+pub fn aimd_on_latency(part: u32, latency: f64, now: f64) {
     let latency = span(latency);
     let now = time(now);
     with(part, |it: &mut tidegate::Aimd| it.on_latency(latency, now));
 }
 
 /// A call has failed after `latency`. Only a failure slower than the threshold counts, as a breach.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd_on_failure(part: u32, latency: f64, now: f64) {
+#[wasm_bindgen]
+pub fn aimd_on_failure(part: u32, latency: f64, now: f64) {
     let latency = span(latency);
     let now = time(now);
     with(part, |it: &mut tidegate::Aimd| it.on_failure(latency, now));
 }
 
 /// A call was stopped by its timeout, which is a breach whatever the quantile is.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd_on_timeout(part: u32, now: f64) {
+#[wasm_bindgen]
+pub fn aimd_on_timeout(part: u32, now: f64) {
     let now = time(now);
     with(part, |it: &mut tidegate::Aimd| it.on_timeout(now));
 }
 
 /// Whether it is as new: at its maximum, with no recent cut and no estimate.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd_is_fresh(part: u32, now: f64) -> u32 {
+#[wasm_bindgen]
+pub fn aimd_is_fresh(part: u32, now: f64) -> u32 {
     let now = time(now);
     with(part, |it: &mut tidegate::Aimd| it.is_fresh(now)).into()
 }
 
 /// Applies new settings.
-#[unsafe(no_mangle)]
-pub extern "C" fn aimd_retune(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn aimd_retune(part: u32) -> f64 {
     checked(&|policy| {
         let to = policy.aimd()?;
         with(part, |it: &mut tidegate::Aimd| it.retune(to));
@@ -64,32 +65,32 @@ pub extern "C" fn aimd_retune(part: u32) -> f64 {
 }
 
 /// A new one.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2() -> f64 {
+#[wasm_bindgen]
+pub fn gradient2() -> f64 {
     checked(&|policy| Some(keep(tidegate::Gradient2::new(policy.gradient2()?))))
 }
 
 /// Calls that may be in flight.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2_limit(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn gradient2_limit(part: u32) -> f64 {
     with(part, |it: &mut tidegate::Gradient2| it.limit()).into()
 }
 
 /// The limit with the fraction that it keeps inside.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2_exact(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn gradient2_exact(part: u32) -> f64 {
     with(part, |it: &mut tidegate::Gradient2| it.exact())
 }
 
 /// The long-term latency in seconds; `None` before the first sample.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2_baseline(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn gradient2_baseline(part: u32) -> f64 {
     maybe(with(part, |it: &mut tidegate::Gradient2| it.baseline()).map(|micros| micros / 1e3))
 }
 
 /// A call has ended well.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2_on_latency(part: u32, rtt: f64, started: f64, in_flight: u32, now: f64) {
+#[wasm_bindgen]
+pub fn gradient2_on_latency(part: u32, rtt: f64, started: f64, in_flight: u32, now: f64) {
     let rtt = span(rtt);
     let started = time(started);
     let now = time(now);
@@ -97,22 +98,22 @@ pub extern "C" fn gradient2_on_latency(part: u32, rtt: f64, started: f64, in_fli
 }
 
 /// A call was stopped by its timeout, or throttled by the server. `plain` and `netflix` ignore it.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2_on_drop(part: u32, started: f64, in_flight: u32, now: f64) {
+#[wasm_bindgen]
+pub fn gradient2_on_drop(part: u32, started: f64, in_flight: u32, now: f64) {
     let started = time(started);
     let now = time(now);
     with(part, |it: &mut tidegate::Gradient2| it.on_drop(started, in_flight, now));
 }
 
 /// Whether it is as new: before its first sample or drop.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2_is_fresh(part: u32) -> u32 {
+#[wasm_bindgen]
+pub fn gradient2_is_fresh(part: u32) -> u32 {
     with(part, |it: &mut tidegate::Gradient2| it.is_fresh()).into()
 }
 
 /// Applies new settings.
-#[unsafe(no_mangle)]
-pub extern "C" fn gradient2_retune(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn gradient2_retune(part: u32) -> f64 {
     checked(&|policy| {
         let to = policy.gradient2()?;
         with(part, |it: &mut tidegate::Gradient2| it.retune(to));
@@ -121,43 +122,43 @@ pub extern "C" fn gradient2_retune(part: u32) -> f64 {
 }
 
 /// A new one.
-#[unsafe(no_mangle)]
-pub extern "C" fn co_del(now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn co_del(now: f64) -> f64 {
     checked(&|policy| Some(keep(tidegate::CoDel::new(policy.codel()?, time(now)))))
 }
 
 /// The queue is empty: before a waiter comes, or after the last one has left.
-#[unsafe(no_mangle)]
-pub extern "C" fn co_del_on_empty(part: u32, now: f64) {
+#[wasm_bindgen]
+pub fn co_del_on_empty(part: u32, now: f64) {
     let now = time(now);
     with(part, |it: &mut tidegate::CoDel| it.on_empty(now));
 }
 
 /// Whether to shed this waiter. Ask once for each waiter that is taken out.
-#[unsafe(no_mangle)]
-pub extern "C" fn co_del_should_shed(part: u32, sojourn: f64, now: f64, scale: f64) -> u32 {
+#[wasm_bindgen]
+pub fn co_del_should_shed(part: u32, sojourn: f64, now: f64, scale: f64) -> u32 {
     let sojourn = span(sojourn);
     let now = time(now);
     with(part, |it: &mut tidegate::CoDel| it.should_shed(sojourn, scale, now)).into()
 }
 
 /// Whether the queue has not been empty for a whole interval; then serve the newest waiter first.
-#[unsafe(no_mangle)]
-pub extern "C" fn co_del_congested(part: u32, now: f64) -> u32 {
+#[wasm_bindgen]
+pub fn co_del_congested(part: u32, now: f64) -> u32 {
     let now = time(now);
     with(part, |it: &mut tidegate::CoDel| it.congested(now)).into()
 }
 
 /// How long that a waiter of scale 1 may have waited, under the law of `facebook`.
-#[unsafe(no_mangle)]
-pub extern "C" fn co_del_allowance(part: u32, now: f64) -> f64 {
+#[wasm_bindgen]
+pub fn co_del_allowance(part: u32, now: f64) -> f64 {
     let now = time(now);
     millis(with(part, |it: &mut tidegate::CoDel| it.allowance(now)))
 }
 
 /// Applies new settings.
-#[unsafe(no_mangle)]
-pub extern "C" fn co_del_retune(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn co_del_retune(part: u32) -> f64 {
     checked(&|policy| {
         let to = policy.codel()?;
         with(part, |it: &mut tidegate::CoDel| it.retune(to));

@@ -3,6 +3,8 @@
 use std::any::Any;
 use std::cell::RefCell;
 
+use wasm_bindgen::prelude::wasm_bindgen;
+
 /// What the slab stores. The host never asks for a part of another kind, because its classes own the handles.
 trait Part: Any {
     fn copy(&self) -> Box<dyn Part>;
@@ -56,15 +58,15 @@ pub fn with<P: Any, T>(handle: u32, work: impl FnOnce(&mut P) -> T) -> T {
 }
 
 /// Copies a part and returns the handle of the copy.
-#[unsafe(no_mangle)]
-pub extern "C" fn part_copy(handle: u32) -> u32 {
+#[wasm_bindgen]
+pub fn part_copy(handle: u32) -> u32 {
     let copy = SLAB.with_borrow(|slab| Some(slab.places.get(handle as usize)?.as_deref()?.copy()));
     add(copy.expect("a part has this handle"))
 }
 
 /// Drops a part. Its handle is reused.
-#[unsafe(no_mangle)]
-pub extern "C" fn part_free(handle: u32) {
+#[wasm_bindgen]
+pub fn part_free(handle: u32) {
     SLAB.with_borrow_mut(|slab| {
         if slab.places.get_mut(handle as usize).and_then(Option::take).is_some() {
             slab.free.push(handle);
@@ -73,7 +75,7 @@ pub extern "C" fn part_free(handle: u32) {
 }
 
 /// The number of parts stored, for tests.
-#[unsafe(no_mangle)]
-pub extern "C" fn part_count() -> u32 {
+#[wasm_bindgen]
+pub fn part_count() -> u32 {
     SLAB.with_borrow(|slab| (slab.places.len() - slab.free.len()) as u32)
 }

@@ -6,28 +6,29 @@ use crate::slab::{keep, with};
 use crate::texts::texts;
 use crate::{asked, checked, maybe, millis};
 use tidegate::parts::{Drawn, attempts, error_info};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 /// Retries so far: 0 for the first attempt.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_token_retry_count(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn retry_token_retry_count(part: u32) -> f64 {
     with(part, |it: &mut tidegate::parts::Attempt| it.retry_count()).into()
 }
 
 /// How long to wait before the attempt. The caller waits.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_token_retry_delay(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn retry_token_retry_delay(part: u32) -> f64 {
     millis(with(part, |it: &mut tidegate::parts::Attempt| it.retry_delay()))
 }
 
 /// Why there is no further attempt: 1 attempts, 2 not safe, 3 quota; or 0.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_token_refused(part: u32) -> f64 {
+#[wasm_bindgen]
+pub fn retry_token_refused(part: u32) -> f64 {
     with(part, |it: &mut tidegate::parts::Attempt| it.refused()).into()
 }
 
 /// A new one.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_strategy(backoff: u32, quota: i32, retry_unknown: u32, seed: u64) -> f64 {
+#[wasm_bindgen]
+pub fn retry_strategy(backoff: u32, quota: i32, retry_unknown: u32, seed: u64) -> f64 {
     checked(&|policy| {
         Some(keep(tidegate::parts::Strategy::new(
             attempts(policy)?,
@@ -40,15 +41,15 @@ pub extern "C" fn retry_strategy(backoff: u32, quota: i32, retry_unknown: u32, s
 }
 
 /// The token of a call's first attempt, without a wait. Each scope has a quota of its own.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_strategy_acquire_initial_retry_token(part: u32, scope: u32) -> u32 {
+#[wasm_bindgen]
+pub fn retry_strategy_acquire_initial_retry_token(part: u32, scope: u32) -> u32 {
     let scope = &texts(|it| it.text(0, scope as usize));
     keep(with(part, |it: &mut tidegate::parts::Strategy| it.acquire(scope)))
 }
 
 /// The token of the next attempt, in exchange for that of the failed one.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_strategy_refresh_retry_token_for_retry(
+#[wasm_bindgen]
+pub fn retry_strategy_refresh_retry_token_for_retry(
     part: u32,
     token: u32,
     error: u32,
@@ -62,15 +63,15 @@ pub extern "C" fn retry_strategy_refresh_retry_token_for_retry(
 }
 
 /// A call has succeeded with this token: its scope gets the cost of the last retry back.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_strategy_record_success(part: u32, token: u32) {
+#[wasm_bindgen]
+pub fn retry_strategy_record_success(part: u32, token: u32) {
     let token = with(token, |it: &mut tidegate::parts::Attempt| *it);
     with(part, |it: &mut tidegate::parts::Strategy| it.record_success(token));
 }
 
 /// Tokens left in a scope's quota; `None` without quotas.
-#[unsafe(no_mangle)]
-pub extern "C" fn retry_strategy_available(part: u32, scope: u32) -> f64 {
+#[wasm_bindgen]
+pub fn retry_strategy_available(part: u32, scope: u32) -> f64 {
     let scope = &texts(|it| it.text(0, scope as usize));
     maybe(with(part, |it: &mut tidegate::parts::Strategy| it.available(scope)).map(f64::from))
 }

@@ -160,8 +160,10 @@ export async function use(code: Code, which: Which): Promise<void> {
 /**
  * The imports that wasm-bindgen requires: a function that fills a table of JavaScript values. Our exports take no such values, so it
  * does nothing here, and the module can only return results.
+ *
+ * @internal
  */
-function importsOf(module: WebAssembly.Module): WebAssembly.Imports {
+export function importsOf(module: WebAssembly.Module): WebAssembly.Imports {
   const imports: Record<string, Record<string, () => void>> = {};
   for (const { module: from, name } of WebAssembly.Module.imports(module)) {
     imports[from] = { ...imports[from], [name]: () => undefined };

@@ -1,10 +1,10 @@
 /** The module of the parts (`parts/src`), separate from the engine's: its source, and the transfer of texts to and from it. */
 
-import type { Code } from "../engine/module.js";
-import type { Pair } from "../engine/native.js";
+import { type Code, importsOf } from "../engine/module.js";
+import { transfer } from "../engine/native.js";
 import { isModule } from "../engine/platform.js";
 import { ModuleUnavailable, NotReady } from "../errors/errors.js";
-import type { Native } from "./exports.js";
+import type { Native } from "./surface_gen.js";
 
 /** The source of the module: synchronous, or a download. */
 export interface Source {
@@ -23,7 +23,7 @@ export function provide(from: Source): void {
 
 function start(code: Code): void {
   const module = isModule(code) ? code : new WebAssembly.Module(code);
-  native ??= new WebAssembly.Instance(module, {}).exports as unknown as Native;
+  native ??= new WebAssembly.Instance(module, importsOf(module)).exports as unknown as Native;
 }
 
 /**
@@ -79,45 +79,5 @@ async function fetched(later: () => Promise<Code>): Promise<void> {
   }
 }
 
-const encoder = new TextEncoder();
-const decoder = new TextDecoder();
-
-/** Writes a text into the module's input and returns its length, in bytes. */
-export function say(text: string): number {
-  const wasm = load();
-  const bytes = encoder.encode(text);
-  const at = wasm.input(bytes.length);
-  new Uint8Array(wasm.memory.buffer).set(bytes, at);
-  return bytes.length;
-}
-
-/** What a text is in core's table of keys (`wire::about`). */
-export function about(text: string): number {
-  say(text);
-  return load().about();
-}
-
-/** The text in the module's output. */
-export function said(): string {
-  const wasm = load();
-  return decoder.decode(new Uint8Array(wasm.memory.buffer, wasm.output(), wasm.output_length()));
-}
-
-/** Writes the settings of a part: each key and its value, after `=` (a number) or `'` (a word). */
-export function sayPairs(pairs: readonly Pair[]): void {
-  const texts = pairs.flatMap(([key, value]) => [key, (typeof value === "number" ? "=" : "'") + value]);
-  say(texts.map((text) => `${text.replaceAll("\0", "\ufffd")}\0`).join(""));
-}
-
-/** Writes 64-bit words into the module. */
-export function sayWords(words: readonly bigint[]): void {
-  const wasm = load();
-  const at = wasm.words(words.length);
-  new BigUint64Array(wasm.memory.buffer, at, words.length).set(words);
-}
-
-/** Reads this many 64-bit words from the module. */
-export function saidWords(count: number): bigint[] {
-  const wasm = load();
-  return [...new BigUint64Array(wasm.memory.buffer, wasm.sketch_words(), count)];
-}
+/** The transfer of texts to and from it. */
+export const { say, about, pieces, said, stage } = transfer(load);

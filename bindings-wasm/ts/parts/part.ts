@@ -3,7 +3,7 @@
 import { type Form, mistakesOf, OPTIONS, pairsOf } from "../engine/options.js";
 import { randomSeed } from "../engine/platform.js";
 import { PolicyError } from "../errors/errors.js";
-import { about, load, said, sayPairs } from "./native.js";
+import { about, load, pieces, stage } from "./native.js";
 
 /** A seed for reproducible randomness: a whole number from 0 to 2^53 − 1, or 64 bits as a `bigint`. */
 export type Seed = number | bigint;
@@ -64,10 +64,10 @@ export function made(table: string, settings: object, make: () => number): numbe
   let mistakes: readonly { key: string; value: string; rule: string }[];
   try {
     const pairs = pairsOf(nested, FORM);
-    sayPairs(pairs);
+    stage("part", pairs);
     const handle = make();
     if (handle >= 0) return handle;
-    mistakes = mistakesOf(said().split("\0"), FORM, pairs);
+    mistakes = mistakesOf(pieces(), FORM, pairs);
   } catch (error) {
     if (!(error instanceof PolicyError)) throw error;
     mistakes = error.mistakes;

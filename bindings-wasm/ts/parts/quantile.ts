@@ -2,7 +2,7 @@
 
 /** Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed? */
 
-import { load, said, saidWords, sayWords } from "./native.js";
+import { load, said, say } from "./native.js";
 import { handleOf, maybe, Part, real, type Seed, U32, whole, word64 } from "./part.js";
 
 /** A sketch has 2,053 at most; what is far beyond that is not even copied. */
@@ -172,7 +172,8 @@ export class DDSketch extends Part {
 
   /** The sketch as whole numbers of 64 bits: five, and one for each bin that holds values. Exact. */
   toWords(): bigint[] {
-    return saidWords(load().dd_sketch_to_words(this.handle));
+    load().dd_sketch_to_words(this.handle);
+    return said().split(" ").map(BigInt);
   }
 
   /**
@@ -196,7 +197,7 @@ export class DDSketch extends Part {
       if (all.length === MOST_WORDS) throw new RangeError("words: there are more than a sketch can have");
       all.push(word64(`words[${all.length}]`, typeof word === "string" ? parsed(word) : word));
     }
-    sayWords(all);
+    say(all.join(" "));
     const handle = load().sketch_from_words();
     if (handle < 0) throw new RangeError(`words: ${said()}`);
     return Reflect.construct(Part, [handle], DDSketch) as DDSketch;

@@ -3,7 +3,6 @@
 //! The descriptions are `parts/*.txt`, one file for each group. The wrappers of all languages are generated from them. Code that one
 //! language needs in its own form is in `parts/own/`, by part.
 
-mod exports;
 mod languages;
 mod read;
 mod render;
@@ -17,9 +16,7 @@ const GENERATED: &str = "Generated from xtask/generate/src/parts by `cargo xtask
 /// The generated files, by path from the root of the repository.
 pub fn files() -> Vec<(String, String)> {
     let groups = GROUPS.map(|(name, text)| read::group(name, text));
-    let mut files: Vec<_> = groups.iter().flat_map(render::files).collect();
-    files.push(exports::file(&files));
-    files
+    groups.iter().flat_map(render::files).collect()
 }
 
 /// The files of the descriptions.

@@ -26,9 +26,8 @@ const PLACES: [(&str, &[&str]); 7] = [
 ];
 
 /// The generator's own files.
-const GENERATOR: [&str; 6] = [
+const GENERATOR: [&str; 5] = [
     "parts.rs",
-    "parts/exports.rs",
     "parts/languages.rs",
     "parts/read.rs",
     "parts/render.rs",
