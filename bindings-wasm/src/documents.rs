@@ -3,7 +3,7 @@
 use tidegate::{Document, PolicyError, Value};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{free, host, with};
+use crate::host::{host, with};
 use crate::json::Json;
 use crate::texts::{answer, mistakes, texts};
 use crate::{clashed, time};
@@ -15,7 +15,7 @@ pub fn document() -> f64 {
     let text = texts(|it| it.text(0, usize::MAX));
     answer(
         Document::from_json(&text)
-            .map(|document| host(|host| f64::from(free(&mut host.documents, document))))
+            .map(|document| host(|host| f64::from(host.documents.add(document))))
             .map_err(|errors| lined(&errors)),
     )
 }
@@ -23,11 +23,7 @@ pub fn document() -> f64 {
 /// Forgets a document.
 #[wasm_bindgen]
 pub fn forget_document(document: u32) {
-    host(|host| {
-        if let Some(place) = host.documents.get_mut(document as usize) {
-            *place = None;
-        }
-    });
+    host(|host| host.documents.remove(document));
 }
 
 /// Takes the pools and policies of a document into an engine. Returns 0, with JSON in the output: the document's digest, its pools
@@ -51,7 +47,7 @@ pub fn reload(engine: u32, from: u32, to: u32, now: f64) -> f64 {
 }
 
 fn document_of(document: u32) -> Option<Document> {
-    host(|host| host.documents.get(document as usize).cloned().flatten())
+    host(|host| host.documents.get(document).cloned())
 }
 
 fn taken(engine: u32, document: &Document, now: f64) -> Result<String, String> {

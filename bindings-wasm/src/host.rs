@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use tidegate::{CallId, Engine as Core};
 #[cfg(not(tidegate_small))]
-use {crate::pages::Reader, tidegate::Meter};
+use {crate::pages::Reader, crate::slab::Slab, tidegate::Meter};
 
 /// An engine, and results of a crossing that the host can still ask for.
 pub struct Engine {
@@ -21,7 +21,7 @@ pub struct Engine {
     pub heard: bool,
     /// Page-by-page readers, by number.
     #[cfg(not(tidegate_small))]
-    pub readers: Vec<Option<Reader>>,
+    pub readers: Slab<Reader>,
 }
 
 /// What the host refers to by number.
@@ -29,11 +29,11 @@ pub struct Engine {
 #[derive(Default)]
 pub struct Host {
     /// Documents.
-    pub documents: Vec<Option<tidegate::Document>>,
+    pub documents: Slab<tidegate::Document>,
     /// Readers of streamed answers.
-    pub streams: Vec<Option<tidegate::answer::EventStream>>,
+    pub streams: Slab<tidegate::answer::EventStream>,
     /// Readers of what answers have used.
-    pub usages: Vec<Option<tidegate::answer::UsageReader>>,
+    pub usages: Slab<tidegate::answer::UsageReader>,
 }
 
 thread_local! {
@@ -56,17 +56,6 @@ pub fn remove(engine: u32) {
             *place = None;
         }
     });
-}
-
-/// Puts an item into the first free place of a list, and returns the place.
-#[cfg(not(tidegate_small))]
-pub fn free<T>(list: &mut Vec<Option<T>>, item: T) -> u32 {
-    let free = list.iter().position(Option::is_none).unwrap_or(list.len());
-    if free == list.len() {
-        list.push(None);
-    }
-    list[free] = Some(item);
-    free as u32
 }
 
 /// Runs work with what the host refers to by number.

@@ -23,6 +23,8 @@ mod metered;
 #[cfg(not(tidegate_small))]
 mod pages;
 #[cfg(not(tidegate_small))]
+mod slab;
+#[cfg(not(tidegate_small))]
 mod streams;
 mod texts;
 
@@ -60,7 +62,7 @@ pub fn engine(seed_high: u32, seed_low: u32, max_routes: u32, journal: u32, hist
         #[cfg(not(tidegate_small))]
         heard: false,
         #[cfg(not(tidegate_small))]
-        readers: Vec::new(),
+        readers: slab::Slab::default(),
     })
 }
 

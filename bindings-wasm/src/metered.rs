@@ -5,7 +5,7 @@ use tidegate::answer::{Estimate, Quotas, UsageReader};
 use tidegate::{CallId, RouteId, WallTime, WeightError, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{free, host, with};
+use crate::host::{host, with};
 use crate::json::Json;
 use crate::texts::{answer, texts};
 use crate::{NO_WORD, time};
@@ -117,14 +117,14 @@ pub fn estimate(path: u32) {
 /// Makes a reader of what an answer has used, and returns its number.
 #[wasm_bindgen]
 pub fn usage() -> u32 {
-    host(|host| free(&mut host.usages, UsageReader::new()))
+    host(|host| host.usages.add(UsageReader::new()))
 }
 
 /// Reads the piece in the input.
 #[wasm_bindgen]
 pub fn read_usage(reader: u32) {
     host(|host| {
-        if let Some(Some(usage)) = host.usages.get_mut(reader as usize) {
+        if let Some(usage) = host.usages.get(reader) {
             texts(|it| usage.read(&it.input));
         }
     });
@@ -135,7 +135,7 @@ pub fn read_usage(reader: u32) {
 #[wasm_bindgen]
 pub fn usage_of(reader: u32) {
     host(|host| {
-        let Some(Some(reader)) = host.usages.get(reader as usize) else { return };
+        let Some(reader) = host.usages.get(reader) else { return };
         let usage = reader.usage();
         let mut json = Json::default();
         json.list(|json| {
@@ -150,11 +150,7 @@ pub fn usage_of(reader: u32) {
 /// Drops a reader. Its number may be given to the next one.
 #[wasm_bindgen]
 pub fn forget_usage(reader: u32) {
-    host(|host| {
-        if let Some(place) = host.usages.get_mut(reader as usize) {
-            *place = None;
-        }
-    });
+    host(|host| host.usages.remove(reader));
 }
 
 fn maybe(json: &mut Json, count: Option<u64>) {

@@ -29,14 +29,7 @@ pub fn pages(engine: u32, what: u32) -> u32 {
         1 => Reader::Save(SavePages::default(), false),
         _ => Reader::Series(ReadPages::default(), false),
     };
-    with(engine, |it| {
-        let free = it.readers.iter().position(Option::is_none).unwrap_or(it.readers.len());
-        if free == it.readers.len() {
-            it.readers.push(None);
-        }
-        it.readers[free] = Some(reader);
-        free as u32
-    })
+    with(engine, |it| it.readers.add(reader))
 }
 
 /// Reads or writes the next page, and returns whether there is another. The output has the page's JSON, or nothing: a list of
@@ -45,10 +38,11 @@ pub fn pages(engine: u32, what: u32) -> u32 {
 pub fn page(engine: u32, reader: u32, now: f64) -> u32 {
     let (text, more) = with(engine, |it| {
         let Engine { core, meter, readers, .. } = it;
-        let Some(place) = readers.get_mut(reader as usize) else { return (String::new(), false) };
-        let Some(mut reader) = place.take() else { return (String::new(), false) };
-        let (text, more) = reader.page(core, meter.as_mut(), now);
-        *place = more.then_some(reader);
+        let Some(reading) = readers.get(reader) else { return (String::new(), false) };
+        let (text, more) = reading.page(core, meter.as_mut(), now);
+        if !more {
+            readers.remove(reader);
+        }
         (text, more)
     });
     texts(|it| it.output = text);

@@ -5,13 +5,13 @@ use tidegate::answer::{EventStream, UNCOUNTED};
 use tidegate::{Outcome, wire};
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::host::{free, host};
+use crate::host::host;
 use crate::texts::texts;
 
 /// Makes a reader of a stream of server-sent events, and returns its number.
 #[wasm_bindgen]
 pub fn events() -> u32 {
-    host(|host| free(&mut host.streams, EventStream::new(UNCOUNTED)))
+    host(|host| host.streams.add(EventStream::new(UNCOUNTED)))
 }
 
 /// Reads the piece in the input. Returns the outcome of the last failure that it reports, at its position in the word of a Finished
@@ -19,7 +19,7 @@ pub fn events() -> u32 {
 #[wasm_bindgen]
 pub fn read_events(reader: u32) -> f64 {
     host(|host| {
-        let Some(Some(stream)) = host.streams.get_mut(reader as usize) else { return 0.0 };
+        let Some(stream) = host.streams.get(reader) else { return 0.0 };
         let read = texts(|it| stream.read(&it.input));
         let failure = read.failure.map_or(0, |failure| {
             let class = failure.meaning.class();
@@ -32,9 +32,5 @@ pub fn read_events(reader: u32) -> f64 {
 /// Drops a reader. Its number may be given to the next one.
 #[wasm_bindgen]
 pub fn forget_events(reader: u32) {
-    host(|host| {
-        if let Some(place) = host.streams.get_mut(reader as usize) {
-            *place = None;
-        }
-    });
+    host(|host| host.streams.remove(reader));
 }

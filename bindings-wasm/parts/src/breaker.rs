@@ -2,7 +2,7 @@
 
 //! Who is let through: the circuit breaker and the adaptive throttle.
 
-use crate::slab::{keep, with};
+use crate::handles::{keep, with};
 use crate::{checked, maybe, millis, numbered, reading, span, time};
 use tidegate::parts::{Drawn, leased};
 use tidegate::rng::Purpose;

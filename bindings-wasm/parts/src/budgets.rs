@@ -2,7 +2,7 @@
 
 //! How many retries: the budgets, of every kind.
 
-use crate::slab::{keep, with};
+use crate::handles::{keep, with};
 use crate::{checked, maybe, numbered, time};
 use tidegate::parts::PAID_FOR;
 use wasm_bindgen::prelude::wasm_bindgen;

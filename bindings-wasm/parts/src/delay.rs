@@ -2,7 +2,7 @@
 
 //! Delays: the backoff, and what a server asks for.
 
-use crate::slab::{keep, with};
+use crate::handles::{keep, with};
 use crate::texts::texts;
 use crate::{checked, maybe, millis};
 use tidegate::parts::Drawn;

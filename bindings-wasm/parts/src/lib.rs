@@ -7,9 +7,11 @@
 mod breaker;
 mod budgets;
 mod delay;
+mod handles;
 mod limit;
 mod quantile;
 mod rate;
+#[path = "../../src/slab.rs"]
 mod slab;
 mod store;
 mod strategy;

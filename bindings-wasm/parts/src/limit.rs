@@ -2,7 +2,7 @@
 
 //! How much at once: the controllers of adaptive limits, and of a queue.
 
-use crate::slab::{keep, with};
+use crate::handles::{keep, with};
 use crate::{checked, maybe, millis, span, time};
 use wasm_bindgen::prelude::wasm_bindgen;
 

@@ -2,8 +2,8 @@
 
 //! Estimators of quantiles in bounded memory: what latency do 95 % of the calls not exceed?
 
+use crate::handles::{keep, with};
 use crate::maybe;
-use crate::slab::{keep, with};
 use crate::texts::{answer, texts};
 use wasm_bindgen::prelude::wasm_bindgen;
 

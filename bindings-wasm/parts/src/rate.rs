@@ -2,7 +2,7 @@
 
 //! How fast: rate limits, and the cubic send rate.
 
-use crate::slab::{keep, with};
+use crate::handles::{keep, with};
 use crate::{checked, maybe, time, until};
 use wasm_bindgen::prelude::wasm_bindgen;
 

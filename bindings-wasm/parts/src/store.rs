@@ -3,7 +3,7 @@
 use tidegate::fleet::MemoryStore;
 use wasm_bindgen::prelude::wasm_bindgen;
 
-use crate::slab::{keep, with};
+use crate::handles::{keep, with};
 use crate::texts::texts;
 
 #[wasm_bindgen]

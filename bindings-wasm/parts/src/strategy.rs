@@ -2,7 +2,7 @@
 
 //! Retry tokens: the standard retry interface of the Smithy SDKs.
 
-use crate::slab::{keep, with};
+use crate::handles::{keep, with};
 use crate::texts::texts;
 use crate::{asked, checked, maybe, millis};
 use tidegate::parts::{Drawn, attempts, error_info};
