@@ -26,13 +26,8 @@ const PLACES: [(&str, &[&str]); 7] = [
 ];
 
 /// The generator's own files.
-const GENERATOR: [&str; 5] = [
-    "parts.rs",
-    "parts/languages.rs",
-    "parts/read.rs",
-    "parts/render.rs",
-    "parts/text.rs",
-];
+const GENERATOR: [&str; 5] =
+    ["parts.rs", "parts/languages.rs", "parts/read.rs", "parts/render.rs", "parts/text.rs"];
 const GENERATORS_FOLDER: &str = "xtask/generate/src";
 
 /// The counts.
