@@ -58,10 +58,11 @@ fn span(key: &str, seconds: f64) -> PyResult<Duration> {
 }
 
 /// The settings of a part, out of the pairs of a policy that has nothing else.
-fn settings<S>(pairs: &Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> PyResult<S> {
+#[allow(clippy::needless_pass_by_value)] // they come from Python and end here
+fn settings<S>(pairs: Pairs, of: impl FnOnce(&Policy) -> Option<S>) -> PyResult<S> {
     // The Python half must pass only pairs of this part.
     let missing = || PyValueError::new_err("these are not the settings of this part");
-    of(&checked("part", pairs)?).ok_or_else(missing)
+    of(&checked("part", &pairs)?).ok_or_else(missing)
 }
 
 /// The one of these with this name.

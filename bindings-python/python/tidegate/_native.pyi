@@ -2,6 +2,7 @@
 Tidegate's core, for the Python half. No part of the public API.
 """
 
+from _typeshed import SupportsGetItem
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
@@ -16,7 +17,7 @@ class AdaptiveThrottle:
     """
     Refuses a share of the calls to a downstream that does not accept enough of them.
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex, seed: SupportsIndex) -> AdaptiveThrottle: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], now: SupportsFloat | SupportsIndex, seed: SupportsIndex) -> AdaptiveThrottle: ...
     def accepted(self, /, kind: str) -> bool | None:
         """
         Was a call of one of the nine classes accepted (`docs/spec.md`, 1.2)? `None`: it does not count.
@@ -49,7 +50,7 @@ class AdaptiveThrottle:
         """
         Requests in the window.
         """
-    def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
+    def retune(self, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], now: SupportsFloat | SupportsIndex) -> None:
         """
         Applies new settings.
         """
@@ -59,7 +60,7 @@ class Aimd:
     """
     A concurrency limit that grows while a latency is kept, and shrinks by a factor when it is not.
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Aimd: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> Aimd: ...
     def copy(self, /) -> Aimd:
         """
         Another of the same state.
@@ -88,7 +89,7 @@ class Aimd:
         """
         A call was stopped by its timeout, which is a breach whatever the quantile is.
         """
-    def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
+    def retune(self, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> None:
         """
         Applies new settings.
         """
@@ -98,7 +99,7 @@ class Backoff:
     """
     The delay before retry n = 1, 2, …: growth, cap, jitter.
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", seed: SupportsIndex) -> Backoff: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], seed: SupportsIndex) -> Backoff: ...
     def ceiling(self, /, n: SupportsIndex) -> float:
         """
         How long before retry `n`, 1 to 255, without jitter.
@@ -117,7 +118,7 @@ class CircuitBreaker:
     """
     Refuses calls to a downstream that fails too often, and lets a few through after a break.
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, seed: SupportsIndex) -> CircuitBreaker: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], probe_lease: SupportsIndex | None, seed: SupportsIndex) -> CircuitBreaker: ...
     def admit(self, /, now: SupportsFloat | SupportsIndex) -> Ticket | None:
         """
         Lets a call through: a ticket to hand back with what came of it.
@@ -162,7 +163,7 @@ class CircuitBreaker:
         """
         Closed again, with nothing counted. Results of calls admitted before change nothing.
         """
-    def retune(self, /, pairs: "list[tuple[str, float | str]]", probe_lease: SupportsIndex | None, now: SupportsFloat | SupportsIndex) -> None:
+    def retune(self, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], probe_lease: SupportsIndex | None, now: SupportsFloat | SupportsIndex) -> None:
         """
         Applies new settings.
         """
@@ -180,7 +181,7 @@ class CoDel:
     """
     Decides at dequeue whether a waiter is served or shed: controlled delay (`docs/spec.md`, 4.4).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> CoDel: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], now: SupportsFloat | SupportsIndex) -> CoDel: ...
     def allowance(self, /, now: SupportsFloat | SupportsIndex) -> float:
         """
         How long that a waiter of scale 1 may have waited, under the law of `facebook`.
@@ -197,7 +198,7 @@ class CoDel:
         """
         The queue is empty: before a waiter comes, or after the last one has left.
         """
-    def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
+    def retune(self, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> None:
         """
         Applies new settings.
         """
@@ -260,7 +261,7 @@ class DDSketch:
         Are they equal, to the last count?
         """
     @staticmethod
-    def from_words(words: "list[int]") -> DDSketch:
+    def from_words(words: SupportsGetItem[int, SupportsIndex]) -> DDSketch:
         """
         The sketch that these words are.
         """
@@ -336,7 +337,7 @@ class EarnedBudget:
     """
     The default budget of a policy: each call that ends with an answer earns a part of a retry.
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> EarnedBudget: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> EarnedBudget: ...
     def balance(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """
         Whole retries that could be taken now.
@@ -574,7 +575,7 @@ class Gcra:
     """
     The same rate limit kept as one moment: the generic cell rate algorithm (`docs/spec.md`, 3.3).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Gcra: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> Gcra: ...
     def acquire(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> float:
         """
         Takes `cost` tokens, or takes none and says when to come back.
@@ -597,7 +598,7 @@ class Gradient2:
     """
     A concurrency limit that finds the knee of the latency curve by itself (`docs/spec.md`, 4.3).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> Gradient2: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> Gradient2: ...
     def baseline(self, /) -> float | None:
         """
         The long-term latency in seconds; `None` before the first sample.
@@ -626,7 +627,7 @@ class Gradient2:
         """
         A call has ended well.
         """
-    def retune(self, /, pairs: "list[tuple[str, float | str]]") -> None:
+    def retune(self, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> None:
         """
         Applies new settings.
         """
@@ -735,7 +736,7 @@ class RatioBudget:
     """
     Each call earns a part of a retry, up to max(1, `min_throughput`·`ratio`); no clock.
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RatioBudget: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> RatioBudget: ...
     def balance(self, /) -> int:
         """
         Whole retries that could be taken now.
@@ -766,7 +767,7 @@ class RetryBudget:
     """
     A budget over a sliding window: a share of recent calls, plus a floor (Finagle's `RetryBudget`).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RetryBudget: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> RetryBudget: ...
     def balance(self, /, now: SupportsFloat | SupportsIndex) -> int:
         """
         Retries that could be taken now.
@@ -793,7 +794,7 @@ class RetryQuota:
     """
     Retries cost, successes refund; no clock (the retry quota of the AWS SDKs' standard mode).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> RetryQuota: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> RetryQuota: ...
     def available(self, /) -> int:
         """
         Tokens left.
@@ -820,7 +821,7 @@ class RetryStrategy:
     """
     Retry tokens: the standard retry interface of the Smithy SDKs (`docs/spec.md`, 2.18).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", backoff: Backoff, quota: RetryQuota | None, retry_unknown: bool, seed: SupportsIndex) -> RetryStrategy: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], backoff: Backoff, quota: RetryQuota | None, retry_unknown: bool, seed: SupportsIndex) -> RetryStrategy: ...
     def acquire_initial_retry_token(self, /, scope: str) -> RetryToken:
         """
         The token of a call's first attempt, without a wait. Each scope has a quota of its own.
@@ -893,7 +894,7 @@ class ShareBudget:
     """
     Retries in flight ≤ max(`min_retries`, `share`·calls in flight); no clock (Envoy's `retry_budget`).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> ShareBudget: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> ShareBudget: ...
     def balance(self, /, calls: SupportsIndex) -> int:
         """
         Retries that could be taken now, while `calls` are in flight.
@@ -942,7 +943,7 @@ class TokenBucket:
     """
     A rate and a burst: a bucket that starts full and refills continuously (`docs/spec.md`, 3.1).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> TokenBucket: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], now: SupportsFloat | SupportsIndex) -> TokenBucket: ...
     def acquire(self, /, now: SupportsFloat | SupportsIndex, cost: SupportsIndex) -> float:
         """
         Takes `cost` tokens, or takes none and says when to come back.
@@ -959,7 +960,7 @@ class TokenBucket:
         """
         Whole tokens that are available now.
         """
-    def retune(self, /, pairs: "list[tuple[str, float | str]]", now: SupportsFloat | SupportsIndex) -> None:
+    def retune(self, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]], now: SupportsFloat | SupportsIndex) -> None:
         """
         Applies new settings.
         """
@@ -977,7 +978,7 @@ class TokenBudget:
     """
     Failures take a token, successes give a part of one, and half must be left; no clock (gRPC A6).
     """
-    def __new__(cls, /, pairs: "list[tuple[str, float | str]]") -> TokenBudget: ...
+    def __new__(cls, /, pairs: SupportsGetItem[int, tuple[str, SupportsFloat | SupportsIndex | str]]) -> TokenBudget: ...
     def allows(self, /) -> bool:
         """
         Whether a retry is allowed now.

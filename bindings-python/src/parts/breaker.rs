@@ -16,12 +16,10 @@ pub struct CircuitBreaker(pub(super) Mutex<Drawn<tidegate::CircuitBreaker>>);
 #[pymethods]
 impl CircuitBreaker {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", probe_lease, seed))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs, probe_lease: Option<u64>, seed: u64) -> PyResult<Self> {
         Ok(Self(Mutex::new(Drawn::new(
             tidegate::CircuitBreaker::new(leased(
-                settings(&pairs, tidegate::Policy::breaker)?,
+                settings(pairs, tidegate::Policy::breaker)?,
                 probe_lease.map(tidegate::Duration::from_micros),
             )),
             seed,
@@ -106,11 +104,9 @@ impl CircuitBreaker {
     }
 
     /// Applies new settings.
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", probe_lease, now))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs, probe_lease: Option<u64>, now: f64) -> PyResult<()> {
         let to = leased(
-            settings(&pairs, tidegate::Policy::breaker)?,
+            settings(pairs, tidegate::Policy::breaker)?,
             probe_lease.map(tidegate::Duration::from_micros),
         );
         let now = moment("now", now)?;
@@ -133,12 +129,10 @@ pub struct AdaptiveThrottle(pub(super) Mutex<Drawn<tidegate::AdaptiveThrottle>>)
 #[pymethods]
 impl AdaptiveThrottle {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now, seed))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs, now: f64, seed: u64) -> PyResult<Self> {
         Ok(Self(Mutex::new(Drawn::new(
             tidegate::AdaptiveThrottle::new(
-                settings(&pairs, tidegate::Policy::throttle)?,
+                settings(pairs, tidegate::Policy::throttle)?,
                 moment("now", now)?,
             ),
             seed,
@@ -191,10 +185,8 @@ impl AdaptiveThrottle {
     }
 
     /// Applies new settings.
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs, now: f64) -> PyResult<()> {
-        let to = settings(&pairs, tidegate::Policy::throttle)?;
+        let to = settings(pairs, tidegate::Policy::throttle)?;
         let now = moment("now", now)?;
         self.0.lock().retune(to, now);
         Ok(())

@@ -15,10 +15,8 @@ pub struct EarnedBudget(pub(super) Mutex<tidegate::EarnedBudget>);
 #[pymethods]
 impl EarnedBudget {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::EarnedBudget::new(settings(&pairs, |policy| match policy.budget() {
+        Ok(Self(Mutex::new(tidegate::EarnedBudget::new(settings(pairs, |policy| match policy.budget() {
             Some(tidegate::BudgetSettings::Earned(it)) => Some(it),
             _ => None,
         })?))))
@@ -72,10 +70,8 @@ pub struct RetryBudget(pub(super) Mutex<tidegate::RetryBudget>);
 #[pymethods]
 impl RetryBudget {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::RetryBudget::new(settings(&pairs, |policy| match policy.budget() {
+        Ok(Self(Mutex::new(tidegate::RetryBudget::new(settings(pairs, |policy| match policy.budget() {
             Some(tidegate::BudgetSettings::Window(it)) => Some(it),
             _ => None,
         })?))))
@@ -123,10 +119,8 @@ pub struct RatioBudget(pub(super) Mutex<tidegate::RatioBudget>);
 #[pymethods]
 impl RatioBudget {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::RatioBudget::new(settings(&pairs, |policy| match policy.budget() {
+        Ok(Self(Mutex::new(tidegate::RatioBudget::new(settings(pairs, |policy| match policy.budget() {
             Some(tidegate::BudgetSettings::Ratio(it)) => Some(it),
             _ => None,
         })?))))
@@ -172,10 +166,8 @@ pub struct ShareBudget(pub(super) Mutex<tidegate::ShareBudget>);
 #[pymethods]
 impl ShareBudget {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::ShareBudget::new(settings(&pairs, |policy| match policy.budget() {
+        Ok(Self(Mutex::new(tidegate::ShareBudget::new(settings(pairs, |policy| match policy.budget() {
             Some(tidegate::BudgetSettings::Share(it)) => Some(it),
             _ => None,
         })?))))
@@ -216,10 +208,8 @@ pub struct TokenBudget(pub(super) Mutex<tidegate::TokenBudget>);
 #[pymethods]
 impl TokenBudget {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::TokenBudget::new(settings(&pairs, |policy| match policy.budget() {
+        Ok(Self(Mutex::new(tidegate::TokenBudget::new(settings(pairs, |policy| match policy.budget() {
             Some(tidegate::BudgetSettings::Tokens(it)) => Some(it),
             _ => None,
         })?))))
@@ -260,10 +250,8 @@ pub struct RetryQuota(pub(super) Mutex<tidegate::RetryQuota>);
 #[pymethods]
 impl RetryQuota {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::RetryQuota::new(settings(&pairs, |policy| match policy.budget() {
+        Ok(Self(Mutex::new(tidegate::RetryQuota::new(settings(pairs, |policy| match policy.budget() {
             Some(tidegate::BudgetSettings::Quota(it)) => Some(it),
             _ => None,
         })?))))

@@ -14,10 +14,8 @@ pub struct Backoff(pub(super) Mutex<Drawn<tidegate::Backoff>>);
 #[pymethods]
 impl Backoff {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", seed))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs, seed: u64) -> PyResult<Self> {
-        Ok(Self(Mutex::new(Drawn::new(settings(&pairs, |policy| Some(policy.backoff()))?, seed))))
+        Ok(Self(Mutex::new(Drawn::new(settings(pairs, |policy| Some(policy.backoff()))?, seed))))
     }
 
     /// How long to wait before retry `n`, 1 to 255.

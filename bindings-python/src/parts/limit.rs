@@ -13,10 +13,8 @@ pub struct Aimd(pub(super) Mutex<tidegate::Aimd>);
 #[pymethods]
 impl Aimd {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::Aimd::new(settings(&pairs, tidegate::Policy::aimd)?))))
+        Ok(Self(Mutex::new(tidegate::Aimd::new(settings(pairs, tidegate::Policy::aimd)?))))
     }
 
     /// Calls that may be in flight.
@@ -59,10 +57,8 @@ impl Aimd {
     }
 
     /// Applies new settings.
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
-        let to = settings(&pairs, tidegate::Policy::aimd)?;
+        let to = settings(pairs, tidegate::Policy::aimd)?;
         self.0.lock().retune(to);
         Ok(())
     }
@@ -82,10 +78,8 @@ pub struct Gradient2(pub(super) Mutex<tidegate::Gradient2>);
 #[pymethods]
 impl Gradient2 {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::Gradient2::new(settings(&pairs, tidegate::Policy::gradient2)?))))
+        Ok(Self(Mutex::new(tidegate::Gradient2::new(settings(pairs, tidegate::Policy::gradient2)?))))
     }
 
     /// Calls that may be in flight.
@@ -126,10 +120,8 @@ impl Gradient2 {
     }
 
     /// Applies new settings.
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
-        let to = settings(&pairs, tidegate::Policy::gradient2)?;
+        let to = settings(pairs, tidegate::Policy::gradient2)?;
         self.0.lock().retune(to);
         Ok(())
     }
@@ -149,11 +141,9 @@ pub struct CoDel(pub(super) Mutex<tidegate::CoDel>);
 #[pymethods]
 impl CoDel {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs, now: f64) -> PyResult<Self> {
         Ok(Self(Mutex::new(tidegate::CoDel::new(
-            settings(&pairs, tidegate::Policy::codel)?,
+            settings(pairs, tidegate::Policy::codel)?,
             moment("now", now)?,
         ))))
     }
@@ -185,10 +175,8 @@ impl CoDel {
     }
 
     /// Applies new settings.
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs) -> PyResult<()> {
-        let to = settings(&pairs, tidegate::Policy::codel)?;
+        let to = settings(pairs, tidegate::Policy::codel)?;
         self.0.lock().retune(to);
         Ok(())
     }

@@ -143,25 +143,24 @@ impl DDSketch {
 
     /// Takes in all that another sketch holds, as if each of its values had been added here.
     fn merge(&self, other: &Self) -> PyResult<()> {
-        let other = other.0.lock().clone();
-        self.0.lock().merge(&other).map_err(|error| PyValueError::new_err(format!("other: {error}")))
+        let other = &other.0.lock().clone();
+        self.0.lock().merge(other).map_err(|error| PyValueError::new_err(format!("other: {error}")))
+    }
+
+    /// Are they equal, to the last count?
+    fn equals(&self, other: &Self) -> bool {
+        let other = &other.0.lock().clone();
+        self.0.lock().eq(other)
     }
 
     /// The sketch that these words are.
     #[staticmethod]
-    #[pyo3(signature = (words: "list[int]"))]
     #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn from_words(words: Vec<u64>) -> PyResult<Self> {
         match tidegate::DDSketch::from_words(&words) {
             Ok(sketch) => Ok(Self(Mutex::new(sketch))),
             Err(error) => Err(PyValueError::new_err(format!("words: {error}"))),
         }
-    }
-
-    /// Are they equal, to the last count?
-    fn equals(&self, other: &Self) -> bool {
-        let other = other.0.lock().clone();
-        *self.0.lock() == other
     }
 
     /// Another of the same state.

@@ -13,11 +13,9 @@ pub struct TokenBucket(pub(super) Mutex<tidegate::TokenBucket>);
 #[pymethods]
 impl TokenBucket {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs, now: f64) -> PyResult<Self> {
         Ok(Self(Mutex::new(tidegate::TokenBucket::new(
-            settings(&pairs, tidegate::Policy::rate)?,
+            settings(pairs, tidegate::Policy::rate)?,
             moment("now", now)?,
         ))))
     }
@@ -53,10 +51,8 @@ impl TokenBucket {
     }
 
     /// Applies new settings.
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", now))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn retune(&self, pairs: Pairs, now: f64) -> PyResult<()> {
-        let to = settings(&pairs, tidegate::Policy::rate)?;
+        let to = settings(pairs, tidegate::Policy::rate)?;
         let now = moment("now", now)?;
         self.0.lock().retune(to, now);
         Ok(())
@@ -77,10 +73,8 @@ pub struct Gcra(pub(super) Mutex<tidegate::Gcra>);
 #[pymethods]
 impl Gcra {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]"))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(pairs: Pairs) -> PyResult<Self> {
-        Ok(Self(Mutex::new(tidegate::Gcra::new(settings(&pairs, tidegate::Policy::rate)?))))
+        Ok(Self(Mutex::new(tidegate::Gcra::new(settings(pairs, tidegate::Policy::rate)?))))
     }
 
     /// Takes `cost` tokens (0 to 2^32 − 1), if there are enough. A cost of 0 is always granted.

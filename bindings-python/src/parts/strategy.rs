@@ -45,8 +45,6 @@ pub struct RetryStrategy(pub(super) Mutex<tidegate::parts::Strategy>);
 #[pymethods]
 impl RetryStrategy {
     #[new]
-    #[pyo3(signature = (pairs: "list[tuple[str, float | str]]", backoff, quota, retry_unknown, seed))]
-    #[allow(clippy::needless_pass_by_value)] // extracted from Python objects
     fn new(
         pairs: Pairs,
         backoff: &Backoff,
@@ -55,7 +53,7 @@ impl RetryStrategy {
         seed: u64,
     ) -> PyResult<Self> {
         Ok(Self(Mutex::new(tidegate::parts::Strategy::new(
-            settings(&pairs, attempts)?,
+            settings(pairs, attempts)?,
             **backoff.0.lock(),
             quota.map(|it| it.0.lock().settings()),
             retry_unknown,

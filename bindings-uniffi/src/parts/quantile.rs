@@ -146,8 +146,14 @@ impl DDSketch {
 
     /// Takes in all that another sketch holds, as if each of its values had been added here.
     pub fn merge(&self, other: &Self) -> Result<(), Invalid> {
-        let other = other.0.lock().clone();
-        self.0.lock().merge(&other).map_err(|error| argument(format!("other: {error}")))
+        let other = &other.0.lock().clone();
+        self.0.lock().merge(other).map_err(|error| argument(format!("other: {error}")))
+    }
+
+    /// Are they equal, to the last count?
+    pub fn equals(&self, other: &Self) -> bool {
+        let other = &other.0.lock().clone();
+        self.0.lock().eq(other)
     }
 
     /// The sketch that these words are.
@@ -157,12 +163,6 @@ impl DDSketch {
             Ok(sketch) => Ok(Arc::new(Self(Mutex::new(sketch)))),
             Err(error) => Err(argument(format!("words: {error}"))),
         }
-    }
-
-    /// Are they equal, to the last count?
-    pub fn equals(&self, other: &Self) -> bool {
-        let other = other.0.lock().clone();
-        *self.0.lock() == other
     }
 
     /// Another of the same state.

@@ -132,12 +132,19 @@ pub fn dd_sketch_to_words(part: u32) {
 /// Takes in all that another sketch holds, as if each of its values had been added here.
 #[wasm_bindgen]
 pub fn dd_sketch_merge(part: u32, other: u32) -> f64 {
-    let other = with(other, |it: &mut tidegate::DDSketch| it.clone());
+    let other = &&mut with(other, |it: &mut tidegate::DDSketch| it.clone());
     answer(
-        with(part, |it: &mut tidegate::DDSketch| it.merge(&other))
+        with(part, |it: &mut tidegate::DDSketch| it.merge(other))
             .map(|()| 0.0)
             .map_err(|error| error.to_string()),
     )
+}
+
+/// Are they equal, to the last count?
+#[wasm_bindgen]
+pub fn dd_sketch_equals(part: u32, other: u32) -> u32 {
+    let other = &&mut with(other, |it: &mut tidegate::DDSketch| it.clone());
+    with(part, |it: &mut tidegate::DDSketch| it.eq(other)).into()
 }
 
 /// The sketch that the words in the input are: its handle, or −1 and in the output the rule that they break.
@@ -147,10 +154,4 @@ pub fn sketch_from_words() -> f64 {
     let words: Vec<_> = text.split_terminator(' ').filter_map(|word| word.parse().ok()).collect();
     let sketch = tidegate::DDSketch::from_words(&words);
     answer(sketch.map(|it| keep(it).into()).map_err(|error| error.to_string()))
-}
-
-#[wasm_bindgen]
-pub fn sketch_equals(part: u32, other: u32) -> u32 {
-    let other = with(other, |it: &mut tidegate::DDSketch| it.clone());
-    with(part, |it: &mut tidegate::DDSketch| *it == other).into()
 }

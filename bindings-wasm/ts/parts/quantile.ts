@@ -210,6 +210,6 @@ export class DDSketch extends Part {
 
   /** Does it hold the same, to the last count? */
   equals(other: DDSketch): boolean {
-    return load().sketch_equals(this.handle, handleOf("other", other, DDSketch)) === 1;
+    return load().dd_sketch_equals(this.handle, handleOf("other", other, DDSketch)) === 1;
   }
 }
