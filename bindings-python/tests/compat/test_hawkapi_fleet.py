@@ -12,6 +12,7 @@ import tidegate
 from fleet_tools import redis
 from redis_server import RedisServer, redis_server
 from tidegate.compat.hawkapi import Bulkhead, BulkheadFullError, LocalBulkheadBackend, RedisBulkheadBackend
+from tidegate.fleet import Lost
 from tidegate.testing import FakeClock, MemoryStore
 
 __all__ = ["redis_server"]
@@ -78,6 +79,24 @@ def test_a_holder_that_is_gone_frees_its_slot_after_lease_ttl(clock: FakeClock) 
         pass
     gone._engine.link = store_of_gone  # type: ignore[union-attr]
     lost.__exit__(None, None, None)
+
+
+def test_a_client_that_raises_more_than_an_exception_leaves_nobody_waiting(clock: FakeClock) -> None:
+    class Leaving(MemoryStore):
+        inline = False
+        leaves = False
+
+        def carry(self, words: list[bytes], key: int, seconds: float) -> bytes:
+            if self.leaves:
+                raise SystemExit(1)
+            return super().carry(words, key, seconds)
+
+    store = Leaving(clock)
+    backend = RedisBulkheadBackend(store, engine=tidegate.Engine(seed=1, clock=clock))
+    Bulkhead("stripe", limit=1, backend=backend)
+    store.leaves = True
+    with pytest.raises(Lost, match="the store's client has raised SystemExit"):
+        asyncio.run(asyncio.wait_for(backend.reap_expired_leases("stripe"), 60))
 
 
 def test_names_that_are_not_there_are_told() -> None:

@@ -170,6 +170,9 @@ def ask(carrier: Carrier, words: list[bytes], seconds: float) -> Future[bytes]:
             future.set_result(carrier.carry(words, 3, seconds))
         except Exception as error:
             future.set_exception(error)
+        except BaseException as error:  # SystemExit, for example: whoever awaits the answer must not hang
+            future.set_exception(Lost(f"the store's client has raised {type(error).__name__}"))
+            raise
 
     if getattr(carrier, "inline", False):
         job(True)
