@@ -13,12 +13,14 @@ import sys
 from typing import Any
 
 import pytest
+import tenacity
 
 import tidegate
 import tidegate.fleet  # so that its thread is there before the first page
 from conftest import Origin
 from redis_server import redis_server
 from tidegate._engine.engine import use
+from tidegate.testing import FakeClock
 
 __all__ = ["redis_server"]
 
@@ -75,3 +77,41 @@ def run(page: pathlib.Path, text: str, blocks: list[tuple[int, str]], names: dic
         lines = "\n" * text.count("\n", 0, start + 1)
         block = re.sub(r'"https://api\.example[^"]*"', lambda _: repr(names["URL"]), block)
         exec(compile(lines + block, str(page), "exec"), names)
+
+
+TENACITY = (DOCS / "python/migrate-tenacity.md").read_text(encoding="utf-8")
+WAITS = re.findall(r"^\| `(wait_\w+\(.*?\))` \| `(Backoff\(.*?jitter=\"none\"\))`", TENACITY, re.MULTILINE)
+
+
+def broken() -> None:
+    raise ConnectionError("refused")
+
+
+def test_the_page_has_waits_to_compare() -> None:
+    assert len(WAITS) == 3
+
+
+@pytest.mark.parametrize(("theirs", "ours"), WAITS)
+def test_a_backoff_waits_as_the_strategy_of_tenacity_that_it_replaces(theirs: str, ours: str) -> None:
+    expected: list[float] = []
+    retrying = tenacity.Retrying(
+        wait=eval(theirs, vars(tenacity)),
+        stop=tenacity.stop_after_attempt(9),
+        sleep=expected.append,
+        reraise=True,
+    )
+    with pytest.raises(ConnectionError):
+        retrying(broken)
+    backoff = eval(ours, {"Backoff": tidegate.Backoff})
+    policy = tidegate.Policy(
+        "waits",
+        retry=tidegate.Retry(max_attempts=9, backoff=backoff, budget=None),
+        engine=tidegate.Engine(seed=1, clock=FakeClock()),
+    )
+    waits: list[float] = []
+    with (
+        policy.on_event(lambda it: waits.append(it.wait_s), types=["retry_scheduled"]),
+        pytest.raises(ConnectionError),
+    ):
+        policy.call(broken)
+    assert waits == pytest.approx(expected)
