@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import pathlib
 import weakref
 from typing import Any
 
@@ -15,6 +16,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client import multiprocess
 
 import tidegate
 import tidegate.opentelemetry
@@ -102,6 +104,17 @@ def test_one_registry_takes_one_engine_and_lets_go_of_it(
     assert prometheus_client.generate_latest(other) == b""
     with pytest.raises(ValueError, match="max_routes = -1: must be a whole number from 0 to 10000"):
         tidegate.prometheus.Collector(fake, max_routes=-1)
+
+
+def test_the_multiprocess_mode_of_prometheus_exports_no_collector(
+    fake: tidegate.Engine, registry: prometheus_client.CollectorRegistry, tmp_path: pathlib.Path
+) -> None:
+    """As `docs/python/telemetry.md` says. If a release of prometheus_client changes that, mend the page."""
+    quick(fake, name="pay").call(int)
+    merged = prometheus_client.CollectorRegistry()
+    multiprocess.MultiProcessCollector(merged, path=str(tmp_path))
+    assert b"tidegate_calls" in prometheus_client.generate_latest(registry)
+    assert b"tidegate_calls" not in prometheus_client.generate_latest(merged)
 
 
 def test_metrics_alone_leave_the_happy_path_native(
