@@ -9,6 +9,7 @@ import enum
 import importlib
 import os
 import weakref
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -492,3 +493,14 @@ def test_classify_may_return_a_status_with_headers(engine: tidegate.Engine) -> N
     assert kinds == ["transient", "throttled", "ok", "permanent"]
     with pytest.warns(RuntimeWarning, match=r"True is no status: a status is a whole number from 100 to 999"):
         tidegate.Policy(deadline=5, classify=lambda _: True, engine=engine).call(int)
+
+
+@pytest.mark.parametrize(
+    "answer", [2.5, timedelta(seconds=2), object()], ids=["float", "timedelta", "object"]
+)
+def test_a_classify_that_returns_something_else_is_told_what_there_is(answer: object) -> None:
+    """A hook of stamina returns the wait; the warning named an AttributeError of ours."""
+    policy = tidegate.Policy(retry={"max_attempts": 2}, classify=lambda _: answer)
+    told = rf"failed, .*: Unknown: it returned a {type(answer).__name__}; there are names"
+    with pytest.warns(RuntimeWarning, match=told):
+        assert policy.call(int) == 0

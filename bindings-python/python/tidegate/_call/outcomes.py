@@ -95,6 +95,10 @@ def of_type(kind: type[BaseException]) -> int:
     return ASK if outcome is None else outcome
 
 
+RETURNS: Final = "names of classes, statuses, pairs of status and headers, tidegate.Outcome, and None"
+"""What `classify` may return."""
+
+
 def check_classify(classify: object) -> None:
     """Raises a TypeError unless this is a function, or None."""
     if classify is not None and not callable(classify):
@@ -114,6 +118,8 @@ def by(classify: Classify, subject: Any, default: int, policy: Policy) -> int:
             return of_status(answer, policy)
         if isinstance(answer, str):
             return pack_outcome(_number(answer, kinds))
+        if not isinstance(answer, Outcome):
+            raise Unknown(f"it returned a {type(answer).__name__}; there are {RETURNS}")
         return pack_outcome(_number(answer.kind, kinds), OPINIONS[answer.opinion], answer.retry_after)
     except (KeyboardInterrupt, SystemExit):
         raise
