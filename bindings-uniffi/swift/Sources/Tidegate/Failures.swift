@@ -96,7 +96,7 @@ extension Policy {
 extension Ended {
     /// Result for a caller who gets no report. If the call has not just worked, the engine remembers the report for `Engine.report(of:)`.
     func delivered(by engine: Engine) throws -> Value {
-        if report.reason != .ok, engine.history > 0, let of = Delivered(result) {
+        if report.reason != .ok, engine.history > 0, let of = Delivered(result.map { $0 as any Sendable }) {
             _ = engine.failures.withLock { $0.add(of, report) }
         }
         return try result.get()

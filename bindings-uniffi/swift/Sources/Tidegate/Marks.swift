@@ -31,7 +31,7 @@ enum Delivered: Sendable {
     case value(any Sendable)
 
     /// What a call leaves its judgement with.
-    init(left result: Result<some Sendable, any Error>) {
+    init(left result: Result<any Sendable, any Error>) {
         switch (Self(result), result) {
         case (let known?, _): self = known
         case (nil, .success(let value)): self = .value(value)
@@ -39,7 +39,7 @@ enum Delivered: Sendable {
         }
     }
 
-    init?(_ result: Result<some Sendable, any Error>) {
+    init?(_ result: Result<any Sendable, any Error>) {
         switch result {
         case .failure(let error): self = .error(error)
         case .success(let value):
@@ -144,7 +144,7 @@ extension Engine {
     }
 
     /// Judgement that a nested call has left for this result of a call's attempt.
-    func takeMark(_ result: Result<some Sendable, any Error>, _ call: UInt64) -> UInt64? {
+    func takeMark(_ result: Result<any Sendable, any Error>, _ call: UInt64) -> UInt64? {
         guard marked.isSet else { return nil }
         let of = Delivered(left: result)
         for mark in marks.withLock({ $0.left(for: call) }) where mark.of.isSame(as: of) {

@@ -40,6 +40,13 @@ public struct CallOptions: Sendable {
     }
 }
 
+extension CallOptions {
+    /// Flags of a request for a closure.
+    fileprivate var flags: UInt64 {
+        (replayable ? Wire.replayable : 0) | (idempotent == false ? 0 : Wire.idempotent)
+    }
+}
+
 /// The attempt that an operation is about to make.
 public struct Attempt: Sendable, Hashable {
     /// Number of the attempt, from 1.
@@ -84,6 +91,14 @@ public struct Ended<Value: Sendable>: Sendable {
     ) {
         (self.result, self.report, self.replaced, self.call) = (result, report, replaced, call)
         (self.isOurs, self.judged) = (isOurs, judged)
+    }
+}
+
+extension Ended<any Kept> {
+    /// The same with the type of the operation's values.
+    func typed<T: Sendable>() -> Ended<T> {
+        Ended<T>(
+            result: result.map { ($0 as! KeptValue<T>).value }, report: report, replaced: replaced, call: call, isOurs: isOurs, judged: judged)
     }
 }
 
@@ -174,8 +189,8 @@ public final class Policy: Sendable {
     /// Makes a call: as many attempts of `operation` as the policy allows and the call needs.
     ///
     /// When `run` returns, no attempt is running any more. Attempts are stopped by cancelling their task, and end before that. Until then
-    /// they keep their slot, at most 60 s, so a limit counts the attempts that are really running. An attempt with a timer, and every
-    /// repeat, runs in a task of its own, which inherits priority and task-local values.
+    /// they keep their slot, at most 60 s, so a limit counts the attempts that are really running. An attempt with a timer or with another one
+    /// beside it runs in a task of its own, which inherits priority and task-local values; every other one runs in the caller's task.
     ///
     /// - Returns: Result of `operation`.
     /// - Throws: The error of `operation`, as it is, if there is one; else `Rejected`, `DeadlineExceeded`, `AttemptTimeout`,
@@ -183,15 +198,24 @@ public final class Policy: Sendable {
     public func run<T: Sendable>(
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async throws -> T {
-        try await ended(options, operation).delivered(by: engine)
+        // No generic type is used on the happy path: Swift looks each one up whenever it runs, which takes longer than the rest.
+        let start = start(options, options.flags)
+        guard case .begun(let begun) = start, begun.isPlain else {
+            return try await make(start, options, Values(), operation).delivered(by: engine)
+        }
+        let value: T
+        do { value = try await first(begun, operation) } catch {
+            return try await goOn(begun, options, .failure(error), Values(), operation).delivered(by: engine)
+        }
+        if hasWorked(begun) { return value }
+        return try await goOn(begun, options, .success(value), Values(), operation).delivered(by: engine)
     }
 
     /// Makes a call and returns its report too: how many attempts, and why there was no further one.
     public func ended<T: Sendable>(
         _ options: CallOptions = CallOptions(), _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async -> Ended<T> {
-        let flags = (options.replayable ? Wire.replayable : 0) | (options.idempotent == false ? 0 : Wire.idempotent)
-        return await make(options, flags: flags, operation: operation)
+        await make(options, flags: options.flags, operation: operation)
     }
 
     /// How an adapter judges the values of its attempts.
@@ -206,14 +230,52 @@ public final class Policy: Sendable {
         var silence: (@Sendable (Int) -> Silence?)?
     }
 
+    /// How a call starts.
+    enum Start: Sendable {
+        case begun(Begun)
+        /// No call was begun.
+        case refused(any Error, Report)
+    }
+
+    /// A call that has begun.
+    struct Begun: Sendable {
+        let call, step: UInt64
+        let route: String
+        /// Context of the caller.
+        let around: Scope?
+
+        /// Whether the first step is to make an attempt that only the caller can stop.
+        var isPlain: Bool { step & ~Wire.wakes == Wire.first }
+    }
+
     /// Makes a call with its own flags.
     func make<T: Sendable>(
         _ options: CallOptions, flags: UInt64, path: String? = nil, values: Values = Values(),
         operation: @escaping @Sendable (Attempt) async throws -> T
     ) async -> Ended<T> {
-        if Task.isCancelled {
-            return Ended(result: .failure(CancellationError()), report: Report(attempts: 0, reason: .cancelled), isOurs: true)
+        await make(start(options, flags, path), options, values, operation)
+    }
+
+    private func make<T: Sendable>(
+        _ start: Start, _ options: CallOptions, _ values: Values,
+        _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) async -> Ended<T> {
+        let begun: Begun
+        switch start {
+        case .begun(let it): begun = it
+        case .refused(let error, let report): return Ended(result: .failure(error), report: report, isOurs: true)
         }
+        guard begun.isPlain else { return await run(options, begun, values, operation).drive().typed() }
+        let result: Result<T, any Error>
+        do { result = .success(try await first(begun, operation)) } catch { result = .failure(error) }
+        if case .success = result, values.known == nil, hasWorked(begun) {
+            return Ended(result: result, report: Report(attempts: 1, reason: .ok), call: begun.call)
+        }
+        return await goOn(begun, options, result, values, operation)
+    }
+
+    private func start(_ options: CallOptions, _ flags: UInt64, _ path: String? = nil) -> Start {
+        if Task.isCancelled { return .refused(CancellationError(), Report(attempts: 0, reason: .cancelled)) }
         let key = options.route ?? "default"
         let around = Scope.current
         var request = Request(flags: flags | Wire.mayPark, remaining: 0, parent: 0)
@@ -229,13 +291,50 @@ public final class Policy: Sendable {
         }
         request.flags |= UInt64((criticality ?? .normal).rawValue) | UInt64(options.cost) << 7
         let call, step: UInt64
-        do { (call, step) = try begun(key, path, &request, options.weights) } catch {
-            return Ended(result: .failure(error), report: .refused, isOurs: true)
-        }
+        do { (call, step) = try begun(key, path, &request, options.weights) } catch { return .refused(error, .refused) }
         engine.after(step)
-        let run = Run(self, options, key, around, values, operation)
-        guard step & ~Wire.wakes == Wire.first else { return await run.drive(call, step) }
-        return await run.first(call)
+        return .begun(Begun(call: call, step: step, route: key, around: around))
+    }
+
+    /// Makes the first attempt of a plain call, in the caller's own task, because only the caller can stop it.
+    private func first<T: Sendable>(
+        _ begun: Begun, _ operation: @Sendable (Attempt) async throws -> T
+    ) async throws -> T {
+        let (engine, call) = (engine, begun.call)
+        return try await withTaskCancellationHandler {
+            try await engine.attempt(1, of: call, begun.around, nil, nil, operation)
+        } onCancel: {
+            // Its permit is passed on when the operation has returned (R12), or after 60 s.
+            _ = engine.on(call, Wire.cancel)
+        }
+    }
+
+    /// Reports that the first attempt of a plain call has returned, if nobody has to judge its value. Returns whether the call has worked.
+    private func hasWorked(_ begun: Begun) -> Bool {
+        guard classify == nil, !engine.marked.isSet, !Task.isCancelled,
+            engine.on(begun.call, Wire.finished(1, 0)) & 3 == Wire.done
+        else { return false }
+        engine.forgetMarks(begun.call)
+        return true
+    }
+
+    /// Continues a plain call whose first attempt has ended.
+    private func goOn<T: Sendable>(
+        _ begun: Begun, _ options: CallOptions, _ result: Result<T, any Error>, _ values: Values,
+        _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) async -> Ended<T> {
+        if Task.isCancelled {
+            _ = engine.on(begun.call, Wire.finished(1, Wire.outcome(8)))
+            engine.forgetMarks(begun.call)
+            return Ended(result: result, report: Report(attempts: 1, reason: .cancelled), call: begun.call)
+        }
+        return await run(options, begun, values, operation).drive(after: result.map { KeptValue($0) }).typed()
+    }
+
+    private func run<T: Sendable>(
+        _ options: CallOptions, _ begun: Begun, _ values: Values, _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) -> Run {
+        Run(self, options, begun, values) { KeptValue(try await operation($0)) }
     }
 
     /// Deadline of a call that begins now, on the engine's clock.

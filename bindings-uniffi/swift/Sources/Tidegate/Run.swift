@@ -1,5 +1,18 @@
 import Foundation
 
+/// The value of an attempt, whatever its type.
+protocol Kept: AnyObject, Sendable {
+    var plain: any Sendable { get }
+}
+
+/// The value of an attempt, with its type.
+final class KeptValue<T: Sendable>: Kept {
+    let value: T
+    var plain: any Sendable { value }
+
+    init(_ value: T) { self.value = value }
+}
+
 /// The shell: carries out the steps of one call, waits, wakes and cancels. It decides nothing.
 ///
 /// Events drive a call: an attempt ends, a timer fires, the call is woken, its caller cancels. Each event is reported to the engine under
@@ -7,11 +20,16 @@ import Foundation
 /// task starts the attempts and runs `onRetry`, so that both have its task-local values.
 ///
 /// Unchecked: the variables below "Behind the lock" are only used under it, or before a second task knows the call (`first`).
-final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
-    typealias Operation = @Sendable (Attempt) async throws -> T
-
+/// It knows nothing of the type of the call's values, because Swift looks up each generic type of a generic function whenever it runs: that took
+/// most of the time of a call.
+final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
+    typealias Operation = @Sendable (Attempt) async throws -> any Kept
+    
     private let policy: Policy
     private let engine: Engine
+    private let call: UInt64
+    /// First step of the call.
+    private let first: UInt64
     private let route: String
     private let around: Scope?
     private let operation: Operation
@@ -19,12 +37,13 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private let on: [any Error.Type]
     private let onRetry: OnRetry?
 
+    private static let empty = [AttemptSlot?](repeating: nil, count: 8)
+
     // Behind the lock.
     private let lock = NSLock()
-    private var call: UInt64 = 0
     private var attempts = 0
-    private var conclusion: (result: Result<T, any Error>, report: Report, isOurs: Bool, judged: Judged?)?
-    private var slots = [AttemptSlot?](repeating: nil, count: 8)
+    private var conclusion: (result: Result<any Kept, any Error>, report: Report, isOurs: Bool, judged: Judged?)?
+    private var slots = Run.empty
     /// Number of attempts that have not ended.
     private var out = 0
     private var parked = false
@@ -49,7 +68,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         var task: Task<Void, Never>?
         var stopped = false
         var settled = false
-        var result: Result<T, any Error>?
+        var result: Result<any Kept, any Error>?
         var judged: Judged?
 
         init(_ number: Int, _ us: UInt64?, _ target: String? = nil) {
@@ -74,43 +93,24 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     init(
-        _ policy: Policy, _ options: CallOptions, _ route: String, _ around: Scope?, _ values: Policy.Values,
+        _ policy: Policy, _ options: CallOptions, _ begun: Policy.Begun, _ values: Policy.Values,
         _ operation: @escaping Operation
     ) {
-        (self.policy, self.engine, self.route, self.around) = (policy, policy.engine, route, around)
+        (self.policy, self.engine, route, around) = (policy, policy.engine, begun.route, begun.around)
+        (call, first) = (begun.call, begun.step)
         (self.operation, self.values, onRetry) = (operation, values, options.onRetry)
         on = options.on.isEmpty ? policy.on : policy.on + options.on
     }
 
     // MARK: The caller's task
 
-    /// Makes the first attempt of the happy path, in the caller's own task, because only the caller can stop it.
-    func first(_ id: UInt64) async -> Ended<T> {
-        call = id
-        let result: Result<T, any Error>
-        do {
-            result = .success(
-                try await withTaskCancellationHandler {
-                    try await attempt(1, nil)
-                } onCancel: {
-                    // Its permit is passed on when the operation has returned (R12), or after 60 s.
-                    _ = self.engine.on(id, Wire.cancel)
-                })
-        } catch {
-            result = .failure(error)
-        }
-        if case .success = result, values.known == nil, policy.classify == nil, !engine.marked.isSet, !Task.isCancelled {
-            let step = engine.on(id, Wire.finished(1, 0))
-            if step & 3 == Wire.done {
-                engine.forgetMarks(id)
-                return Ended(result: result, report: Report(attempts: 1, reason: .ok), call: id)
-            }
-        }
-        if Task.isCancelled {
-            _ = engine.on(id, Wire.finished(1, Wire.outcome(8)))
-            engine.forgetMarks(id)
-            return Ended(result: result, report: Report(attempts: 1, reason: .cancelled), call: id)
-        }
+    /// Drives a call from its first step.
+    func drive() async -> Ended<any Kept> {
+        await drive { self.carry(self.first, &$0) }
+    }
+
+    /// Drives a call whose first attempt has been made.
+    func drive(after result: Result<any Kept, any Error>) async -> Ended<any Kept> {
         let judged = judged(result)
         return await drive {
             let slot = AttemptSlot(1, nil)
@@ -121,15 +121,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// Drives a call from its first step.
-    func drive(_ id: UInt64, _ step: UInt64) async -> Ended<T> {
-        await drive {
-            self.call = id
-            self.carry(step, &$0)
-        }
-    }
-
-    private func drive(_ start: (inout Effects) -> Void) async -> Ended<T> {
+    private func drive(_ start: (inout Effects) -> Void) async -> Ended<any Kept> {
         await withTaskCancellationHandler {
             event { effects in
                 start(&effects)
@@ -138,7 +130,9 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             }
             while let order = await order() {
                 switch order {
-                case .attempt(let slot): begin(slot)
+                case .attempt(let slot):
+                    // Without a timer, and without others beside it, only the caller can stop it.
+                    if slot.us == nil, lock.withLock({ out == 1 }) { await run(slot) } else { begin(slot) }
                 case .retrying(let retrying): policy.notify([policy.onRetry, onRetry].compactMap { $0 }, retrying)
                 }
             }
@@ -156,7 +150,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
         engine.forgetMarks(call)
         // With a plain value only the advice to repeat is left (1.6.4).
-        if let left, let around = around?.call, let of = Wire.mayRepeat(left) ? Delivered(left: result) : Delivered(result) {
+        let plain = result.map(\.plain)
+        if let left, let around = around?.call, let of = Wire.mayRepeat(left) ? Delivered(left: plain) : Delivered(plain) {
             around.engine.leave(of, left, for: around.id)
         }
         return Ended(result: result, report: report, call: call, isOurs: isOurs, judged: judged)
@@ -179,15 +174,9 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
+    /// Makes an attempt in a task of its own.
     private func begin(_ slot: AttemptSlot) {
-        let task = Task {
-            let stopped = lock.withLock { slot.stopped }
-            var result: Result<T, any Error> = .failure(CancellationError())
-            if !stopped {
-                do { result = .success(try await attempt(slot.number, slot.us, slot.target)) } catch { result = .failure(error) }
-            }
-            settle(slot, result)
-        }
+        let task = Task { await run(slot) }
         let stopped = lock.withLock {
             if !slot.settled { slot.task = task }
             return slot.stopped
@@ -195,18 +184,24 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if stopped { task.cancel() }
     }
 
-    private func attempt(_ number: Int, _ us: UInt64?, _ target: String? = nil) async throws -> T {
-        let attempt = Attempt(
-            number: number, remaining: us.map { .microseconds($0) }, target: target, origin: Origin(call: call, engine: engine))
-        return try await Scope.$current.withValue(Scope(engine: engine, call: call, around: around, target: target)) {
-            try await operation(attempt)
+    /// Makes an attempt, unless it has been stopped meanwhile.
+    private func run(_ slot: AttemptSlot) async {
+        let stopped = lock.withLock { slot.stopped }
+        var result: Result<any Kept, any Error> = .failure(CancellationError())
+        if !stopped {
+            do {
+                let value = try await engine.attempt(slot.number, of: call, around, slot.us, slot.target, operation)
+                result = .success(value)
+            } catch { result = .failure(error) }
         }
+        settle(slot, result)
     }
 
-    private func judged(_ result: Result<T, any Error>) -> Judged {
+    private func judged(_ result: Result<any Kept, any Error>) -> Judged {
+        let result = result.map(\.plain)
         var known = engine.takeMark(result, call)
         if known == nil, case .success(let value) = result { known = values.known?(value) }
-        var judged = policy.judge(result.map { $0 as any Sendable }, known: known, on: on)
+        var judged = policy.judge(result, known: known, on: on)
         guard case .success(let value) = result else { return judged }
         if Wire.kind(judged.outcome) != 0 { (value as? any Streaming)?.body.leave() }
         if values.streams, judged.outcome == 0 { judged.outcome = Wire.head }
@@ -246,7 +241,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     /// Reports the end of an attempt, even of a stopped one: until then its permit may be out.
-    private func settle(_ slot: AttemptSlot, _ result: Result<T, any Error>) {
+    private func settle(_ slot: AttemptSlot, _ result: Result<any Kept, any Error>) {
         let judged = judged(result)
         let outcome = judged.outcome
         event { effects in
@@ -289,7 +284,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     /// Takes the result of an attempt that has ended after the call, if the caller has nothing better.
-    private func late(_ report: Report, _ result: Result<T, any Error>, _ effects: inout Effects) {
+    private func late(_ report: Report, _ result: Result<any Kept, any Error>, _ effects: inout Effects) {
         guard report.reason == .cancelled || report.reason == .deadline else { return }
         if case .failure = result {
             if report.reason == .deadline { return }
@@ -371,7 +366,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         var (error, value): ((any Error)?, (any Sendable)?)
         switch slot.result {
         case .failure(let failed): error = failed
-        case .success(let failed): value = failed
+        case .success(let failed): value = failed.plain
         case nil: break
         }
         let retrying = Retrying(
@@ -406,8 +401,8 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         guard conclusion == nil, let result = slots[(attempts - 1) & 7]?.result else { return }
         conclusion = (result, Report(attempts: attempts, reason: .ok), false, nil)
         effects.gone.append(slots)
-        slots = [AttemptSlot?](repeating: nil, count: 8)
-        if case .success(let value) = result, let answer = value as? any Streaming {
+        slots = Self.empty
+        if case .success(let value) = result, let answer = value.plain as? any Streaming {
             streaming = true
             body = answer.body
             answer.body.follow(self)
@@ -453,7 +448,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
             attempts: attempts, reason: verdict, note: why, retryIn: retryIn, origin: verdict == .ok ? .none : origin)
         conclusion = (result, report, isOurs, decided == nil ? nil : slot?.judged)
         effects.gone.append(slots)
-        slots = [AttemptSlot?](repeating: nil, count: 8)
+        slots = Self.empty
         if out == 0 { handOver(nil, &effects) }
     }
 
@@ -487,7 +482,7 @@ final class Run<T: Sendable>: Timed, Waiter, BodyOwner, @unchecked Sendable {
         engine.history > 0 || engine.journals != nil ? Origin(call: call, engine: engine) : .none
     }
 
-    private func refusal(_ verdict: Verdict, _ retryIn: Duration?, _ last: Result<T, any Error>?) -> any Error {
+    private func refusal(_ verdict: Verdict, _ retryIn: Duration?, _ last: Result<any Kept, any Error>?) -> any Error {
         var failure: (any Error)?
         if case .failure(let error) = last { failure = error }
         let ofLimit = verdict == .rateLimited || verdict == .costAboveBurst

@@ -111,6 +111,20 @@ final class Scope: Sendable {
     }
 }
 
+extension Engine {
+    /// Runs the operation as this attempt of a call, in the context that calls inside inherit.
+    func attempt<T: Sendable>(
+        _ number: Int, of call: UInt64, _ around: Scope?, _ us: UInt64?, _ target: String?,
+        _ operation: @Sendable (Attempt) async throws -> T
+    ) async throws -> T {
+        let attempt = Attempt(
+            number: number, remaining: us.map { .microseconds($0) }, target: target, origin: Origin(call: call, engine: self))
+        return try await Scope.$current.withValue(Scope(engine: self, call: call, around: around, target: target)) {
+            try await operation(attempt)
+        }
+    }
+}
+
 /// Every call that is made inside, under any policy, ends by the deadline. The earlier of nested deadlines wins.
 ///
 /// The deadline is a task-local value: child tasks and `Task { }` inherit it, detached tasks do not. Zero or less refuses every call.

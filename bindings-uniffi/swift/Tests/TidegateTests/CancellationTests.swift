@@ -86,6 +86,51 @@ import TidegateTesting
         #expect(counter.value == 0)
     }
 
+    /// Repeats without a timer run in the caller's own task too. A cancellation has to reach them, and they have to be counted once.
+    @Test func aRepeatInTheCallersTaskIsCancelled() async throws {
+        let engine = Engine(seed: 1)
+        let policy = try Policy(
+            "p", retry: Retry(maxAttempts: 3, backoff: .constant(.zero), budget: .off), bulkhead: Bulkhead(maxConcurrency: 1),
+            on: [Broken.self], engine: engine)
+        let (begun, own) = (Counter(), Counter())
+        let task = Task {
+            let caller = withUnsafeCurrentTask { $0?.hashValue }
+            return await policy.ended { attempt in
+                if withUnsafeCurrentTask(body: { $0?.hashValue }) == caller { own.add() }
+                if attempt.number == 1 { throw Broken() }
+                begun.add()
+                try await Task.sleep(for: .seconds(600))
+            }
+        }
+        try await eventually { begun.value == 1 }
+        task.cancel()
+        let ended = await task.value
+        #expect((ended.report.reason, ended.report.attempts) == (.cancelled, 2))
+        #expect(throws: CancellationError.self) { try ended.result.get() }
+        #expect(own.value == 2, "both attempts ran in the caller's task")
+        #expect(engine.idle == (0, 0))
+        let snapshot = engine.snapshot()
+        #expect((snapshot.live, snapshot.lingering, snapshot.routes.first?.bulkhead?.inFlight) == (0, 0, 0))
+    }
+
+    /// Values keep their types on the way through a call that does not know them.
+    @Test func aRepeatReturnsOptionalsAsTheyAre() async throws {
+        let policy = try Policy(
+            "p", retry: Retry(backoff: .constant(.zero), budget: .off), on: [Broken.self], engine: Engine(seed: 1))
+        func second<T: Sendable>(_ value: T) async throws -> T {
+            try await policy.run { attempt in
+                if attempt.number == 1 { throw Broken() }
+                return value
+            }
+        }
+        let none = try await second(Int?.none)
+        #expect(none == nil)
+        let nested: Int?? = try await second(.some(.none))
+        #expect(nested != nil && nested! == nil)
+        let erased: any Sendable = try await second(Int?.none as any Sendable)
+        #expect(erased is Int?)
+    }
+
     @Test func aPermitGoesOnWhenAnOperationThatDoesNotListenHasEnded() async throws {
         let engine = Engine(seed: 1)
         let policy = try Policy(
