@@ -519,6 +519,23 @@ describe("and", () => {
     expect(new TextDecoder().decode(value)).toBe("bytes");
     await reader?.cancel();
   });
+
+  test.each([false, true])(
+    "so does a status that no constructor takes (readErrors: %s)",
+    async (readErrors) => {
+      const head = "HTTP/1.1 999 Denied\r\nContent-Length: 6\r\nConnection: close\r\n\r\n";
+      const server = createServer((socket) => socket.once("data", () => socket.end(`${head}denied`)));
+      await once(server.listen(0, "127.0.0.1"), "listening");
+      const { port } = server.address() as AddressInfo;
+      const answer = await http({ retry: { ...quick, readErrors } }).fetch(`http://127.0.0.1:${port}/`);
+      const copy = answer.clone();
+      expect([answer.status, answer.ok, copy.status, copy.ok]).toEqual([999, false, 999, false]);
+      expect(answer.headers.get("x-should-retry")).toBe(readErrors ? "false" : null);
+      expect(await copy.text()).toBe("denied");
+      for await (const piece of answer.body ?? []) expect(new TextDecoder().decode(piece)).toBe("denied");
+      server.close();
+    },
+  );
 });
 
 test("a further attempt that is refused after a closed answer is no call that was lost", async () => {

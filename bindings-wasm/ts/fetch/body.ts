@@ -66,7 +66,9 @@ function standingOf(platform: typeof Response): Standing {
 
     constructor(body: BodyInit | null, of: Response) {
       const { status, statusText, headers } = of;
-      super(body, { status, statusText, headers });
+      // No constructor takes a status above 599, which servers send all the same.
+      super(body, { status: Math.min(status, 599), statusText, headers });
+      if (status > 599) Object.defineProperty(this, "status", { value: status });
       this.#url = of.url;
       this.#type = of.type;
       this.#redirected = of.redirected;
@@ -87,6 +89,7 @@ function standingOf(platform: typeof Response): Standing {
     /** A platform's `clone` makes a plain response, so its copy gets these values as properties. */
     override clone(): Response {
       const told = {
+        status: { value: this.status, configurable: true },
         url: { value: this.#url, configurable: true },
         type: { value: this.#type, configurable: true },
         redirected: { value: this.#redirected, configurable: true },
