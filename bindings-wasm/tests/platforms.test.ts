@@ -1,7 +1,9 @@
 /** Platforms that compile no WebAssembly, or not at once: each is told what to do (J14). */
 
 import { afterEach, expect, test, vi } from "vitest";
+import { policy } from "../ts/node.js";
 import { alone } from "./support/copies.js";
+import { engine } from "./support/setup.js";
 import { wasm } from "./support/wasm.js";
 
 const real = WebAssembly;
@@ -82,4 +84,27 @@ test("a page whose policy forbids WebAssembly is not left blank: policy() works,
   expect(((await failed(some.run(() => 1))) as Error).message).toContain(
     "add 'wasm-unsafe-eval' to its script-src",
   );
+});
+
+test("a page that came without TLS has no randomUUID, and its keys are random all the same", async () => {
+  const { getRandomValues } = crypto;
+  vi.stubGlobal("crypto", { getRandomValues: getRandomValues.bind(crypto) });
+  const keys: (string | null)[] = [];
+  const send = async (_: unknown, init?: RequestInit) => {
+    keys.push(new Headers(init?.headers).get("idempotency-key"));
+    return new Response(null, { status: keys.length === 1 ? 503 : 200 });
+  };
+  const { fetch } = policy({
+    engine: engine(),
+    preset: "http",
+    idempotencyKey: true,
+    retry: { backoff: { base: 1 } },
+    fetch: send,
+  });
+  for (let call = 0; call < 2; call += 1) {
+    expect((await fetch("http://shop.test/orders", { method: "POST", body: "tea" })).status).toBe(200);
+  }
+  expect(keys[0]).toMatch(/^\d+(-\d+){3}$/);
+  expect(keys[1]).toBe(keys[0]);
+  expect(keys[2]).not.toBe(keys[0]);
 });

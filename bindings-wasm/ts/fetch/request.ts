@@ -125,7 +125,8 @@ export function askedFor(
   if (!idempotent && options.idempotent === undefined) {
     idempotent = known.hasKey();
     if (!idempotent && given.idempotencyKey === true) {
-      key = crypto.randomUUID();
+      // Pages that came without TLS have no `randomUUID`.
+      key = crypto.randomUUID?.() ?? crypto.getRandomValues(new Uint32Array(4)).join("-");
       idempotent = true;
     }
   }
