@@ -10,6 +10,8 @@ import * as table from "./errors/errors_server_gen.js";
 import { teach } from "./errors/judge.js";
 import { marks } from "./errors/marks.js";
 import { steps } from "./errors/steps.js";
+import { provideStopping } from "./fetch/fetch.js";
+import { stopping } from "./fetch/nodes_fetch.js";
 import { pipes } from "./fetch/piped.js";
 import { provideStreaming } from "./fetch/streaming.js";
 import { providePipes, streaming } from "./fetch/streams.js";
@@ -25,6 +27,7 @@ providePipes(pipes);
 provideTicker(PatientTicker);
 provideMetering(metered);
 watchOnNode();
+provideStopping(stopping);
 provideStorage(AsyncLocalStorage, AsyncResource);
 provide({
   now: () => readFileSync(join(__dirname, "../esm/tidegate.wasm")),

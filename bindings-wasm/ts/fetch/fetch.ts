@@ -52,6 +52,16 @@ export interface FetchOptions extends Omit<CallOptions, "replayable"> {
   readonly stream?: boolean | undefined;
 }
 
+/** Makes an attempt of this `fetch` stop without a signal, by what it adds to `init`; false if it needs a signal. */
+export type Stopping = (fetch: unknown, input: unknown, init: RequestInit, lane: Lane) => boolean;
+
+let stopping: Stopping | undefined;
+
+/** Sets the code for Node's own `fetch`. */
+export function provideStopping(by: Stopping): void {
+  stopping = by;
+}
+
 /** The global `fetch` under a policy. */
 export function fetchUnder(core: Core, given: PolicyOptions<unknown>): Fetch {
   const sending = new Sending(core, given);
@@ -248,9 +258,10 @@ class FetchAdapter implements Adapter<Response> {
 
   #send(lane: Lane): Response | PromiseLike<Response> {
     if (lane.stopped) throw lane.signal.reason;
-    const { fetch: send } = this.#sending.given;
+    const send = this.#sending.given.fetch ?? globalThis.fetch;
     const { input, init } = this.#outgoing(lane);
-    const sent = (send ?? globalThis.fetch)(input as RequestInfo, init);
+    if (stopping?.(send, input, init, lane) !== true) init.signal = lane.signal;
+    const sent = send(input as RequestInfo, init);
     // Most policies do nothing between a first response and its outcome.
     const plain =
       lane.attempt === 1 &&
@@ -320,7 +331,7 @@ class FetchAdapter implements Adapter<Response> {
     const options = this.#options;
     const retryHeader =
       attempt > 1 && (options.retryHeader ?? this.#sending.given.retryHeader ?? !isBrowser());
-    const init: RequestInit = { ...given, signal: lane.signal };
+    const init: RequestInit = { ...given };
     if (init.tidegate !== undefined) delete init.tidegate;
     if (key !== undefined || retryHeader) {
       const headers = this.#given.headers();

@@ -349,7 +349,7 @@ export class Run<A, T = A> implements Timed, Waiter {
     const lane = this.#lanes[(this.#reading - 1) & 7] as Lane;
     const answer = lane.value as A;
     // Only the caller holds the answer from now on: its garbage collection may be the only sign that the caller dropped it.
-    [lane.held, lane.value] = [false, undefined];
+    [lane.held, lane.value, lane.controller] = [false, undefined, undefined];
     const ends: BodyEnds = {
       read: () => this.#finish(0),
       failed: (error, outcome = ofError(error)) => this.#finish(outcome === 0 ? CANCELLED : outcome),
