@@ -107,6 +107,30 @@ fn routes_that_find_no_room_are_remembered_too() {
     }
 }
 
+/// A window's floor counts as used up for one `ttl` after the restart that brought it, and later restarts do not use it
+/// up again.
+#[test]
+fn a_budget_that_replaces_another_at_a_restart_is_spent_once() {
+    let quota: Pairs<'_> = &[("retry.budget.kind", Text("quota")), ("retry.budget.capacity", Number(20.0))];
+    let window: Pairs<'_> = &[
+        ("retry.budget.kind", Text("window")),
+        ("retry.budget.ttl", Number(10e6)),
+        ("retry.budget.min_retries_per_sec", Number(0.3)),
+        ("retry.budget.percent_can_retry", Number(0.0)),
+    ];
+    let (mut old, policy) = engine(1, 1, quota);
+    assert_eq!(call(&mut old, policy, "owes", Class::Transient, 0), 3);
+    let (mut first, _) = engine(2, 1, window);
+    first.restore(&old.save(at(0)), Duration::ZERO, at(0)).unwrap();
+    let saved = first.save(at(8 * SECOND));
+    let (mut second, policy) = engine(3, 1, window);
+    second.restore(&saved, Duration::ZERO, at(8 * SECOND)).unwrap();
+    assert_eq!(second.save(at(8 * SECOND)), saved);
+    // Another key takes the place of its route, and its own comes back after the window.
+    assert_eq!(call(&mut second, policy, "other", Class::Permanent, 9 * SECOND), 1);
+    assert_eq!(call(&mut second, policy, "owes", Class::Transient, 11 * SECOND), 3);
+}
+
 #[test]
 fn a_restart_under_other_settings_forgives_nothing() {
     let tokens: Pairs<'_> = &[

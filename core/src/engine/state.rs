@@ -174,7 +174,7 @@ impl Engine {
             self.desk.routes[at].go_on_from(parts, wall);
         }
         self.desk.policies.force_again(&policies, &mut self.desk.routes);
-        self.desk.routes.go_on_from_debts(debts, &self.desk.policies, now_then);
+        self.desk.routes.go_on_from_debts(debts, &routes, &self.desk.policies, now_then);
         self.desk.place(routes, &mut restored, now_then);
         Ok(restored)
     }

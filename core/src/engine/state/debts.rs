@@ -1,6 +1,6 @@
 //! The debts of evicted routes in a saved state (ADR 0019): the nonempty cells of each sketch.
 
-use super::stage::Named;
+use super::stage::{self, Named};
 use crate::debt::{Debt, Unit};
 use crate::engine::Entry;
 use crate::engine::desk::Desk;
@@ -201,16 +201,22 @@ impl Policies {
 }
 
 impl Routes {
-    /// Adds saved debts, and converts them to the present settings.
-    pub(super) fn go_on_from_debts(&mut self, staged: StagedDebts, policies: &Policies, now: Time) {
-        if staged.sketches.is_empty() {
-            return;
+    /// Adds saved debts and those of `routes` to budgets that are no longer in use, and converts all of them to the
+    /// present settings, as a retune does.
+    pub(super) fn go_on_from_debts(
+        &mut self,
+        staged: StagedDebts,
+        routes: &[stage::Staged<'_>],
+        policies: &Policies,
+        now: Time,
+    ) {
+        let mut in_force = Vec::new();
+        if !staged.sketches.is_empty() {
+            let changes = self.debts.changes + 1;
+            self.debts = Debts { changes, ..Debts::new(staged.secret, self.debts.width) };
         }
         let debts = &mut self.debts;
         let width = debts.width as usize;
-        let changes = debts.changes + 1;
-        *debts = Debts { changes, ..Debts::new(staged.secret, debts.width) };
-        let mut in_force = Vec::new();
         for Staged { number, owner, unit, cells, in_force: was } in staged.sketches {
             if was {
                 in_force.push((number, owner));
@@ -225,6 +231,14 @@ impl Routes {
                 }
             }
         }
+        // Before the conversion, which also creates the sketch of the budget that replaces theirs. Without it, the
+        // state that this engine saves next would look like that of another budget.
+        for route in routes {
+            if let Some(key) = route.key {
+                self.remember(route.number, key, &route.parts.lost, now);
+            }
+        }
+        let debts = &mut self.debts;
         for (number, entry) in (0..=u16::MAX).zip(policies.iter()) {
             let Entry { policy, shared_pools, .. } = entry;
             match policy.rate_limit.as_ref().filter(|_| shared_pools.rate == PoolAt::NONE) {

@@ -27,9 +27,9 @@ pub(super) struct Named<'a> {
 
 /// A saved route of a policy that this engine has. Without a key it is the policy's `overflow` route.
 pub(super) struct Staged<'a> {
-    number: u16,
-    key: Option<&'a str>,
-    parts: Parts,
+    pub number: u16,
+    pub key: Option<&'a str>,
+    pub parts: Parts,
 }
 
 /// Reads each item of a list; each item is a list itself.
@@ -74,9 +74,6 @@ impl Desk {
         let room = self.routes.room();
         let mut too_many = [others.saturating_sub(room.saturating_sub(pinned)), pinned.saturating_sub(room)];
         for Staged { number, key, mut parts } in routes {
-            if let Some(key) = key {
-                self.routes.remember(number, key, &parts.lost, now);
-            }
             let too_many = &mut too_many[usize::from(parts.is_pinned(now))];
             let is_new = self.routes.of_key(number, key).is_none();
             if let (true, Some(key)) = (*too_many > 0 && is_new, key) {
