@@ -122,6 +122,17 @@ class MetricsTest {
     }
 
     @Test
+    fun `a closed engine that is instrumented leaves nothing with its provider`() {
+        val reader = InMemoryMetricReader.create()
+        val provider = SdkMeterProvider.builder().registerMetricReader(reader).build()
+        stack().call { }
+        engine.close()
+        assertThrows<IllegalStateException> { instrument(engine, provider) }
+        assertEquals(emptyList<String>(), reader.collectAllMetrics().map { it.name })
+        provider.close()
+    }
+
+    @Test
     fun `the families are those of the telemetry page`() {
         val page = File(System.getProperty("tidegate.vectors")).resolve("../../docs/telemetry.md").readText()
         val told = page.lines().filter { it.startsWith("| `tidegate_") }.flatMap { line ->

@@ -38,13 +38,14 @@ public fun instrument(
     val pulled = Metrics.families.filter { it.instrument != MetricFamily.Instrument.HISTOGRAM }
     val observers = pulled.associateWith { observer(meter, it) }
     val measurements = observers.values.toTypedArray()
-    val callback = meter.batchCallback({ guarded { observe(metrics, observers) } }, measurements[0], *measurements.drop(1).toTypedArray())
     val histograms = (Metrics.families - pulled.toSet()).associateWith { histogram(meter, it) }
     val known = ConcurrentHashMap<Measured, Attributes>()
     val timing = engine.time(meterProvider) { family, of, us ->
         val labels = known.getOrPut(of) { attributes(mapOf("policy" to of.policy, "route" to of.route)) }
         histograms.getValue(family).record(us / 1e6, labels)
     }
+    // Last, because a closed engine refuses to be timed.
+    val callback = meter.batchCallback({ guarded { observe(metrics, observers) } }, measurements[0], *measurements.drop(1).toTypedArray())
     return AutoCloseable {
         timing.close()
         callback.close()
