@@ -34,6 +34,7 @@ internal class Carrier(private val engine: Engine, private val store: Store, dis
     }
 
     private suspend fun answer(command: StoreCommand): StoreReply {
+        if (!scope.isActive) return StoreReply.Lost // a function begins in a cancelled coroutine too
         val ms = (command.withinUs.toLong() + 999) / 1000
         var reply: StoreReply = StoreReply.Lost
         try {
