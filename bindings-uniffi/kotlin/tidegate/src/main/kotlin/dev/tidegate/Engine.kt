@@ -18,7 +18,6 @@ import dev.tidegate.internal.camel
 import dev.tidegate.internal.checked
 import dev.tidegate.testing.FakeTime
 import kotlinx.coroutines.CoroutineDispatcher
-import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.channels.BufferOverflow
 import kotlinx.coroutines.channels.SendChannel
 import kotlinx.coroutines.channels.awaitClose
@@ -193,7 +192,7 @@ constructor(
      * Shares state with a fleet from now on, for the policies and pools with `store = FLEET` (`docs/kotlin.md`). Call it once for each
      * engine, before the first of these is made.
      *
-     * Commands run in coroutines of their own, never on the thread of a call. Calls wait for the store at most `store_timeout`, and
+     * Commands run in coroutines of their own, on threads that may block (64 at most), never on the thread of a call. Calls wait for the store at most `store_timeout`, and
      * continue without it while it is unreachable.
      *
      * @param store Sends commands to Redis or Valkey: [dev.tidegate.fleet.RedisStore], or a store of your own.
@@ -203,7 +202,7 @@ constructor(
      * @throws IllegalStateException if the engine has a store already.
      */
     @JvmOverloads
-    public fun attach(store: Store, namespace: String = "", plain: Boolean = false): AutoCloseable = attach(store, namespace, plain, Dispatchers.Default)
+    public fun attach(store: Store, namespace: String = "", plain: Boolean = false): AutoCloseable = attach(store, namespace, plain, Carrier.threads)
 
     internal fun attach(store: Store, namespace: String, plain: Boolean, dispatcher: CoroutineDispatcher): AutoCloseable {
         val carrier = Carrier(this, store, dispatcher)

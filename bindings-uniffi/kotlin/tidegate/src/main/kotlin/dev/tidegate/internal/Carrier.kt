@@ -10,6 +10,7 @@ import kotlinx.coroutines.CoroutineDispatcher
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.CoroutineStart
 import kotlinx.coroutines.DelicateCoroutinesApi
+import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.SupervisorJob
 import kotlinx.coroutines.cancel
 import kotlinx.coroutines.isActive
@@ -54,4 +55,9 @@ internal class Carrier(private val engine: Engine, private val store: Store, dis
     }
 
     override fun close() = scope.cancel()
+
+    companion object {
+        /** Threads of all commands. A user's store may block them: `Dispatchers.Default` has too few, and a program's own work needs them. */
+        val threads: CoroutineDispatcher get() = Dispatchers.IO.limitedParallelism(64)
+    }
 }
