@@ -181,8 +181,8 @@ pin_project! {
         watch: Option<Box<Watch>>,
         // Whether trailers decide the outcome and Tidegate's own errors become a status.
         grpc: bool,
-        // Whether the reader has got a frame.
-        begun: bool,
+        // Frames that the reader has got since the clock was read, at least 1 after the first.
+        frames: u8,
         // Behind a pointer, because responses are moved, and few bodies have to wait.
         sleep: Option<Pin<Box<Sleep>>>,
     }
@@ -191,7 +191,7 @@ pin_project! {
 impl<B> GuardedBody<B> {
     /// The body of a response under a watch.
     pub(crate) fn watched(inner: B, tail: Option<Tail<Arc<Site>>>, watch: Option<Box<Watch>>) -> Self {
-        Self { inner: Some(inner), tail, watch, grpc: false, begun: false, sleep: None }
+        Self { inner: Some(inner), tail, watch, grpc: false, frames: 0, sleep: None }
     }
 
     /// The body of a gRPC call, whose trailers decide.
@@ -200,6 +200,19 @@ impl<B> GuardedBody<B> {
         let watch = tail.as_ref().and_then(|tail| Watch::of_bytes(tail.site()));
         Self { grpc: true, ..Self::watched(inner, tail, watch) }
     }
+}
+
+/// After so many frames a body reads the clock, even if its timer says that nothing is due.
+const LOOKS: u8 = 8;
+
+/// Whether to read the clock for a frame that is at hand: not for the first one, and not for each of those that follow while a timer tells of
+/// the moment. The runtime turns its timers whenever a task waits; a reader that blocks its thread gets at most [`LOOKS`] frames too many.
+#[inline]
+fn looks(frames: &mut u8, sleep: Option<&Pin<Box<Sleep>>>, due: Instant) -> bool {
+    let frame = *frames;
+    *frames = if frame == LOOKS { 1 } else { frame + 1 };
+    let told = sleep.is_some_and(|sleep| sleep.deadline() == due && !sleep.is_elapsed());
+    frame > 0 && (frame == LOOKS || !told)
 }
 
 /// Tidegate's own error as the reader of a body gets it.
@@ -231,7 +244,8 @@ where
             Poll::Ready(Some(Ok(frame))) => {
                 // A body that always has a frame ready, because its reader is slow, never waits for its timer.
                 let due = this.tail.as_ref().and_then(|tail| tail.due);
-                let now = (std::mem::replace(this.begun, true) && due.is_some()).then(Instant::now);
+                let now =
+                    due.filter(|due| looks(this.frames, this.sleep.as_ref(), *due)).map(|_| Instant::now());
                 if now.is_some()
                     && now >= due
                     && let Some(tail) = this.tail

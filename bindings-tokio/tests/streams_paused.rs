@@ -10,7 +10,7 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Mutex;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +18,9 @@ use http::{Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Empty};
 use tidegate_tokio::settings::{Budget, Counts, DeadlineUntil, Hedge, HedgeBudget, Retry};
-use tidegate_tokio::{Builder, Class, Code, Engine, Options, Outcome, Policy, Report, Stopped, stopped_in};
+use tidegate_tokio::{
+    BoxError, Builder, Class, Code, Engine, Options, Outcome, Policy, Report, Stopped, stopped_in,
+};
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tower::{Layer as _, Service as _, ServiceExt as _, service_fn};
 
@@ -291,6 +293,78 @@ async fn a_deadline_holds_where_the_reader_is_slower_than_the_server() {
     assert_eq!(frames.iter().filter(|frame| ends(frame)).count(), 3);
     assert_eq!(frames[3].as_ref().unwrap().as_ref().unwrap_err(), &Code::DeadlineExceeded);
     assert!(frames[4].is_none(), "nothing follows the error");
+    nothing_left(&engine);
+}
+
+/// A body that has to wait once, after its first frame, and has a frame ready ever after.
+#[derive(Default)]
+struct Hesitant {
+    polls: u8,
+}
+
+impl Body for Hesitant {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        self.polls = self.polls.saturating_add(1);
+        if self.polls == 2 {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"a piece")))))
+    }
+}
+
+/// The body of an answer to a call that has to end within 350 ms.
+async fn hesitant(engine: &Engine) -> impl Body<Data = Bytes, Error = BoxError> + use<> {
+    let policy = plain(engine, "p", 1).deadline(ms(350)).build().unwrap();
+    let client = service_fn(|_: Request<Empty<Bytes>>| async {
+        Ok::<_, io::Error>(Response::new(Hesitant::default()))
+    });
+    let request = Request::get("http://shop.example/").body(Empty::new()).unwrap();
+    policy.http_layer().layer(client).oneshot(request).await.unwrap().into_body()
+}
+
+/// Its timer tells it, because the runtime turns its timers while the reader sleeps.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_has_waited_ends_at_the_deadline_of_a_slow_reader() {
+    let engine = Engine::new(1);
+    let mut body = std::pin::pin!(hesitant(&engine).await);
+    for _ in 0..3 {
+        sleep(ms(100)).await;
+        body.frame().await.unwrap().unwrap();
+    }
+    sleep(ms(100)).await;
+    let error = body.frame().await.unwrap().unwrap_err();
+    assert_eq!(stopped_in(&*error).unwrap().code, Code::DeadlineExceeded);
+    nothing_left(&engine);
+}
+
+/// A reader that blocks its thread keeps the runtime from turning its timers, so the body looks at the clock at every eighth frame.
+#[tokio::test(start_paused = true)]
+async fn a_body_ends_soon_after_the_deadline_of_a_reader_that_blocks() {
+    let engine = Engine::new(1);
+    let mut body = std::pin::pin!(hesitant(&engine).await);
+    for _ in 0..2 {
+        body.frame().await.unwrap().unwrap();
+    }
+    let mut frames = 0;
+    let error = loop {
+        let mut now = Context::from_waker(Waker::noop());
+        // One poll moves the clock, and the second one would let the runtime turn its timers.
+        assert!(std::pin::pin!(tokio::time::advance(ms(100))).poll(&mut now).is_pending());
+        match std::pin::pin!(body.frame()).poll(&mut now) {
+            Poll::Ready(Some(Ok(_))) => frames += 1,
+            Poll::Ready(Some(Err(error))) => break error,
+            other => panic!("{other:?}"),
+        }
+        assert!(frames < 4 + 8, "the deadline was after three frames");
+    };
+    assert_eq!(stopped_in(&*error).unwrap().code, Code::DeadlineExceeded);
     nothing_left(&engine);
 }
 
