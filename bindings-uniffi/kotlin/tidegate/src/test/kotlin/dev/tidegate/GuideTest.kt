@@ -164,8 +164,8 @@ class GuideTest {
 
     @Test
     fun `a store of one's own is one function`() {
-        val jedis = Client()
-        val own = Store { words, _ -> jedis.execute(words) }
+        val client = Client()
+        val own = Store { words, _ -> client.execute(words) }
         val apart = Engine()
         apart.attach(own, namespace = "apart")
         val limited = policy("limited", apart) {
@@ -173,7 +173,7 @@ class GuideTest {
             rateLimit { permits = 5; per = 1.seconds; store = RateLimitStore.FLEET }
         }
         assertEquals("through", limited.call { "through" })
-        assertTrue(jedis.memory.describe().first().startsWith("apart:{r|limited|default}:rl"))
+        assertTrue(client.memory.describe().first().startsWith("apart:{r|limited|default}:rl"))
     }
 
     @Test
