@@ -33,6 +33,12 @@ _plain: Final[dict[tuple[Owner, int], tuple[Any, int]]] = {}
 The entry keeps the result, so that no other object can have its id. The newest `_MOST` are kept, and none
 for long after its call: while there are any, every call of the process asks whether its result is among them.
 """
+_refused: Final[dict[int, tuple[Any, dict[Owner, int]]]] = {}
+"""By id of a failed answer that must not be repeated, or of its headers: as `_answers`.
+
+The native half does not count these, so that they cost calls that succeed nothing: a function that returns
+such an answer has succeeded. They count for an HTTP client, and for an error that refers to the answer.
+"""
 _EVERY: Final = 64
 """After so many results that are none of these, entries whose call has ended without taking them go."""
 _asked = count(1)
@@ -41,7 +47,7 @@ _asked = count(1)
 def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy, scope: Scope | None) -> None:
     """Stores the outcome of a call with its exception or failed result, for the next outer call."""
     opinion = _STEPS_BACK.get(verdict)
-    if opinion is None or outcome < 0 or (ok and (opinion == "do_not" or value is None)):
+    if opinion is None or outcome < 0 or (ok and value is None):
         return  # a function that returns None has seldom returned the None of an inner call
     number = kind_of(outcome)
     if number >= len(KINDS):  # numbers of custom kinds differ between policies, so store the base class
@@ -52,6 +58,9 @@ def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy, scop
     try:
         if not ok:
             _keep(value.__dict__.setdefault(_KEY, {}), owner, word)
+            return
+        if opinion == "do_not":
+            _refuse(value, owner, word)
             return
         key = id(value)
         held = _answers.get(key)
@@ -74,6 +83,35 @@ def _keep(held: dict[Owner, int], owner: Owner, word: int) -> None:
     held[owner] = word
     while len(held) > _MOST:
         del held[next(iter(held))]
+
+
+def _refuse(value: Any, owner: Owner, word: int) -> None:
+    """Stores that the call around must not repeat an answer. Errors of aiohttp have only its headers."""
+    if owner is None:
+        return  # no call would take it
+    entry = _refused.get(id(value))
+    held = entry[1] if entry is not None and entry[0]() is value else {}
+    _keep(held, owner, word)
+    _refer(value, held)
+    headers = getattr(value, "headers", None)
+    if headers is not None:
+        _refer(headers, held)
+
+
+def _refer(value: Any, held: dict[Owner, int]) -> None:
+    key = id(value)
+    try:
+        _refused[key] = ref(value, lambda _: _refused.pop(key, None)), held
+    except TypeError:  # without weak references it could not be told from a later object with its id
+        pass
+
+
+def taken_refusal(value: Any, owner: Owner) -> int | None:
+    """Returns the outcome of an answer that this call must not repeat, and removes it; None without one."""
+    entry = _refused.get(id(value))
+    if entry is None or entry[0]() is not value:
+        return None
+    return entry[1].pop(owner, None)
 
 
 def _keep_plain(value: Any, owner: Owner, word: int) -> None:
