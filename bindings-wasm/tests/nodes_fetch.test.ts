@@ -103,6 +103,19 @@ describe("an attempt that is stopped", () => {
     expect(await errorOf(call)).toBe(why);
   });
 
+  test("leaves nothing as soon as its caller has given up", async () => {
+    const hangs = await origin({ fault: "hang" }, { fault: "hang" });
+    const lab = engine();
+    const some = policy({ engine: lab, preset: "http" });
+    await errorOf(some.fetch(hangs, { signal: AbortSignal.timeout(20) })); // the first request of a process has a signal
+    const caller = new AbortController();
+    const call = errorOf(some.fetch(hangs, { signal: caller.signal }));
+    await until(async () => (await stats()).requests === 2);
+    caller.abort();
+    await call;
+    expect(lab.snapshot()).toMatchObject({ live: 0, lingering: 0 });
+  });
+
   test("sends no request after it was stopped", () => {
     const lane = new Lane(1, engine(), 1);
     const init = {} as { dispatcher: { dispatch(options: object, handler: object): boolean } };

@@ -41,6 +41,11 @@ class Stop implements AbortController, Dispatcher {
   #reason: unknown;
   #signals: AbortController | undefined;
 
+  /** Its `fetch` may take some turns of the queue to reject its promise. */
+  get isBrokenOff(): boolean {
+    return this.#stopped;
+  }
+
   /** A mock of undici reads the body of a request otherwise. */
   get isMockActive(): boolean {
     return general()?.isMockActive === true;

@@ -77,11 +77,13 @@ export class Lane implements Attempt {
     return metering().settle(this, totals);
   }
 
-  /** Stops the attempt. */
-  stop(reason: unknown): void {
+  /** Stops the attempt. Returns whether it has been broken off, so that nothing is left to wait for. */
+  stop(reason: unknown): boolean {
     this.stopped = true;
     this.reason = reason;
-    this.controller?.abort(reason);
+    const { controller } = this;
+    controller?.abort(reason);
+    return (controller as { isBrokenOff?: boolean } | undefined)?.isBrokenOff === true;
   }
 
   /** Stores its result for the caller. */

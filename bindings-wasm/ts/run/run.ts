@@ -407,16 +407,18 @@ export class Run<A, T = A> implements Timed, Waiter {
     for (let place = 0; place < 8; place += 1) {
       const lane = this.#lanes[place];
       if ((lanes & (1 << place)) === 0 || lane === undefined || lane.settled) continue;
-      if (verdict === "cancelled") lane.stop(reasonOf(this.#outside));
+      let reason: unknown;
+      if (verdict === "cancelled") reason = reasonOf(this.#outside);
       else if (verdict === "ok")
-        lane.stop(new DOMException("another attempt has answered first", "AbortError"));
+        reason = new DOMException("another attempt has answered first", "AbortError");
       else {
-        const error = this.#refuse("attempt_timeout");
-        lane.hold(false, error);
-        lane.stop(error);
+        reason = this.#refuse("attempt_timeout");
+        lane.hold(false, reason);
         this.#judged = TIMEOUT;
         this.#failed = lane;
       }
+      // An attempt that has been broken off need not be waited for.
+      if (lane.stop(reason)) queueMicrotask(() => this.#settle(lane, false, reason));
     }
   }
 
@@ -448,8 +450,10 @@ export class Run<A, T = A> implements Timed, Waiter {
 
   /** Records the end of an attempt. Stopped attempts are reported too, since they hold their permits until then (R12). */
   #settle(lane: Lane, ok: boolean, value: unknown): void {
+    const again = lane.settled;
     lane.settled = true;
-    this.#bounded(() => this.#settled(lane, ok, value));
+    if (!again) this.#bounded(() => this.#settled(lane, ok, value));
+    else if (ok) this.#attempted(() => this.#adapter.discard(value as A));
   }
 
   #settled(lane: Lane, ok: boolean, value: unknown): void {
