@@ -54,7 +54,7 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private weak var body: (any Body)?
     private var streaming = false
     private var orders: [Order] = []
-    private var caller: CheckedContinuation<Order?, Never>?
+    private var caller: CheckedContinuation<Order, Never>?
     /// Judgement of the result, for the call around this one.
     private var left: UInt64?
     /// Number of the last attempt whose retry was passed to `onRetry`.
@@ -80,13 +80,14 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private enum Order {
         case attempt(AttemptSlot)
         case retrying(Retrying)
+        case end
     }
 
     /// Effects that are carried out when the lock is free.
     private struct Effects {
         var step: UInt64 = 0
         var stop: [Task<Void, Never>] = []
-        var resume: (CheckedContinuation<Order?, Never>, Order?)?
+        var resume: (CheckedContinuation<Order, Never>, Order)?
         var failed: (body: any Body, error: any Error)?
         /// Values and errors that nobody gets. Releasing them may run code of the user, which may come back to this call.
         var gone: [Any] = []
@@ -128,8 +129,9 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 self.started = true
                 self.giveUp(&effects)
             }
-            while let order = await order() {
-                switch order {
+            while true {
+                switch await order() {
+                case .end: return
                 case .attempt(let slot):
                     // Without a timer, and without others beside it, only the caller can stop it.
                     if slot.us == nil, lock.withLock({ out == 1 }) { await run(slot) } else { begin(slot) }
@@ -161,17 +163,23 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if started, cancelled, conclusion == nil { carry(engine.advance(call, Wire.cancel), &effects) }
     }
 
-    /// What the caller's task does next, or nil at the end.
-    private func order() async -> Order? {
-        await withCheckedContinuation { continuation in
-            let ready: Order?? = lock.withLock {
-                if !orders.isEmpty { return .some(orders.removeFirst()) }
-                if conclusion != nil, out == 0 { return .some(nil) }
-                caller = continuation
-                return .none
+    /// What the caller's task does next.
+    private func order() async -> Order {
+        if let ready = lock.withLock({ ready }) { return ready }
+        return await withCheckedContinuation { continuation in
+            let ready = lock.withLock {
+                let ready = self.ready
+                if ready == nil { caller = continuation }
+                return ready
             }
             if let ready { continuation.resume(returning: ready) }
         }
+    }
+
+    /// What the caller's task does next, where that is known, under the lock.
+    private var ready: Order? {
+        if !orders.isEmpty { return orders.removeFirst() }
+        return conclusion != nil && out == 0 ? .end : nil
     }
 
     /// Makes an attempt in a task of its own.
@@ -262,7 +270,7 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
                     effects.step |= self.engine.advance(self.call, Wire.finished(slot.number, Wire.outcome(8)))
                 }
             }
-            if self.conclusion != nil, self.out == 0 { self.handOver(nil, &effects) }
+            if self.conclusion != nil, self.out == 0 { self.handOver(.end, &effects) }
         }
     }
 
@@ -407,7 +415,7 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
             body = answer.body
             answer.body.follow(self)
         }
-        if out == 0 { handOver(nil, &effects) }
+        if out == 0 { handOver(.end, &effects) }
     }
 
     private func end(_ step: UInt64, _ effects: inout Effects) {
@@ -449,7 +457,7 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         conclusion = (result, report, isOurs, decided == nil ? nil : slot?.judged)
         effects.gone.append(slots)
         slots = Self.empty
-        if out == 0 { handOver(nil, &effects) }
+        if out == 0 { handOver(.end, &effects) }
     }
 
     /// Opinion that a call which made no retry leaves for the call around it (1.6.2, 1.6.4); nil if it leaves none.
@@ -490,12 +498,14 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         return verdict.refusal(policy, route: route, retryIn: retryIn, last: failure, origin: origin, by: by)
     }
 
-    /// Passes what is to be done, or nil for the end, to the caller's task.
-    private func handOver(_ order: Order?, _ effects: inout Effects) {
+    /// Passes what is to be done to the caller's task. One that does not wait finds the end by itself.
+    private func handOver(_ order: Order, _ effects: inout Effects) {
         if let caller {
             self.caller = nil
             effects.resume = (caller, order)
-        } else if let order {
+        } else if case .end = order {
+            return
+        } else {
             orders.append(order)
         }
     }
