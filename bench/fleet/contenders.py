@@ -49,6 +49,13 @@ class Watched(RedisStore):
             Watched.lost += 1
             raise
 
+    def carry_all(self, commands: list[list[bytes]], seconds: float) -> list[bytes | Exception]:
+        try:
+            return super().carry_all(commands, seconds)
+        except Exception:
+            Watched.lost += len(commands)
+            raise
+
 
 def policy(args: Args, client: Any, **limit: Any) -> Any:
     """A policy with nothing but this rate: of the fleet's where a client is given, else the process's own."""

@@ -87,6 +87,10 @@ class RedisStore:
         self._given = client
         own = callable(getattr(client, "execute", None))
         self._own: dict[float, Any] = {} if own else {_USUAL: twin(client, _USUAL)}
+        ours = self._own.get(_USUAL, client) is not client
+        kind = type(self)
+        sees_all = kind.carry is RedisStore.carry or kind.carry_all is not RedisStore.carry_all
+        self.pipelines: Final = ours and sees_all
         finalize(self, _close, self._own, client)
         self.namespace: Final = namespace
         self.scripts: Final = scripts
@@ -113,6 +117,21 @@ class RedisStore:
             raise Refused(text) from None
         return _bytes(answer, words[0])
 
+    def carry_all(self, commands: list[list[bytes]], seconds: float) -> list[bytes | Exception]:
+        """Runs commands in one round trip; engines call this, in the store's thread, if `pipelines` is true.
+
+        Returns:
+            An answer for each command, or the server's error as `Refused`.
+
+        Raises:
+            Exception: If there was no answer.
+        """
+        pipeline = self._client(seconds).pipeline(transaction=False)
+        for words in commands:
+            _call(pipeline, words)
+        answers = pipeline.execute(raise_on_error=False)
+        return [_answer(answer, words[0]) for answer, words in zip(answers, commands, strict=True)]
+
     def forget(self) -> None:
         """Drops connections without closing them: in the child of a fork they belong to the parent."""
         _left.append((self._own.copy(), _loop.copy()))
@@ -131,14 +150,18 @@ class RedisStore:
         own = getattr(self._given, "execute", None)
         if callable(own):
             return own  # type: ignore[no-any-return]
+        return partial(_call, self._client(seconds))
+
+    def _client(self, seconds: float) -> Any:
+        """Returns a client of our own with a suitable timeout. The time left hardly ever repeats."""
         client = self._own.get(seconds)
         if client is None:
-            # The time left hardly ever repeats, and each client opens its own connections: reuse a close one.
+            # Each client opens its own connections: reuse a close one.
             near = min((it for it in list(self._own) if seconds <= it <= _NEAR * seconds), default=seconds)
             client = self._own.get(near)
             if client is None:
                 client = self._own[near] = twin(self._given, near)
-        return partial(_call, client)
+        return client
 
     def _awaited(self, answer: Any, seconds: float) -> Any:
         """Awaits on the event loop of all stores, which runs no other code."""
@@ -230,6 +253,14 @@ def _refusal(error: Exception) -> str | None:
     if word is None:
         return text if head.isupper() else f"ERR {text}"
     return text if head == word else f"{word} {text}"
+
+
+def _answer(answer: Any, command: bytes) -> bytes | Exception:
+    """Converts an answer in a pipeline, which may be an error."""
+    if not isinstance(answer, Exception):
+        return _bytes(answer, command)
+    text = _refusal(answer)
+    return answer if text is None else Refused(text)
 
 
 def _bytes(answer: Any, command: bytes) -> bytes:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from _thread import allocate_lock
 from collections import deque
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, cast
 from weakref import WeakSet
 
 from tidegate._native import monotonic
@@ -38,6 +38,9 @@ THREAD: Final = "tidegate-store"
 
 _MOST: Final = 10_000
 """Capacity of the command queue. Once a hanging client has filled it, further commands are lost at once."""
+
+_TOGETHER: Final = 64
+"""Most commands in one round trip: the first answer waits for the last."""
 
 _LEAVE: Final = 1.0
 """Seconds that the end of the program waits for a command in flight."""
@@ -77,6 +80,23 @@ class Carrier(Protocol):
         ...
 
 
+class Pipeline(Carrier, Protocol):
+    """A store that can run several commands in one round trip."""
+
+    @property
+    def pipelines(self) -> bool:
+        """Whether it can, with the client that it has."""
+        ...
+
+    def carry_all(self, commands: list[list[bytes]], seconds: float) -> list[bytes | Exception]:
+        """Runs commands in order within `seconds`, and returns an answer or an error for each.
+
+        Raises:
+            Exception: If there is no answer to any of them.
+        """
+        ...
+
+
 class Link:
     """Connection of an engine to its store."""
 
@@ -90,33 +110,75 @@ class Link:
     def send(self, engine: Engine) -> None:
         """Sends the commands that the engine's steps have produced."""
         for command in self.native.take():
+            ordered = Ordered(engine, self, command)
             if getattr(self.carrier, "inline", False):
-                run(engine, self, command, True)
+                ordered(True)
             else:
-                worker.put(partial(run, engine, self, command), command[3])
+                worker.put(ordered, ordered.us)
 
 
-def run(engine: Engine, link: Link, command: Command, in_time: bool) -> None:
-    """Runs one command if it is still in time, and reports its answer or failure to the engine.
+class Ordered:
+    """A job: one command of an engine. Its answer or failure is reported to the engine."""
 
-    An `Exception` is not passed on.
-    """
-    number, words, key, us = command
-    answer: bytes | None = None
-    failed = False
-    try:
-        if in_time:
-            answer = _checked(link.carrier.carry(words, key, us / 1e6))
-            link.answers = True
-    except Refused as error:
-        answer, failed = _text(error).encode("utf-8", "replace"), True
-        _say(engine, link, error)
-    except Exception as error:  # no answer, whatever the reason
-        _say(engine, link, error)
-    finally:  # also for SystemExit, since the engine waits for the reply to every command
-        woken = link.native.reply(number, answer, failed)
+    __slots__ = ("carrier", "engine", "key", "link", "number", "us", "words")
+
+    def __init__(self, engine: Engine, link: Link, command: Command) -> None:
+        self.engine = engine
+        self.link = link
+        self.carrier = link.carrier
+        self.number, self.words, self.key, self.us = command
+
+    def __call__(self, in_time: bool) -> None:
+        """Runs the command if it is still in time. An `Exception` is not passed on."""
+        answer: bytes | Exception | None = None
+        try:
+            if in_time:
+                answer = _checked(self.carrier.carry(self.words, self.key, self.us / 1e6))
+        except Exception as error:
+            answer = error
+        finally:  # also for SystemExit, since the engine waits for the reply to every command
+            self.reply(answer)
+
+    def reply(self, answer: bytes | Exception | None) -> None:
+        """Reports an answer: bytes, a server's error as `Refused`, or why there was none."""
+        told, failed = None, False
+        if isinstance(answer, bytes):
+            told = answer
+            self.link.answers = True
+        elif answer is not None:
+            if isinstance(answer, Refused):
+                told, failed = _text(answer).encode("utf-8", "replace"), True
+            _say(self.engine, self.link, answer)
+        woken = self.link.native.reply(self.number, told, failed)
         if woken is not None:
-            engine.wake(woken)
+            self.engine.wake(woken)
+
+    def joins(self, first: Ordered) -> bool:
+        """Returns whether it can share the round trip of `first`: same store, and a similar time limit."""
+        return self.carrier is first.carrier and first.us <= 2 * self.us <= 4 * first.us
+
+
+def run_all(orders: list[Ordered]) -> None:
+    """Runs commands for one store in one round trip; all of them are still in time."""
+    answers: list[Any] = [None] * len(orders)
+    try:
+        carrier = cast("Pipeline", orders[0].carrier)
+        seconds = min(order.us for order in orders) / 1e6
+        answers = carrier.carry_all([order.words for order in orders], seconds)
+    except Exception as error:
+        answers = [error] * len(orders)
+    finally:
+        for order, answer in zip(orders, answers, strict=True):
+            try:
+                order.reply(answer)
+            except BaseException:  # each engine waits for its replies
+                _undelivered()
+
+
+def _undelivered() -> None:
+    import logging
+
+    logging.getLogger("tidegate").exception("the store's answer could not be delivered")
 
 
 def _checked(answer: Any) -> bytes:
@@ -189,56 +251,91 @@ class Worker:
 
     def forget(self) -> None:
         """Resets the state. In the child of a fork, thread and queued commands still belong to the parent."""
-        self._changed = threading.Condition()
         self._queue: deque[tuple[Job, int]] = deque()
+        self._nothing_new = allocate_lock()  # released with each new job; the thread waits for it
+        self._nothing_new.acquire()
+        self._starting = allocate_lock()
         self._thread: threading.Thread | None = None
         self._ends = False
 
     def put(self, job: Job, us: int) -> None:
         """Queues a job that has `us` microseconds from now; the job receives whether it is still in time."""
-        with self._changed:
-            fits = len(self._queue) < _MOST and not self._ends and self._runs()
-            if fits:
-                self._queue.append((job, monotonic() + us))
-                self._changed.notify()
-        if not fits:
+        if len(self._queue) >= _MOST or not (self._thread or self._start()):
             job(False)
+            return
+        self._queue.append((job, monotonic() + us))
+        self._notify()
+        if self._ends:  # nobody else takes the job
+            self._drop()
 
-    def _runs(self) -> bool:
-        """Starts the thread if needed; returns False if that fails, as at the end of a program."""
-        if self._thread is None:
-            thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
-            try:
-                thread.start()
-            except RuntimeError:
-                return False
-            self._thread = thread
-            atexit.register(self.end)
+    def _start(self) -> bool:
+        """Starts the thread; returns False if that fails, as at the end of a program."""
+        with self._starting:
+            if self._thread is None:
+                thread = threading.Thread(target=self._work, name=THREAD, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    return False
+                self._thread = thread
+                atexit.register(self.end)
         return True
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                while not self._queue and not self._ends:
-                    self._changed.wait()
-                if self._ends:
-                    return
-                job, due = self._queue.popleft()
-            try:
-                job(monotonic() < due)
-            except BaseException:  # a hook's SystemExit, for example: all engines share the thread
-                import logging
+    def _notify(self) -> None:
+        try:
+            self._nothing_new.release()
+        except RuntimeError:
+            pass  # the thread has not looked yet since the last job
 
-                logging.getLogger("tidegate").exception("the store's answer could not be delivered")
+    def _work(self) -> None:
+        queue = self._queue
+        while not self._ends:
+            try:
+                job, due = queue.popleft()
+            except IndexError:
+                self._nothing_new.acquire()
+                continue
+            try:
+                self._run(job, due)
+            except BaseException:  # a hook's SystemExit, for example: all engines share the thread
+                _undelivered()
             del job  # drops the last reference to an engine that is no longer in use
+
+    def _run(self, job: Job, due: int) -> None:
+        """Runs a job, and with a command those behind it that can share its round trip."""
+        now = monotonic()
+        if (
+            self._queue
+            and now < due
+            and isinstance(job, Ordered)
+            and getattr(job.carrier, "pipelines", False)
+        ):
+            orders = [job]
+            while self._queue and len(orders) < _TOGETHER:
+                next_job, until = behind = self._queue.popleft()
+                if not (isinstance(next_job, Ordered) and next_job.joins(job) and now < until):
+                    self._queue.appendleft(behind)
+                    break
+                orders.append(next_job)
+            if len(orders) > 1:
+                run_all(orders)
+                return
+        job(now < due)
+
+    def _drop(self) -> None:
+        while True:
+            try:
+                job, _ = self._queue.popleft()
+            except IndexError:
+                return
+            job(False)
 
     def end(self) -> None:
         """Ends the thread at the end of the program; queued commands are dropped."""
-        with self._changed:
-            self._ends = True
-            self._queue.clear()
-            self._changed.notify()
-            thread = self._thread
+        self._ends = True
+        self._queue.clear()
+        self._notify()
+        thread = self._thread
         if thread is not None and thread is not threading.current_thread():
             thread.join(_LEAVE)
 
