@@ -42,6 +42,26 @@ def sdk(response: Any) -> Any:
     raise Refused(response)
 
 
+class ByStatus(Exception):
+    """The error of an SDK, which has nothing of the answer but its status."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+
+
+def by_status(response: Any) -> Any:
+    found = getattr(response, "status_code", None)
+    raise ByStatus(response.status if found is None else found)
+
+
+def caused_by_status(response: Any) -> Any:
+    try:
+        by_status(response)
+    except ByStatus as cause:
+        raise LookupError("nothing there") from cause
+
+
 def caused(response: Any) -> Any:
     try:
         status(response)
@@ -81,11 +101,11 @@ def failing(outer: tidegate.Policy, adapter: Any, method: str, url: str, raises:
         call()
 
 
-@pytest.mark.parametrize("raises", [status, sdk, caused])
+@pytest.mark.parametrize("raises", [status, sdk, caused, by_status, caused_by_status])
 def test_an_error_with_the_answer_of_a_refused_repeat_is_not_repeated(
     adapter: Any, server: Server, engine: tidegate.Engine, raises: Any
 ) -> None:
-    """Spec 1.6.4: the client did not repeat a POST; nor does the call around it. A GET is repeated."""
+    """Spec 1.6.4, 1.6.7: the client did not repeat a POST; nor does the call around it. A GET is repeated."""
     sent: list[None] = []
     adapter.open(policy(engine), on_attempt=lambda: sent.append(None))
     outer = policy(engine)
@@ -102,10 +122,12 @@ def test_the_types_that_on_names_and_classify_go_before(
     """Spec 1.5.17 and 1.6.3."""
     sent: list[None] = []
     adapter.open(policy(engine), on_attempt=lambda: sent.append(None))
-    for outer in (policy(engine, on=(Refused,)), policy(engine, classify=lambda it: "transient")):
-        sent.clear()
-        failing(outer, adapter, "POST", server.status(503), sdk)
-        assert len(sent) == 3
+    on = policy(engine, on=(Refused, ByStatus))
+    for outer in (on, policy(engine, classify=lambda it: "transient")):
+        for raises in (sdk, by_status):
+            sent.clear()
+            failing(outer, adapter, "POST", server.status(503), raises)
+            assert len(sent) == 3
 
 
 def test_an_answer_of_another_call_forbids_nothing(
@@ -174,3 +196,50 @@ def test_what_is_kept_of_an_answer_goes_with_it(
     del found
     gc.collect()
     assert (len(left._refused), len(left._answers)) == before
+
+
+def test_a_status_is_that_of_its_own_call_and_no_other_status(engine: tidegate.Engine) -> None:
+    """Spec 1.6.7."""
+    inner = policy(engine, classify=lambda it: "transient" if isinstance(it, dict) else None)
+    outer = policy(engine)
+
+    def attempts(status_code: int, *, idempotent: bool = False, raises: bool = True) -> int:
+        tries: list[None] = []
+
+        def once() -> Any:
+            tries.append(None)
+            found = inner.at(idempotent=idempotent).call(lambda: {"status_code": 503})
+            if raises:
+                raise ByStatus(status_code)
+            return found
+
+        if raises:
+            with pytest.raises(ByStatus):
+                outer.call(once)
+        else:
+            assert outer.call(once) == {"status_code": 503}
+        return len(tries)
+
+    assert attempts(503) == 1
+    assert attempts(503, idempotent=True) == 3
+    assert attempts(502) == 3
+    assert attempts(503, raises=False) == 1, "an answer is a result like any other"
+    assert outer.call(int) == 0
+    tries: list[None] = []
+
+    def again() -> None:
+        tries.append(None)
+        raise ByStatus(503)
+
+    with pytest.raises(ByStatus):
+        outer.call(again)
+    assert len(tries) == 3
+
+
+def test_statuses_that_no_call_asks_for_are_bounded(engine: tidegate.Engine) -> None:
+    inner = policy(engine, classify=lambda it: "transient" if isinstance(it, dict) else None).at(
+        idempotent=False
+    )
+    for _ in range(100):
+        policy(engine).call(lambda: inner.call(lambda: {"status_code": 503}))
+    assert len(left._statuses) <= left._MOST

@@ -19,8 +19,8 @@ use crate::engine::random;
 use crate::error::{Report, Stopped};
 use crate::policy::Site;
 use crate::run::Tail;
-use crate::scope;
 use crate::streams::{Watch, accepts_events, of_broken};
+use crate::{refused, scope};
 
 const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const RETRY: HeaderName = HeaderName::from_static("retry-attempt");
@@ -90,10 +90,14 @@ pub(crate) fn rest(
 }
 
 /// Puts `x-should-retry: false` into the last failed response of a call whose policy reads errors, for those who would repeat
-/// the call. One that a call around this one may repeat says nothing (semantics 1.6.2).
-pub(crate) fn last(reads: bool, report: &Report, headers: &mut HeaderMap) {
+/// the call. One that a call around this one may repeat says nothing (semantics 1.6.2); a status that it must not repeat is left
+/// for it (semantics 1.6.7).
+pub(crate) fn last(reads: bool, report: &Report, status: StatusCode, headers: &mut HeaderMap) {
     if reads && report.reason != Verdict::Nested {
         headers.insert(HeaderName::from_static("x-should-retry"), HeaderValue::from_static("false"));
+    }
+    if report.forbids() && status.as_u16() >= 400 {
+        refused::leave(status.as_u16());
     }
 }
 

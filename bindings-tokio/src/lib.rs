@@ -82,6 +82,8 @@ mod lock;
 mod metered;
 mod policy;
 mod pools;
+#[cfg(feature = "_bodies")]
+mod refused;
 #[cfg(feature = "reqwest")]
 pub mod reqwest;
 mod run;

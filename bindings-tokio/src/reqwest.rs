@@ -255,7 +255,8 @@ impl Guard {
         let (ended, tail) = run.await;
         let mut response = ended.result?;
         response.extensions_mut().remove::<Begun>();
-        last(reads(&site, response.status()), &ended.report, response.headers_mut());
+        let status = response.status();
+        last(reads(&site, status), &ended.report, status, response.headers_mut());
         let rest = rest(&site, &ended.report, response.extensions_mut());
         if ended.report.attempts > 1 || ended.report.note().is_some() {
             response.extensions_mut().insert(ended.report);

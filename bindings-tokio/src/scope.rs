@@ -143,6 +143,12 @@ pub(crate) fn is_inside() -> bool {
     CALL.get().0 != 0
 }
 
+/// The innermost call, of any engine.
+#[cfg(feature = "_bodies")]
+pub(crate) fn innermost() -> Option<Call> {
+    Some(CALL.get()).filter(|call| call.0 != 0)
+}
+
 /// The innermost call, if it is one of this engine's.
 #[cfg(feature = "_bodies")]
 pub(crate) fn current(engine: u64) -> Option<CallId> {

@@ -58,6 +58,33 @@ rules! {
         world.done();
     }
 
+    async fn rule_9_a_policy_around_does_not_repeat_what_this_one_must_not_1_6_7(world: World) {
+        world.script(&json!({"default": {"status": 503}}));
+        let guard = world.says("p");
+        // Between engines the repeats of one multiply those of the other.
+        for (engine, gets) in [(world.engine.clone(), 2), (Engine::new(8), 6)] {
+            let around = plain(&engine, "around", 2).build().unwrap();
+            for (method, also, calls, sent) in
+                [(Method::POST, 0, 1, 1), (Method::GET, 0, 2, gets), (Method::POST, 1, 2, 2)]
+            {
+                let before = world.requests();
+                // reqwest's error for a status has nothing of the answer but that.
+                let client = |_| async {
+                    let answer = world.send(&guard, world.request(method.clone())).await.unwrap();
+                    let answer = http::Response::builder().status(answer.status().as_u16() - also).body("").unwrap();
+                    reqwest::Response::from(answer).error_for_status().map(|_| ())
+                };
+                assert_eq!(around.run(client).await.unwrap_err().report().attempts, calls, "{method} {also}");
+                assert_eq!(world.requests() - before, sent);
+                world.send(&guard, world.request(method.clone())).await.unwrap();
+            }
+            let client = |_| async { world.send(&guard, world.request(Method::POST)).await.map_err(|error| format!("{error:?}")) };
+            let ended = around.caller().classify(|_: Result<&Response, &String>| Outcome::of(Class::Ok)).ended(client).await;
+            assert_eq!(ended.report.attempts, 1, "an answer is a result like any other");
+        }
+        world.done();
+    }
+
     async fn rule_11_the_retry_header_can_be_switched_off(world: World) {
         world.answers(&json!([{"status": 503}, {}]));
         world.get(&world.says("p").without_retry_header()).await.unwrap();

@@ -11,7 +11,7 @@ import { failure, reset } from "./support/functions.js";
 import { origin, stats } from "./support/server.js";
 import { engine } from "./support/setup.js";
 
-const twice = { maxAttempts: 2, backoff: { base: 0 } } as const;
+const twice = { maxAttempts: 2, backoff: { base: 0 }, budget: "none" } as const;
 
 function some(options: PolicyOptions = {}) {
   const lab = engine();
@@ -112,6 +112,81 @@ test("an inner call's error keeps its judgement as the cause of another one", as
     throw new AggregateError([reset(), await failure(once.run(() => Promise.reject(reset())))]);
   };
   expect(await attempts(outer, grouped)).toBe(1);
+});
+
+describe("an error with the status of an answer that must not be repeated (1.6.7)", () => {
+  const signal = new AbortController().signal;
+
+  /** Errors as clients make them: with the answer, with its status and headers, or as the cause of another one. */
+  const errors: [string, (answer: Response) => unknown][] = [
+    ["has the answer", (answer) => Object.assign(new Error("ky"), { response: answer })],
+    [
+      "has an answer of the client's own",
+      ({ status }) => Object.assign(new Error("axios"), { response: { status } }),
+    ],
+    ["has its status", ({ status }) => Object.assign(new Error("openai"), { status })],
+    ["is a cause", ({ status }) => new Error("SDK", { cause: Object.assign(new Error("own"), { status }) })],
+  ];
+
+  /** A client over a policy's `fetch`, which throws where an answer has failed. */
+  const client =
+    (inner: ReturnType<typeof some>["inner"], method: string, error: (answer: Response) => unknown) =>
+    async () => {
+      const answer = await inner.fetch("http://here.test/", { method, signal });
+      await answer.text();
+      if (!answer.ok) throw error(answer);
+    };
+
+  test.each(errors)("%s", async (_, error) => {
+    const { outer, inner, make } = some({ preset: "http", fetch: answering(503) });
+    expect(await attempts(outer, client(inner, "POST", error))).toBe(1);
+    expect(await attempts(outer, client(inner, "GET", error))).toBe(2);
+    const other = engine();
+    const foreign = policy({ name: "foreign", engine: other, retry: twice });
+    expect(await attempts(foreign, client(inner, "POST", error))).toBe(1);
+    expect(await attempts(make({ on: [Error] }), client(inner, "POST", error))).toBe(2);
+    expect(await attempts(make({ classify: () => "transient" }), client(inner, "POST", error))).toBe(2);
+  });
+
+  test("is another's with another status, in another call, or as a value", async () => {
+    const { outer, inner, make } = some({ preset: "http", fetch: answering(503) });
+    const post = client(inner, "POST", ({ status }) =>
+      Object.assign(new Error("own"), { status: status - 1 }),
+    );
+    expect(await attempts(outer, post)).toBe(2);
+    const failing = () => Promise.reject(Object.assign(new Error("own"), { status: 503 }));
+    await attempts(
+      outer,
+      client(inner, "POST", () => new Error("without a status")),
+    );
+    expect(await attempts(outer, failing)).toBe(2);
+    const beside = make();
+    const both = async () => {
+      await beside.run(client(inner, "POST", () => new Error("no"))).catch(() => undefined);
+      await failing();
+    };
+    expect(await attempts(outer, both)).toBe(2);
+    let made = 0;
+    await outer.run(async () => {
+      made += 1;
+      const answer = await inner.fetch("http://here.test/", { method: "POST" });
+      await answer.text();
+      return answer.status;
+    });
+    expect(made).toBe(1);
+  });
+
+  test("is that of an inner call's error, too", async () => {
+    const { outer, inner } = some();
+    const once = inner.at({ idempotent: false });
+    const work = async () => {
+      const error = await failure(
+        once.run(() => Promise.reject(Object.assign(new Error(), { statusCode: 503 }))),
+      );
+      throw Object.assign(new Error("another"), { status: (error as { statusCode: number }).statusCode });
+    };
+    expect(await attempts(outer, work)).toBe(1);
+  });
 });
 
 test("a group with a member that must not be repeated has the class of its first member (1.5.14)", () => {

@@ -277,7 +277,11 @@ impl Site {
     /// The outcome of a finding about an attempt, under this policy.
     pub fn outcome_in(&self, finding: Finding) -> Outcome {
         finding.under(|status, headers| {
-            self.outcome_of(status, headers.iter().map(|(name, value)| (name.as_bytes(), &value[..])), b"")
+            let headers = headers.iter().map(|(name, value)| (name.as_bytes(), &value[..]));
+            let outcome = self.outcome_of(status, headers, b"");
+            #[cfg(feature = "_bodies")]
+            let outcome = crate::refused::judged(status, outcome);
+            outcome
         })
     }
 

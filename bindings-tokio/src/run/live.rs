@@ -18,6 +18,8 @@ use crate::clock;
 use crate::engine::{Reply, wakes};
 use crate::error::{Error, Stopped};
 use crate::policy::Site;
+#[cfg(feature = "_bodies")]
+use crate::refused;
 use crate::scope::Aimed;
 
 /// After so many polls without an event the clock is read, whatever the timer says.
@@ -246,7 +248,7 @@ where
     #[inline]
     fn settle(&mut self, number: u8, result: Result<T, E>, cx: &Context<'_>) -> Next<T, E> {
         self.judge.note_quotas(self.site, self.live.call, &result);
-        let event = match self.judge.judge(self.site, &result) {
+        let event = match self.judgement(&result) {
             Judgement::Outcome(outcome) => Event::Finished { attempt: number, outcome },
             Judgement::Head => Event::Headers { attempt: number },
         };
@@ -287,6 +289,14 @@ where
             Action::Wait { .. } if !self.live.is_parked() => self.register(reply, cx),
             _ => reply,
         })
+    }
+
+    #[inline]
+    fn judgement(&self, result: &Result<T, E>) -> Judgement {
+        // A status that a call inside has left for this one is found by the innermost call around.
+        #[cfg(feature = "_bodies")]
+        let _inside = refused::any().then(|| self.live.inside(self.site));
+        self.judge.judge(self.site, result)
     }
 
     /// Keeps an attempt's result until a step says which result the caller gets.

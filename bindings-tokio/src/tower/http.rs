@@ -363,9 +363,10 @@ impl<A: Body, E, C> Answer<Response<Buffered<A>>, E, Arc<Site>, HttpJudge<C>> fo
 /// Marks a failed response that nobody should repeat, and puts the report of a call with trouble into its response.
 #[inline]
 fn note<A: Body>(response: &mut Response<Buffered<A>>, report: Report) {
-    if response.status().as_u16() >= 400 {
+    let status = response.status();
+    if status.as_u16() >= 400 {
         let read = response.extensions_mut().remove::<Read>().is_some();
-        last(read, &report, response.headers_mut());
+        last(read, &report, status, response.headers_mut());
     }
     if report.attempts > 1 || report.note().is_some() {
         response.extensions_mut().insert(report);

@@ -108,7 +108,7 @@ export function kindOf(outcome: number): number {
 }
 
 /** The opinion in an outcome. Words are longer than the 32 bits of bit operators. */
-function opinionIn(outcome: number): number {
+export function opinionIn(outcome: number): number {
   return Math.floor(outcome / OPINION_UNIT) % 4;
 }
 
@@ -121,8 +121,8 @@ function mayPass(outcome: number): boolean {
   return outcome >= 0 && kindOf(outcome) >= TRANSIENT && kindOf(outcome) <= CONFLICT;
 }
 
-/** The judgement that an inner call has left with an error. */
-export type LeftWith = (error: unknown) => number | undefined;
+/** The judgement that an inner call has left with an error, or with `status 503` (semantics 1.6.7). */
+export type LeftWith = (result: unknown) => number | undefined;
 
 /** The outcome of an error under a policy, or `UNLISTED`. Without a policy a status has no meaning. */
 export function judge(error: unknown, core: Core | undefined, left?: LeftWith): number {
@@ -161,7 +161,7 @@ function chain(
   if (typeof error !== "object" || error === null) return undefined;
   if (seen.length >= DEEPEST || seen.includes(error)) return undefined;
   seen.push(error);
-  const said = left?.(error) ?? says(error, core);
+  const said = left?.(error) ?? says(error, core, left);
   if (said !== undefined && (said < 0 || kindOf(said) < WRAPPER)) return said;
   const inner =
     chain(read(error, "cause"), core, left, seen, grouped) ?? group(error, core, left, seen, grouped);
@@ -187,11 +187,11 @@ function group(
 }
 
 /** The outcome of this error alone, with `WRAPPER` added to its class if a cause takes precedence. */
-function says(error: object, core: Core | undefined): number | undefined {
+function says(error: object, core: Core | undefined, left: LeftWith | undefined): number | undefined {
   if (error instanceof TidegateError) return ofOurs(error);
   const code = read(error, "code");
   const name = read(error, "name");
-  const known = (core && status(error, core, code, name)) ?? steps?.coded(error, core, code);
+  const known = (core && status(error, core, left, code, name)) ?? steps?.coded(error, core, code);
   if (known !== undefined) return known;
   names ??= words([NAMES, 0], [server.NAMES, 0], [WRAPS, WRAPPER], [server.WRAPS, WRAPPER]);
   let row = names.get(code as string) ?? names.get(name as string);
@@ -221,17 +221,28 @@ function ofOurs(error: TidegateError): number {
 }
 
 /** The outcome of a status or code on the error, judged like a response. */
-function status(error: object, core: Core, code: unknown, name: unknown): number | undefined {
+function status(
+  error: object,
+  core: Core,
+  left: LeftWith | undefined,
+  code: unknown,
+  name: unknown,
+): number | undefined {
   throttling ??= new Set(server.THROTTLING.match(/\S+/g));
   if (throttling.has(name) || throttling.has(code) || throttling.has(read(error, "Code"))) {
     return answer(error, core, 429);
   }
+  const found = statusOf(error);
+  return found === undefined ? undefined : (left?.(`status ${found}`) ?? answer(error, core, found));
+}
+
+/** The status of a failure that a result has. */
+export function statusOf(of: unknown): number | undefined {
   statuses ??= paths(STATUS_PATHS);
   for (const path of statuses) {
-    const found = path.reduce(read, error as unknown);
-    if (Number.isInteger(found) && (found as number) >= 400 && (found as number) < 600) {
-      return answer(error, core, found as number);
-    }
+    const found = path.reduce(read, of);
+    if (Number.isInteger(found) && (found as number) >= 400 && (found as number) < 600)
+      return found as number;
   }
   return undefined;
 }
@@ -279,7 +290,7 @@ export function noteOfUnlisted(error: unknown): string {
 // Judgements that a call, when it does not retry, leaves on its result for the call around it (semantics 1.6).
 
 const RETRY = 1;
-const DO_NOT = 2;
+export const DO_NOT = 2;
 /** The verdicts that leave a judgement, and whether the outer call may repeat. */
 const STEPS_BACK: Partial<Record<Verdict, number>> = {
   nested: RETRY,

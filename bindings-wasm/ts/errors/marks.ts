@@ -6,7 +6,7 @@
 import type { Engine } from "../engine/engine.js";
 import { shared } from "../engine/shared.js";
 import type { Scope } from "../run/scope.js";
-import type { Marks } from "./judge.js";
+import { DO_NOT, type Marks, opinionIn, statusOf } from "./judge.js";
 
 /** The judgements of one result by the ids of the calls around. */
 type Calls = Map<number, number>;
@@ -55,6 +55,13 @@ function callsOf(left: Left, value: unknown): Calls | undefined {
   return isObject(value) ? left.objects.get(value) : left.values.get(value);
 }
 
+function add(left: Left, value: unknown, call: number, outcome: number): void {
+  const calls: Calls = callsOf(left, value) ?? new Map();
+  put(calls, call, outcome, MOST);
+  if (isObject(value)) left.objects.set(value, calls);
+  else put(left.values, value, calls, MOST_VALUES);
+}
+
 /** The judgement of a result for a call, which is taken unless it is kept. */
 function found(left: Left, value: unknown, call: number, keep: boolean): number | undefined {
   const calls = callsOf(left, value);
@@ -89,10 +96,10 @@ export const marks: Marks = {
       left = { objects: new WeakMap(), values: new Map() };
       all.engines.set(level.engine, left);
     }
-    const calls: Calls = callsOf(left, value) ?? new Map();
-    put(calls, level.call, outcome, MOST);
-    if (isObject(value)) left.objects.set(value, calls);
-    else put(left.values, value, calls, MOST_VALUES);
+    add(left, value, level.call, outcome);
+    // Clients make errors of their own from an answer, which have only its status.
+    const status = opinionIn(outcome) === DO_NOT ? statusOf(value) : undefined;
+    if (status !== undefined) add(left, `status ${status}`, level.call, outcome);
     all.answers ||= !isError(value);
     return true;
   },

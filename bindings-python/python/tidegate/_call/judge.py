@@ -21,8 +21,9 @@ from tidegate._engine.wire import KINDS, OPINIONS, kind_of, pack_outcome, unpack
 
 from . import errors_gen as table
 from .left import seen as seen_with
-from .left import taken, taken_refusal
+from .left import taken, taken_refusal, taken_status
 from .outcomes import UNLISTED, Outcome, Unknown
+from .reading import at, read, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -93,7 +94,7 @@ def of_own(error: TidegateError) -> int:
     outcome = of_type_alone(type(error))
     if outcome is not None:
         return outcome
-    wait = _read(error, "retry_in")
+    wait = read(error, "retry_in")
     return pack_outcome(KINDS["throttled"], retry_after=wait if isinstance(wait, (int, float)) else None)
 
 
@@ -154,7 +155,7 @@ def _chain(error: BaseException, judges: _Judges, seen: set[int], *, own_context
     if left is not None:
         return left  # what an inner call has said of a cause, or of the answer of an error
     seen.add(id(error))
-    said = _says(error, judges[0])
+    said = _says(error, *judges)
     if said is not None:
         outcome, wraps = said
         if not wraps:
@@ -168,7 +169,7 @@ def _chain(error: BaseException, judges: _Judges, seen: set[int], *, own_context
 def _refused(error: BaseException, owner: Owner) -> int | None:
     """Returns the outcome of the answer that an error refers to if it must not be repeated (1.6.4)."""
     for name in ("response", "headers"):
-        answer = _read(error, name)
+        answer = read(error, name)
         outcome = None if answer is None else taken_refusal(answer, owner)
         if outcome is not None:
             return outcome
@@ -179,9 +180,9 @@ def _causes(error: BaseException, judges: _Judges, seen: set[int], *, wrapper: b
     """Returns the first known outcome among the causes of an error. Wrappers store causes in several ways."""
     named: list[Any] = [error.__cause__]
     if wrapper:
-        named += [_read(error, "reason"), _read(error, "orig")]
-        named += reversed(_read(error, "args") or ())
-        keywords = _read(error, "kwargs")
+        named += [read(error, "reason"), read(error, "orig")]
+        named += reversed(read(error, "args") or ())
+        keywords = read(error, "kwargs")
         named.append(keywords.get("error") if isinstance(keywords, dict) else None)
         if error.__cause__ is None and not error.__suppress_context__:
             named.append(error.__context__)
@@ -198,7 +199,7 @@ def _group(error: BaseException, judges: _Judges, seen: set[int]) -> int | None:
 
     One member that must not be repeated, by the opinion of a call within (1.6.4), forbids it for the group.
     """
-    members = _read(error, "exceptions")
+    members = read(error, "exceptions")
     if not isinstance(members, tuple) or not members:
         return None
     if len(members) == 1:
@@ -219,12 +220,12 @@ def _group(error: BaseException, judges: _Judges, seen: set[int]) -> int | None:
     return with_opinion(first, "do_not") if forbidden and first is not None else first
 
 
-def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
+def _says(error: BaseException, policy: Policy, owner: Owner) -> tuple[int, bool] | None:
     """Returns the outcome of the error itself, without its causes, and whether it is a wrapper."""
     if isinstance(error, TidegateError):
         own = of_own(error)
         return _SAID if own == PERMANENT else own, False
-    outcome = _status(error, policy)
+    outcome = _status(error, policy, owner)
     if outcome is None:
         outcome = _database(error)
     if outcome is not None:
@@ -233,7 +234,7 @@ def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
     if row is not None:
         return row
     if isinstance(error, OSError):
-        number = _read(error, "errno")
+        number = read(error, "errno")
         if number is None:  # asyncio combines the errors of several addresses into one text
             text = _MULTIPLE.match(str(error))
             number = int(text[1]) if text else None
@@ -242,27 +243,27 @@ def _says(error: BaseException, policy: Policy) -> tuple[int, bool] | None:
     return None
 
 
-def _status(error: BaseException, policy: Policy) -> int | None:
+def _status(error: BaseException, policy: Policy, owner: Owner) -> int | None:
     """Returns the outcome of a status or code in the error, judged like that of a response."""
-    response = _read(error, "response")
-    code = _read(_read(response, "Error"), "Code")
+    response = read(error, "response")
+    code = read(read(response, "Error"), "Code")
     if isinstance(code, str) and code in table.THROTTLING_CODES:
         return _answer(error, 429, policy)
-    for path in table.STATUS_PATHS:
-        status = _at(error, path)
-        if isinstance(status, int) and not isinstance(status, bool) and 400 <= status < 600:
-            return _answer(error, int(status), policy)
-    return _grpc(error, policy)
+    status = status_of(error)
+    if status is None:
+        return _grpc(error, policy)
+    left = None if owner is None else taken_status(status, owner)
+    return _answer(error, status, policy) if left is None else left
 
 
 def _grpc(error: BaseException, policy: Policy) -> int | None:
     """Returns the outcome of a gRPC error, whose `code` is a method."""
-    asked = _read(error, "code")
+    asked = read(error, "code")
     if not callable(asked) or not any(key_of(base).startswith("grpc.") for base in type(error).__mro__):
         return None
-    meaning = table.GRPC.get(_read(asked(), "name"))
+    meaning = table.GRPC.get(read(asked(), "name"))
     if isinstance(meaning, int):
-        trailing = _read(error, "trailing_metadata")
+        trailing = read(error, "trailing_metadata")
         return _judged(policy, meaning, trailing() if callable(trailing) else None)
     if meaning is None:
         return None
@@ -272,7 +273,7 @@ def _grpc(error: BaseException, policy: Policy) -> int | None:
 def _answer(error: BaseException, status: int, policy: Policy) -> int:
     """Returns the outcome of a status and the error's response headers."""
     for path in table.HEADER_PATHS:
-        headers = _at(error, path)
+        headers = at(error, path)
         if headers is not None:
             return _judged(policy, status, headers)
     return _judged(policy, status, None)
@@ -347,35 +348,17 @@ def _bytes(text: Any) -> bytes:
 
 def _database(error: BaseException) -> int | None:
     """Returns the outcome of a database's error code; None if the error has none."""
-    state = _read(error, "sqlstate") or _read(error, "pgcode")
+    state = read(error, "sqlstate") or read(error, "pgcode")
     if isinstance(state, str) and len(state) == 5:
         name = table.SQLSTATES.get(state) or table.SQLSTATES.get(state[:2])
         return _WORDS[name or "permanent"]
-    name = table.SQLITE.get(_read(error, "sqlite_errorname"))
+    name = table.SQLITE.get(read(error, "sqlite_errorname"))
     if name is None and type(error).__module__.partition(".")[0] in table.MYSQL_ROOTS:
-        arguments = _read(error, "args") or (None,)
-        number = _read(error, "errno") or arguments[0]
+        arguments = read(error, "args") or (None,)
+        number = read(error, "errno") or arguments[0]
         if isinstance(number, int) and number > 0:
             name = table.MYSQL.get(number, "permanent")
     return None if name is None else _WORDS[name]
-
-
-def _at(value: Any, path: str) -> Any:
-    for name in path.split("."):
-        if value is None:
-            return None
-        value = _read(value, name)
-    return value
-
-
-def _read(value: Any, name: str) -> Any:
-    """Returns an attribute or an item; None if it is absent or reading it raises."""
-    try:
-        return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException:
-        return None
 
 
 def wanted(on: tuple[type[Exception], ...], error: Any, outcome: int) -> int:

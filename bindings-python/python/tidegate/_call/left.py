@@ -39,6 +39,11 @@ _refused: Final[dict[int, tuple[Any, dict[Owner, int]]]] = {}
 The native half does not count these, so that they cost calls that succeed nothing: a function that returns
 such an answer has succeeded. They count for an HTTP client, and for an error that refers to the answer.
 """
+_statuses: Final[dict[Owner, dict[int, int]]] = {}
+"""By owner: statuses of results that must not be repeated, with outcomes; for the newest `_MOST` owners.
+
+An error that a client makes of an answer may have nothing of it but the status (1.6.7).
+"""
 _EVERY: Final = 64
 """After so many results that are none of these, entries whose call has ended without taking them go."""
 _asked = count(1)
@@ -56,6 +61,10 @@ def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy, scop
     word = with_opinion(outcome & ~_KIND | pack_outcome(number), opinion)
     owner = around(scope)
     try:
+        if opinion == "do_not" and owner is not None:
+            from .reading import status_of
+
+            _refuse_status(status_of(value), owner, word)
         if not ok:
             _keep(value.__dict__.setdefault(_KEY, {}), owner, word)
             return
@@ -96,6 +105,25 @@ def _refuse(value: Any, owner: Owner, word: int) -> None:
     headers = getattr(value, "headers", None)
     if headers is not None:
         _refer(headers, held)
+
+
+def _refuse_status(status: int | None, owner: Owner, word: int) -> None:
+    if status is None:
+        return
+    held = _statuses.pop(owner, {})
+    _statuses[owner] = held
+    held[status] = word
+    while len(_statuses) > _MOST:
+        _statuses.pop(next(iter(_statuses)), None)
+
+
+def taken_status(status: int, owner: Owner) -> int | None:
+    """Returns the outcome of a result of this status that the call must not repeat, and removes it."""
+    held = _statuses.get(owner)
+    word = None if held is None else held.pop(status, None)
+    if held is not None and not held:
+        _statuses.pop(owner, None)
+    return word
 
 
 def _refer(value: Any, held: dict[Owner, int]) -> None:

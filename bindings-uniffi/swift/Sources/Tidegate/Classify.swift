@@ -37,6 +37,8 @@ struct Judged: Sendable {
     var isUnlisted = false
     /// Whether `classify` has judged it.
     var isOwn = false
+    /// Status that the error was judged by.
+    var status: Int?
 }
 
 /// Outcome of an error, at its bit position in a word, by the rule for errors of plain functions (semantics 1.5). A status that an error
@@ -109,7 +111,7 @@ private func own(_ error: any Error, _ policy: Policy?) -> Judged? {
         let isNamed = ["status", "statusCode"].contains(child.label)
         let named = isNamed ? (child.value as? any BinaryInteger).map { Int(clamping: $0) } : nil
         guard let status = response?.statusCode ?? named, 400..<600 ~= status else { continue }
-        return Judged(outcome: policy.classified(status, response?.allHeaderFields ?? [:]))
+        return Judged(outcome: policy.classified(status, response?.allHeaderFields ?? [:]), status: status)
     }
     return nil
 }
@@ -161,14 +163,20 @@ extension Policy {
 
     /// Judges an attempt: by what is known of it, then by `on`, then by `classify` (semantics 1.5.17, 1.5.18).
     func judge(
-        _ result: Result<any Sendable, any Error>, known: UInt64? = nil, on names: [any Error.Type] = []
+        _ result: Result<any Sendable, any Error>, known: UInt64? = nil, on names: [any Error.Type] = [],
+        isRefused: (_ status: Int) -> Bool = { _ in false }
     ) -> Judged {
         if let own = judged(result) { return Judged(outcome: own, isOwn: true) }
         guard case .failure(let error) = result else { return Judged(outcome: known ?? 0) }
-        let found =
+        var found =
             known.map { Judged(outcome: $0) } ?? Tidegate.known(error, self)
             ?? Judged(outcome: classOutcome(.permanent), isUnlisted: true)
-        guard isNamed(error, names) else { return found }
+        guard isNamed(error, names) else {
+            if let status = found.status, isRefused(status) {
+                found.outcome = Wire.withOpinion(found.outcome, Outcome.Opinion.doNot.rawValue)
+            }
+            return found
+        }
         guard Wire.retryable.contains(base(of: found.outcome)) else { return Judged(outcome: classOutcome(.transient)) }
         return Judged(outcome: Wire.withOpinion(found.outcome, 0))
     }

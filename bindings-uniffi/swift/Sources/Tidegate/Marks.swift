@@ -57,6 +57,15 @@ enum Delivered: Sendable {
         return mirror.children.prefix(8).lazy.compactMap { $0.value as? URLResponse }.first
     }
 
+    /// Status of an HTTP answer, or the one that an error is judged by under this policy.
+    func status(under policy: Policy) -> Int? {
+        switch self {
+        case .response(let response): (response as? HTTPURLResponse)?.statusCode
+        case .error(let error): known(error, policy)?.status
+        case .value: nil
+        }
+    }
+
     func isSame(as other: Delivered) -> Bool {
         switch (self, other) {
         case (.error(let one), .error(let other)): Self.isSame(one, other)
@@ -88,6 +97,11 @@ enum Delivered: Sendable {
         guard MemoryLayout<any Error>.size == MemoryLayout<UInt>.size else { return nil }
         return unsafeBitCast(error as any Error, to: UInt.self) // "as" keeps the compiler from opening the box
     }
+}
+
+/// Status of a failed answer that must not be repeated: errors that clients make of an answer may have nothing else of it (1.6.7).
+struct RefusedStatus: Equatable, Sendable {
+    let status: Int
 }
 
 /// Judgements of calls that made no further attempt, for the calls around them (semantics 1.6).
@@ -145,8 +159,12 @@ extension Engine {
 
     /// Judgement that a nested call has left for this result of a call's attempt.
     func takeMark(_ result: Result<any Sendable, any Error>, _ call: UInt64) -> UInt64? {
+        takeMark(Delivered(left: result), call)
+    }
+
+    func takeMark(_ of: @autoclosure () -> Delivered, _ call: UInt64) -> UInt64? {
         guard marked.isSet else { return nil }
-        let of = Delivered(left: result)
+        let of = of()
         for mark in marks.withLock({ $0.left(for: call) }) where mark.of.isSame(as: of) {
             // Another attempt of the call may have taken it meanwhile.
             if let taken = marks.withLock({ $0.remove(mark.serial) }) { return taken.outcome }

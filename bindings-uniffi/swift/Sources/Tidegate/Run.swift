@@ -153,8 +153,13 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         engine.forgetMarks(call)
         // With a plain value only the advice to repeat is left (1.6.4).
         let plain = result.map(\.plain)
-        if let left, let around = around?.call, let of = Wire.mayRepeat(left) ? Delivered(left: plain) : Delivered(plain) {
-            around.engine.leave(of, left, for: around.id)
+        if let left, let around = around?.call {
+            if let of = Wire.mayRepeat(left) ? Delivered(left: plain) : Delivered(plain) {
+                around.engine.leave(of, left, for: around.id)
+            }
+            if !Wire.mayRepeat(left), let status = Delivered(plain)?.status(under: policy) {
+                around.engine.leave(.value(RefusedStatus(status: status)), left, for: around.id)
+            }
         }
         return Ended(result: result, report: report, call: call, isOurs: isOurs, judged: judged)
     }
@@ -209,7 +214,7 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         let result = result.map(\.plain)
         var known = engine.takeMark(result, call)
         if known == nil, case .success(let value) = result { known = values.known?(value) }
-        var judged = policy.judge(result, known: known, on: on)
+        var judged = policy.judge(result, known: known, on: on) { engine.takeMark(.value(RefusedStatus(status: $0)), call) != nil }
         guard case .success(let value) = result else { return judged }
         if Wire.kind(judged.outcome) != 0 { (value as? any Streaming)?.body.leave() }
         if values.streams, judged.outcome == 0 { judged.outcome = Wire.head }

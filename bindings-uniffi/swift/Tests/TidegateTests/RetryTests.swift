@@ -287,6 +287,47 @@ private struct Narrow: Error {
         #expect(left.withLock { $0 } == false && engine.marks.withLock { $0.isEmpty })
     }
 
+    private struct ByStatus: Error { let statusCode: Int }
+    private struct ByResponse: Error { let response: HTTPURLResponse }
+
+    private func answer(_ status: Int) -> HTTPURLResponse {
+        HTTPURLResponse(url: URL(string: "http://here.test/")!, statusCode: status, httpVersion: nil, headerFields: nil)!
+    }
+
+    /// Attempts of a policy around a client that throws an error of its own for an answer of status 503.
+    private func around(
+        _ inner: Policy, _ options: CallOptions, on: [any Error.Type] = [], _ error: @escaping @Sendable (HTTPURLResponse) -> any Error
+    ) async throws -> Int {
+        let outer = try Policy("outer", retry: Self.quick, engine: engine)
+        let failed = answer(503)
+        let count = Counter()
+        _ = await outer.ended(CallOptions(on: on)) { _ -> Int in
+            count.add()
+            throw error(try await inner.run(options) { _ in failed })
+        }
+        return count.value
+    }
+
+    @Test func anErrorWithTheStatusOfAnAnswerThatMustNotBeRepeatedIsNotRepeatedEither() async throws {
+        let transient: @Sendable (Result<any Sendable, any Error>) -> Outcome? = { result in
+            if case .success(is HTTPURLResponse) = result { Outcome(.transient) } else { nil }
+        }
+        let inner = try Policy("inner", retry: Self.quick, classify: transient, engine: engine)
+        let once = CallOptions(idempotent: false)
+        let errors: [@Sendable (HTTPURLResponse) -> any Error] = [
+            { ByStatus(statusCode: $0.statusCode) },
+            { ByResponse(response: $0) },
+            { NSError(domain: "SDK", code: 1, userInfo: [NSUnderlyingErrorKey: ByStatus(statusCode: $0.statusCode)]) },
+        ]
+        for error in errors {
+            #expect(try await around(inner, once, error) == 1, "1.6.7")
+            #expect(try await around(inner, CallOptions(), error) == 3, "it may be repeated")
+        }
+        #expect(try await around(inner, once, on: [ByStatus.self]) { ByStatus(statusCode: $0.statusCode) } == 3, "1.5.17: its own `on` goes before")
+        #expect(try await around(inner, once) { ByStatus(statusCode: $0.statusCode - 1) } == 3, "another status")
+        #expect(engine.marks.withLock { $0.isEmpty })
+    }
+
     /// A value that asks for something when it is compared, and when nobody holds it any more.
     private struct Asking: Equatable, Sendable {
         final class Last: Sendable {

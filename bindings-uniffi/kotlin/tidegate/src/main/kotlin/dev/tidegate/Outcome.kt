@@ -91,7 +91,7 @@ internal object Outcomes {
     private val warned = Collections.synchronizedSet(Collections.newSetFromMap(WeakHashMap<Classify, Boolean>()))
 
     /** Outcome of a failure, by the rule for errors of plain functions. */
-    fun of(error: Throwable, core: Core, left: (Throwable) -> Long? = { null }): Long =
+    fun of(error: Throwable, core: Core, left: (Any) -> Long? = { null }): Long =
         Judged.of(error, core, left).let { if (it < 0) Wire.PERMANENT else it }
 
     /** Makes an error retryable that the policy names (`retryOn`): with its own class and wait if that class is retryable, else as transient. */

@@ -100,10 +100,13 @@ class MarksTest {
         assertThrows<Mine>("no rule knows it here") { outer.run({ "stood in" }) { throw Mine() } }
     }
 
-    private fun outerAttempts(inner: Caller, configure: Configure<PolicyOptions> = Configure { }, work: () -> Unit = { throw IOException("reset") }): Int {
+    private fun outerAttempts(inner: Caller, configure: Configure<PolicyOptions> = Configure { }): Int =
+        outerAttempts(configure) { inner.call { throw IOException("reset") } }
+
+    private fun outerAttempts(configure: Configure<PolicyOptions> = Configure { }, work: () -> Any): Int {
         var made = 0
         val outer = policy(engine = engine) { retry { maxAttempts = 3; budget { kind = BudgetKind.NONE } }; with(configure) { configure() } }
-        runCatching { outer.call { made++; inner.call { work() } } }
+        runCatching { outer.call { made++; work() } }
         return made
     }
 
@@ -118,6 +121,47 @@ class MarksTest {
             val says = policy("says", own) { retry { maxAttempts = 2 }; classify { _, _ -> Outcome(Outcome.TRANSIENT, Opinion.DO_NOT) } }
             assertEquals(1, outerAttempts(says), "an opinion")
         }
+    }
+
+    /** An answer, and the errors that clients make of it. */
+    class Answer(private val code: Int) {
+        fun code() = code
+    }
+
+    class ByStatus(val statusCode: Int) : RuntimeException()
+
+    class ByResponse(val response: Answer) : RuntimeException()
+
+    private fun answering(status: Int, options: CallOptions = CallOptions(idempotent = false)) =
+        policy("writes", engine) {
+            retry { maxAttempts = 2; budget { kind = BudgetKind.NONE } }
+            classify { result, _ -> if (result is Answer) Outcome(Outcome.TRANSIENT) else null }
+        }.at(options).let { inner -> { inner.call { Answer(status) } } }
+
+    @Test
+    fun `an error with the status of an answer that must not be repeated is not repeated (1_6_7)`() {
+        val makes: List<(Answer) -> Throwable> = listOf(
+            { ByStatus(it.code()) },
+            { ByResponse(it) },
+            { ByResponse(Answer(it.code())) },
+            { IOException("the SDK's own", ByStatus(it.code())) },
+        )
+        for (error in makes) {
+            val write = answering(503)
+            assertEquals(1, outerAttempts { throw error(write()) })
+            assertEquals(3, outerAttempts({ retryOn<RuntimeException>(); retryOn<IOException>() }) { throw error(write()) }, "`on` goes before that")
+            val read = answering(503, CallOptions())
+            assertEquals(3, outerAttempts { throw error(read()) }, "a call that may be repeated")
+        }
+    }
+
+    @Test
+    fun `an error with another status, or of another call, says nothing of it (1_6_7)`() {
+        val write = answering(503)
+        assertEquals(3, outerAttempts { throw ByStatus(write().code() - 1) })
+        outerAttempts { write() }
+        assertEquals(3, outerAttempts { throw ByStatus(503) })
+        assertEquals(1, outerAttempts { write() }, "an answer is a result like any other")
     }
 
     @Test

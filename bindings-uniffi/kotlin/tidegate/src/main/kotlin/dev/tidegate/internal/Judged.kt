@@ -25,10 +25,10 @@ internal object Judged {
     private const val LISTED = -3L
 
     /** Outcome of [error]; negative if it is permanent and its report says how to repeat it. A property that throws counts as absent.
-     * [left] is the judgement that an inner call has left with an error. */
-    fun of(error: Throwable, core: Core, left: (Throwable) -> Long? = { null }): Long = chain(error, core, 1, left)
+     * [left] is the judgement that an inner call has left with an error, or with a status. */
+    fun of(error: Throwable, core: Core, left: (Any) -> Long? = { null }): Long = chain(error, core, 1, left)
 
-    private fun chain(error: Throwable, core: Core, depth: Int, left: (Throwable) -> Long?): Long {
+    private fun chain(error: Throwable, core: Core, depth: Int, left: (Any) -> Long?): Long {
         val facts = facts(error.javaClass)
         val own = ended(error, facts, left) ?: if (facts.mayAnswer) answered(error, facts, core, left) else null
         if (own != null) return own
@@ -43,7 +43,7 @@ internal object Judged {
     }
 
     /** Outcome of an inner policy's end: its refusal, or its judgement of a failure. */
-    private fun ended(error: Throwable, facts: Facts, left: (Throwable) -> Long?): Long? = when (error) {
+    private fun ended(error: Throwable, facts: Facts, left: (Any) -> Long?): Long? = when (error) {
         is RateLimited, is Throttled, is CoolingDown, is TargetsLimited -> Wire.outcome(2, 0, (error as TidegateException).retryIn)
         is Rejected -> Wire.CONFLICT // no evidence about the server
         is TidegateException -> left(error) ?: if (error.httpStatus == 504) Wire.TIMEOUT else Wire.PERMANENT
@@ -61,18 +61,19 @@ internal object Judged {
     private fun word(name: String): Long = if (name == Outcome.PERMANENT) LISTED else Wire.outcome(Outcome.classes.indexOf(name), 0, null)
 
     /** Outcome of the response that an error carries: an AWS throttling code, an HTTP status, or a gRPC code. */
-    private fun answered(error: Throwable, facts: Facts, core: Core, left: (Throwable) -> Long?): Long? {
+    private fun answered(error: Throwable, facts: Facts, core: Core, left: (Any) -> Long?): Long? {
         val isThrottled = error.ask(AWS)?.ask("errorCode") in ErrorsGen.throttling
         if (facts.isGrpc) return (error.ask("getStatus")?.ask("getCode")?.ask("value") as? Int)?.let { grpc(it, emptyList(), error, core, left) }
         val response = RESPONSES.firstNotNullOfOrNull { error.ask(it) }
-        val status = STATUSES.firstNotNullOfOrNull { number(error.ask(it)) } ?: number(response?.ask("getStatus")) ?: number(response?.ask("code"))
+        val status = status(error) ?: number(response?.ask("getStatus")) ?: number(response?.ask("code"))
         if (status == null) return if (isThrottled) core.classify(429, emptyList()) else null
+        left(Marks.ofStatus(status))?.let { return it }
         val headers = HEADERS.firstNotNullOfOrNull { error.ask(it) ?: response?.ask(it) }
         return core.classify(if (isThrottled) 429 else status, pairs(headers))
     }
 
     /** Outcome of a status of gRPC. A refused connection has a status too, but nothing was sent then. */
-    fun grpc(code: Int, headers: List<Pair<String, String>>, error: Throwable, core: Core, left: (Throwable) -> Long? = { null }): Long? {
+    fun grpc(code: Int, headers: List<Pair<String, String>>, error: Throwable, core: Core, left: (Any) -> Long? = { null }): Long? {
         if (error.cause?.let { chain(it, core, 2, left) } == Wire.NEVER_SENT) return Wire.NEVER_SENT
         return when (val of = ErrorsGen.grpc.getOrNull(code)) {
             is Int -> core.classify(of, headers)
@@ -82,6 +83,9 @@ internal object Judged {
             else -> null
         }
     }
+
+    /** Status of a failure that an error or an answer has. */
+    fun status(of: Any): Int? = STATUSES.firstNotNullOfOrNull { number(of.ask(it)) }
 
     /** Status of a failure: a number, or an object with a number as its `value`. */
     private fun number(of: Any?): Int? = ((of as? Int) ?: (of?.ask("getValue") ?: of?.ask("value")) as? Int)?.takeIf { it in 400..599 }
@@ -180,6 +184,11 @@ internal object Marks {
 
     /** Whether an adapter's client has made this object. */
     fun isAnswer(of: Any): Boolean = shared.any { it(of) != null }
+
+    private val statuses = List(200) { Any() }
+
+    /** What stands for the answers of a status from 400 to 599: an error that a client makes of an answer may have its status alone. */
+    fun ofStatus(status: Int): Any = statuses[status - 400]
 
     private fun shared(of: Any): Any = shared.firstNotNullOfOrNull { it(of) } ?: of
 

@@ -196,7 +196,7 @@ internal abstract class Run<T>(
         }
         drop(decided)
         val report = { report(verdict, retryIn, decided) }
-        if (decided.ok) return deliver(decided.value, report).also { if (verdict == Verdict.NESTED) mark(it, decided, Opinion.RETRY) }
+        if (decided.ok) return deliver(decided.value, report).also { answer -> opinion(verdict)?.let { mark(answer, decided, it) } }
         val error = decided.value as Throwable
         judgement?.let {
             it.kind = Wire.kind(outcomeOf(decided))
@@ -214,7 +214,7 @@ internal abstract class Run<T>(
     /** Report of a call that has ended well, or whose answer has begun well. */
     protected fun success(): Report = report(Verdict.OK, null, null)
 
-    /** Opinion that a call which made no retry leaves with its error for the surrounding call; null if it leaves none (semantics 1.6.2, 1.6.4). */
+    /** Opinion that a call which made no retry leaves for the surrounding call; null if it leaves none (semantics 1.6.2, 1.6.4). */
     private fun opinion(verdict: Verdict): Opinion? = when (verdict) {
         Verdict.NESTED -> Opinion.RETRY
         Verdict.METHOD, Verdict.ONE_SHOT_BODY, Verdict.OPINION -> Opinion.DO_NOT
@@ -230,7 +230,10 @@ internal abstract class Run<T>(
         if (delivered == null || outer == null) return
         val own = outcomeOf(attempt)
         val outcome = Wire.withKind(own, core.classOf(Wire.kind(own)))
-        Marks.put(delivered, outer, Wire.withOpinion(outcome, opinion.ordinal))
+        val judged = Wire.withOpinion(outcome, opinion.ordinal)
+        if (opinion == Opinion.DO_NOT) Judged.status(delivered)?.let { Marks.put(Marks.ofStatus(it), outer, judged) }
+        // A function that returns an answer has succeeded, whether or not the answer's request may be repeated.
+        if (!attempt.ok || opinion == Opinion.RETRY) Marks.put(delivered, outer, judged)
     }
 
     private fun report(verdict: Verdict, retryIn: Duration?, decided: Attempt?): Report {

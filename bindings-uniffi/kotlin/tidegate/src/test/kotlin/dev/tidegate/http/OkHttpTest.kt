@@ -2,6 +2,7 @@ package dev.tidegate.http
 
 import dev.tidegate.BackoffJitter
 import dev.tidegate.BreakerOpen
+import dev.tidegate.BudgetKind
 import dev.tidegate.DeadlineExceeded
 import dev.tidegate.Engine
 import dev.tidegate.Outcome
@@ -37,6 +38,7 @@ import org.junit.jupiter.api.Test
 import retrofit2.HttpException
 import retrofit2.Retrofit
 import retrofit2.http.GET
+import retrofit2.http.POST
 import java.io.File
 import java.io.IOException
 import java.util.concurrent.CompletableFuture
@@ -142,6 +144,9 @@ class OkHttpTest : ReadingRules() {
 
         @GET("/x")
         suspend fun raw(): retrofit2.Response<ResponseBody>
+
+        @POST("/x")
+        suspend fun write(): ResponseBody
     }
 
     @Test
@@ -156,6 +161,24 @@ class OkHttpTest : ReadingRules() {
         assertEquals(2, Origin.log().size)
         client.connectionPool.evictAll()
         leftNothing(own)
+    }
+
+    @Test
+    fun `a policy around Retrofit does not repeat a write that the inner one must not repeat (1_6_7)`() {
+        Origin.script("default" to mapOf("status" to 503))
+        val inner = policy("inner", engine) { preset = Preset.HTTP; retry { budget { kind = BudgetKind.NONE } } }
+        val client = OkHttpClient.Builder().tidegate(inner).build()
+        val api = Retrofit.Builder().baseUrl(Origin.url).client(client).build().create(Api::class.java)
+        for ((own, gets) in listOf(engine to 2, Engine(seed = 8) to 6)) { // between engines repeats multiply
+            val outer = policy("outer", own) { retry { maxAttempts = 2; backoff { base = 1.milliseconds }; budget { kind = BudgetKind.NONE } } }
+            val before = Origin.log().size
+            val error = runBlocking { runCatching { outer.run { api.write() } }.exceptionOrNull() }
+            assertEquals(503, (error as? HttpException)?.code(), "$error")
+            assertEquals(1, Origin.log().size - before, "the POST")
+            assertTrue(runBlocking { runCatching { outer.run { api.x() } } }.isFailure)
+            assertEquals(gets, Origin.log().size - before - 1, "the GET")
+        }
+        client.connectionPool.evictAll()
     }
 
     @Test
