@@ -5,9 +5,12 @@ use crate::run::{Cmd, Error, Output, Result};
 use crate::setup::{Shop, install_debian};
 use crate::{install, redis, registry, traces, wasm};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{env, fs};
 
 const JS: &str = "JavaScript";
+/// The tests take three minutes on two cores; after this long vitest hangs, as it once did when all files were done.
+const HANGS: Duration = Duration::from_secs(20 * 60);
 /// Prefixes of the names of steps that need the package.
 const NEED_PACKAGE: &[&str] =
     &["javascript: ", "install: npm", "registries: npm", "fleet: its bench", "fleet: eight"];
@@ -36,7 +39,7 @@ pub fn steps(shop: &Shop, origin: Option<&Path>, report: &mut Report) -> Option<
     report.step(JS, "tests", || {
         with_build(&|| match origin {
             Some(program) => {
-                let vitest = tool(shop, "vitest").arg("run").env("TIDEGATE_ORIGIN", program);
+                let vitest = tool(shop, "vitest").arg("run").env("TIDEGATE_ORIGIN", program).limit(HANGS);
                 let vitest = redis::with_server(shop, vitest.env("NO_COLOR", "1"));
                 Verdict::tests(vitest.stream(), Counts::from_vitest)
             }
@@ -117,8 +120,8 @@ pub fn other_nodes(shop: &Shop, report: &mut Report) {
             let path =
                 env::join_paths(paths.chain(env::split_paths(&env::var_os("PATH").unwrap_or_default())))
                     .unwrap_or_default();
-            let vitest =
-                Cmd::new(&program).arg("node_modules/vitest/vitest.mjs").arg("run").cwd(&folder(shop));
+            let vitest = Cmd::new(&program).arg("node_modules/vitest/vitest.mjs").arg("run");
+            let vitest = vitest.cwd(&folder(shop)).limit(HANGS);
             let vitest = vitest.env("PATH", &path).env("TIDEGATE_ORIGIN", origin).env("NO_COLOR", "1");
             match Verdict::tests(redis::with_server(shop, vitest).stream(), Counts::from_vitest) {
                 Verdict::Passed(counts) => {

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fmt;
 use std::io::{Read, Write};
 use std::path::Path;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,11 @@ pub type Result<T = ()> = std::result::Result<T, Error>;
 pub struct Cmd {
     inner: Command,
     line: String,
+    limit: Option<Duration>,
 }
+
+/// How long a command's pipes are read after its end: a process that it has left behind may hold them for ever.
+const AFTERWARDS: Duration = Duration::from_secs(10);
 
 /// The result of a finished command.
 pub struct Output {
@@ -51,7 +55,13 @@ impl Cmd {
         for name in ["PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX"] {
             inner.env_remove(name);
         }
-        Self { inner, line: quoted(program.as_ref()) }
+        Self { inner, line: quoted(program.as_ref()), limit: None }
+    }
+
+    /// Kills the command after so long: what takes many times as long as usual hangs, and would say nothing for ever.
+    pub fn limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
+        self
     }
 
     /// Adds one argument.
@@ -116,10 +126,21 @@ impl Cmd {
             child.stdout.take().map(|pipe| copy(pipe, show.then(std::io::stdout), &kept)),
             child.stderr.take().map(|pipe| copy(pipe, show.then(std::io::stderr), &kept)),
         ];
+        let status = match self.limit {
+            Some(limit) => ended_within(&mut child, limit),
+            None => child.wait().map(Some),
+        };
+        let status = status.map_err(|error| cannot_start(&self.line, &error))?;
+        let until = Instant::now() + AFTERWARDS;
         for reader in readers.into_iter().flatten() {
-            drop(reader.join());
+            while !reader.is_finished() && Instant::now() < until {
+                std::thread::sleep(LOOK);
+            }
         }
-        let status = child.wait().map_err(|error| cannot_start(&self.line, &error))?;
+        let Some(status) = status else {
+            let after = seconds(self.limit.unwrap_or_default());
+            return Err(Error(format!("`{}` had not ended after {after}, and was killed", self.line)));
+        };
         let kept = kept.lock().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(Output { status, text: kept.unwrap_or_default(), line: self.line })
     }
@@ -139,6 +160,23 @@ impl Output {
         };
         Error(format!("`{}` ended with {how}", self.line))
     }
+}
+
+/// The time between two looks at a process.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The exit status of a process that ends in time; `None` if it had to be killed.
+fn ended_within(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let until = Instant::now() + limit;
+    while Instant::now() < until {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
+        std::thread::sleep(LOOK);
+    }
+    child.kill()?;
+    child.wait()?;
+    Ok(None)
 }
 
 fn cannot_start(line: &str, error: &std::io::Error) -> Error {
@@ -214,6 +252,21 @@ mod tests {
         assert!(output.text.contains("out") && output.text.contains("err"));
         assert_eq!(output.error().0, "`sh -c 'echo out; echo err >&2; exit 3'` ended with exit code 3");
         assert!(output.ok().is_err());
+    }
+
+    #[test]
+    fn what_a_command_leaves_behind_keeps_nobody_waiting() {
+        let started = Instant::now();
+        let output = Cmd::new("sh").args(["-c", "sleep 120 & echo out"]).capture().expect("sh starts");
+        assert!(output.status.success() && output.text.contains("out"));
+        assert!(started.elapsed() < Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_killed_and_named() {
+        let limit = Duration::from_millis(100);
+        let error = Cmd::new("sleep").arg("120").limit(limit).capture().err().expect("it is killed");
+        assert_eq!(error.0, "`sleep 120` had not ended after 0.1 s, and was killed");
     }
 
     #[test]
