@@ -192,9 +192,15 @@ fn pools_that_no_policy_names_any_more_are_bounded() {
     assert!(!begin(&mut engine, held, "r").1);
     // A pool that is gone is named as such, and can be added anew.
     let clash = engine.policy(pooled("q", "pool 0")).unwrap_err();
-    assert!(clash.rule.contains("take the pool in first"), "{clash}");
+    assert!(
+        clash.rule.contains("names a pool that this engine does not have; make the pool first"),
+        "{clash}"
+    );
     engine.pool(pool_named("pool 0"), at(0)).unwrap();
     engine.policy(pooled("q", "pool 0")).unwrap();
+    let other = Policy::from_pairs("r", &[("bulkhead.pool", Value::Text("pool 0"))]).unwrap();
+    let clash = engine.policy(other).unwrap_err();
+    assert!(clash.rule.starts_with("bulkhead.pool names a pool that is of another kind"), "{clash}");
     engine.check().unwrap();
 }
 

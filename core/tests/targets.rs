@@ -495,7 +495,10 @@ fn an_engine_without_the_group_refuses_the_policy_17_1_1() {
     let policy =
         tidegate::Policy::from_pairs("p", &[("targets", Text("chat")), ("deadline", Number(1e6))]).unwrap();
     let clash = Engine::new(1, Options::default()).policy(policy).unwrap_err();
-    assert_eq!(clash.rule, "it names targets that this engine does not have; take the group in first");
+    assert_eq!(
+        clash.rule,
+        "targets names a group that this engine does not have; load a document that has both the group and the policy"
+    );
 }
 
 /// Semantics 1.1.9 says when an attempt that the deadline cuts is a timeout.

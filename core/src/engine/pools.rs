@@ -204,6 +204,40 @@ fn places(entry: &Entry) -> impl Iterator<Item = u32> + use<> {
     [pool, rate, budget, targets].into_iter().filter(|at| *at != PoolAt::NONE).map(|at| at.route().number())
 }
 
+/// What a policy's key breaks that names a pool which the engine does not have.
+fn unknown(kind: PoolKind) -> &'static str {
+    match kind {
+        PoolKind::Bulkhead => {
+            "bulkhead.pool names a pool that this engine does not have; make the pool first, then the policy"
+        }
+        PoolKind::RateLimit => {
+            "rate_limit.pool names a pool that this engine does not have; make the pool first, then the policy"
+        }
+        PoolKind::Budget => {
+            "retry.budget.pool names a pool that this engine does not have; make the pool first, then the policy"
+        }
+        PoolKind::Targets => {
+            "targets names a group that this engine does not have; load a document that has both the group and the policy"
+        }
+    }
+}
+
+/// What a policy's key breaks that names a pool of another component.
+fn of_another_kind(kind: PoolKind) -> &'static str {
+    match kind {
+        PoolKind::Bulkhead => {
+            "bulkhead.pool names a pool that is of another kind; name one that is a bulkhead"
+        }
+        PoolKind::RateLimit => {
+            "rate_limit.pool names a pool that is of another kind; name one that is a rate limit"
+        }
+        PoolKind::Budget => {
+            "retry.budget.pool names a pool that is of another kind; name one that is a budget"
+        }
+        PoolKind::Targets => "targets names a pool; name a group of targets",
+    }
+}
+
 impl Pools {
     /// Removes pools that no policy names any more, the first ones added first, until [`MOST_KEPT`] of them are left.
     fn remove_unused(&mut self, policies: &Policies, routes: &mut Routes) {
@@ -242,11 +276,8 @@ impl Pools {
             None => Ok(PoolAt::NONE),
             Some(name) => match self.get(&**name) {
                 Some(shared) if shared.pool.kind() == kind => Ok(shared.at),
-                Some(_) => Err("it names a pool that is of another kind"),
-                None if kind == PoolKind::Targets => {
-                    Err("it names targets that this engine does not have; take the group in first")
-                }
-                None => Err("it names a pool that this engine does not have; take the pool in first"),
+                Some(_) => Err(of_another_kind(kind)),
+                None => Err(unknown(kind)),
             },
         };
         Ok(SharedPools {
