@@ -220,6 +220,34 @@ def test_the_pytest_plugin_has_a_clock(tmp_path: pathlib.Path) -> None:
     assert "tidegate is not idle: live 1" in done.stdout
 
 
+IN_A_LOOP = """
+import asyncio, tidegate
+
+def test_an_idle_loop_moves_the_clock(tidegate_clock):
+    tidegate_clock.autojump = True
+    policy = tidegate.Policy("p", retry={"max_attempts": 3, "backoff": {"base": 60, "max": 600}})
+    answers = iter([TimeoutError(), TimeoutError(), "done"])
+    async def fetch():
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+    assert asyncio.run(policy.acall(fetch)) == "done"
+    assert tidegate_clock.now() > 18
+
+def test_the_next_test_moves_it_itself(tidegate_clock):
+    assert not tidegate_clock.autojump and tidegate_clock.threshold == 0
+"""
+
+
+@pytest.mark.parametrize("session", [False, True])
+def test_the_plugins_clock_moves_by_itself_where_a_test_asks(tmp_path: pathlib.Path, session: bool) -> None:
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\ntidegate_clock = {session}\n", "utf-8")
+    (tmp_path / "test_it.py").write_text(IN_A_LOOP, "utf-8")
+    told = pytest_in(tmp_path)
+    assert "2 passed" in told, told
+
+
 MODULE = """
 import tidegate
 

@@ -28,6 +28,7 @@ class _SessionClock(FakeClock):
 
     def begin(self) -> None:
         """Begins a test a day later, with closed breakers and full limits."""
+        self.autojump, self.threshold = False, 0.0
         self.tick(_DAY)
         engine = _engine.default_engine()
         for shared in list(engine.shared.values()):
@@ -64,6 +65,9 @@ def tidegate_clock() -> Iterator[FakeClock]:
     import. Without it, the default engine is a new one during the test, with seed 0; policies made before
     keep their engine and its real clock, and the fixture warns if the test has called one of them. The
     fixture fails if any call is unfinished at the end of the test.
+
+    In an event loop set `tidegate_clock.autojump = True` before the first call, or move the clock by
+    `await tidegate_clock.advance(seconds)` beside the task of the call.
     """
     if _session:
         clock = _session[0]

@@ -205,16 +205,22 @@ class FakeClock(ManualClock):
     Args:
         auto: Whether a waiting thread moves the clock itself.
         autojump: Whether an idle event loop moves the clock. A loop is idle if nothing has happened on the
-            clock for `threshold` real seconds and some turns of the loop.
+            clock for `threshold` real seconds and some turns of the loop. Without it a call that waits in a
+            loop waits until the test calls `advance`.
         threshold: Real seconds without activity before a jump, for `autojump`; more than 0 if sockets are
             involved.
+
+    `autojump` and `threshold` are attributes too: a test sets them on the clock of the fixture
+    `tidegate_clock`, before its first call.
     """
 
     def __init__(self, *, auto: bool = True, autojump: bool = False, threshold: float = 0.0) -> None:
         super().__init__()
         self._auto = auto
-        self._autojump = autojump
-        self._threshold = threshold
+        self.autojump = autojump
+        """Whether an idle event loop moves the clock."""
+        self.threshold = threshold
+        """Real seconds without activity before a jump, for `autojump`."""
         self._timers: list[Timers] = []
         self._sleepers: list[tuple[int, Any]] = []
         self._threads: list[tuple[int, Any]] = []
@@ -321,7 +327,7 @@ class FakeClock(ManualClock):
     def _touched(self) -> None:
         """Restarts the detection of an idle loop, since something happened on the clock."""
         self._epoch += 1
-        if not self._autojump:
+        if not self.autojump:
             return
         if _in_trio():
             self._watch_trio()
@@ -338,8 +344,8 @@ class FakeClock(ManualClock):
             epoch, turns = self._epoch, _IDLE_TURNS
         if turns:
             loop.call_soon(self._watch_idle, loop, epoch, turns - 1)
-        elif self._threshold:
-            loop.call_later(self._threshold, self._jump, loop, epoch)
+        elif self.threshold:
+            loop.call_later(self.threshold, self._jump, loop, epoch)
         else:
             self._jump(loop, epoch)
 
@@ -356,7 +362,7 @@ class FakeClock(ManualClock):
             try:
                 while True:
                     epoch = self._epoch
-                    await wait_all_tasks_blocked(self._threshold)
+                    await wait_all_tasks_blocked(self.threshold)
                     if epoch != self._epoch:
                         continue
                     due = self._next()
