@@ -190,6 +190,29 @@ describe("wrap", () => {
     expect(all.calls).toBe(2);
   });
 
+  test("names methods that return a promise, because a wrapped one always does", async () => {
+    class Mixed extends Client {
+      size(): number {
+        return 3;
+      }
+      get(key: string): Promise<string>;
+      get(key: string, done: (value: string) => void): void;
+      get(key: string, done?: (value: string) => void): unknown {
+        return done === undefined ? Promise.resolve(key) : done(key);
+      }
+      find(key: string): string | Promise<string> {
+        return key;
+      }
+    }
+    const some = policy({ engine: engine(), retry: { backoff: { base: 0 } } });
+    const client = some.wrap(new Mixed(), { methods: ["get", "find"] });
+    expect([await client.get("a"), await client.find("b")]).toEqual(["a", "b"]);
+    // @ts-expect-error `size` would return a promise, and its type says a number
+    expect(await some.wrap(new Mixed(), { methods: ["size"] }).size()).toBe(3);
+    // @ts-expect-error a generator is no promise
+    some.wrap(new Mixed(), { methods: ["rows"] });
+  });
+
   test("refuses to repeat writes that nobody has named", async () => {
     const repeats = policy({ engine: engine(), retry: {} });
     expect(() => repeats.wrap(new Client())).toThrow(/name the methods/);

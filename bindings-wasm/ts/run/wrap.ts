@@ -5,15 +5,25 @@ import { atOnce } from "../errors/classify.js";
 import { checkNames } from "../errors/errors.js";
 import type { Policy } from "./policy.js";
 
-/** The names of an object's methods. */
-export type Methods<O> = { [K in keyof O]: O[K] extends (...args: never[]) => unknown ? K : never }[keyof O] &
-  string;
+/**
+ * The names of an object's methods that return a promise. A wrapped method always returns one, so a method that returns a value at once,
+ * or a stream, would no longer have its type.
+ */
+export type Methods<O> = { [K in keyof O]: IsAsync<O[K]> extends true ? K : never }[keyof O] & string;
+
+type IsAsync<M> = M extends (...args: never[]) => PromiseLike<unknown>
+  ? true
+  : M extends (...args: never[]) => infer R // of several signatures the last
+    ? [Extract<R, PromiseLike<unknown>>] extends [never]
+      ? false
+      : true
+    : false;
 
 /** Options of `wrap`. */
 export interface WrapOptions<O> {
   /**
-   * The methods to wrap; all by default. Other methods run on the object itself: what they call there is not protected, so name the
-   * methods that send requests.
+   * The methods to wrap; all by default, also those that return no promise: under the policy they return one. Other methods run on the
+   * object itself: what they call there is not protected, so name the methods that send requests.
    */
   readonly methods?: readonly Methods<O>[] | undefined;
   /** The route of a call, from the method's name and its arguments; the name by default. */
