@@ -128,7 +128,10 @@ impl Engine {
             return clash(to, "retune changes a policy's settings, not its name");
         }
         if self.pools.shared_pools_of(&to) != Ok(entry.shared_pools) {
-            return clash(to, "retune keeps the pools that a policy names");
+            return clash(
+                to,
+                "a retune keeps the pools that a policy names: name the same ones, or give the policy another name",
+            );
         }
         let host = &self.journal.options;
         if let Some(rule) = host.rule_against(self.store.fleet.as_deref(), &to) {
