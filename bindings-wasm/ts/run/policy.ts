@@ -490,7 +490,10 @@ export class Policy<F = never> extends Caller<F> {
     return spoken(JSON.parse(said()) as PolicyExplanation);
   }
 
-  /** Subscribes to events of this policy: one type, or all (`"*"`). */
+  /**
+   * Subscribes to events of this policy: one type, or all (`"*"`). Events that concern no single policy, such as the loss of the fleet's
+   * store, go to `engine.listen` alone.
+   */
   on<T extends EventType | "*">(
     type: T,
     listener: (event: T extends EventType ? EventOf<T> : TidegateEvent) => void,

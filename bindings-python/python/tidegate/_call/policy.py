@@ -522,6 +522,8 @@ class Policy(Caller):
     def on_event(self, callback: Callable[[Record], object], types: Iterable[str] | None = None) -> Hook:
         """Calls a function with every record about this policy; see `Engine.on_event` for details.
 
+        Records about no single policy, such as the loss of the fleet's store, go to `Engine.on_event` alone.
+
         Raises:
             ValueError: If a type does not exist.
         """
