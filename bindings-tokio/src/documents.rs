@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use parking_lot::Mutex;
-use tidegate::{Changes, Document, Flags, PolicyError, UnknownPolicy};
+use tidegate::{Changes, Document, Flags, UnknownPolicy};
 
 use crate::engine::Engine;
 use crate::error::BuildError;
@@ -67,12 +67,12 @@ impl Policies {
     /// began with. A policy that the newer version lacks keeps its settings, for code that still uses it.
     ///
     /// # Errors
-    /// All changes that cannot be applied; nothing has changed then. A policy keeps the pools that it names, and a pool
+    /// All changes that cannot be applied, as [`BuildError::Mistakes`]; nothing has changed then. A policy keeps the pools that it names, and a pool
     /// keeps its kind. A new name may not be in use by another policy or pool of the engine.
     ///
     /// # Panics
     /// Never: the engine has all policies of the documents that it has applied.
-    pub fn reload(&self, to: Document) -> Result<Changes, Vec<PolicyError>> {
+    pub fn reload(&self, to: Document) -> Result<Changes, BuildError> {
         let mut state = self.state.lock();
         let state = &mut *state;
         let (shared, mut used) = (&self.engine.shared, Vec::new());

@@ -2,7 +2,7 @@
 
 use crate::support::{broken, nothing_left};
 use tidegate_tokio::tidegate::Document;
-use tidegate_tokio::{Engine, Policy};
+use tidegate_tokio::{BuildError, Engine, Policy};
 use tokio::sync::Notify;
 
 const OLD: &str = r#"
@@ -90,7 +90,9 @@ async fn or_nothing_does() {
         Policy::builder("mine").deadline(std::time::Duration::from_secs(7)).engine(&engine).build().unwrap();
     let digest = policies.digest();
     let wrong = "pool.db.rate_limit = { permits = 1, per = '1s' }\npolicy.reads.deadline = '1s'\npolicy.mine.deadline = '1s'";
-    let mistakes = policies.reload(document(wrong)).unwrap_err();
+    let error = policies.reload(document(wrong)).unwrap_err();
+    assert!(error.to_string().contains("; "), "`?` carries it, and it lists all mistakes: {error}");
+    let BuildError::Mistakes(mistakes) = error else { panic!("{error}") };
     let named: Vec<_> = mistakes.iter().map(|it| format!("{} {}", it.key, it.value)).collect();
     assert_eq!(named, [r#"pool "db""#, r#"policy "mine""#, r#"policy "reads""#]);
     assert_eq!((policies.digest(), policies.names().len()), (digest, 3));
