@@ -94,6 +94,13 @@ class GuideTest {
             }
         }
         assertTrue(runCatching { mail.run { } }.exceptionOrNull() is RateLimited)
+        // Both policies take their tokens from one limit; how long a call waits for them is set by each policy.
+        val quota = Pool.rateLimit("partner key") { permits = 2; per = 1.seconds }
+        val reads = policy("partner reads") { rateLimit { pool = quota } }
+        val writes = policy("partner writes") { rateLimit { pool = quota; wait = true; maxWait = 2.seconds } }
+        repeat(2) { reads.run { } }
+        assertTrue(runCatching { reads.run { } }.exceptionOrNull() is RateLimited)
+        writes.run { } // waits for the next token of both
         val client = object : Shop {
             override suspend fun find(id: Int) = "no. $id"
         }
