@@ -38,6 +38,19 @@ def test_an_engine_has_one_store() -> None:
     assert engine.link.carrier is store
 
 
+def test_a_store_is_named_without_the_settings_of_its_client() -> None:
+    class Mine:
+        def execute(self, words: list[bytes]) -> bytes | int | None:
+            raise NotImplementedError
+
+        def __repr__(self) -> str:
+            return "Mine(password='secret')"
+
+    engine = tidegate.Engine(store=RedisStore(Mine(), namespace="shop"))
+    with pytest.raises(ValueError, match=r"a store already, RedisStore\(Mine\(…\), namespace='shop'"):
+        attach(RedisStore(Mine(), namespace="again"), engine=engine)
+
+
 @pytest.mark.parametrize("given", [3, "redis://localhost", object()])
 def test_what_is_no_store_is_named(given: Any) -> None:
     with pytest.raises(TypeError, match=r"store = .* must be a tidegate\.fleet\.RedisStore"):

@@ -143,7 +143,9 @@ class RedisStore:
         _close(self._own, self._given)
 
     def __repr__(self) -> str:
-        return f"RedisStore({self._given!r}, namespace={self.namespace!r}, scripts={self.scripts!r})"
+        # redis-py's client has a repr of a thousand characters, and another client's may have the password.
+        client = type(self._given).__name__
+        return f"RedisStore({client}(…), namespace={self.namespace!r}, scripts={self.scripts!r})"
 
     def _execute(self, seconds: float) -> Callable[[list[bytes]], Any]:
         """Returns a function that runs a command within `seconds`, on a client of our own if possible."""
