@@ -14,8 +14,10 @@ from typing import Any
 import pytest
 
 import tidegate
+import tidegate.fleet
+import tidegate.prometheus
 from tidegate import testing
-from tidegate.testing import FakeClock, assert_idle, set_active, set_testing
+from tidegate.testing import FakeClock, MemoryStore, assert_idle, set_active, set_testing
 
 
 class Flaky:
@@ -364,3 +366,14 @@ def test_importing_it_takes_little_beside_the_standard_librarys_part_of_it() -> 
     runs = [[float(span) for span in run("-c", TIMES).stdout.split()] for _ in range(9)]
     others, own = min(first for first, _ in runs), min(second for _, second in runs)
     assert own < 1.5 * others, f"own {own * 1e3:.1f} ms, the standard library's {others * 1e3:.1f} ms"
+
+
+def test_a_policy_in_place_of_its_engine_is_named(engine: tidegate.Engine) -> None:
+    policy: Any = tidegate.Policy("shop", deadline=1.0, engine=engine)
+    for take in (
+        assert_idle,
+        tidegate.prometheus.instrument,
+        lambda it: tidegate.fleet.attach(MemoryStore(), engine=it),
+    ):
+        with pytest.raises(TypeError, match=r"engine = Policy\('shop'.*: must be a tidegate.Engine"):
+            take(policy)

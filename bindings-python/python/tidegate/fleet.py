@@ -19,7 +19,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from weakref import finalize
 
-from ._engine.engine import default_engine
+from ._engine.engine import engine_of
 from ._engine.redis_twin import CONNECTS, sentinels, twin
 from ._engine.store import Lost, Refused, stores
 
@@ -206,7 +206,7 @@ def attach(store: Any, *, engine: Engine | None = None) -> None:
         TypeError: If `store` is not a store.
         ValueError: If the engine already has a store.
     """
-    (default_engine() if engine is None else engine).attach(store)
+    engine_of(engine).attach(store)
 
 
 _USUAL: Final = 0.05

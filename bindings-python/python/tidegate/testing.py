@@ -113,7 +113,7 @@ def assert_idle(engine: Engine | None = None) -> None:
     Raises:
         AssertionError: With a list of everything that is left.
     """
-    engine = _engine.default_engine() if engine is None else engine
+    engine = _engine.engine_of(engine)
     view: Any = engine.snapshot()
     left = [f"{key} {view[key]}" for key in ("live", "lingering", "lost", "waiting") if view[key]]
     left += [f"{len(engine.waiters)} waiters"] if engine.waiters else []

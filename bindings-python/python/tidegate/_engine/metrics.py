@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tidegate import _native
 
-from .engine import default_engine
+from .engine import engine_of
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -43,10 +43,11 @@ def measured(engine: Engine | None, max_routes: int) -> Engine:
 
     Raises:
         ValueError: If `max_routes` is out of range.
+        TypeError: If `engine` is no engine.
     """
     if not 0 <= max_routes <= 10_000:
         raise ValueError(f"max_routes = {max_routes!r}: must be a whole number from 0 to 10000")
-    engine = default_engine() if engine is None else engine
+    engine = engine_of(engine)
     engine.inspector.measure(max_routes)
     return engine
 
