@@ -53,10 +53,10 @@ fresh.write("use.cjs", USE('const tidegate = require("tidegate");'));
 const WORKER = `
   import * as tidegate from "tidegate";
   import { scenario } from "./scenario.mjs";
-  let shared;
+  const backoff = { base: 60, max: 60, jitter: "none" };
+  // Made while the script is loaded, when a Worker may neither draw random values nor set timers.
+  const shared = tidegate.policy({ attemptTimeout: 5000, retry: { maxAttempts: 3, budget: "none", backoff } });
   async function one(fails) {
-    const backoff = { base: 60, max: 60, jitter: "none" };
-    shared ??= tidegate.policy({ attemptTimeout: 5000, retry: { maxAttempts: 3, budget: "none", backoff } });
     const work = async ({ attempt }) => {
       if (attempt <= fails) throw Object.assign(new Error("reset"), { code: "ECONNRESET" });
       await new Promise((done) => setTimeout(done, 20));

@@ -1,7 +1,7 @@
 /** Platforms that compile no WebAssembly, or not at once: each is told what to do (J14). */
 
 import { afterEach, expect, test, vi } from "vitest";
-import { policy } from "../ts/node.js";
+import { Engine, policy } from "../ts/node.js";
 import { alone } from "./support/copies.js";
 import { engine } from "./support/setup.js";
 import { wasm } from "./support/wasm.js";
@@ -107,4 +107,15 @@ test("a page that came without TLS has no randomUUID, and its keys are random al
   expect(keys[0]).toMatch(/^\d+(-\d+){3}$/);
   expect(keys[1]).toBe(keys[0]);
   expect(keys[2]).not.toBe(keys[0]);
+});
+
+test("a Worker may make policies while its script is loaded, where its platform gives no random values", async () => {
+  const refuse = () => {
+    throw new Error("Disallowed operation called within global scope.");
+  };
+  vi.stubGlobal("crypto", { getRandomValues: refuse, randomUUID: refuse });
+  const [one, other] = [new Engine(), new Engine()];
+  expect(one.seed).not.toEqual(other.seed);
+  expect([...one.seed, ...other.seed].every((half) => Number.isInteger(half) && half < 2 ** 32)).toBe(true);
+  expect(await policy({ engine: one, retry: {} }).run(() => 1)).toBe(1);
 });

@@ -25,7 +25,12 @@ export function isWorker(): boolean {
 /** Two random numbers of 32 bits from the platform. */
 export function randomSeed(): [high: number, low: number] {
   const words = new Uint32Array(2);
-  globalThis.crypto.getRandomValues(words);
+  try {
+    globalThis.crypto.getRandomValues(words);
+  } catch {
+    // Cloudflare Workers refuse it while a script is loaded, which is when most policies are made.
+    words.set([Math.random() * 2 ** 32, Math.random() * 2 ** 32]);
+  }
   return [words[0] as number, words[1] as number];
 }
 
