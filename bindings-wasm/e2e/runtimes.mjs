@@ -76,13 +76,13 @@ const WORKER = `
     },
   };
 `;
-const CONFIG = (port) => `
+const CONFIG = (port, date) => `
   using Workerd = import "/workerd/workerd.capnp";
   const config :Workerd.Config = (
     services = [
       (name = "main", worker = (
         modules = [(name = "worker.js", esModule = embed "worker.js"), (name = "tidegate.wasm", wasm = embed "tidegate.wasm")],
-        compatibilityDate = "2026-01-01",
+        compatibilityDate = "${date}",
         compatibilityFlags = ["nodejs_compat"],
         bindings = [(name = "ORIGIN", text = "${origin.url}")],
       )),
@@ -197,27 +197,33 @@ const CHECKS = {
       join(fresh.folder, "node_modules/tidegate/dist/esm/tidegate.wasm"),
       join(folder, "tidegate.wasm"),
     );
-    const port = await freePort();
-    const config = fresh.write("worker/config.capnp", CONFIG(port));
-    await origin.script(script());
-    const child = spawn(tool("workerd"), ["serve", config], { stdio: ["ignore", "inherit", "inherit"] });
-    try {
-      await holds(await answered(`http://127.0.0.1:${port}/`, child));
-      // A timer belongs to its request: it ends with it and cannot wake calls of others. So concurrent calls each have their own
-      // timer.
-      const calls = [0, 2, 0, 2, 2, 1, 0, 2, 1, 2].map(async (fails, place) => {
-        await new Promise((turn) => setTimeout(turn, place * 17));
-        const response = await fetch(`http://127.0.0.1:${port}/?fails=${fails}`);
-        return (await response.text()) === String(fails + 1);
-      });
-      const together = await Promise.all(calls);
-      if (together.includes(false)) throw new Error(`requests at the same time: ${together}`);
-    } finally {
-      child.kill();
-    }
+    // Before May 2025 there are neither `WeakRef` nor `FinalizationRegistry`.
+    for (const date of ["2026-01-01", "2024-09-23"]) await onWorkerd(date);
     return version;
   },
 };
+
+/** Runs the bundled Worker under a compatibility date. */
+async function onWorkerd(date) {
+  const port = await freePort();
+  const config = fresh.write("worker/config.capnp", CONFIG(port, date));
+  await origin.script(script());
+  const child = spawn(tool("workerd"), ["serve", config], { stdio: ["ignore", "inherit", "inherit"] });
+  try {
+    await holds(await answered(`http://127.0.0.1:${port}/`, child));
+    // A timer belongs to its request: it ends with it and cannot wake calls of others. So concurrent calls each have their own
+    // timer.
+    const calls = [0, 2, 0, 2, 2, 1, 0, 2, 1, 2].map(async (fails, place) => {
+      await new Promise((turn) => setTimeout(turn, place * 17));
+      const response = await fetch(`http://127.0.0.1:${port}/?fails=${fails}`);
+      return (await response.text()) === String(fails + 1);
+    });
+    const together = await Promise.all(calls);
+    if (together.includes(false)) throw new Error(`requests at the same time: ${together}`);
+  } finally {
+    child.kill();
+  }
+}
 
 try {
   await runAll(CHECKS);

@@ -119,3 +119,18 @@ test("a Worker may make policies while its script is loaded, where its platform 
   expect([...one.seed, ...other.seed].every((half) => Number.isInteger(half) && half < 2 ** 32)).toBe(true);
   expect(await policy({ engine: one, retry: {} }).run(() => 1)).toBe(1);
 });
+
+test("a platform without weak references, as Workers with an older compatibility date, has policies all the same", async () => {
+  vi.stubGlobal("WeakRef", undefined);
+  vi.stubGlobal("FinalizationRegistry", undefined);
+  const { some, Engine, policy: another } = await platform(real);
+  expect(await some.run(() => 1)).toBe(1);
+  const { FakeClock } = await import("../ts/testing.js");
+  const clock = new FakeClock();
+  const late = another({ engine: new Engine({ seed: 1, clock }), deadline: 5 }).run(
+    () => new Promise(() => {}),
+  );
+  const error = failed(late);
+  await clock.advance(5);
+  expect(String(await error)).toContain("DeadlineExceeded");
+});

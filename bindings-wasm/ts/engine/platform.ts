@@ -22,6 +22,16 @@ export function isWorker(): boolean {
   return globalThis.navigator?.userAgent === "Cloudflare-Workers";
 }
 
+/** A reference that may be weak. */
+export interface Weak<T> {
+  deref(): T | undefined;
+}
+
+/** A weak reference; a strong one where there are none, as on Workers with a compatibility date before May 2025. */
+export function weak<T extends object>(it: T): Weak<T> {
+  return typeof WeakRef === "undefined" ? { deref: () => it } : new WeakRef(it);
+}
+
 /** Two random numbers of 32 bits from the platform. */
 export function randomSeed(): [high: number, low: number] {
   const words = new Uint32Array(2);

@@ -6,6 +6,7 @@
  * passing them through both streams would double what a piece costs.
  */
 
+import { weak } from "../engine/platform.js";
 import { HELD_AT_MOST } from "../engine/wire.js";
 import { TidegateError } from "../errors/errors.js";
 import type { Core } from "../run/core.js";
@@ -377,7 +378,7 @@ function ender({ body }: Response, told: Reader): Watching | undefined {
   if (typeof pipe?.once !== "function") return undefined;
   pipe.once("close", () => told.read());
   dropped?.register(pipe, told); // the caller may keep the body alone
-  const ref = new WeakRef(pipe);
+  const ref = weak(pipe);
   return { fail: (error) => closeBody(ref.deref(), error) };
 }
 

@@ -4,6 +4,7 @@ import { type Declared, waited } from "../engine/declared.js";
 import type { Engine } from "../engine/engine.js";
 import type { Signal } from "../engine/global_types.js";
 import { pieces, said, say } from "../engine/native.js";
+import { type Weak, weak } from "../engine/platform.js";
 import { KINDS } from "../engine/wire.js";
 import type { Classify } from "../errors/classify.js";
 import type { Limits } from "../errors/errors.js";
@@ -14,7 +15,7 @@ import type { OnRetry } from "./retrying.js";
 
 /** Data needed to release a policy after it has been collected. */
 interface Held {
-  readonly engine: WeakRef<Engine>;
+  readonly engine: Weak<Engine>;
   number: number;
   /** Whether the engine keeps the policy's counts, for a later policy of the same name. */
   readonly keep: boolean;
@@ -30,7 +31,7 @@ const holders =
 
 /** Registers a policy for release on collection. The caller stores the policy's number in the result. */
 export function holding(core: Core, keep: boolean): Held {
-  const held = { engine: new WeakRef(core.engine), number: -1, keep };
+  const held = { engine: weak(core.engine), number: -1, keep };
   holders?.register(core, held);
   return held;
 }

@@ -1,6 +1,7 @@
 /** What calls inherit from the scope around them: deadline, criticality, and the call in which they are nested. */
 
 import type { Engine } from "../engine/engine.js";
+import { type Weak, weak } from "../engine/platform.js";
 import { shared } from "../engine/shared.js";
 import { type Criticality, packRemaining } from "../engine/wire.js";
 import { checkNames, TidegateError } from "../errors/errors.js";
@@ -31,11 +32,11 @@ export interface Scope {
   readonly target?: string | undefined;
 }
 
-const clocks = shared("clocks", () => new Set<WeakRef<Clock>>());
+const clocks = shared("clocks", () => new Set<Weak<Clock>>());
 
 /** Registers the clock of a test. */
 export function addClock(clock: Clock): void {
-  clocks.add(new WeakRef(clock));
+  clocks.add(weak(clock));
 }
 
 /**

@@ -1,5 +1,6 @@
 /** A clock that tests advance. */
 
+import { type Weak, weak } from "../engine/platform.js";
 import { addClock } from "../run/scope.js";
 import type { Clock, Due } from "../time/clock.js";
 
@@ -13,7 +14,7 @@ const TURNS = 50;
  */
 export class FakeClock implements Clock {
   #us = 0;
-  readonly #tickers = new Set<WeakRef<Due>>();
+  readonly #tickers = new Set<Weak<Due>>();
   readonly #sleepers: { us: number; done: () => void }[] = [];
 
   constructor() {
@@ -109,7 +110,7 @@ export class FakeClock implements Clock {
 
   /** Registers a ticker, whose timers the clock fires. */
   watch(ticker: Due): void {
-    this.#tickers.add(new WeakRef(ticker));
+    this.#tickers.add(weak(ticker));
   }
 
   /** Ignores changes of timers, because the clock looks up the next one itself. */

@@ -1,6 +1,7 @@
 /** Hooks by which tests reach all engines. They cost calls nothing. */
 
 import type { Engine } from "../engine/engine.js";
+import { type Weak, weak } from "../engine/platform.js";
 import { shared } from "../engine/shared.js";
 
 /** Hooks of `tidegate/testing`, set while one of its switches is on. */
@@ -14,13 +15,13 @@ export interface Tester {
 }
 
 /** All live engines. */
-const all = shared("engines", () => new Set<WeakRef<Engine>>());
+const all = shared("engines", () => new Set<Weak<Engine>>());
 /** The hooks in effect, if any. */
 export const tests = shared("tests", (): { tester: Tester | undefined } => ({ tester: undefined }));
 
 /** Registers a new engine. */
 export function added(engine: Engine): void {
-  all.add(new WeakRef(engine));
+  all.add(weak(engine));
 }
 
 /** All live engines. */
