@@ -5,6 +5,7 @@ import nodeFetch, { Response as NodeResponse } from "node-fetch";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Policy, type PolicyOptions, policy, reportOf } from "../ts/node.js";
 import { FakeClock } from "../ts/testing.js";
+import { collected } from "./support/garbage.js";
 import { until } from "./support/server.js";
 import { engine } from "./support/setup.js";
 import { EVENT, type Stalling, stalling } from "./support/stalling.js";
@@ -81,4 +82,21 @@ test("a mock with a stream of Node is refused (7.7.23)", async () => {
   await expect(some.fetch(`${server.url}good`)).rejects.toThrow(
     /whose bodies are web streams, or node-fetch's/,
   );
+});
+
+test("a body that its reader keeps without the response can be read; one that is dropped ends its call", async () => {
+  const [some] = bounded(keys);
+  const live = () => some.engine.snapshot().live;
+  const ask = async () => {
+    const answer = await some.fetch(`${server.url}good`, { headers: { accept: ACCEPT } });
+    return answer.body as unknown as Readable;
+  };
+  const body = await ask();
+  for (let turn = 0; turn < 5; turn += 1) await collected(() => true);
+  expect(live()).toBe(1);
+  let text = "";
+  for await (const piece of body) text += piece;
+  expect([text.startsWith("data:"), live()]).toEqual([true, 0]);
+  await ask();
+  await collected(() => live() === 0);
 });

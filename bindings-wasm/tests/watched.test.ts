@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from "vitest";
 import { Guard } from "../ts/fetch/body.js";
-import { type Engine, policy } from "../ts/node.js";
+import { type Engine, type PolicyOptions, policy } from "../ts/node.js";
 import { collected } from "./support/garbage.js";
 import { origin } from "./support/server.js";
 import { engine } from "./support/setup.js";
@@ -103,6 +103,67 @@ describe("a deadline during the body", () => {
     expect([error, live(lab)]).toEqual(["DeadlineExceeded", 0]);
     if (how === 3) await expect(response.text()).rejects.toThrow("the deadline passed");
   });
+});
+
+const uses: Record<string, (response: Response) => unknown> = {
+  body: (response) => response.body,
+  clone: (response) => response.clone(),
+  reader: (response) => response.body?.getReader(),
+};
+const bounded: Record<string, PolicyOptions> = {
+  "": { retry: {} },
+  ", with idleTimeout": { idleTimeout: 60_000 },
+};
+
+describe.each(Object.entries(bounded))("collection%s", (_, options) => {
+  test.each(Object.entries(uses))(
+    "a response whose %s was asked for is over once all are collected",
+    async (_, use) => {
+      const url = await origin(200);
+      const other = engine();
+      await (async () => {
+        use(await policy({ engine: other, ...options }).fetch(url));
+      })();
+      await collected(() => live(other) === 0);
+      expect(live(other)).toBe(0);
+    },
+  );
+
+  test("a body that its reader keeps without the response can be read, and the slot lasts until then", async () => {
+    const url = await origin({ status: 200, body: "tea" });
+    const other = engine();
+    const gone: string[] = [];
+    const registry = new FinalizationRegistry<string>((it) => gone.push(it));
+    const body = await (async () => {
+      const response = await policy({ engine: other, ...options }).fetch(url);
+      registry.register(response, "response");
+      return response.body as ReadableStream<Uint8Array>;
+    })();
+    await collected(() => gone.length > 0);
+    expect([gone, live(other)]).toEqual([["response"], 1]);
+    expect([await new Response(body).text(), live(other)]).toEqual(["tea", 0]);
+  });
+});
+
+test("on other platforms too a body can be read without its response, within the deadline", async () => {
+  const gone: string[] = [];
+  const registry = new FinalizationRegistry<string>((it) => gone.push(it));
+  const ended: string[] = [];
+  const take = async () => {
+    const bare = await fetch(await origin({ status: 200, body: "tea" }));
+    const told = { read: () => ended.push("read"), failed: () => ended.push("failed") };
+    const [response, guard] = Guard.of(bare, told);
+    registry.register(response, "response");
+    return [response.body as ReadableStream<Uint8Array>, guard] as const;
+  };
+  const [kept, guard] = await take();
+  await collected(() => gone.length > 0);
+  expect([gone, ended]).toEqual([["response"], []]);
+  guard.fail(new RangeError("late"));
+  await expect(new Response(kept).text()).rejects.toThrow("late");
+  await take();
+  await collected(() => ended.length > 0);
+  expect(ended).toEqual(["read"]);
 });
 
 test("a response that nobody reads is over once it is collected", async () => {

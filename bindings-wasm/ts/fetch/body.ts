@@ -1,5 +1,6 @@
 /** Bodies of requests and responses: which can be sent again, draining of failed ones, and bodies that hold a slot until they are read. */
 
+import { type Weak, weak } from "../engine/platform.js";
 import { READ_AT_MOST, READ_FOR } from "../engine/wire.js";
 import type { Timed } from "../time/ticker.js";
 
@@ -212,7 +213,7 @@ export interface Reader {
 const unread =
   typeof FinalizationRegistry === "undefined"
     ? undefined
-    : new FinalizationRegistry<WeakRef<Guard>>((guard) => guard.deref()?.thrownAway());
+    : new FinalizationRegistry<Guard>((guard) => guard.thrownAway());
 
 /** A watched body, as its call knows it. */
 export interface Watching {
@@ -239,7 +240,8 @@ export function watch(response: Response, told: Reader): [given: Response, watch
 export class Guard implements Watching {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   #told: Reader | undefined;
-  #controller: ReadableByteStreamController | undefined;
+  /** Weak, like the registry: the collection of its stream may be the only sign that the response and its body were dropped. */
+  #controller: Weak<ReadableByteStreamController> | undefined;
   #started = false;
 
   private constructor(reader: ReadableStreamDefaultReader<Uint8Array>, told: Reader) {
@@ -258,14 +260,14 @@ export class Guard implements Watching {
     const stream = new ReadableStream({
       type: "bytes",
       start: (controller) => {
-        guard.#controller = controller;
+        guard.#controller = weak(controller);
       },
-      pull: () => guard.#pull(),
+      pull: (controller) => guard.#pull(controller),
       cancel: (reason) => guard.#cancel(reason),
     });
     try {
       const guarded = rebuilt(response, stream);
-      unread?.register(guarded, new WeakRef(guard));
+      unread?.register(stream, guard);
       return [guarded, guard];
     } catch (error) {
       reader.releaseLock();
@@ -273,9 +275,8 @@ export class Guard implements Watching {
     }
   }
 
-  async #pull(): Promise<void> {
+  async #pull(controller: ReadableByteStreamController): Promise<void> {
     this.#started = true;
-    const controller = this.#controller as ReadableByteStreamController;
     try {
       for (;;) {
         const { done, value } = await this.#reader.read();
@@ -310,14 +311,14 @@ export class Guard implements Watching {
   fail(error: unknown): void {
     if (this.#end() === undefined) return;
     try {
-      this.#controller?.error(error);
+      this.#controller?.deref()?.error(error);
     } catch {
       // closed in the meantime
     }
     this.#reader.cancel(error).catch(() => undefined);
   }
 
-  /** The response was collected as garbage. If reading had not begun, the body counts as read. */
+  /** The body was collected as garbage, and so was its response. If reading had not begun, the body counts as read. */
   thrownAway(): void {
     if (!this.#started) this.#end()?.read();
   }

@@ -2,7 +2,7 @@
 
 import { Readable } from "node:stream";
 import { closeBody } from "./body.js";
-import type { Pipes } from "./streams.js";
+import type { Pipes, Sink } from "./streams.js";
 
 /** What a response of node-fetch is made from. */
 interface Made {
@@ -39,18 +39,20 @@ export const pipes: Pipes = {
   around(response, flow) {
     const readable = new Readable({
       highWaterMark: 0, // a stream that reads ahead would wait for pieces that its reader has not asked for
-      read: () => void flow.pull().catch(() => undefined),
+      read: () => void flow.pull(sink).catch(() => undefined),
       destroy(error, ended) {
         flow.cancel(error ?? undefined).catch(() => undefined);
         ended(error);
       },
     });
     readable.on("error", () => undefined); // without a listener an error would end the process
-    flow.start({
+    // The flow holds it weakly, the stream strongly.
+    const sink: Sink = {
       enqueue: (piece) => void readable.push(piece),
       close: () => void readable.push(null),
       error: (error) => void readable.destroy(error as Error),
-    });
+    };
+    flow.start(sink);
     const { status, statusText, headers, url, redirected } = response;
     const { size } = response as Response & { readonly size?: number };
     const made = { status, statusText, headers, url, counter: redirected ? 1 : 0, size };

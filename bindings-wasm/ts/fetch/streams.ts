@@ -6,7 +6,7 @@
  * passing them through both streams would double what a piece costs.
  */
 
-import { weak } from "../engine/platform.js";
+import { type Weak, weak } from "../engine/platform.js";
 import { HELD_AT_MOST } from "../engine/wire.js";
 import { TidegateError } from "../errors/errors.js";
 import type { Core } from "../run/core.js";
@@ -38,8 +38,8 @@ export type Sink = Pick<ReadableByteStreamController, "close" | "error"> & {
 /** What gives pieces when it is asked to. */
 export interface Pulled {
   start(controller: Sink): void;
-  /** Passes the next piece on. */
-  pull(): Promise<void>;
+  /** Passes the next piece on to where `start` has said. */
+  pull(controller: Sink): Promise<void>;
   cancel(reason: unknown): Promise<void>;
 }
 
@@ -66,7 +66,7 @@ const failures = new WeakMap<Response, number>();
 const unread =
   typeof FinalizationRegistry === "undefined"
     ? undefined
-    : new FinalizationRegistry<WeakRef<Flow>>((flow) => flow.deref()?.thrownAway());
+    : new FinalizationRegistry<Flow>((flow) => flow.thrownAway());
 
 /** A body on its way from the server's stream to the caller's. */
 class Flow implements Flowing {
@@ -75,9 +75,12 @@ class Flow implements Flowing {
   /** Pieces that were read before the delivery. */
   readonly #first: Uint8Array[];
   #ends: BodyEnds | undefined;
-  #controller!: Sink;
-  /** The reader that takes pieces directly. */
-  #reader: Direct | undefined;
+  /** Weak, like the registry: the collection of its stream may be the only sign that the response and its body were dropped. */
+  #controller!: Weak<Sink>;
+  /** The number of the reader that takes pieces directly. */
+  #turn = 0;
+  /** Called after the end of the body, where an iterator reads it: it gives the lock back then. */
+  ended: (() => void) | undefined;
   /** How many reads wait. */
   #waiting = 0;
   #started = false;
@@ -96,7 +99,7 @@ class Flow implements Flowing {
       ? rebuilt(response, new Direct.Stream(this))
       : (pipes as Pipes).around(response, this);
     flows.set(given, this);
-    unread?.register(given, new WeakRef(this));
+    unread?.register(given.body as object, this);
     return given;
   }
 
@@ -129,25 +132,25 @@ class Flow implements Flowing {
     this.#broken = { error };
     this.#end();
     this.#silence.end();
-    this.#controller.error(error);
+    this.#controller.deref()?.error(error);
     this.#source.cancel(error).catch(() => undefined);
   }
 
-  /** The response was collected as garbage. If reading had not begun, the body counts as read. */
+  /** The body was collected as garbage, and so was its response. If reading had not begun, the body counts as read. */
   thrownAway(): void {
     if (!this.#started) this.cancel(undefined).catch(() => undefined);
   }
 
   /** The underlying source of the caller's stream, for readers that do not take pieces directly. */
   start(controller: Sink): void {
-    this.#controller = controller;
+    this.#controller = weak(controller);
   }
 
-  async pull(): Promise<void> {
+  async pull(controller: Sink): Promise<void> {
     for (;;) {
       const { done, value } = await this.next();
       if (done || value.byteLength > 0) {
-        if (!done) this.#controller.enqueue(value as Uint8Array<ArrayBuffer>);
+        if (!done) controller.enqueue(value as Uint8Array<ArrayBuffer>);
         return;
       }
     }
@@ -162,12 +165,15 @@ class Flow implements Flowing {
   }
 
   /** Whether this reader may take the next piece directly. The first one goes through the stream, which is in use from then on. */
-  isDirect(reader: Direct): boolean {
-    return reader === this.#reader && this.#started && !this.#over;
+  isDirect(turn: number): boolean {
+    return turn === this.#turn && this.#started && !this.#over;
   }
 
-  use(reader: Direct | undefined): void {
-    this.#reader = reader;
+  /** Gives a number to the reader that reads from now on; without a reader, nobody has it. */
+  use(): number {
+    this.ended = undefined;
+    this.#turn += 1;
+    return this.#turn;
   }
 
   /** The next piece. */
@@ -195,8 +201,9 @@ class Flow implements Flowing {
       this.#silence.end();
       this.#reported();
       this.#end()?.read(true);
-      this.#controller.close();
-      this.#controller.byobRequest?.respond(0);
+      const controller = this.#controller.deref();
+      controller?.close();
+      controller?.byobRequest?.respond(0);
       this.#leave();
     }
     return read;
@@ -209,15 +216,14 @@ class Flow implements Flowing {
       this.#silence.end();
       this.#reported();
       this.#end()?.failed(error);
-      this.#controller.error(error);
+      this.#controller.deref()?.error(error);
       this.#leave();
     }
     throw told;
   };
 
   #leave(): void {
-    const ended = this.#reader?.ended;
-    if (ended !== undefined) queueMicrotask(ended);
+    if (this.ended !== undefined) queueMicrotask(this.ended);
   }
 }
 
@@ -231,7 +237,7 @@ class Direct extends ReadableStreamDefaultReader<Uint8Array> {
       super({
         type: "bytes",
         start: (controller) => flow.start(controller as ReadableByteStreamController),
-        pull: () => flow.pull(),
+        pull: (controller) => flow.pull(controller as ReadableByteStreamController),
         cancel: (reason) => flow.cancel(reason),
       });
       this.#flow = flow;
@@ -251,7 +257,7 @@ class Direct extends ReadableStreamDefaultReader<Uint8Array> {
         over = true;
         reader.releaseLock();
       };
-      reader.ended = end;
+      this.#flow.ended = end;
       const iterator = {
         next: () => (over ? Promise.resolve({ done: true, value: undefined }) : reader.read()),
         return: async (value?: unknown) => {
@@ -272,21 +278,20 @@ class Direct extends ReadableStreamDefaultReader<Uint8Array> {
   };
 
   readonly #flow: Flow;
-  /** Called after the end of the body, where an iterator reads it: it gives the lock back then. */
-  ended: (() => void) | undefined;
+  readonly #turn: number;
 
   constructor(stream: ReadableStream<Uint8Array>, flow: Flow) {
     super(stream);
     this.#flow = flow;
-    flow.use(this);
+    this.#turn = flow.use();
   }
 
   override read(): Promise<Read> {
-    return this.#flow.isDirect(this) ? this.#flow.next() : super.read();
+    return this.#flow.isDirect(this.#turn) ? this.#flow.next() : super.read();
   }
 
   override releaseLock(): void {
-    this.#flow.use(undefined);
+    this.#flow.use();
     super.releaseLock();
   }
 }

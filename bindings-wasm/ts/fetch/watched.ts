@@ -16,8 +16,6 @@ class Watch implements Watching {
   readonly stream: ReadableStream<Uint8Array>;
   #told: Reader | undefined;
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
-  /** The same response around a watched stream, once `body` or `clone` is used. */
-  inner: Response | undefined;
   #guard: Guard | undefined;
   #broken: { readonly error: unknown } | undefined;
 
@@ -28,7 +26,7 @@ class Watch implements Watching {
 
   /** Whether a reader of ours can read the whole body. */
   get fresh(): boolean {
-    return this.inner === undefined && this.#reader === undefined && !this.stream.locked;
+    return this.#reader === undefined && !this.stream.locked;
   }
 
   #end(): Reader | undefined {
@@ -73,17 +71,16 @@ class Watch implements Watching {
     return all;
   }
 
-  /** Puts a watched stream around the body of this response. */
+  /** The same response around a watched stream. */
   wrap(response: Response): Response {
-    if (this.inner !== undefined) return this.inner;
     if (this.#broken === undefined) {
-      [this.inner, this.#guard] = Guard.of(response, this.#told as Reader, this.stream);
+      const [inner, guard] = Guard.of(response, this.#told as Reader, this.stream);
+      this.#guard = guard;
       this.#told = undefined;
-    } else {
-      const { error } = this.#broken;
-      this.inner = rebuilt(response, new ReadableStream({ start: (controller) => controller.error(error) }));
+      return inner;
     }
-    return this.inner;
+    const { error } = this.#broken;
+    return rebuilt(response, new ReadableStream({ start: (controller) => controller.error(error) }));
   }
 
   fail(error: unknown): void {
@@ -107,6 +104,8 @@ class Stamp extends class {
   }
 } {
   readonly #watch: Watch;
+  /** The same response around a watched stream, once `body` or `clone` has been used. Its call does not hold it. */
+  #inner: Response | undefined;
 
   constructor(response: Response, watch: Watch) {
     super(response);
@@ -116,6 +115,18 @@ class Stamp extends class {
   /** The watch over a response. */
   static of(response: object): Watch {
     return (response as Stamp).#watch;
+  }
+
+  /** The same response around a watched stream, if that is how it is read. */
+  static inner(response: object): Response | undefined {
+    return (response as Stamp).#inner;
+  }
+
+  /** The same, made here if nothing has read the body. */
+  static wrapped(response: Response): Response | undefined {
+    const stamp = response as unknown as Stamp;
+    if (stamp.#inner === undefined && stamp.#watch.fresh) stamp.#inner = stamp.#watch.wrap(response);
+    return stamp.#inner;
   }
 }
 
@@ -127,26 +138,27 @@ let prototype: object = {};
 /** The prototype of watched responses. */
 function prototypeOf(platform: typeof Response): object {
   if (platform === platforms) return prototype;
-  const own = Stamp.of;
+  const { of: own, inner: innerOf, wrapped: wrappedOf } = Stamp;
   class Watched extends platform {
     override get body(): Response["body"] {
-      const watch = own(this);
-      return watch.fresh || watch.inner !== undefined ? watch.wrap(this).body : super.body;
+      const inner = wrappedOf(this);
+      return inner === undefined ? super.body : inner.body;
     }
 
     override get bodyUsed(): boolean {
-      return own(this).inner?.bodyUsed ?? super.bodyUsed;
+      return innerOf(this)?.bodyUsed ?? super.bodyUsed;
     }
 
     override clone(): Response {
-      const watch = own(this);
-      return watch.fresh || watch.inner !== undefined ? watch.wrap(this).clone() : super.clone();
+      const inner = wrappedOf(this);
+      return inner === undefined ? super.clone() : inner.clone();
     }
 
     override text(): Promise<string> {
+      const inner = innerOf(this);
+      if (inner !== undefined) return inner.text();
       const watch = own(this);
-      if (watch.fresh) return watch.read().then(decoded);
-      return watch.inner === undefined ? super.text() : watch.inner.text();
+      return watch.fresh ? watch.read().then(decoded) : super.text();
     }
 
     override async json(): Promise<unknown> {
@@ -154,12 +166,12 @@ function prototypeOf(platform: typeof Response): object {
     }
 
     override async arrayBuffer(): Promise<ArrayBuffer> {
+      const inner = innerOf(this);
+      if (inner !== undefined) return inner.arrayBuffer();
       const watch = own(this);
-      if (watch.fresh) {
-        const bytes = await watch.read();
-        return bytes.byteLength === bytes.buffer.byteLength ? bytes.buffer : bytes.slice().buffer;
-      }
-      return watch.inner === undefined ? super.arrayBuffer() : watch.inner.arrayBuffer();
+      if (!watch.fresh) return super.arrayBuffer();
+      const bytes = await watch.read();
+      return bytes.byteLength === bytes.buffer.byteLength ? bytes.buffer : bytes.slice().buffer;
     }
 
     override async blob(): Promise<Blob> {
