@@ -341,6 +341,48 @@ def test_a_backend_hands_out_slots_itself(apart: LocalBulkheadBackend) -> None:
     asyncio.run(main())
 
 
+def test_what_a_plain_function_returns_is_awaited_in_a_slot(apart: LocalBulkheadBackend) -> None:
+    running = most = 0
+
+    async def pay() -> str:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+        return "paid"
+
+    class Payment:
+        async def __call__(self) -> str:
+            return await pay()
+
+    def wrapped() -> Any:
+        return pay()
+
+    async def answers(handler: Any) -> list[Any]:
+        return await asyncio.gather(*(handler() for _ in range(3)), return_exceptions=True)
+
+    for number, endpoint in enumerate((wrapped, Payment())):
+        limited = bulkhead(f"pay {number}", limit=1, max_wait=0, backend=apart)(endpoint)
+        paid, *refused = asyncio.run(answers(limited))
+        assert (paid, [str(error) for error in refused]) == ("paid", ["bulkhead_full"] * 2)
+        assert most == 1
+
+
+def test_waits_that_a_program_computes_take_no_memory(apart: LocalBulkheadBackend) -> None:
+    async def main() -> None:
+        async with Bulkhead("stripe", limit=1, backend=apart):
+            for number in range(3000):
+                with pytest.raises(BulkheadFullError):
+                    await apart.acquire("stripe", limit=1, max_wait=number * 1e-12)
+        for number in range(3000):
+            await apart.acquire("stripe", limit=1, max_wait=1 + number * 1e-6)
+            await apart.release("stripe")
+
+    asyncio.run(main())
+    assert len(apart._starts) == 1024
+
+
 @says(19)
 def test_waiters_are_served_in_order(apart: LocalBulkheadBackend) -> None:
     pool = Bulkhead("queue", limit=1, max_wait=60, backend=apart)

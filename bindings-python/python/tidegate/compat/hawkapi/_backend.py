@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ._bulkhead import Bulkhead
 
 _LONGEST: Final = 90
+_MOST_STARTS: Final = 1024
+"""Most pairs of a name and a `max_wait` that a backend keeps: programs may compute a `max_wait` per call."""
 
 
 class LocalBulkheadBackend:
@@ -59,6 +61,8 @@ class LocalBulkheadBackend:
                 )
             start = self._starts.get((name, max_wait))
             if start is None:
+                if len(self._starts) >= _MOST_STARTS:
+                    del self._starts[next(iter(self._starts))]  # bulkheads that have it go on with it
                 start = self._starts[name, max_wait] = self._made(name, limit, max_wait)
                 self._limits[name] = limit
         return start

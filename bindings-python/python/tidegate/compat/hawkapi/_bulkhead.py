@@ -171,7 +171,8 @@ def bulkhead(
         metrics: Whether to export metrics to Prometheus; needs `prometheus-client`.
 
     Returns:
-        A decorator for functions and async functions. The decorated function raises `HTTPException` if this
+        A decorator for functions and async functions. What a function returns to be awaited is awaited in a
+        slot, which it takes then. The decorated function raises `HTTPException` if this
         bulkhead refuses. The refusal of another bulkhead, inside the endpoint, is raised unchanged.
 
     Raises:
@@ -193,20 +194,30 @@ def bulkhead(
     def refusal() -> HTTPException:
         return joined(HTTPException(status_code, "bulkhead_full", headers=dict(headers)))
 
+    async def within(start: Callable[[], Any]) -> Any:
+        try:
+            await slots.__aenter__()
+        except BulkheadFullError as error:
+            raise refusal() from error
+        try:
+            answer = await start()
+        except BaseException as error:
+            slots._leave(error)
+            raise
+        slots._leave(None)
+        return answer
+
+    async def awaited(answer: Any) -> Any:
+        try:
+            return await within(lambda: answer)
+        finally:
+            if inspect.iscoroutine(answer):
+                answer.close()  # a refused one has not been awaited
+
     def decorate(handler: F) -> F:
         @functools.wraps(handler)
         async def awaiting(*args: Any, **kwargs: Any) -> Any:
-            try:
-                await slots.__aenter__()
-            except BulkheadFullError as error:
-                raise refusal() from error
-            try:
-                answer = await handler(*args, **kwargs)
-            except BaseException as error:
-                slots._leave(error)
-                raise
-            slots._leave(None)
-            return answer
+            return await within(lambda: handler(*args, **kwargs))
 
         @functools.wraps(handler)
         def calling(*args: Any, **kwargs: Any) -> Any:
@@ -220,8 +231,9 @@ def bulkhead(
                 slots._leave(error)
                 raise
             slots._leave(None)
-            return answer
+            return awaited(answer) if inspect.isawaitable(answer) else answer
 
-        return cast("F", awaiting if inspect.iscoroutinefunction(handler) else calling)
+        is_async = any(map(inspect.iscoroutinefunction, (handler, type(handler).__call__)))
+        return cast("F", awaiting if is_async else calling)
 
     return decorate
