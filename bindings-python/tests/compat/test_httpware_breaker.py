@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,6 +84,44 @@ def test_what_is_foreign_counts_neither_way(colour: Colour) -> None:
     now.at += 1
     assert send(colour, breaker, ValueError("a probe that says nothing"), 200) == ["ValueError", 200]
     assert breaker.state is door.CircuitState.CLOSED
+
+
+class Foreign(Exception):
+    """Another library's error, whose response is not as httpware's are."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__("of another library")
+        self.answer = response
+
+    @property
+    def response(self) -> Any:
+        if self.answer is None:
+            raise RuntimeError("the response has not been set")
+        return self.answer
+
+
+@pytest.mark.parametrize(
+    ("response", "attempts"),
+    [
+        (None, 1),
+        (SimpleNamespace(status_code=503), 3),
+        (SimpleNamespace(status_code=503, headers=[("Retry-After", "1")]), 3),
+        (SimpleNamespace(status_code=503, headers={"Retry-After": 1}), 3),
+    ],
+)
+def test_an_error_with_another_response_is_raised_itself(
+    colour: Colour, response: Any, attempts: int
+) -> None:
+    now = Now()
+    breaker = colour.make("CircuitBreaker", failure_threshold=1, reset_timeout=1.0, _now=now)
+    for middleware in (colour.make("Retry"), breaker):
+        error = Foreign(response)
+        chain = Chain(*[error] * 3)
+        assert colour.fails(middleware, request(), chain) is error
+        assert len(chain.seen) == (1 if middleware is breaker else attempts)
+    send(colour, breaker, 500)
+    now.at += 1
+    assert send(colour, breaker, Foreign(None), 200) == ["Foreign", 200], "a probe that says nothing"
 
 
 def test_a_cancelled_probe_gives_its_place_up() -> None:

@@ -95,9 +95,8 @@ class _Run(ChainRun):
         status = response.status_code
         if status not in self.door._statuses:
             return pack_outcome(KINDS["permanent"], _DO_NOT)
-        header = response.headers.get("Retry-After") if self.door._respects else None
-        if header is not None:
-            self.retry_after = parse_retry_after(header)
+        if self.door._respects:
+            self.retry_after = _asked_wait(response)
         return pack_outcome(KINDS["throttled" if status == 429 else "transient"], _RETRY, self.retry_after)
 
     def report(self, attempt: int, ok: bool, value: Any) -> int:
@@ -407,9 +406,21 @@ async def _drive_asleep(
 
 
 def response_of(error: BaseException) -> Any:
-    """Returns the response of an exception, or None."""
-    response = getattr(error, "response", None)
-    return response if isinstance(getattr(response, "status_code", None), int) else None
+    """Returns the response of an exception, or None. Exceptions of others may have another `response`."""
+    try:
+        response = getattr(error, "response", None)
+        return response if isinstance(getattr(response, "status_code", None), int) else None
+    except Exception:
+        return None
+
+
+def _asked_wait(response: Any) -> float | None:
+    """Returns the seconds of a response's Retry-After; None if it has none, or cannot be read."""
+    try:
+        header = response.headers.get("Retry-After")
+        return None if header is None else parse_retry_after(header)
+    except Exception:
+        return None
 
 
 def is_transport(error: BaseException) -> bool:
