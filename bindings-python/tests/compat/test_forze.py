@@ -185,6 +185,15 @@ def test_what_has_no_kind_is_not_retried(on: OnClock, error: Exception) -> None:
     assert on.starts == 1
 
 
+def test_a_kind_that_cannot_be_read_is_none() -> None:
+    class Lazy(Exception):
+        @property
+        def kind(self) -> str:
+            raise RuntimeError("not loaded")
+
+    assert forze.classify(Lazy()) == forze.classify(RuntimeError("bug"))
+
+
 @says(5)
 def test_a_kind_that_is_not_listed_is_not_retried(on: OnClock) -> None:
     run = on.executor(policy("p", retrying(K.CONCURRENCY)))
@@ -579,11 +588,22 @@ def test_policies_are_documents(on: OnClock) -> None:
     assert policies["occ"].call(call) == "done"
 
 
+class Lost(CoreException):
+    """A failure of a program's own, with a constructor of its own."""
+
+    def __init__(self, order: int) -> None:
+        super().__init__(K.INFRASTRUCTURE, f"order {order} is lost")
+        self.order = order
+
+
 def test_errors_pickle_and_say_what_they_are() -> None:
     error = exc.throttled("slow down", code="rate_limited", details={"retry_after": 3})
     again = pickle.loads(pickle.dumps(error))
     assert (again.kind, again.code, again.details) == (K.THROTTLED, "rate_limited", {"retry_after": 3})
     assert str(again) == str(error) == "Throttled exception occurred (rate_limited): slow down"
+
+    own = pickle.loads(pickle.dumps(Lost(4)))
+    assert (type(own), own.order, own.kind, str(own)) == (Lost, 4, K.INFRASTRUCTURE, str(Lost(4)))
     assert exc.not_found("x").code == "core.not_found"
     assert forze.classify("a result") is None
     assert isinstance(policy("p", FallbackStrategy()), ResiliencePolicy)

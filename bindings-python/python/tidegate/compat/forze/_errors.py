@@ -84,11 +84,11 @@ class CoreException(Exception):
         return f"{str(self.kind).capitalize()} exception occurred ({self.code}): {self.summary}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), self.kind.value, self.summary, self.__dict__)
+        return _rebuild, (type(self), self.args, self.__dict__)
 
 
-def _rebuild(cls: type[CoreException], kind: str, summary: str, state: dict[str, Any]) -> CoreException:
-    error = cls(ExceptionKind(kind), summary)
+def _rebuild(cls: type[CoreException], args: tuple[Any, ...], state: dict[str, Any]) -> CoreException:
+    error = cls.__new__(cls, *args)  # a subclass may have another constructor
     error.__dict__.update(state)
     return error
 
@@ -127,5 +127,5 @@ def kind_of(error: object) -> ExceptionKind | None:
     """Returns the kind of a failure of any class with a `kind` of forze's; None for other failures."""
     try:
         return ExceptionKind(str(getattr(error, "kind", None)))
-    except ValueError:
+    except Exception:  # no kind of forze's, or an attribute that raises
         return None
