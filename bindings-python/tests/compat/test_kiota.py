@@ -353,6 +353,15 @@ def test_a_callable_that_fails_breaks_no_request(client: Client) -> None:
         assert client.request().status_code == 200
 
 
+def test_a_callable_that_is_async_is_told_so(client: Client) -> None:
+    async def never(repeat: int, request: Any, response: Any) -> bool:
+        return False
+
+    client.open(RetryHandlerOption(should_retry=never), 503, 200)
+    with pytest.warns(RuntimeWarning, match="it is async, and nothing awaits it"):
+        assert client.request().status_code == 200
+
+
 @says(18)
 def test_an_event_loop_goes_on_while_a_request_waits(module: Any) -> None:
     waiting = Client(module, "async").open(None, 503, 200)

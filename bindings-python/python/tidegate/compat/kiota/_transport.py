@@ -6,7 +6,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Final
 
-from tidegate._call.outcomes import Outcome
+from tidegate._call.outcomes import Outcome, not_awaitable
 from tidegate._call.policy import Policy
 from tidegate._http.httpx_run import module_of
 from tidegate.httpx import AsyncTransport, Transport
@@ -36,7 +36,8 @@ def _opinion(answer: Any) -> Outcome | None:
         return None
     repeat = int(request.headers.get("retry-attempt", "0")) + 1
     try:
-        return None if option.should_retry(repeat, request, answer) else Outcome("transient", "do_not")
+        again = not_awaitable(option.should_retry(repeat, request, answer))
+        return None if again else Outcome("transient", "do_not")
     except Exception as error:
         _warn_about(option.should_retry, error)
         return None
