@@ -1,5 +1,6 @@
 /** Foreign objects: classes of another copy, another realm or another package, and mocks. */
 
+import nodeFetch, { Request as NodeRequest } from "node-fetch";
 import { FormData as UndiciFormData, Request as UndiciRequest, fetch as undiciFetch } from "undici";
 import { expect, test, vi } from "vitest";
 import { isReplayable } from "../ts/fetch/body.js";
@@ -21,6 +22,22 @@ test("a Request of undici's own is repeated as the global one is (J8)", async ()
   expect((await log()).map(({ method, body }) => [method, body])).toEqual([
     ["PUT", "stock"],
     ["PUT", "stock"],
+  ]);
+  await answer.text();
+});
+
+test("a Request of node-fetch, whose signal is null without one, is repeated too", async () => {
+  const url = await origin(503, 200);
+  const { fetch } = policy({ preset: "http", ...QUICK, fetch: nodeFetch as never });
+  const request = new NodeRequest(url, { method: "PUT", body: "stock" });
+  expect(request.signal).toBeNull();
+  const answer = await fetch(request as never);
+  expect([answer.status, (await log()).map(({ method, body }) => [method, body])]).toEqual([
+    200,
+    [
+      ["PUT", "stock"],
+      ["PUT", "stock"],
+    ],
   ]);
   await answer.text();
 });

@@ -95,10 +95,10 @@ function isRequest(input: string | URL | Request): input is Request {
   return typeof url === "string" && typeof clone === "function";
 }
 
-/** The signal of a request. One that is null takes off that of a `Request`. */
+/** The signal of a request. One that is null takes off that of a `Request`; a `Request` of node-fetch without one has null. */
 function signalOf(input: string | URL | Request, init: RequestInit | undefined): AbortSignal | undefined {
-  if (init?.signal !== undefined) return init.signal ?? undefined;
-  return isRequest(input) ? input.signal : undefined;
+  const { signal } = init?.signal === undefined && isRequest(input) ? input : (init ?? {});
+  return signal ?? undefined;
 }
 
 /**
