@@ -86,6 +86,17 @@ def test_what_is_foreign_counts_neither_way(colour: Colour) -> None:
     assert breaker.state is door.CircuitState.CLOSED
 
 
+def test_a_test_can_switch_it_off(colour: Colour) -> None:
+    now = Now()
+    breaker = colour.make("CircuitBreaker", failure_threshold=1, reset_timeout=1.0, _now=now)
+    send(colour, breaker, 500)
+    with tidegate.testing.set_active(False):
+        assert send(colour, breaker, 500, 500, 200) == [500, 500, 200]
+        new = colour.make("CircuitBreaker", failure_threshold=1)
+        assert (send(colour, new, 500, 200), new.state) == ([500, 200], door.CircuitState.CLOSED)
+    assert send(colour, breaker, 500) == [OPEN]
+
+
 class Foreign(Exception):
     """Another library's error, whose response is not as httpware's are."""
 

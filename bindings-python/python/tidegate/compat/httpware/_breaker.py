@@ -101,7 +101,8 @@ class Circuit:
     @property
     def state(self) -> CircuitState:
         """Its state; reading it changes nothing."""
-        return CircuitState(self._view()["state"])
+        view = self._view()
+        return CircuitState.CLOSED if view is None else CircuitState(view["state"])
 
     def admit(self, request: Any) -> int:
         """Admits a request and returns its call.
@@ -205,10 +206,9 @@ class Circuit:
     ) -> None:
         emit(CIRCUIT, event, message, request, level, **about, **self._more)
 
-    def _view(self) -> BreakerView:
-        view = self._engine.snapshot()["routes"][0]["breaker"]
-        assert view is not None  # noqa: S101 - its policy has a breaker
-        return view
+    def _view(self) -> BreakerView | None:
+        """Returns the engine's breaker; None while a test has switched all policies off."""
+        return self._engine.snapshot()["routes"][0]["breaker"]
 
 
 def send(circuit: Circuit, request: Any, next_: Next) -> Any:
