@@ -242,7 +242,8 @@ export class Guard implements Watching {
   #told: Reader | undefined;
   /** Weak, like the registry: the collection of its stream may be the only sign that the response and its body were dropped. */
   #controller: Weak<ReadableByteStreamController> | undefined;
-  #started = false;
+  /** The response and its body, which a caller may keep without the other; Infinity once it is being read. */
+  #uses = 2;
 
   private constructor(reader: ReadableStreamDefaultReader<Uint8Array>, told: Reader) {
     this.#reader = reader;
@@ -267,7 +268,7 @@ export class Guard implements Watching {
     });
     try {
       const guarded = rebuilt(response, stream);
-      unread?.register(stream, guard);
+      for (const use of [guarded, stream]) unread?.register(use, guard);
       return [guarded, guard];
     } catch (error) {
       reader.releaseLock();
@@ -276,7 +277,7 @@ export class Guard implements Watching {
   }
 
   async #pull(controller: ReadableByteStreamController): Promise<void> {
-    this.#started = true;
+    this.#uses = Infinity;
     try {
       for (;;) {
         const { done, value } = await this.#reader.read();
@@ -318,8 +319,9 @@ export class Guard implements Watching {
     this.#reader.cancel(error).catch(() => undefined);
   }
 
-  /** The body was collected as garbage, and so was its response. If reading had not begun, the body counts as read. */
+  /** The response or its body was collected as garbage. After both, a body whose reading had not begun counts as read. */
   thrownAway(): void {
-    if (!this.#started) this.#end()?.read();
+    this.#uses -= 1;
+    if (this.#uses === 0) this.#end()?.read();
   }
 }

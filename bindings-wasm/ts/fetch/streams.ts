@@ -84,6 +84,8 @@ class Flow implements Flowing {
   /** How many reads wait. */
   #waiting = 0;
   #started = false;
+  /** The response and its body, which a caller may keep without the other. */
+  #uses = 2;
   #over = false;
   #broken: { readonly error: unknown } | undefined;
 
@@ -99,7 +101,7 @@ class Flow implements Flowing {
       ? rebuilt(response, new Direct.Stream(this))
       : (pipes as Pipes).around(response, this);
     flows.set(given, this);
-    unread?.register(given.body as object, this);
+    for (const use of [given, given.body as object]) unread?.register(use, this);
     return given;
   }
 
@@ -136,9 +138,10 @@ class Flow implements Flowing {
     this.#source.cancel(error).catch(() => undefined);
   }
 
-  /** The body was collected as garbage, and so was its response. If reading had not begun, the body counts as read. */
+  /** The response or its body was collected as garbage. After both, a body whose reading had not begun counts as read. */
   thrownAway(): void {
-    if (!this.#started) this.cancel(undefined).catch(() => undefined);
+    this.#uses -= 1;
+    if (this.#uses === 0 && !this.#started) this.cancel(undefined).catch(() => undefined);
   }
 
   /** The underlying source of the caller's stream, for readers that do not take pieces directly. */
