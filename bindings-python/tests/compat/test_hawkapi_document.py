@@ -369,6 +369,18 @@ def test_what_a_plain_function_returns_is_awaited_in_a_slot(apart: LocalBulkhead
         assert most == 1
 
 
+def test_a_generator_has_to_take_its_slot_itself(apart: LocalBulkheadBackend) -> None:
+    def rows() -> Any:
+        yield 1
+
+    async def pieces() -> Any:
+        yield 1
+
+    for endpoint in (rows, pieces):
+        with pytest.raises(TypeError, match="is a generator, which runs after it has been called"):
+            bulkhead("rows", limit=1, backend=apart)(endpoint)
+
+
 def test_waits_that_a_program_computes_take_no_memory(apart: LocalBulkheadBackend) -> None:
     async def main() -> None:
         async with Bulkhead("stripe", limit=1, backend=apart):

@@ -177,6 +177,7 @@ def bulkhead(
 
     Raises:
         ValueError: If an argument is out of range, or the name is already registered with another limit.
+        TypeError: By the decorator, for a generator function: it runs after its call.
 
     Example:
         >>> @bulkhead("reports", limit=1, status_code=429, retry_after=2.5)
@@ -215,6 +216,12 @@ def bulkhead(
                 answer.close()  # a refused one has not been awaited
 
     def decorate(handler: F) -> F:
+        if inspect.isgeneratorfunction(handler) or inspect.isasyncgenfunction(handler):
+            raise TypeError(
+                f"bulkhead {name!r}: {handler!r} is a generator, which runs after it has been called; take"
+                " the slot inside it, in a `with` or `async with` block"
+            )
+
         @functools.wraps(handler)
         async def awaiting(*args: Any, **kwargs: Any) -> Any:
             return await within(lambda: handler(*args, **kwargs))
