@@ -3,6 +3,8 @@
  * set-up.
  */
 
+import type { CompiledModule } from "./global_types.js";
+
 /** A store that follows asynchronous work, like `AsyncLocalStorage` of `node:async_hooks`. */
 export interface Storage<T> {
   getStore(): T | undefined;
@@ -45,6 +47,6 @@ export function randomSeed(): [high: number, low: number] {
 }
 
 /** Whether this is a compiled module, also one of another realm, as the Edge Runtime of Next.js passes them. */
-export function isModule(code: object): code is WebAssembly.Module {
+export function isModule(code: object): code is CompiledModule {
   return Object.prototype.toString.call(code) === "[object WebAssembly.Module]";
 }
