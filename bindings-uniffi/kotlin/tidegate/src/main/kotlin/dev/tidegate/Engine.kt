@@ -240,7 +240,7 @@ constructor(
         val ids = LongArray(64)
         do {
             val count = native.woken(native.handle, ids)
-            for (place in 0 until count) waiters[ids[place]]?.wake()
+            Scope.here().busy { for (place in 0 until count) waiters[ids[place]]?.wake() }
         } while (count == ids.size)
     }
 

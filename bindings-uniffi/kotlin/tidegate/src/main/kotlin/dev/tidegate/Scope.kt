@@ -204,6 +204,20 @@ internal class Here {
     @JvmField var engine = 0
     @JvmField var call = 0L
 
+    /** Whether the thread runs code of the user, or wakes other calls, so that no call continues here ([dev.tidegate.internal.Anywhere]). */
+    @JvmField var isBusy = false
+
+    /** Runs [work], which other calls do not wait for. */
+    inline fun <T> busy(work: () -> T): T {
+        val before = isBusy
+        isBusy = true
+        try {
+            return work()
+        } finally {
+            isBusy = before
+        }
+    }
+
     /** Output of `begin`. It is read at once, on the same thread. */
     @JvmField val out = LongArray(1)
 

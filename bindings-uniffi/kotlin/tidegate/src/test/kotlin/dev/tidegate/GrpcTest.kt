@@ -17,6 +17,7 @@ import io.grpc.inprocess.InProcessChannelBuilder
 import io.grpc.inprocess.InProcessServerBuilder
 import io.grpc.stub.ClientCalls
 import io.grpc.stub.ServerCalls
+import io.grpc.stub.StreamObserver
 import org.junit.jupiter.api.AfterEach
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertNull
@@ -26,6 +27,7 @@ import org.junit.jupiter.api.Timeout
 import org.junit.jupiter.api.assertThrows
 import java.io.ByteArrayInputStream
 import java.io.InputStream
+import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.ExecutionException
@@ -63,6 +65,7 @@ class GrpcTest {
             .addMethod(get, ServerCalls.asyncUnaryCall { question, answer ->
                 val (status, trailers) = script.removeFirstOrNull() ?: (Status.OK to null)
                 if (status.description == "hang") return@asyncUnaryCall
+                if (status.description == "wait") hanging.await()
                 if (status.isOk) {
                     answer.onNext("$question!")
                     answer.onCompleted()
@@ -257,6 +260,86 @@ class GrpcTest {
         assertEquals("hello 1", answers.next())
         assertNull(assertThrows<StatusRuntimeException> { answers.next() }.report)
         assertEquals(1, before.size)
+    }
+
+    /** What an observer has heard, and on which thread it heard the end. */
+    private class Heard(private val next: (String) -> Unit) : StreamObserver<String> {
+        val end = CompletableFuture<Throwable?>()
+
+        @Volatile var thread = ""
+
+        override fun onNext(value: String) = next(value)
+
+        override fun onError(error: Throwable) {
+            thread = Thread.currentThread().name
+            end.complete(error)
+        }
+
+        override fun onCompleted() {
+            end.complete(null)
+        }
+
+        fun end(): Throwable? = end.get(60, TimeUnit.SECONDS)
+    }
+
+    private fun observe(channel: Channel, options: GrpcOptions = GrpcOptions.DEFAULT, next: (String) -> Unit = { }) =
+        Heard(next).also { ClientCalls.asyncUnaryCall(channel.newCall(get, options), "hello", it) }
+
+    @Test
+    fun `an observer that throws hears that its call has ended`() {
+        val thrown = IllegalStateException("mine")
+        val error = observe(through(policy("p"))) { throw thrown }.end() as StatusRuntimeException
+        assertEquals(Status.Code.CANCELLED to thrown, error.status.code to error.cause)
+    }
+
+    @Test
+    fun `an observer may make a call and wait for it`() {
+        val channel = through(policy("p"))
+        val answers = CopyOnWriteArrayList<String>()
+        assertNull(observe(channel) { answers += ask(channel) }.end())
+        assertEquals(listOf("hello!"), answers)
+    }
+
+    @Test
+    fun `an observer may wait for a call that its own has kept waiting`() {
+        val channel = through(policy("p") { bulkhead { maxConcurrency = 1; maxQueue = 1 } })
+        says(Status.OK.withDescription("wait"))
+        val second = CompletableFuture<Heard>()
+        val first = observe(channel) { assertNull(second.get(60, TimeUnit.SECONDS).end()) }
+        until { before.size == 1 }
+        second.complete(observe(channel))
+        hanging.countDown()
+        assertNull(first.end())
+    }
+
+    @Test
+    fun `no observer and no interceptor runs on the thread of all timers`() {
+        val threads = CopyOnWriteArrayList<String>()
+        val looks = object : io.grpc.ClientInterceptor {
+            override fun <Q : Any?, A : Any?> interceptCall(method: MethodDescriptor<Q, A>, options: GrpcOptions, next: Channel): io.grpc.ClientCall<Q, A> {
+                threads += Thread.currentThread().name
+                return next.newCall(method, options)
+            }
+        }
+        says(Status.UNAVAILABLE, Status.OK.withDescription("hang"))
+        val late = policy("late") { deadline = 300.milliseconds }
+        val heard = observe(io.grpc.ClientInterceptors.intercept(io.grpc.ClientInterceptors.intercept(plain, looks), late.grpcInterceptor()))
+        assertEquals(Status.Code.DEADLINE_EXCEEDED, (heard.end() as StatusRuntimeException).status.code)
+        assertEquals(2, threads.size)
+        assertEquals(emptyList<String>(), (threads + heard.thread).filter { "DefaultExecutor" in it })
+    }
+
+    @Test
+    fun `a listener has the context of the code that makes the call, on an executor too`() {
+        val user = io.grpc.Context.key<String>("user")
+        val executor = java.util.concurrent.Executors.newSingleThreadExecutor()
+        val seen = CopyOnWriteArrayList<String?>()
+        for (options in listOf(GrpcOptions.DEFAULT, GrpcOptions.DEFAULT.withExecutor(executor))) {
+            val heard = io.grpc.Context.current().withValue(user, "ada").call { observe(through(policy("p")), options) { seen += user.get() } }
+            assertNull(heard.end())
+        }
+        executor.shutdown()
+        assertEquals(listOf<String?>("ada", "ada"), seen)
     }
 
     private fun until(condition: () -> Boolean) {

@@ -9,6 +9,7 @@ import dev.tidegate.CostAboveBurst
 import dev.tidegate.Policy
 import dev.tidegate.Scope
 import dev.tidegate.TidegateException
+import dev.tidegate.internal.Anywhere
 import dev.tidegate.internal.Inheriting
 import dev.tidegate.internal.Judged
 import dev.tidegate.internal.Marks
@@ -29,7 +30,7 @@ import io.grpc.StatusException
 import io.grpc.StatusRuntimeException
 import kotlinx.coroutines.CancellableContinuation
 import kotlinx.coroutines.CoroutineScope
-import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.CoroutineStart
 import kotlinx.coroutines.Job
 import kotlinx.coroutines.launch
 import kotlinx.coroutines.suspendCancellableCoroutine
@@ -63,7 +64,7 @@ import kotlin.time.Duration.Companion.nanoseconds
  */
 public class TidegateGrpcInterceptor @JvmOverloads constructor(
     private val caller: Caller,
-    private val context: CoroutineContext = Dispatchers.Unconfined,
+    private val context: CoroutineContext = Anywhere,
 ) : ClientInterceptor {
     override fun <Q : Any?, A : Any?> interceptCall(method: MethodDescriptor<Q, A>, options: CallOptions, next: Channel): ClientCall<Q, A> {
         if (method.type != MethodDescriptor.MethodType.UNARY) return next.newCall(method, options)
@@ -156,7 +157,8 @@ private class UnaryCall<Q, A>(private val caller: Caller, private val exchange: 
         if (ended.get()) return
         @Suppress("UNCHECKED_CAST") // a unary call has sent its message
         val run = GrpcRun(caller, around, exchange, Question(headers, message as Q, compression))
-        job = CoroutineScope(around?.let { context + it } ?: context).launch {
+        // Undispatched, because the thread may be that of another call's listener, which waits for this call.
+        job = CoroutineScope(around?.let { context + it } ?: context).launch(start = CoroutineStart.UNDISPATCHED) {
             try {
                 val answer = run.send()
                 end(Status.OK, answer.trailers) { listener ->
@@ -184,11 +186,16 @@ private class UnaryCall<Q, A>(private val caller: Caller, private val exchange: 
         if (!ended.compareAndSet(false, true)) return
         exchange.context.removeListener(cancellation)
         val listener = listener ?: return
-        val deliver = Runnable {
-            before(listener)
+        val told = exchange.context.wrap {
+            try {
+                before(listener)
+            } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
+                // As in gRPC's own calls: a listener that has failed hears that the call has ended.
+                return@wrap listener.onClose(Status.CANCELLED.withDescription("Failed to read message.").withCause(error), Metadata())
+            }
             listener.onClose(status, trailers)
         }
-        exchange.options.executor?.execute(deliver) ?: deliver.run()
+        exchange.options.executor?.execute(told) ?: Scope.here().busy { told.run() }
     }
 }
 
@@ -210,7 +217,7 @@ private class GrpcRun<Q, A>(
     override suspend fun start(attempt: Attempt): Any = suspendCancellableCoroutine { waiting ->
         val before = exchange.context.attach() // a further attempt begins on a thread of another context
         try {
-            send(attempt, waiting)
+            Scope.here().busy { send(attempt, waiting) }
         } finally {
             exchange.context.detach(before)
         }
