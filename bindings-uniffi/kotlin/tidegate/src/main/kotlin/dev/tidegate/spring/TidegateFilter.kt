@@ -7,6 +7,7 @@ import dev.tidegate.Report
 import dev.tidegate.RequestOptions
 import dev.tidegate.Scope
 import dev.tidegate.Verdict
+import dev.tidegate.internal.Anywhere
 import dev.tidegate.internal.Beginning
 import dev.tidegate.internal.BodyEnd
 import dev.tidegate.internal.Marks
@@ -20,7 +21,7 @@ import dev.tidegate.internal.Wire
 import dev.tidegate.internal.watchSilence
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CoroutineScope
-import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.CoroutineStart
 import kotlinx.coroutines.ExperimentalCoroutinesApi
 import kotlinx.coroutines.Job
 import kotlinx.coroutines.isActive
@@ -46,6 +47,7 @@ import reactor.core.publisher.Flux
 import reactor.core.publisher.Mono
 import reactor.core.publisher.MonoSink
 import reactor.core.publisher.Sinks
+import reactor.util.context.ContextView
 import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicReference
@@ -74,7 +76,7 @@ public class TidegateFilter @JvmOverloads constructor(
     private val policy: Policy,
     private val retryHeader: Boolean = true,
     private val idempotencyKey: Boolean = false,
-    private val context: CoroutineContext = Dispatchers.Unconfined,
+    private val context: CoroutineContext = Anywhere,
 ) : ExchangeFilterFunction {
     override fun filter(request: ClientRequest, next: ExchangeFunction): Mono<ClientResponse> = Mono.defer {
         val undelivered = AtomicReference<ClientResponse>()
@@ -88,15 +90,16 @@ public class TidegateFilter @JvmOverloads constructor(
         val options = request.attribute(OPTIONS).orElse(null) as RequestOptions? ?: RequestOptions()
         // Its body is written while it is sent, so it is not read beforehand.
         val said = springRequest(options, policy, request.method(), request.url(), request.headers(), idempotencyKey) { null }
-        val run = WebRun(said, around, WebExchange(request, next, options), options.retryHeader ?: retryHeader)
-        val job = CoroutineScope(around?.let { context + it } ?: context).launch {
+        val run = WebRun(said, around, WebExchange(request, next, options, sink.contextView()), options.retryHeader ?: retryHeader)
+        // Undispatched, because the thread may be that of another call's subscriber, which waits for this call.
+        val job = CoroutineScope(around?.let { context + it } ?: context).launch(start = CoroutineStart.UNDISPATCHED) {
             try {
                 val response = run.send()
                 undelivered.set(response)
-                sink.success(response)
+                Scope.here().busy { sink.success(response) }
                 if (!isActive) run.discard(undelivered.getAndSet(null)) // Reactor drops a response that comes after a cancellation
             } catch (@Suppress("TooGenericExceptionCaught") error: Throwable) {
-                if (isActive) sink.error(error) // nobody waits for it otherwise
+                if (isActive) Scope.here().busy { sink.error(error) } // nobody waits for it otherwise
             }
         }
         sink.onCancel {
@@ -119,7 +122,13 @@ private fun holder(answer: Any): Any? = when (answer) {
     else -> null
 }
 
-private class WebExchange(val request: ClientRequest, val next: ExchangeFunction, val options: RequestOptions) {
+private class WebExchange(
+    val request: ClientRequest,
+    val next: ExchangeFunction,
+    val options: RequestOptions,
+    /** Reactor's context of the subscriber, which filters inside and the body's publisher look up. */
+    val context: ContextView,
+) {
     /** Whether the request's user has not said if its body can be sent again. */
     val isUnsaid = options.replayable == null && options.bodyFactory == null
 }
@@ -153,7 +162,7 @@ private class WebRun(
 
     override suspend fun start(attempt: Attempt): Any {
         releasing?.join()
-        val response = exchange.next.exchange(outgoing(attempt)).awaited(::discard)
+        val response = exchange.next.exchange(outgoing(attempt)).contextWrite(exchange.context).awaited(::discard)
         if (said.reads(response.statusCode().value(), encoding(response))) return begun(response, attempt)
         return if (said.isStream) held(response, attempt) else response
     }
@@ -326,10 +335,12 @@ private class Held(val pieces: Pieces, val bytes: Int)
 /** Waits for the value of a publisher. Calls [drop] with a value that comes after the caller was cancelled. */
 @OptIn(ExperimentalCoroutinesApi::class)
 private suspend fun <T : Any> Mono<T>.awaited(drop: (T) -> Unit): T = suspendCancellableCoroutine { caller ->
-    val subscription = subscribe(
-        { value -> caller.resume(value) { _, late, _ -> drop(late) } },
-        { error -> if (caller.isActive) caller.resumeWithException(error) },
-        { if (caller.isActive) caller.resumeWithException(CancellationException("the exchange has ended without a response")) },
-    )
+    val subscription = Scope.here().busy {
+        subscribe(
+            { value -> caller.resume(value) { _, late, _ -> drop(late) } },
+            { error -> if (caller.isActive) caller.resumeWithException(error) },
+            { if (caller.isActive) caller.resumeWithException(CancellationException("the exchange has ended without a response")) },
+        )
+    }
     caller.invokeOnCancellation { subscription.dispose() }
 }

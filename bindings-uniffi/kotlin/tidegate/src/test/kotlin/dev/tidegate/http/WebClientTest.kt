@@ -102,6 +102,43 @@ class WebClientTest : ReadingRules() {
     }
 
     @Test
+    fun `each attempt has Reactor's context of the subscriber, for filters inside and for the body`() {
+        val statuses = ArrayDeque(listOf(503, 200))
+        val seen = mutableListOf<String?>()
+        val look = ExchangeFilterFunction { request, next -> Mono.deferContextual { seen += it.getOrDefault<String>("user", null); next.exchange(request) } }
+        val client = WebClient.builder().exchangeFunction { Mono.just(answered(it, statuses.removeFirst())) }.filter(http().webFilter()).filter(look).build()
+        client.get().uri("http://localhost/x").retrieve().toBodilessEntity().contextWrite { it.put("user", "ada") }.block()
+        assertEquals(listOf<String?>("ada", "ada"), seen)
+        Origin.script()
+        val put = WebClient.builder().clientConnector(JdkClientHttpConnector(jdk)).filter(http().webFilter()).build().put().uri(Origin.url + "/x")
+        put.body(Mono.deferContextual { Mono.just("by ${it.getOrDefault("user", "nobody")}") }, String::class.java)
+            .retrieve().toBodilessEntity().contextWrite { it.put("user", "ada") }.block()
+        assertEquals("by ada", Origin.log().last()["body"].asText())
+    }
+
+    @Test
+    fun `a subscriber may make a request and wait for it`() {
+        Origin.script()
+        val client = WebClient.builder().clientConnector(JdkClientHttpConnector(jdk)).filter(http().webFilter()).build()
+        val get = { client.get().uri(Origin.url + "/x").retrieve().toBodilessEntity() }
+        assertEquals(200, get().map { get().block()!!.statusCode.value() }.toFuture().get(60, TimeUnit.SECONDS))
+    }
+
+    @Test
+    fun `no subscriber and no attempt runs on the thread of all timers`() {
+        val threads = java.util.concurrent.CopyOnWriteArrayList<String>()
+        val statuses = ArrayDeque(listOf(503))
+        val exchange = ExchangeFunction { request ->
+            threads += Thread.currentThread().name
+            statuses.removeFirstOrNull()?.let { Mono.just(answered(request, it)) } ?: Mono.never()
+        }
+        val client = WebClient.builder().exchangeFunction(exchange).filter(http { deadline = 500.milliseconds }.webFilter()).build()
+        val get = client.get().uri("http://localhost/x").retrieve().toBodilessEntity().doOnError { threads += Thread.currentThread().name }
+        assertTrue(generateSequence(failure { get.block() }) { it.cause }.any { it is DeadlineExceeded })
+        assertEquals(3 to emptyList<String>(), threads.size to threads.filter { "DefaultExecutor" in it })
+    }
+
+    @Test
     fun `a filter around another one repeats what that one would have repeated (1_6_1, 1_6_3)`() {
         val statuses = ArrayDeque(listOf(500, 200))
         val answers = ExchangeFunction { Mono.just(answered(it, statuses.removeFirst())) }
