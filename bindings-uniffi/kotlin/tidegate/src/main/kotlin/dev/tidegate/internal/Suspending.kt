@@ -55,6 +55,9 @@ internal abstract class SuspendingRun<T>(
     /** Silence of an attempt that the call's timer reports; null if there is nothing to report. */
     protected open fun silence(attempt: Attempt): Silence? = null
 
+    /** Error for the caller if the call was cancelled otherwise than by its coroutine, else null. Such a cancellation must wake the call. */
+    protected open fun cancelled(): Throwable? = null
+
     /** Puts null into the inbox, which means a wake. */
     override fun wake() {
         inbox.trySend(null)
@@ -167,6 +170,10 @@ internal abstract class SuspendingRun<T>(
         } catch (cancelled: CancellationException) {
             giveUp()
             throw cancelled
+        }
+        cancelled()?.let {
+            giveUp()
+            throw it
         }
         if (timer && engine.isReal && engine.now() < due - maxOf(EARLY_US, us / 2)) throw IllegalStateException(VIRTUAL)
         return when {

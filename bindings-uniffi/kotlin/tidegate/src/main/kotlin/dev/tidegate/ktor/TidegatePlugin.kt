@@ -176,6 +176,9 @@ private class KtorRun(
 ) : SuspendingRun<HttpClientCall>(said.core, said.route, around) {
     @Volatile private var releasing: Job? = null
 
+    /** Why the request has ended before the call: a timeout of Ktor's that was installed before the plugin, for instance. */
+    @Volatile private var over: Throwable? = null
+
     /** Deadline, in microseconds on the engine's clock. */
     private var until = Long.MAX_VALUE
 
@@ -186,8 +189,14 @@ private class KtorRun(
         Marks.share(::sharedPart)
         val (id, step) = said.inheriting(0).begin(around)
         said.timeLeft(id, around).let { if (it >= 0) until = engine.now() + it }
+        request.executionContext.invokeOnCompletion { cause ->
+            over = cause?.let(::reason)
+            wake()
+        }
         return begin(id, step)
     }
+
+    override fun cancelled(): Throwable? = over
 
     override suspend fun start(attempt: Attempt): Any {
         releasing?.join()

@@ -1,5 +1,6 @@
 package dev.tidegate.http
 
+import dev.tidegate.BackoffJitter
 import dev.tidegate.Engine
 import dev.tidegate.Policy
 import dev.tidegate.RequestOptions
@@ -11,6 +12,7 @@ import io.ktor.client.engine.cio.CIO
 import io.ktor.client.engine.cio.endpoint
 import io.ktor.client.engine.mock.MockEngine
 import io.ktor.client.engine.mock.respond
+import io.ktor.client.plugins.HttpRequestTimeoutException
 import io.ktor.client.plugins.HttpTimeout
 import io.ktor.client.plugins.api.SendingRequest
 import io.ktor.client.plugins.api.createClientPlugin
@@ -99,6 +101,22 @@ class KtorTest : ReadingRules() {
         }
         assertEquals(200, client.use { runBlocking { it.get(Origin.url + "/x").status.value } })
         assertEquals(2, attempts().size)
+    }
+
+    @Test
+    fun `Ktor's own timeout of a request ends the call at once, where it is installed before, also while it waits`() {
+        for (answer in listOf(mapOf("fault" to "hang"), mapOf("status" to 503))) {
+            Origin.sequence(answer, 200)
+            val of = http { retry { backoff { base = 20.seconds; jitter = BackoffJitter.NONE } } }
+            val client = HttpClient(CIO) {
+                install(HttpTimeout) { requestTimeoutMillis = 500 }
+                install(Tidegate) { policy = of }
+            }
+            val error = client.use { runBlocking { withTimeout(15_000) { runCatching { it.get(Origin.url + "/x") }.exceptionOrNull() } } }
+            assertTrue(error is HttpRequestTimeoutException, "$error")
+            assertEquals(1, attempts().size)
+        }
+        assertEquals(2L, engine.snapshot().policies.getValue("p").ends["cancelled"])
     }
 
     override fun trials(count: Int, make: (Engine) -> Policy): List<Duration> {
