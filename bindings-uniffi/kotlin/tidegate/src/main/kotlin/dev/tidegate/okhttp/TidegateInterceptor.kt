@@ -4,6 +4,7 @@ package dev.tidegate.okhttp
 
 import dev.tidegate.Attempt
 import dev.tidegate.Core
+import dev.tidegate.Outcomes
 import dev.tidegate.Policy
 import dev.tidegate.Report
 import dev.tidegate.RequestOptions
@@ -292,9 +293,14 @@ private class OkHttpRun(
     override fun judge(attempt: Attempt): Long {
         val response = attempt.result() as Response?
         if (response == null) return if (http.isCanceled() && ranOut()) Wire.TIMEOUT else super.judge(attempt)
+        if (isMiss(response)) return core.classify?.let { Outcomes.by(it, core, response, null, Wire.IGNORED) } ?: Wire.IGNORED
         val outcome = if (attempt.judged >= 0) attempt.judged else said.judge(attempt, response, response.code) { response.headers }
         return if (outcome == Wire.OK && said.untilBody && hasBody(response)) head else outcome
     }
+
+    /** Whether OkHttp itself has answered, because its cache has not what only the cache may answer (semantics 1.4.11). */
+    private fun isMiss(response: Response): Boolean =
+        response.code == GATEWAY_TIMEOUT && response.networkResponse == null && response.request.cacheControl.onlyIfCached
 
     private fun hasBody(response: Response): Boolean =
         response.code != SWITCHING_PROTOCOLS && request.method != "HEAD" && response.body.contentLength() != 0L
@@ -397,6 +403,7 @@ private fun sharedPart(answer: Any): Any? = when {
 }
 
 private const val SWITCHING_PROTOCOLS = 101
+private const val GATEWAY_TIMEOUT = 504
 
 /** Longest time that Okio's timer takes without an overflow, with a margin, in microseconds: a century. */
 private const val MOST_WATCHED_US = 3_155_760_000_000_000L

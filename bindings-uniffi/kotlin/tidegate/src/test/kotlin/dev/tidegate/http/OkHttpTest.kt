@@ -19,6 +19,7 @@ import dev.tidegate.policy
 import dev.tidegate.testing.FakeTime
 import dev.tidegate.withBounds
 import kotlinx.coroutines.runBlocking
+import okhttp3.CacheControl
 import okhttp3.Call
 import okhttp3.ConnectionPool
 import okhttp3.EventListener
@@ -70,6 +71,21 @@ class OkHttpTest : ReadingRules() {
         repeat(count) { client.newCall(Request.Builder().url(Origin.url + "/x").build()).execute().use { assertEquals(200, it.code) } }
         client.connectionPool.evictAll()
         return at
+    }
+
+    @Test
+    fun `what only the cache may answer, and the cache has not, is no failure of the server (1_4_11)`() {
+        val told = mutableListOf<String>()
+        val client = OkHttpClient.Builder().tidegate(http { breaker { consecutive = 1; breakDuration = 60.seconds }; onRetry { told += it.reason } }).build()
+        val request = Request.Builder().url(Origin.url + "/x")
+        for (round in 1..2) {
+            val offline = client.newCall(request.cacheControl(CacheControl.FORCE_CACHE).build()).execute()
+            assertEquals(504 to 1, offline.use { it.code to it.report?.attempts })
+        }
+        Origin.sequence(504, 200)
+        assertEquals(200, client.newCall(request.cacheControl(CacheControl.FORCE_NETWORK).build()).execute().use { it.code }, "a server's own 504")
+        assertEquals(listOf("transient"), told)
+        client.connectionPool.evictAll()
     }
 
     @Test
