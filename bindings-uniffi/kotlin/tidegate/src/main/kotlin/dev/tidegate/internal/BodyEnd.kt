@@ -18,6 +18,7 @@ internal class BodyEnd(
     private val deadline: (Throwable?) -> IOException,
     private val meter: Meter? = null,
     private val firstRead: () -> Unit = {},
+    private val isCancelled: (IOException) -> Boolean = ::isInterrupt,
     private val end: (outcome: Long) -> Unit,
 ) {
     /** Outcome that was reported; negative before. */
@@ -82,7 +83,7 @@ internal class BodyEnd(
     fun failed(error: IOException): IOException {
         broken?.let { return it }
         if (passed()) return late(error)
-        once(Outcomes.of(error, core))
+        once(if (isCancelled(error)) Wire.CANCELLED else Outcomes.of(error, core))
         return error
     }
 

@@ -346,7 +346,7 @@ private class OkHttpRun(
     private fun Response.guarded(attempt: Attempt? = null, end: (outcome: Long) -> Unit): Response {
         streaming = true
         val meter = attempt?.let { Meter.of(core, it, said.isPlain(header("Content-Encoding"))) }
-        val bodyEnd = BodyEnd(watchdog::fired, core, { refusal(Verdict.DEADLINE, null, it) }, meter, watchdog::reads) { outcome ->
+        val bodyEnd = BodyEnd(watchdog::fired, core, { refusal(Verdict.DEADLINE, null, it) }, meter, watchdog::reads, ::isCancellation) { outcome ->
             watchdog.stop()
             end(outcome)
         }

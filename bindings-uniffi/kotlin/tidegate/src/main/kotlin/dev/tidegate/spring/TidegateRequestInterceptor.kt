@@ -300,7 +300,7 @@ private class RestRun(
     /** Response whose body must be read by the deadline. Calls [end] with the outcome. */
     private fun guarded(response: ClientHttpResponse, attempt: Attempt? = null, end: (outcome: Long) -> Unit): ClientHttpResponse {
         val meter = attempt?.let { Meter.of(core, it, said.isPlain(encoding(response))) }
-        val bodyEnd = BodyEnd({ engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, meter, end = end)
+        val bodyEnd = BodyEnd({ engine.now() >= until }, core, { refusal(Verdict.DEADLINE, null, it) }, meter, isCancelled = ::isCancellation, end = end)
         val body = if (attempt == null || !limits.watches && meter == null) GuardedStream(response.body, bodyEnd) else watched(response, attempt, bodyEnd, meter)
         if (until < Long.MAX_VALUE && (attempt == null || limits.idle == null)) {
             bodyEnd.during {

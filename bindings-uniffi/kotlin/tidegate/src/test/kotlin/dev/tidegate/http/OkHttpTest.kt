@@ -74,6 +74,26 @@ class OkHttpTest : ReadingRules() {
     }
 
     @Test
+    fun `a body whose reader cancels the call, or is interrupted, is no failure (7_1_5)`() {
+        Origin.script("default" to mapOf("fault" to "slow_body", "body_bytes" to 100_000))
+        val client = OkHttpClient.Builder().tidegate(http { breaker { consecutive = 1; breakDuration = 60.seconds } }).build()
+        for (stop in listOf<(Call, Thread) -> Unit>({ call, _ -> call.cancel() }, { _, reader -> reader.interrupt() })) {
+            val call = client.newCall(Request.Builder().url(Origin.url + "/x").build())
+            val ended = CompletableFuture<Throwable?>()
+            val begun = CountDownLatch(1)
+            val reader = thread {
+                val read = runCatching { call.execute().use { it.body.source().apply { readByte(); begun.countDown() }.readByteArray() } }
+                ended.complete(read.exceptionOrNull())
+            }
+            begun.await()
+            stop(call, reader)
+            assertTrue(ended.get(60, TimeUnit.SECONDS) is IOException)
+            assertEquals("closed", engine.snapshot().routes.single().breaker?.state)
+        }
+        client.dispatcher.executorService.shutdown()
+    }
+
+    @Test
     fun `what only the cache may answer, and the cache has not, is no failure of the server (1_4_11)`() {
         val told = mutableListOf<String>()
         val client = OkHttpClient.Builder().tidegate(http { breaker { consecutive = 1; breakDuration = 60.seconds }; onRetry { told += it.reason } }).build()

@@ -13,9 +13,12 @@ import dev.tidegate.spring.restInterceptor
 import dev.tidegate.testing.FakeTime
 import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertFalse
+import org.junit.jupiter.api.Assertions.assertNotNull
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
+import org.springframework.http.HttpHeaders
 import org.springframework.http.HttpMethod
+import org.springframework.http.HttpStatus
 import org.springframework.http.ResponseEntity
 import org.springframework.http.client.ClientHttpRequestFactory
 import org.springframework.http.client.ClientHttpResponse
@@ -25,6 +28,8 @@ import org.springframework.web.client.ResourceAccessException
 import org.springframework.web.client.RestClient
 import org.springframework.web.client.RestTemplate
 import java.io.IOException
+import java.io.InputStream
+import java.io.InterruptedIOException
 import java.net.URI
 import java.net.http.HttpClient
 import java.util.concurrent.CompletableFuture
@@ -32,6 +37,7 @@ import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread
 import kotlin.time.Duration
 import kotlin.time.Duration.Companion.milliseconds
+import kotlin.time.Duration.Companion.seconds
 
 /**
  * The JDK's client, which has no `close` in Java 17: one for all tests. Tests that count its
@@ -93,6 +99,32 @@ class RestClientTest : ReadingRules() {
         assertEquals(200_000, whole.body.skip(300_000))
         assertEquals(0, engine.snapshot().live, "the end of the body ends the call")
         whole.close()
+    }
+
+    @Test
+    fun `a body whose reader is interrupted is no failure (7_1_5)`() {
+        val asleep = object : InputStream() {
+            override fun read(): Int {
+                Thread.currentThread().interrupt()
+                throw InterruptedIOException("interrupted")
+            }
+        }
+        val answer = object : ClientHttpResponse {
+            override fun getStatusCode() = HttpStatus.OK
+
+            override fun getStatusText() = "OK"
+
+            override fun getHeaders() = HttpHeaders()
+
+            override fun getBody() = asleep
+
+            override fun close() = Unit
+        }
+        val policy = http { breaker { consecutive = 1; breakDuration = 60.seconds } }
+        val client = RestClient.builder().requestInterceptor(policy.restInterceptor()).requestInterceptor { _, _, _ -> answer }.build()
+        assertNotNull(failure { client.get().uri(URI("http://localhost/x")).exchange { _, response -> response.body.readAllBytes() } })
+        assertTrue(Thread.interrupted())
+        assertEquals("closed", engine.snapshot().routes.single().breaker?.state)
     }
 
     @Test
