@@ -304,6 +304,7 @@ private class KtorRun(
         val call = value as HttpClientCall
         val summary = report()
         if (attempts > 1 || summary.reason != Verdict.OK) call.attributes.put(reportKey, summary)
+        outlive(call)
         if (until < Long.MAX_VALUE && said.untilBody && !limits.untilDelivery && isOpen(call.response)) {
             watch(call, null, maxOf(until - engine.now(), 0)) { }
         }
@@ -324,8 +325,16 @@ private class KtorRun(
     override fun body(attempt: Attempt, us: Long): HttpClientCall {
         val call = attempt.value as HttpClientCall
         if (attempts > 1) call.attributes.put(reportKey, success())
+        outlive(call)
         watch(call, attempt, us) { outcome -> advance(Wire.finished(attempt.number, outcome)) }
         return call
+    }
+
+    /** Ends the request no earlier than its answer: what bounds the request, or closes its client, counts on that. */
+    private fun outlive(call: HttpClientCall) {
+        if (!isOpen(call.response)) return
+        val answer = Job(request.executionContext)
+        call.coroutineContext.job.invokeOnCompletion { answer.complete() }
     }
 
     /** Limits the reading of the body to [us] microseconds (no limit if negative). Calls [end] once, with the outcome. */

@@ -119,6 +119,21 @@ class KtorTest : ReadingRules() {
         assertEquals(2L, engine.snapshot().policies.getValue("p").ends["cancelled"])
     }
 
+    @Test
+    fun `Ktor's own timeout of a request ends the reading of its body, wherever it is installed`() {
+        Origin.script("default" to mapOf("fault" to "slow_body", "body_bytes" to 100_000))
+        val of = http()
+        for (isBefore in listOf(true, false)) {
+            val client = HttpClient(CIO) {
+                if (isBefore) install(HttpTimeout) { requestTimeoutMillis = 1_000 }
+                install(Tidegate) { policy = of }
+                if (!isBefore) install(HttpTimeout) { requestTimeoutMillis = 1_000 }
+            }
+            val error = client.use { runBlocking { runCatching { it.prepareGet(Origin.url + "/slow").execute { it.bodyAsText() } }.exceptionOrNull() } }
+            assertTrue(error is HttpRequestTimeoutException, "$isBefore: $error")
+        }
+    }
+
     override fun trials(count: Int, make: (Engine) -> Policy): List<Duration> {
         val at = mutableListOf<Duration>()
         runTest(timeout = 60.seconds) {
