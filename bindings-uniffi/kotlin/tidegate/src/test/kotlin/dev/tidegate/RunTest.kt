@@ -29,6 +29,7 @@ import org.junit.jupiter.api.Assertions.assertSame
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.IOException
+import kotlin.time.Duration.Companion.hours
 import kotlin.time.Duration.Companion.milliseconds
 import kotlin.time.Duration.Companion.seconds
 
@@ -154,6 +155,12 @@ class RunTest {
         assertTrue(thrown is AttemptTimeout, "$thrown")
         assertEquals(listOf(3_000L, 2L), listOf(currentTime, seen.size.toLong()))
         assertEquals("gave up after 2 attempts", thrown.report?.note)
+    }
+
+    @Test
+    fun `a function knows the whole of its time, however long`() = withEngine { engine ->
+        val long = policy("long", engine) { deadline = 10.hours; attemptTimeout = 2.hours }
+        assertEquals(2.hours to 2.hours, long.run { it.time } to long.call { it.time })
     }
 
     @Test

@@ -121,8 +121,8 @@ internal abstract class Run<T>(
         val us = Wire.span(step)
         val target = if (step and Wire.TARGET == 0L) null else engine.native.engine.targetOf(call.toULong())
         attempts = number
-        // A step of a stream may end earlier than its attempt, with a report of silence.
-        val limit = if (core.streams.some) engine.timeLeft(call) else us
+        // A step of a stream may end earlier than its attempt, with a report of silence, and no step has a longer time than half an hour.
+        val limit = if (core.streams.some || us == Wire.LONGEST_SPAN) engine.timeLeft(call) else us
         return Attempt(number, limit, engine.now(), engine, call, target).also { slots[(number - 1) and 7] = it }
     }
 

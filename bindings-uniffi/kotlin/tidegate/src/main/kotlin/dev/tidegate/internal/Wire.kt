@@ -60,6 +60,9 @@ internal object Wire {
     const val SOLO = 1L shl 23
     const val STREAM = 1L shl 24
 
+    /** Longest span of a step, of 35 minutes; a longer one is cut to it. */
+    const val LONGEST_SPAN = (1L shl 31) - 2
+
     private const val LONGEST_MS = (1L shl 31) - 2
     private const val LONGEST_US = (1L shl 53) - 2
     private const val LONGEST_AGE = (1L shl 42) - 1
