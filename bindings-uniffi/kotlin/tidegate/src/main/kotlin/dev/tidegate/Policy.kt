@@ -1,5 +1,6 @@
 package dev.tidegate
 
+import dev.tidegate.internal.Anywhere
 import dev.tidegate.internal.BlockingRun
 import dev.tidegate.internal.Inheriting
 import dev.tidegate.internal.Judgement
@@ -11,11 +12,10 @@ import dev.tidegate.internal.Wire
 import dev.tidegate.internal.isInterrupt
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.CoroutineStart
-import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.future.await
-import kotlinx.coroutines.future.future
 import kotlinx.coroutines.isActive
+import kotlinx.coroutines.launch
 import java.util.Collections
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.CompletionStage
@@ -255,13 +255,19 @@ public open class Caller internal constructor(internal val core: Core, internal 
     }
 
     /**
-     * Asynchronous form of [call], for callers in Java whose function returns a future. Attempts after the first begin on a thread of
-     * `Dispatchers.Default`. Cancelling the returned future stops the call, and cancels the stage of a running attempt.
+     * Asynchronous form of [call], for callers in Java whose function returns a future. What follows the stage of an attempt runs on the thread
+     * that has completed the stage, as with a `CompletableFuture`; what follows a wait runs on a thread of `Dispatchers.IO`. Cancelling the
+     * returned future stops the call, and cancels the stage of a running attempt.
      */
-    public fun <T> callAsync(work: AsyncWork<T>): CompletableFuture<T> =
-        CoroutineScope(Dispatchers.Default + carried()).future(start = CoroutineStart.UNDISPATCHED) {
-            this@Caller.run { attempt -> work.attempt(attempt).await() }
+    public fun <T> callAsync(work: AsyncWork<T>): CompletableFuture<T> {
+        val future = CompletableFuture<T>()
+        val job = CoroutineScope(Anywhere + carried()).launch(start = CoroutineStart.UNDISPATCHED) {
+            val end = runCatching { this@Caller.run { attempt -> Scope.here().busy { work.attempt(attempt) }.await() } }
+            Scope.here().busy { end.fold(future::complete, future::completeExceptionally) }
         }
+        future.whenComplete { _, error -> if (error != null) job.cancel() }
+        return future
+    }
 
     /**
      * Runs a blocking function, and [fallback] if the call fails for good, but not if it was interrupted. The fallback does not run for

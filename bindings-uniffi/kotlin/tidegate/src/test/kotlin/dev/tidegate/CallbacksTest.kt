@@ -5,6 +5,10 @@ import org.junit.jupiter.api.Assertions.assertEquals
 import org.junit.jupiter.api.Assertions.assertTrue
 import org.junit.jupiter.api.Test
 import java.io.IOException
+import java.util.concurrent.CompletableFuture
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.Executors
+import java.util.concurrent.TimeUnit
 import java.util.logging.Handler
 import java.util.logging.LogRecord
 import java.util.logging.Logger
@@ -63,6 +67,26 @@ class CallbacksTest {
         types.clear()
         policy().call { }
         assertEquals(listOf("call_done"), seen)
+    }
+
+    @Test
+    fun `what depends on a future may wait for other calls, also for one that its own has kept waiting`() {
+        val threads = Executors.newCachedThreadPool()
+        val gate = CountDownLatch(1)
+        val ask = { policy: Policy -> policy.callAsync { CompletableFuture.supplyAsync({ gate.await(); "x" }, threads) } }
+        val many = policy()
+        val all = List(20) { ask(many).thenApply { ask(many).join() } }.toMutableList()
+        val one = policy("one") { bulkhead { maxConcurrency = 1; maxQueue = 1 } }
+        val second = CompletableFuture<String>()
+        all += ask(one).thenApply { second.join() }
+        ask(one).thenAccept(second::complete)
+        gate.countDown()
+        assertEquals(List(21) { "x" }, all.map { it.get(60, TimeUnit.SECONDS) })
+        // A thread of the common pool works on while it waits.
+        val common = { many.callAsync { CompletableFuture.supplyAsync { gate.await(); "x" } } }
+        assertEquals(List(20) { "x" }, List(20) { common().thenApply { common().join() } }.map { it.get(60, TimeUnit.SECONDS) })
+        threads.shutdown()
+        leftNothing(engine)
     }
 
     @Test
