@@ -58,6 +58,10 @@ private const val PATH = "/v1/chat/completions"
 class MeteredTest {
     private val engine = Engine(seed = 7)
 
+    init {
+        jdk.version() // its thread is there before a test is
+    }
+
     private fun metered(configure: PolicyOptions.() -> Unit = { tokens(output = 300) }) = policy("metered", engine) {
         rateLimit { limits = listOf("tpm: permits=60000 per=1m burst=10000 weight=tokens") }
         retry { methods = listOf("POST"); backoff { base = 0.seconds } }
