@@ -156,19 +156,21 @@ def test_no_more_than_64_share_one() -> None:
 
 def test_only_similar_time_limits_share_one() -> None:
     """The shortest counts for all, and none is given up long before its own time."""
-    first = _ordered(Watched(), 50_000)
+    first = _queued(Watched(), 50_000)
     limits = (24_999, 25_000, 50_000, 100_000, 100_001)
-    joins = [us for us in limits if _ordered(first.carrier, us).joins(first)]
-    assert joins == [25_000, 50_000, 100_000]
-    assert not _ordered(Watched(), 50_000).joins(first), "another store"
+    sharing = [us for us in limits if _queued(first.carrier, us).can_share(first)]
+    assert sharing == [25_000, 50_000, 100_000]
+    assert not _queued(Watched(), 50_000).can_share(first), "another store"
 
 
-def _ordered(store: Any, us: int, kind: type[_store.Ordered] = _store.Ordered) -> _store.Ordered:
+def _queued(
+    store: Any, us: int, kind: type[_store.QueuedCommand] = _store.QueuedCommand
+) -> _store.QueuedCommand:
     engine = tidegate.Engine(seed=1, store=MemoryStore())
     assert engine.link is not None
-    ordered = kind(engine, engine.link, (1, [b"GET", b"k"], 1, us))
-    ordered.carrier = store
-    return ordered
+    queued = kind(engine, engine.link, (1, [b"GET", b"k"], 1, us))
+    queued.carrier = store
+    return queued
 
 
 @pytest.mark.parametrize("error", [OSError("reset"), SystemExit(1), KeyboardInterrupt()])
@@ -206,14 +208,14 @@ def _passes(policy: tidegate.Caller) -> bool:
 def test_an_answer_that_cannot_be_delivered_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
     told = []
 
-    class Told(_store.Ordered):
+    class Failing(_store.QueuedCommand):
         __slots__ = ()
 
         def reply(self, answer: Any) -> None:
             told.append(answer)
             raise SystemExit(1)
 
-    _store.run_all([_ordered(Watched(), 50_000, Told) for _ in range(2)])
+    _store.run_all([_queued(Watched(), 50_000, Failing) for _ in range(2)])
     assert told == [b"", b""]
     assert caplog.text.count("could not be delivered") == 2
 
@@ -246,8 +248,8 @@ def test_clients_of_the_user_s_own_are_asked_one_by_one(redis_server: RedisServe
 def test_what_is_late_shares_nothing() -> None:
     store = Watched()
     worker = _store.Worker()
-    late = (_ordered(store, 50_000), 0)
+    late = (_queued(store, 50_000), 0)
     worker._queue.append(late)
-    worker._run(_ordered(store, 50_000), 2**62)
+    worker._run(_queued(store, 50_000), 2**62)
     assert store.batches == [1]
     assert list(worker._queue) == [late]

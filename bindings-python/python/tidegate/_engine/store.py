@@ -40,7 +40,7 @@ _MOST: Final = 10_000
 """Capacity of the command queue. Once a hanging client has filled it, further commands are lost at once."""
 
 _TOGETHER: Final = 64
-"""Most commands in one round trip: the first answer waits for the last."""
+"""Most commands in one round trip, since the first answer arrives no earlier than the last."""
 
 _LEAVE: Final = 1.0
 """Seconds that the end of the program waits for a command in flight."""
@@ -110,15 +110,15 @@ class Link:
     def send(self, engine: Engine) -> None:
         """Sends the commands that the engine's steps have produced."""
         for command in self.native.take():
-            ordered = Ordered(engine, self, command)
+            queued = QueuedCommand(engine, self, command)
             if getattr(self.carrier, "inline", False):
-                ordered(True)
+                queued(True)
             else:
-                worker.put(ordered, ordered.us)
+                worker.put(queued, queued.us)
 
 
-class Ordered:
-    """A job: one command of an engine. Its answer or failure is reported to the engine."""
+class QueuedCommand:
+    """One command of an engine, as a job. It reports its answer or failure to the engine."""
 
     __slots__ = ("carrier", "engine", "key", "link", "number", "us", "words")
 
@@ -141,41 +141,42 @@ class Ordered:
 
     def reply(self, answer: bytes | Exception | None) -> None:
         """Reports an answer: bytes, a server's error as `Refused`, or why there was none."""
-        told, failed = None, False
+        reply, failed = None, False
         if isinstance(answer, bytes):
-            told = answer
+            reply = answer
             self.link.answers = True
         elif answer is not None:
             if isinstance(answer, Refused):
-                told, failed = _text(answer).encode("utf-8", "replace"), True
+                reply, failed = _text(answer).encode("utf-8", "replace"), True
             _say(self.engine, self.link, answer)
-        woken = self.link.native.reply(self.number, told, failed)
+        woken = self.link.native.reply(self.number, reply, failed)
         if woken is not None:
             self.engine.wake(woken)
 
-    def joins(self, first: Ordered) -> bool:
+    def can_share(self, first: QueuedCommand) -> bool:
         """Returns whether it can share the round trip of `first`: same store, and a similar time limit."""
         return self.carrier is first.carrier and first.us <= 2 * self.us <= 4 * first.us
 
 
-def run_all(orders: list[Ordered]) -> None:
+def run_all(commands: list[QueuedCommand]) -> None:
     """Runs commands for one store in one round trip; all of them are still in time."""
-    answers: list[Any] = [None] * len(orders)
+    answers: list[Any] = [None] * len(commands)
     try:
-        carrier = cast("Pipeline", orders[0].carrier)
-        seconds = min(order.us for order in orders) / 1e6
-        answers = carrier.carry_all([order.words for order in orders], seconds)
+        carrier = cast("Pipeline", commands[0].carrier)
+        seconds = min(command.us for command in commands) / 1e6
+        answers = carrier.carry_all([command.words for command in commands], seconds)
     except Exception as error:
-        answers = [error] * len(orders)
+        answers = [error] * len(commands)
     finally:
-        for order, answer in zip(orders, answers, strict=True):
+        for command, answer in zip(commands, answers, strict=True):
             try:
-                order.reply(answer)
+                command.reply(answer)
             except BaseException:  # each engine waits for its replies
-                _undelivered()
+                _log_undelivered()
 
 
-def _undelivered() -> None:
+def _log_undelivered() -> None:
+    """Logs the exception that kept an answer from its engine."""
     import logging
 
     logging.getLogger("tidegate").exception("the store's answer could not be delivered")
@@ -252,9 +253,9 @@ class Worker:
     def forget(self) -> None:
         """Resets the state. In the child of a fork, thread and queued commands still belong to the parent."""
         self._queue: deque[tuple[Job, int]] = deque()
-        self._nothing_new = allocate_lock()  # released with each new job; the thread waits for it
-        self._nothing_new.acquire()
-        self._starting = allocate_lock()
+        self._wakeup = allocate_lock()  # each new job releases it; the idle thread waits to acquire it
+        self._wakeup.acquire()
+        self._starting = threading.RLock()  # reentrant, for a signal handler that makes a call
         self._thread: threading.Thread | None = None
         self._ends = False
 
@@ -265,7 +266,7 @@ class Worker:
             return
         self._queue.append((job, monotonic() + us))
         self._notify()
-        if self._ends:  # nobody else takes the job
+        if self._ends:  # the thread no longer takes jobs
             self._drop()
 
     def _start(self) -> bool:
@@ -283,9 +284,9 @@ class Worker:
 
     def _notify(self) -> None:
         try:
-            self._nothing_new.release()
+            self._wakeup.release()
         except RuntimeError:
-            pass  # the thread has not looked yet since the last job
+            pass  # released by an earlier job already
 
     def _work(self) -> None:
         queue = self._queue
@@ -293,36 +294,36 @@ class Worker:
             try:
                 job, due = queue.popleft()
             except IndexError:
-                self._nothing_new.acquire()
+                self._wakeup.acquire()
                 continue
             try:
                 self._run(job, due)
             except BaseException:  # a hook's SystemExit, for example: all engines share the thread
-                _undelivered()
+                _log_undelivered()
             del job  # drops the last reference to an engine that is no longer in use
 
     def _run(self, job: Job, due: int) -> None:
-        """Runs a job, and with a command those behind it that can share its round trip."""
+        """Runs a job. A command takes along the queued commands that can share its round trip."""
         now = monotonic()
-        if (
-            self._queue
-            and now < due
-            and isinstance(job, Ordered)
-            and getattr(job.carrier, "pipelines", False)
-        ):
-            orders = [job]
-            while self._queue and len(orders) < _TOGETHER:
-                next_job, until = behind = self._queue.popleft()
-                if not (isinstance(next_job, Ordered) and next_job.joins(job) and now < until):
-                    self._queue.appendleft(behind)
-                    break
-                orders.append(next_job)
-            if len(orders) > 1:
-                run_all(orders)
-                return
-        job(now < due)
+        pipelines = isinstance(job, QueuedCommand) and getattr(job.carrier, "pipelines", False)
+        if not (pipelines and self._queue and now < due):
+            job(now < due)
+            return
+        first = cast("QueuedCommand", job)
+        commands = [first]
+        while self._queue and len(commands) < _TOGETHER:
+            next_job, until = entry = self._queue.popleft()
+            if not (isinstance(next_job, QueuedCommand) and next_job.can_share(first) and now < until):
+                self._queue.appendleft(entry)
+                break
+            commands.append(next_job)
+        if len(commands) > 1:
+            run_all(commands)
+        else:
+            first(True)
 
     def _drop(self) -> None:
+        """Fails all queued jobs."""
         while True:
             try:
                 job, _ = self._queue.popleft()
