@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -180,22 +181,21 @@ def test_a_client_around_another_one_does_not_repeat_what_that_one_refused(
         assert len(sent) == times
 
 
-def test_what_is_kept_of_an_answer_goes_with_it(
-    adapter: Any, server: Server, engine: tidegate.Engine
-) -> None:
+def test_an_answer_itself_is_not_kept(adapter: Any, server: Server, engine: tidegate.Engine) -> None:
     """No answer is kept alive, and none that a function returns makes calls that succeed ask for it."""
     adapter.open(policy(engine))
     outer, url = policy(engine), server.status(503)
-    gc.collect()
-    before = len(left._refused), len(left._answers)
+    left._statuses.clear()
+    before = len(left._answers), len(left._plain)
     found = outer.call(lambda: adapter.stream("POST", url))
-    assert len(left._refused) > before[0]
-    assert len(left._answers) == before[1]
+    assert [list(statuses) for statuses in left._statuses.values()] == [[503]]
+    assert (len(left._answers), len(left._plain)) == before
     assert not left.is_left(found)
+    gone = weakref.ref(found)
     adapter.close_stream(found)
     del found
     gc.collect()
-    assert (len(left._refused), len(left._answers)) == before
+    assert gone() is None
 
 
 def test_a_status_is_that_of_its_own_call_and_no_other_status(engine: tidegate.Engine) -> None:

@@ -21,7 +21,7 @@ from tidegate._engine.wire import KINDS, OPINIONS, kind_of, pack_outcome, unpack
 
 from . import errors_gen as table
 from .left import seen as seen_with
-from .left import taken, taken_refusal, taken_status
+from .left import taken, taken_status
 from .outcomes import UNLISTED, Outcome, Unknown
 from .reading import at, read, status_of
 
@@ -150,10 +150,8 @@ def _chain(error: BaseException, judges: _Judges, seen: set[int], *, own_context
     if id(error) in seen or len(seen) >= table.DEEPEST + (_GROUPED in seen):
         return None
     left = taken(error, judges[1]) if seen and judges[1] is not None else None
-    if left is None and judges[1] is not None:
-        left = _refused(error, judges[1])
     if left is not None:
-        return left  # what an inner call has said of a cause, or of the answer of an error
+        return left  # what an inner call has said of a cause
     seen.add(id(error))
     said = _says(error, *judges)
     if said is not None:
@@ -164,16 +162,6 @@ def _chain(error: BaseException, judges: _Judges, seen: set[int], *, own_context
         return outcome if inner is None else inner
     inner = _causes(error, judges, seen, wrapper=own_context)
     return _group(error, judges, seen) if inner is None else inner
-
-
-def _refused(error: BaseException, owner: Owner) -> int | None:
-    """Returns the outcome of the answer that an error refers to if it must not be repeated (1.6.4)."""
-    for name in ("response", "headers"):
-        answer = read(error, name)
-        outcome = None if answer is None else taken_refusal(answer, owner)
-        if outcome is not None:
-            return outcome
-    return None
 
 
 def _causes(error: BaseException, judges: _Judges, seen: set[int], *, wrapper: bool) -> int | None:

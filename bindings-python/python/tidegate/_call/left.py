@@ -33,16 +33,11 @@ _plain: Final[dict[tuple[Owner, int], tuple[Any, int]]] = {}
 The entry keeps the result, so that no other object can have its id. The newest `_MOST` are kept, and none
 for long after its call: while there are any, every call of the process asks whether its result is among them.
 """
-_refused: Final[dict[int, tuple[Any, dict[Owner, int]]]] = {}
-"""By id of a failed answer that must not be repeated, or of its headers: as `_answers`.
-
-The native half does not count these, so that they cost calls that succeed nothing: a function that returns
-such an answer has succeeded. They count for an HTTP client, and for an error that refers to the answer.
-"""
 _statuses: Final[dict[Owner, dict[int, int]]] = {}
-"""By owner: statuses of results that must not be repeated, with outcomes; for the newest `_MOST` owners.
+"""By owner: the status of a result that must not be repeated, and the outcome; for the newest `_MOST` owners.
 
-An error that a client makes of an answer may have nothing of it but the status (1.6.7).
+A function that returns such an answer has succeeded, so the native half does not ask for these. They count
+for an HTTP client, and for an error with that status (1.6.7).
 """
 _EVERY: Final = 64
 """After so many results that are none of these, entries whose call has ended without taking them go."""
@@ -64,12 +59,11 @@ def leave(value: Any, ok: bool, verdict: str, outcome: int, policy: Policy, scop
         if opinion == "do_not" and owner is not None:
             from .reading import status_of
 
-            _refuse_status(status_of(value), owner, word)
+            _keep_status(status_of(value), owner, word)
         if not ok:
             _keep(value.__dict__.setdefault(_KEY, {}), owner, word)
             return
         if opinion == "do_not":
-            _refuse(value, owner, word)
             return
         key = id(value)
         held = _answers.get(key)
@@ -94,25 +88,12 @@ def _keep(held: dict[Owner, int], owner: Owner, word: int) -> None:
         del held[next(iter(held))]
 
 
-def _refuse(value: Any, owner: Owner, word: int) -> None:
-    """Stores that the call around must not repeat an answer. Errors of aiohttp have only its headers."""
-    if owner is None:
-        return  # no call would take it
-    entry = _refused.get(id(value))
-    held = entry[1] if entry is not None and entry[0]() is value else {}
-    _keep(held, owner, word)
-    _refer(value, held)
-    headers = getattr(value, "headers", None)
-    if headers is not None:
-        _refer(headers, held)
-
-
-def _refuse_status(status: int | None, owner: Owner, word: int) -> None:
+def _keep_status(status: int | None, owner: Owner, word: int) -> None:
     if status is None:
         return
     held = _statuses.pop(owner, {})
-    _statuses[owner] = held
     held[status] = word
+    _statuses[owner] = held  # its owner is the newest one
     while len(_statuses) > _MOST:
         _statuses.pop(next(iter(_statuses)), None)
 
@@ -120,26 +101,12 @@ def _refuse_status(status: int | None, owner: Owner, word: int) -> None:
 def taken_status(status: int, owner: Owner) -> int | None:
     """Returns the outcome of a result of this status that the call must not repeat, and removes it."""
     held = _statuses.get(owner)
-    word = None if held is None else held.pop(status, None)
-    if held is not None and not held:
+    if held is None:
+        return None
+    word = held.pop(status, None)
+    if not held:
         _statuses.pop(owner, None)
     return word
-
-
-def _refer(value: Any, held: dict[Owner, int]) -> None:
-    key = id(value)
-    try:
-        _refused[key] = ref(value, lambda _: _refused.pop(key, None)), held
-    except TypeError:  # without weak references it could not be told from a later object with its id
-        pass
-
-
-def taken_refusal(value: Any, owner: Owner) -> int | None:
-    """Returns the outcome of an answer that this call must not repeat, and removes it; None without one."""
-    entry = _refused.get(id(value))
-    if entry is None or entry[0]() is not value:
-        return None
-    return entry[1].pop(owner, None)
 
 
 def _keep_plain(value: Any, owner: Owner, word: int) -> None:

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tidegate._call import outcomes
-from tidegate._call.left import taken_answer, taken_refusal
+from tidegate._call.left import taken_answer, taken_status
 from tidegate._call.notes import note_of
 from tidegate._call.open_call import MARGIN
 from tidegate._call.run import HEAD, Run
@@ -260,7 +260,7 @@ class HttpRun(Run):
         left = taken_answer(value, self.owner)
         if left or status < 400:
             return left
-        refused = taken_refusal(value, self.owner)
+        refused = taken_status(status, self.owner)
         if refused is not None:
             return refused
         wall = int(self.engine.wall() * 1e6)
