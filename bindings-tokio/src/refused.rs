@@ -9,7 +9,7 @@ use tidegate::{CallId, Opinion, Outcome};
 
 use crate::scope;
 
-/// Statuses that are kept: a call may end without asking for the one that was left for it.
+/// Most statuses that are kept. A call may end without asking for the one that was left for it, and then a newer one replaces it.
 const MOST: usize = 256;
 
 type Refused = ((u64, CallId), u16);
@@ -29,7 +29,7 @@ pub(crate) fn leave(status: u16) {
     ANY.store(true, Ordering::Release);
 }
 
-/// Whether any status is left. Else a call need not say that it asks.
+/// Whether any status is kept. If not, a call need not become the innermost one before it judges a result.
 #[inline]
 pub(crate) fn any() -> bool {
     ANY.load(Ordering::Acquire)

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_leaves_behind_keeps_nobody_waiting() {
+    fn a_process_that_a_command_leaves_behind_delays_nothing() {
         let started = Instant::now();
         let output = Cmd::new("sh").args(["-c", "sleep 120 & echo out"]).capture().expect("sh starts");
         assert!(output.status.success() && output.text.contains("out"));

@@ -172,7 +172,7 @@ class Flow implements Flowing {
     return turn === this.#turn && this.#started && !this.#over;
   }
 
-  /** Gives a number to the reader that reads from now on; without a reader, nobody has it. */
+  /** Returns the number of the reader that takes pieces directly from now on. If no reader keeps the number, none takes them directly. */
   use(): number {
     this.ended = undefined;
     this.#turn += 1;

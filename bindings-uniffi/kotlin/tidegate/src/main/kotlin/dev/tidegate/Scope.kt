@@ -204,10 +204,10 @@ internal class Here {
     @JvmField var engine = 0
     @JvmField var call = 0L
 
-    /** Whether the thread runs code of the user, or wakes other calls, so that no call continues here ([dev.tidegate.internal.Anywhere]). */
+    /** Whether this thread runs the user's code or wakes calls. Calls that are resumed meanwhile continue on another thread ([dev.tidegate.internal.Anywhere]). */
     @JvmField var isBusy = false
 
-    /** Runs [work], which other calls do not wait for. */
+    /** Runs [work] with this thread marked as busy, so that calls which it resumes do not wait for its end. */
     inline fun <T> busy(work: () -> T): T {
         val before = isBusy
         isBusy = true

@@ -7,8 +7,9 @@ import kotlinx.coroutines.Runnable
 import kotlin.coroutines.CoroutineContext
 
 /**
- * Continues a coroutine where it is resumed, as `Dispatchers.Unconfined` does, but for two kinds of threads: that of the process's timers, which
- * code of the user could block for all, and one that is busy with such code or with other calls, behind which this coroutine would wait.
+ * Continues a coroutine on the thread that resumes it, as `Dispatchers.Unconfined` does, with two exceptions. The thread of the process's timers
+ * is not used, because the user's code could block all timers. A thread that runs the user's code or wakes other calls is not used either, because the
+ * coroutine would wait for their end.
  */
 internal object Anywhere : CoroutineDispatcher() {
     private const val TIMERS = "kotlinx.coroutines.DefaultExecutor"

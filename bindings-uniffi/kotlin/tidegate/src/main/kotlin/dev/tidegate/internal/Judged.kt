@@ -187,7 +187,7 @@ internal object Marks {
 
     private val statuses = List(200) { Any() }
 
-    /** What stands for the answers of a status from 400 to 599: an error that a client makes of an answer may have its status alone. */
+    /** Key for all answers of a status from 400 to 599. An error that a client makes of an answer may have nothing but the status. */
     fun ofStatus(status: Int): Any = statuses[status - 400]
 
     private fun shared(of: Any): Any = shared.firstNotNullOfOrNull { it(of) } ?: of
