@@ -54,8 +54,8 @@ pub fn failed<'py>(
     {
         settings.notify(py, call, function, failure, woken)?;
     }
-    Ok(match step.action {
-        Action::Attempt { attempt, hedge: false } if step.stop == 0 => After::Attempt(attempt, step, now),
+    Ok(match step.action() {
+        Action::Attempt { attempt, hedge: false } if step.stop() == 0 => After::Attempt(attempt, step, now),
         // This verdict adds no note to an exception of a known type, so it is raised directly.
         Action::Done { verdict: Verdict::NotRetryable, result: Some(_), .. } if settings.ends_bare() => {
             settings.mark(failure, call)?;

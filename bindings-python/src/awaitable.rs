@@ -215,7 +215,7 @@ impl<'py> This<'_, 'py> {
         };
         self.call.id.set(begun.call.to_word());
         let fast = begun.woken.is_none() && begun.is_first_attempt() && settings.is_fast_async();
-        if !fast || begun.step.next.is_some() && in_trio(py, globals)? {
+        if !fast || begun.step.next().is_some() && in_trio(py, globals)? {
             return self.start_in_shell(&caller, around.scope, &mut begun);
         }
         self.expect(1, begun.step, begun.now);
@@ -238,7 +238,7 @@ impl<'py> This<'_, 'py> {
 
     /// Records the attempt that starts now, and when its timer is due.
     fn expect(&self, attempt: u8, step: Step, now: Time) {
-        let due = step.next.map(|next| now.as_micros().saturating_add(next.as_micros()).max(1));
+        let due = step.next().map(|next| now.as_micros().saturating_add(next.as_micros()).max(1));
         self.call.due.set(due.unwrap_or(0));
         self.call.attempt.set(attempt);
     }
@@ -339,7 +339,7 @@ impl<'py> This<'_, 'py> {
         let after = again::failed(settings, self.id(), attempt, &function, failure)?;
         if let After::Attempt(next, step, now) = after {
             let globals = scope::globals(py).map_err(|raised| raised.take(py))?;
-            if step.next.is_some() && in_trio(py, globals).map_err(|raised| raised.take(py))? {
+            if step.next().is_some() && in_trio(py, globals).map_err(|raised| raised.take(py))? {
                 return Ok(After::Shell(step));
             }
             self.expect(next, step, now);

@@ -33,19 +33,19 @@ pub struct Begun {
 impl Begun {
     /// Is it the happy path's first step: start attempt 1, and nothing beside it?
     pub fn is_first_attempt(&self) -> bool {
-        matches!(self.step.action, Action::Attempt { attempt: 1, hedge: false })
-            && self.step.stop == 0
-            && !self.step.flags.commands
+        matches!(self.step.action(), Action::Attempt { attempt: 1, hedge: false })
+            && self.step.stop() == 0
+            && !self.step.flags().commands
     }
 
     /// Was it refused because it takes more than a limit ever holds?
     pub fn is_above_burst(&self) -> bool {
-        matches!(self.step.action, Action::Done { verdict: Verdict::CostAboveBurst, .. })
+        matches!(self.step.action(), Action::Done { verdict: Verdict::CostAboveBurst, .. })
     }
 
     /// Was it refused because there is no such route: not yet, or no longer?
     pub fn is_stale_route(&self) -> bool {
-        matches!(self.step.action, Action::Done { verdict: Verdict::StaleRoute, .. })
+        matches!(self.step.action(), Action::Done { verdict: Verdict::StaleRoute, .. })
     }
 }
 
@@ -89,7 +89,7 @@ impl Engine {
         let mut own = None;
         let (route, request) = state.mode.begins(route, request, &mut own);
         let (call, step) = state.core.begin(route, request, now);
-        let woken = state.woken(step.flags);
+        let woken = state.woken(step.flags());
         Begun { call, step, now, woken }
     }
 
@@ -114,7 +114,7 @@ impl Engine {
             Err(error) => return Err(PyValueError::new_err(error.to_string())),
             Ok(weights) => state.core.begin_weighted(route, request, weights, now),
         };
-        let woken = state.woken(step.flags);
+        let woken = state.woken(step.flags());
         Ok(Begun { call, step, now, woken })
     }
 
@@ -140,7 +140,7 @@ impl Engine {
     pub fn on_at(&self, py: Python<'_>, call: CallId, event: Event) -> (Step, Option<Vec<u64>>, Time) {
         let (mut state, now) = self.at_now(py);
         let step = state.core.on(call, event, now);
-        (step, state.woken(step.flags), now)
+        (step, state.woken(step.flags()), now)
     }
 
     /// Cancels a call and reports these attempts as unwound: the calls that can go on because of it.
@@ -157,7 +157,7 @@ impl Engine {
         attempts: RangeInclusive<u8>,
     ) -> Option<Vec<u64>> {
         let (step, woken) = self.on_with(py, call, Event::Cancel);
-        let ended = matches!(step.action, Action::Done { verdict: Verdict::Stale, .. });
+        let ended = matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. });
         if ended { woken } else { self.unwound(py, call, attempts, woken) }
     }
 

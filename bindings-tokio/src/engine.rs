@@ -134,7 +134,7 @@ impl Shared {
     pub fn begin(
         &self,
         route: &AtomicU64,
-        (policy, key): (PolicyId, &str),
+        to: (PolicyId, &str),
         request: &mut Request,
         (path, ends): (Option<&str>, Option<Instant>),
         weights: Option<&Weights>,
@@ -144,6 +144,20 @@ impl Shared {
             let left = clock::span(ends.saturating_duration_since(at));
             request.remaining = Some(request.remaining.map_or(left, |own| own.min(left)));
         }
+        let mut call = CallId::from_word(0);
+        let step = self.begin_at(now, route, to, request, (path, weights), &mut call);
+        (call, Reply { step, at, others: step.flags().wakes })
+    }
+
+    fn begin_at(
+        &self,
+        now: Time,
+        route: &AtomicU64,
+        (policy, key): (PolicyId, &str),
+        request: &mut Request,
+        (path, weights): (Option<&str>, Option<&Weights>),
+        call: &mut CallId,
+    ) -> Step {
         let mut core = self.core.lock();
         core.note_wall(now);
         loop {
@@ -156,13 +170,13 @@ impl Shared {
             if let Some(path) = path {
                 request.path = core.engine.path_id(id, path, now);
             }
-            let (call, step) = match weights {
+            let (id, step) = match weights {
                 None => core.engine.begin(id, request, now),
                 Some(weights) => weights::begin(&mut core.engine, id, request, weights, now),
             };
-            if !matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
-                let others = core.after(step.flags);
-                return (call, Reply { step, at, others });
+            if !matches!(step.action(), Action::Done { verdict: Verdict::StaleRoute, .. }) {
+                *call = id;
+                return with_others(step, core.after(step.flags()));
             }
             route.store(0, Ordering::Relaxed);
         }
@@ -173,10 +187,14 @@ impl Shared {
     #[inline]
     pub fn say(&self, call: CallId, event: Event) -> Reply {
         let (now, at) = self.clock.now();
+        let step = self.say_at(now, call, event);
+        Reply { step, at, others: step.flags().wakes }
+    }
+
+    fn say_at(&self, now: Time, call: CallId, event: Event) -> Step {
         let mut core = self.core.lock();
         let step = core.engine.on(call, event, now);
-        let others = core.after(step.flags);
-        Reply { step, at, others }
+        with_others(step, core.after(step.flags()))
     }
 
     /// Gives the engine an event of a call. If the step is a wait that ends by a wake, `waker` is registered under the
@@ -186,12 +204,12 @@ impl Shared {
         let (now, at) = self.clock.now();
         let mut core = self.core.lock();
         let step = core.engine.on(call, event, now);
-        let before = match (step.action, waker) {
+        let before = match (step.action(), waker) {
             (Action::Wait { why }, Some(waker)) if wakes(why) => core.waiters.insert(call, waker.clone()),
             _ if parked => core.waiters.remove(&call),
             _ => None,
         };
-        let others = core.after(step.flags);
+        let others = core.after(step.flags());
         drop(core);
         drop(before); // without the lock: the waker may be the last reference to its task
         Reply { step, at, others }
@@ -271,6 +289,13 @@ impl Drop for Shared {
     fn drop(&mut self) {
         NUMBERED.lock().remove(&self.number);
     }
+}
+
+/// The step, whose flag `wakes` says whether it leaves work for other calls, the store or listeners. So all of the reply comes back in
+/// registers.
+#[inline]
+const fn with_others(step: Step, others: bool) -> Step {
+    step.with_flags(Flags { wakes: others, ..step.flags() })
 }
 
 /// Whether another call's event can end this wait.

@@ -40,8 +40,8 @@ pub enum Error<E> {
     /// The error of the attempt that decided, unchanged; the report says why no further attempt followed.
     Failed(E, Report),
     /// Tidegate refused the call or stopped an attempt. The second part is the last error of the call's own work, if
-    /// there was one.
-    Stopped(Stopped, Option<E>),
+    /// there was one. It is behind a pointer, so that results stay small.
+    Stopped(Box<Stopped>, Option<E>),
 }
 
 impl<E> Error<E> {
@@ -123,8 +123,8 @@ impl<E> Error<E> {
     {
         match self {
             Self::Failed(error, _) => error.into(),
-            Self::Stopped(stopped, None) => Box::new(stopped),
-            Self::Stopped(stopped, Some(last)) => Box::new(Ended { stopped, last: last.into() }),
+            Self::Stopped(stopped, None) => stopped,
+            Self::Stopped(stopped, Some(last)) => Box::new(Ended { stopped: *stopped, last: last.into() }),
         }
     }
 

@@ -599,7 +599,7 @@ mod middleware {
                     extensions.insert(Left(report));
                     error
                 }
-                Error::Stopped(stopped, _) => ClientError::middleware(stopped),
+                Error::Stopped(stopped, _) => ClientError::middleware(*stopped),
             })
         }
     }

@@ -74,7 +74,9 @@ pin_project! {
     impl<P: Deref<Target = Site>, F, Fut, J, T, E, A> PinnedDrop for Run<P, F, Fut, J, T, E, A> {
         fn drop(this: Pin<&mut Self>) {
             let mut this = this.project();
-            if let StateProjection::Live { live } = this.state.as_mut().project() {
+            if let StateProjection::Live { live } = this.state.as_mut().project()
+                && !live.is_over()
+            {
                 // Dropped last, so that the engine gets the cancellation even if dropping an attempt panics.
                 let _cancel = Cancel { site: this.site, call: live.call, parked: live.is_parked() };
                 this.state.set(State::Over);
@@ -98,7 +100,7 @@ where
     #[inline]
     pub fn started(begun: Begun, site: P, judge: J, work: F, first: Fut) -> Self {
         let Begun { call, reply: Reply { step, at, .. }, replayable } = begun;
-        let turn = Turn::Begun { at, next: step.next };
+        let turn = Turn::Begun { at, next: step.next() };
         let live =
             Live { attempts: 1, place: Place::Taken { number: 1, future: first }, ..Live::new(call, turn) };
         Self { site, work, judge, path: None, replayable, state: State::Live { live }, answer: PhantomData }
@@ -108,7 +110,7 @@ where
     #[cfg(feature = "tower")]
     pub fn waiting(begun: Begun, site: P, judge: J, work: F) -> Self {
         let Begun { call, reply, replayable } = begun;
-        let state = match reply.step.action {
+        let state = match reply.step.action() {
             Action::Done { verdict, retry_in, .. } => State::Refused { call, verdict, retry_in },
             _ => State::live(call, Turn::Waits),
         };
@@ -139,25 +141,31 @@ where
             this.state.set(State::live(call, Turn::Runs));
             begun = Some(reply);
         }
-        let polled = match this.state.as_mut().project() {
-            StateProjection::Live { live } => {
-                let call = Call::<_, _, _, _, _, _, A>::new(this.site, this.work, this.judge, live);
-                match begun {
+        match this.state.as_mut().project() {
+            StateProjection::Live { mut live } if !live.is_over() => {
+                let call = Call::<_, _, _, _, _, _, A>::new(this.site, this.work, this.judge, live.as_mut());
+                let polled = match begun {
                     Some(reply) => call.begun(reply, cx),
                     None => call.poll(cx),
+                };
+                if polled.is_ready() {
+                    live.finish();
                 }
+                polled
             }
             StateProjection::Refused { call, verdict, retry_in } => {
                 let report = this.site.report(Some(*call), 0, *verdict, retry_in.map(clock::std));
                 let stopped = this.site.stopped(report);
                 let report = stopped.report;
-                Poll::Ready(A::of(this.site, this.judge, Err(Error::Stopped(stopped, None)), report))
+                this.state.set(State::Over);
+                Poll::Ready(A::of(
+                    this.site,
+                    this.judge,
+                    Err(Error::Stopped(Box::new(stopped), None)),
+                    report,
+                ))
             }
-            StateProjection::Fresh | StateProjection::Over => panic!("a call was polled after its end"),
-        };
-        if polled.is_ready() {
-            this.state.set(State::Over);
+            _ => panic!("a call was polled after its end"),
         }
-        polled
     }
 }

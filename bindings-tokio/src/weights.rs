@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate::{Action, CallId, Flags, Request, RouteId, Step, Time, Verdict, WeightError};
+use tidegate::{Action, CallId, Request, RouteId, Step, Time, Verdict, WeightError};
 
 use crate::builder::Pairs;
 use crate::settings::RateLimit;
@@ -72,7 +72,7 @@ pub(crate) fn begin(
         Err(_) => Verdict::CostAboveBurst,
     };
     let action = Action::Done { verdict, result: None, retry_in: None };
-    (CallId::from_word(0), Step { stop: 0, action, next: None, flags: Flags::default() })
+    (CallId::from_word(0), Step::new(action, None))
 }
 
 impl RateLimit {

@@ -475,7 +475,7 @@ impl Engine {
         let now = state.time(now);
         state.note_wall(now);
         let (call, step) = state.core.begin(RouteId::from_word(route), &request, now);
-        state.drain(step.flags);
+        state.drain(step.flags());
         Some((call.to_word(), wire::pack_step(step)))
     }
 
@@ -485,7 +485,7 @@ impl Engine {
         let mut state = self.state.lock();
         let now = state.time(now);
         let step = state.core.on(CallId::from_word(call), event, now);
-        state.drain(step.flags);
+        state.drain(step.flags());
         Some(wire::pack_step(step))
     }
 }

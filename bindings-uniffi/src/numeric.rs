@@ -3,7 +3,7 @@
 //! The engine is known by the number that `Engine::handle` gave; whoever calls keeps the object until the call is back.
 //! `kotlin/` has the same through `jni.rs`; `swift/` declares these in a header of its own.
 
-use tidegate::{Action, Flags, Step, Verdict, wire};
+use tidegate::{Action, Step, Verdict, wire};
 
 use crate::Engine;
 use crate::border::caught;
@@ -15,7 +15,7 @@ pub const NO_WORD: u64 = u64::MAX;
 #[cold]
 fn lost() -> u64 {
     let action = Action::Done { verdict: Verdict::Lost, result: None, retry_in: None };
-    wire::pack_step(Step { stop: 0, action, next: None, flags: Flags::default() })
+    wire::pack_step(Step::new(action, None))
 }
 
 /// The engine of a handle.
@@ -79,7 +79,7 @@ mod tests {
     fn a_panic_is_a_call_that_is_lost() {
         let step = caught(|| panic!("a bug")).unwrap_or_else(|_| lost());
         let step = wire::unpack_step(step).expect("a step");
-        assert_eq!(step.action, Action::Done { verdict: Verdict::Lost, result: None, retry_in: None });
-        assert_eq!(step.stop, 0);
+        assert_eq!(step.action(), Action::Done { verdict: Verdict::Lost, result: None, retry_in: None });
+        assert_eq!(step.stop(), 0);
     }
 }

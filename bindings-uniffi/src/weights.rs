@@ -61,7 +61,7 @@ impl Engine {
             Err(WeightError::StaleRoute) => state.core.begin(route, &request, now), // its answer says so
             Err(error) => return Err(invalid(&error)),
         };
-        state.drain(step.flags);
+        state.drain(step.flags());
         Ok(Some(Begun { call: call.to_word(), step: wire::pack_step(step) }))
     }
 

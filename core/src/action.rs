@@ -176,20 +176,6 @@ pub enum Event {
     },
 }
 
-/// The engine's answer to an event: the action to take now, and when to ask again.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[must_use = "a step not carried out is a call lost"]
-pub struct Step {
-    /// Attempts to stop now: bit (n − 1) mod 8 for attempt n.
-    pub stop: u8,
-    /// Action to take.
-    pub action: Action,
-    /// The call's only timer, from `now`; it replaces the previous one.
-    pub next: Option<Duration>,
-    /// Further effects of this step.
-    pub flags: Flags,
-}
-
 /// Effects of a step besides its action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flags {
@@ -381,16 +367,4 @@ verdicts! {
     Offline = "offline", "The device was offline for longer than a retry may wait.";
     Cooldown = "cooldown", "An answer has said that there are too many requests, and no attempt starts until the time that it named.";
     TargetsLimited = "targets_limited", "Each target of its group has used up its rate limit, or cools down.";
-}
-
-impl Step {
-    /// A step without timer, stops or flags.
-    pub(crate) const fn plain(action: Action) -> Self {
-        Self { stop: 0, action, next: None, flags: Flags { wakes: false, commands: false, target: false } }
-    }
-
-    /// A call's end without a result.
-    pub(crate) const fn done(verdict: Verdict) -> Self {
-        Self::plain(Action::Done { verdict, result: None, retry_in: None })
-    }
 }

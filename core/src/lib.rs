@@ -14,10 +14,10 @@
 //! let route = engine.route(policy, "https://api.example", now);
 //!
 //! let (call, step) = engine.begin(route, &Request::default(), now);
-//! assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+//! assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
 //! // … the host makes the attempt; it works …
 //! let step = engine.on(call, Event::Finished { attempt: 1, outcome: Outcome::of(Class::Ok) }, now);
-//! assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }));
+//! assert!(matches!(step.action(), Action::Done { verdict: Verdict::Ok, .. }));
 //! ```
 //!
 //! The main parts: [`Policy`] (the settings), [`Engine`] (the decisions), [`wire`] (the encoding at a language
@@ -69,6 +69,7 @@ mod quantile;
 mod retry;
 pub mod rng;
 mod state;
+mod step;
 mod text;
 mod throttle;
 mod time;
@@ -77,7 +78,7 @@ mod window;
 pub mod wire;
 
 pub use action::{
-    Action, AttemptSlot, CallId, Event, Flags, Link, PathId, PolicyId, Request, RouteId, Step, Verdict, Wait,
+    Action, AttemptSlot, CallId, Event, Flags, Link, PathId, PolicyId, Request, RouteId, Verdict, Wait,
 };
 pub use breaker::{BreakerSettings, BreakerState, CircuitBreaker, Evidence, Ticket};
 pub use classify::{HttpFailure, METHODS, class_of_status};
@@ -106,6 +107,7 @@ pub use retry::{
     RetryToken, Rounding, ShareBudget, ShareSettings, StrategySettings, TokenBudget, TokenSettings,
     WindowSettings, parse_retry_after,
 };
+pub use step::Step;
 pub use throttle::{AdaptiveThrottle, ThrottleSettings};
 pub use time::{Duration, Time, WallTime};
 pub use window::WindowKind;

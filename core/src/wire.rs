@@ -15,9 +15,10 @@
 //! A span is 0 for none, else 1 + d, saturating in its 31 bits: microseconds for Attempt and Wait (35 minutes; longer
 //! waits chain), milliseconds rounded up for `retry_in` and Retry-After (24.8 days).
 
-use crate::action::{Action, AttemptSlot, CallId, Event, Flags, PathId, Request, Step, Verdict, Wait};
+use crate::action::{Action, CallId, Event, PathId, Request};
 use crate::outcome::{Criticality, Kind, Opinion, Outcome};
 use crate::policy::{Domain, Key, TABLE};
+use crate::step::Step;
 use crate::time::Duration;
 
 const SPAN: u64 = (1 << 31) - 1;
@@ -37,34 +38,18 @@ fn unpack_span(bits: u64) -> Option<u64> {
 /// The word of a step.
 ///
 /// ```
-/// use tidegate::{Action, Duration, Flags, Step, wire};
-/// let step = Step {
-///     stop: 0,
-///     action: Action::Attempt { attempt: 1, hedge: false },
-///     next: Some(Duration::from_millis(1)),
-///     flags: Flags::default(),
-/// };
+/// use tidegate::{Action, Duration, Step, wire};
+/// let step = Step::new(Action::Attempt { attempt: 1, hedge: false }, Some(Duration::from_millis(1)));
 /// assert_eq!(wire::pack_step(step), 1 | 1 << 12 | 1001 << 22);
 /// assert_eq!(wire::unpack_step(wire::pack_step(step)), Some(step));
 /// ```
 #[inline]
 pub fn pack_step(step: Step) -> u64 {
-    let (tag, detail, span) = match step.action {
-        Action::Done { verdict, result, retry_in } => {
-            let attempt_slot = result.map_or(0, |attempt_slot| 8 | u64::from(attempt_slot.number()));
-            (0, verdict as u64 | attempt_slot << 6, pack_span(retry_in.map(Duration::as_millis_ceil)))
-        }
-        Action::Attempt { attempt, hedge } => {
-            let detail = u64::from(attempt) | u64::from(hedge) << 8 | u64::from(step.flags.target) << 9;
-            (1, detail, pack_span(step.next.map(Duration::as_micros)))
-        }
-        Action::Wait { why } => (2, why as u64, pack_span(step.next.map(Duration::as_micros))),
+    let units = match step.action() {
+        Action::Done { retry_in, .. } => retry_in.map(Duration::as_millis_ceil),
+        _ => step.next().map(Duration::as_micros),
     };
-    tag | u64::from(step.flags.wakes) << 2
-        | u64::from(step.flags.commands) << 3
-        | u64::from(step.stop) << 4
-        | detail << 12
-        | span << 22
+    step.bits() | pack_span(units) << 22
 }
 
 /// The step of a word; `None` for an invalid word.
@@ -72,27 +57,9 @@ pub fn unpack_step(word: u64) -> Option<Step> {
     if word >> 53 != 0 {
         return None;
     }
-    let (detail, span) = (word >> 12 & 0x3ff, unpack_span(word >> 22));
-    let (action, next) = match word & 3 {
-        0 => {
-            let verdict = *Verdict::ALL.get((detail & 0x3f) as usize)?;
-            let result = match detail >> 6 {
-                0 => None,
-                attempt_slot @ 8..=15 => Some(AttemptSlot::of((attempt_slot & 7) as u8 + 1)),
-                _ => return None,
-            };
-            (Action::Done { verdict, result, retry_in: span.map(Duration::from_millis) }, None)
-        }
-        1 => (Action::Attempt { attempt: (detail & 0xff) as u8, hedge: detail >> 8 & 1 == 1 }, span),
-        2 if detail >> 4 == 0 => (Action::Wait { why: *Wait::ALL.get(detail as usize)? }, span),
-        _ => return None,
-    };
-    let flags = Flags {
-        wakes: word >> 2 & 1 == 1,
-        commands: word >> 3 & 1 == 1,
-        target: word & 3 == 1 && detail >> 9 == 1,
-    };
-    Some(Step { stop: (word >> 4) as u8, action, next: next.map(Duration::from_micros), flags })
+    let span = unpack_span(word >> 22);
+    let of = |unit: fn(u64) -> Duration| Step::of_bits(word, span.map(unit));
+    if Step::ends(word) { of(Duration::from_millis) } else { of(Duration::from_micros) }
 }
 
 /// The word of an event.

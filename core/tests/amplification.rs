@@ -38,7 +38,7 @@ impl Adversary {
         let now = Time::from_micros(self.now);
         let (call, step) = self.engine.begin(self.route, &Request::default(), now);
         self.calls += 1;
-        let mut action = step.action;
+        let mut action = step.action();
         let mut place = 0;
         while let Action::Attempt { attempt, .. } = action {
             self.attempts += 1;
@@ -50,7 +50,7 @@ impl Adversary {
 
     fn finish(&mut self, call: CallId, attempt: u8, outcome: Outcome) -> Action {
         let event = Event::Finished { attempt, outcome };
-        self.engine.on(call, event, Time::from_micros(self.now)).action
+        self.engine.on(call, event, Time::from_micros(self.now)).action()
     }
 
     /// `attempts ≤ (1 + r)·calls + floor·seconds + burst`, and at least 99 % of it.
@@ -69,7 +69,7 @@ impl Adversary {
         let (call, step) = self.engine.begin(self.route, &Request::default(), now);
         self.calls += 1;
         let mut running = Vec::new();
-        for action in [step.action, self.engine.on(call, Event::Poll, now).action] {
+        for action in [step.action(), self.engine.on(call, Event::Poll, now).action()] {
             if let Action::Attempt { attempt, .. } = action {
                 running.push(attempt);
                 self.attempts += 1;

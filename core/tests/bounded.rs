@@ -24,7 +24,7 @@ fn settle(host: &mut Host, now: u64) -> (Vec<Verdict>, Vec<CallId>) {
         assert!(events < 5 * WAITERS, "wakes come to an end");
         let step = host.poll(call, now);
         assert!(host.engine.work() <= MOST, "{} in one step", host.engine.work());
-        match step.action {
+        match step.action() {
             Action::Done { verdict: Verdict::Stale, .. } | Action::Wait { .. } => {} // woken twice, or too early
             Action::Done { verdict, .. } => ended.push(verdict),
             Action::Attempt { .. } => started.push(call),
@@ -80,7 +80,7 @@ fn waiters_whose_owners_do_not_come_hold_nobody_up() {
     let _ = small(&host, step);
     // Nobody who is woken comes; only the one behind them looks, as it does once a second.
     let mut looks = 0;
-    while host.poll(patient, SECOND + 2).action == (Action::Wait { why: Wait::Queue }) {
+    while host.poll(patient, SECOND + 2).action() == (Action::Wait { why: Wait::Queue }) {
         assert!(host.engine.work() <= MOST);
         host.wakes();
         looks += 1;
@@ -157,12 +157,12 @@ fn tokens_and_places_are_handed_out_a_part_at_a_time() {
     let waiting: Vec<_> = (0..WAITERS)
         .map(|_| {
             let (call, step) = host.begin(Request::default(), 0);
-            assert_eq!(step.action, Action::Wait { why: Wait::Rate });
+            assert_eq!(step.action(), Action::Wait { why: Wait::Rate });
             call
         })
         .collect();
     let step = host.poll(waiting[0], SECOND);
-    assert!(matches!(small(&host, step).action, Action::Attempt { .. }));
+    assert!(matches!(small(&host, step).action(), Action::Attempt { .. }));
     let (ended, started) = settle(&mut host, SECOND);
     assert_eq!((ended.len(), started.len()), (0, WAITERS - 1));
     host.engine.check().unwrap();
@@ -178,11 +178,11 @@ fn tokens_and_places_are_handed_out_a_part_at_a_time() {
     let request = Request { path, ..Request::default() };
     let first = host.start(request, 0);
     let throttled = of(Class::Throttled).retry_after(tidegate::Duration::from_secs(20));
-    assert!(matches!(host.finish(first, 1, throttled, 0).action, Action::Wait { .. }));
+    assert!(matches!(host.finish(first, 1, throttled, 0).action(), Action::Wait { .. }));
     let held: Vec<_> = (0..2_000)
         .map(|_| {
             let (call, step) = host.begin(request, 0);
-            assert_eq!(step.action, Action::Wait { why: Wait::Hold });
+            assert_eq!(step.action(), Action::Wait { why: Wait::Hold });
             call
         })
         .collect();
@@ -298,12 +298,12 @@ fn a_retune_and_a_forced_opening_reach_the_routes_a_part_at_a_time_and_each_befo
     let one = engine.route(policy, "key1992", at(4_003));
     let _ = engine.force_open(policy, Some(one), true, at(4_003));
     assert!(engine.has_chores());
-    assert!(matches!(begin(&mut engine, "key1991", 4_004).action, Action::Attempt { .. }));
+    assert!(matches!(begin(&mut engine, "key1991", 4_004).action(), Action::Attempt { .. }));
     drain(&mut engine, 4_005);
     let forced = engine.snapshot(at(4_005)).routes.iter().filter(|route| route.forced).count();
     assert_eq!(forced, 1);
     assert_eq!(verdict(begin(&mut engine, "key1992", 4_006)), Verdict::ForcedOpen);
-    assert!(matches!(begin(&mut engine, "key1993", 4_006).action, Action::Attempt { .. }));
+    assert!(matches!(begin(&mut engine, "key1993", 4_006).action(), Action::Attempt { .. }));
     engine.check().unwrap();
 }
 
@@ -375,11 +375,11 @@ fn a_route_that_takes_a_change_over_later_answers_as_if_it_had_at_once() {
                         let route = engine.route(*policy, &key, at(now));
                         let (call, step) = engine.begin(route, &Request::default(), at(now));
                         assert!(engine.work() <= MOST);
-                        return (format!("{:?}", step.action), Some(call));
+                        return (format!("{:?}", step.action()), Some(call));
                     }
                 };
                 assert!(engine.work() <= MOST);
-                (format!("{:?}", answer.action), None)
+                (format!("{:?}", answer.action()), None)
             });
             assert_eq!(answers[0], answers[1], "seed {seed}, step {step}: {what} {key} at {now}");
             calls.extend(answers[0].1);

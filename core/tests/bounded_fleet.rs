@@ -31,7 +31,7 @@ fn refused_in_parts(limit: &[(&str, Value<'_>)]) {
     let route = engine.route(policy, "a", at(0));
     let request = Request { may_park: true, ..Request::default() };
     for _ in 0..WAITERS {
-        assert!(matches!(engine.begin(route, &request, at(0)).1.action, Action::Wait { .. }));
+        assert!(matches!(engine.begin(route, &request, at(0)).1.action(), Action::Wait { .. }));
     }
     let (mut commands, mut woken) = (Vec::new(), Vec::new());
     engine.take_commands(&mut commands);
@@ -42,7 +42,7 @@ fn refused_in_parts(limit: &[(&str, Value<'_>)]) {
     let mut refused = 0;
     engine.take_wakes(&mut woken);
     while let Some(call) = woken.pop() {
-        let action = engine.on(call, Event::Poll, at(1)).action;
+        let action = engine.on(call, Event::Poll, at(1)).action();
         assert!(engine.work() <= MOST);
         refused += usize::from(matches!(action, Action::Done { verdict: Verdict::StoreUnavailable, .. }));
         engine.take_wakes(&mut woken);
@@ -68,7 +68,7 @@ fn unserved(more: &[(&'static str, Value<'static>)], reply: Reply<'_>) -> (Vec<V
     let route = engine.route(policy, "a", at(0));
     let request = Request { may_park: true, ..Request::default() };
     for _ in 0..WAITERS {
-        assert!(matches!(engine.begin(route, &request, at(0)).1.action, Action::Wait { .. }));
+        assert!(matches!(engine.begin(route, &request, at(0)).1.action(), Action::Wait { .. }));
     }
     let (mut commands, mut woken, mut ended) = (Vec::new(), Vec::new(), Vec::new());
     engine.take_commands(&mut commands);
@@ -78,7 +78,7 @@ fn unserved(more: &[(&'static str, Value<'static>)], reply: Reply<'_>) -> (Vec<V
     assert!(engine.work() <= MOST && engine.has_chores());
     engine.take_wakes(&mut woken);
     while let Some(call) = woken.pop() {
-        let action = engine.on(call, Event::Poll, at(1)).action;
+        let action = engine.on(call, Event::Poll, at(1)).action();
         assert!(engine.work() <= MOST);
         ended.extend(match action {
             Action::Done { verdict, .. } if verdict != Verdict::Stale => Some(verdict),

@@ -41,7 +41,7 @@ impl Gained {
 }
 
 fn parked(step: Step) -> bool {
-    matches!(step.action, Action::Wait { .. })
+    matches!(step.action(), Action::Wait { .. })
 }
 
 fn rate(more: &[(&'static str, Value<'static>)]) -> Vec<(&'static str, Value<'static>)> {
@@ -60,13 +60,13 @@ proptest! {
         let (mut granted, mut gained, mut waiting) = ([0u64; 3], Gained(None), Vec::<CallId>::new());
         for (truth, reading) in readings {
             let step = host.engine.begin(host.route, &Request::default(), at(reading));
-            granted[0] += u64::from(matches!(step.1.action, Action::Attempt { .. }));
+            granted[0] += u64::from(matches!(step.1.action(), Action::Attempt { .. }));
             if parked(step.1) {
                 waiting.push(step.0);
             }
             waiting.retain(|call| {
                 let step = host.engine.on(*call, Event::Poll, at(reading));
-                granted[0] += u64::from(matches!(step.action, Action::Attempt { .. }));
+                granted[0] += u64::from(matches!(step.action(), Action::Attempt { .. }));
                 parked(step)
             });
             granted[1] += u64::from(bucket.try_take(1, at(reading)).is_ok());
@@ -95,7 +95,7 @@ proptest! {
             let call = host.start(Request::default(), reading);
             (calls, attempts) = (calls + 1.0, attempts + 1.0);
             let mut attempt = 1;
-            while let Action::Attempt { .. } = host.finish(call, attempt, of(Class::Transient), reading).action {
+            while let Action::Attempt { .. } = host.finish(call, attempt, of(Class::Transient), reading).action() {
                 attempts += 1.0;
                 attempt += 1;
             }
@@ -116,7 +116,7 @@ proptest! {
         let call = host.start(Request::default(), reading);
         prop_assert_eq!(verdict(host.finish(call, 1, of(Class::Transient), reading)), Verdict::Attempts);
         for (truth, reading) in readings {
-            match host.begin(Request::default(), reading).1.action {
+            match host.begin(Request::default(), reading).1.action() {
                 Action::Attempt { .. } => {
                     prop_assert!(truth - first + SWING >= 60 * SECOND, "after {truth} µs");
                     break;
@@ -180,7 +180,7 @@ fn a_swing_of_eleven_seconds_grants_twelve_and_not_501() {
         let mut host = Host::new(&rate(more));
         let granted = (0..1_000u64).filter(|n| {
             let reading = BASE + n + 11 * SECOND * (n % 2);
-            matches!(host.begin(Request::default(), reading).1.action, Action::Attempt { .. })
+            matches!(host.begin(Request::default(), reading).1.action(), Action::Attempt { .. })
         });
         assert!(granted.count() <= 12, "a burst of 1, and 11 s at 1 a second");
     }
@@ -219,7 +219,7 @@ fn a_reading_near_the_end_of_all_clocks_refuses_nothing_for_good() {
             assert!(gcra.try_take(1, at(garbage)).is_err() || garbage > BASE + (1 << 53));
             for late in [1, 32] {
                 let (call, step) = host.begin(Request::default(), now + late * SECOND);
-                if matches!(step.action, Action::Attempt { .. }) {
+                if matches!(step.action(), Action::Attempt { .. }) {
                     assert_eq!(
                         verdict(host.finish(call, 1, of(Class::Ok), now + late * SECOND)),
                         Verdict::Ok
@@ -243,7 +243,7 @@ fn an_engine_whose_clock_begins_near_the_end_runs_as_any_other() {
             let call = host.start(Request::default(), now);
             assert_eq!(verdict(host.begin(Request::default(), now).1), Verdict::RateLimited);
             let step = host.poll(call, now);
-            assert_eq!(step.next, Some(Duration::from_secs(10)));
+            assert_eq!(step.next(), Some(Duration::from_secs(10)));
             assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), now)), Verdict::Ok);
         }
     }
@@ -281,13 +281,13 @@ fn a_queue_whose_clock_swings_sheds_and_hands_out_as_ever() {
     for n in 0..200u64 {
         let swing = 11 * SECOND * (n % 2);
         let (waiter, step) = host.begin(Request::default(), BASE + n + swing);
-        assert_eq!(step.action, Action::Wait { why: Wait::Queue });
+        assert_eq!(step.action(), Action::Wait { why: Wait::Queue });
         assert_eq!(
             verdict(host.finish(holder, 1, of(Class::Ok), BASE + n + 11 * SECOND - swing)),
             Verdict::Ok
         );
         let step = host.poll(waiter, BASE + n + swing);
-        assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
         holder = waiter;
     }
     host.engine.check().unwrap();

@@ -37,11 +37,11 @@ fn throttled(seconds: u64) -> Outcome {
 }
 
 fn waits(step: Step) -> bool {
-    step.action == Action::Wait { why: Wait::Cooldown }
+    step.action() == Action::Wait { why: Wait::Cooldown }
 }
 
 fn attempt(step: Step) -> Option<u8> {
-    match step.action {
+    match step.action() {
         Action::Attempt { attempt, .. } => Some(attempt),
         _ => None,
     }
@@ -67,7 +67,7 @@ fn one_429_stops_a_hundred_callers() {
     let mut calls: Vec<CallId> = (0..100).map(|_| host.start(Request::default(), 0)).collect();
     let first = calls[0];
     assert!(matches!(
-        host.finish(first, 1, throttled(10), SECOND).action,
+        host.finish(first, 1, throttled(10), SECOND).action(),
         Action::Wait { why: Wait::Backoff }
     ));
     let end = host.end(SECOND);
@@ -132,7 +132,7 @@ fn calls_are_refused_with_the_time_unless_they_wait() {
     assert_eq!(verdict(host.finish(call, 1, throttled(10), 0)), Verdict::Attempts);
     let left = host.cooldown(0).retry_in;
     let refused = host.begin(Request::default(), 0).1;
-    assert_eq!(refused.action, Action::Done { verdict: Verdict::Cooldown, result: None, retry_in: left });
+    assert_eq!(refused.action(), Action::Done { verdict: Verdict::Cooldown, result: None, retry_in: left });
 
     let mut host = Host::new(&waiting(&[("cooldown.max_waiters", Number(2.0))]));
     let call = host.start(Request::default(), 0);
@@ -234,7 +234,7 @@ fn a_retry_waits_for_the_end_or_ends_the_call() {
     let _ = host.finish(a, 1, throttled(10), 0);
     let end = host.end(0);
     let step = host.finish(b, 1, of(Class::Transient), 0);
-    assert_eq!(step.next.map(Duration::as_micros), Some(end), "a failure of any class");
+    assert_eq!(step.next().map(Duration::as_micros), Some(end), "a failure of any class");
     assert_eq!(attempt(host.poll(a, end)), Some(2));
     let step = host.poll(b, end);
     assert!(waits(step), "{step:?}: it waits for a place although wait is not set");
@@ -297,10 +297,10 @@ fn no_hedge_starts_until_slow_start_is_over() {
     let mut host = Host::new(&with(&hedge));
     let [a, b, other] = [0, 1, 2].map(|_| host.start(Request::default(), 0));
     let _ = host.finish(a, 1, throttled(1), 50_000);
-    assert_eq!(host.poll(b, 100_000).action, Action::Wait { why: Wait::Running });
+    assert_eq!(host.poll(b, 100_000).action(), Action::Wait { why: Wait::Running });
     let end = host.end(100_000);
     let c = host.start(Request::default(), end);
-    assert_eq!(host.poll(c, end + 100_000).action, Action::Wait { why: Wait::Running });
+    assert_eq!(host.poll(c, end + 100_000).action(), Action::Wait { why: Wait::Running });
     let _ = host.finish(c, 1, of(Class::Ok), end + 200_000);
     for call in [b, other] {
         let _ = host.finish(call, 1, of(Class::Ok), end + 200_000);
@@ -345,7 +345,7 @@ fn a_place_is_a_lease() {
     let silent = host.start(Request::default(), end);
     let refused = host.begin(Request::default(), end).1;
     let lease = Some(Duration::from_secs(3));
-    assert_eq!(refused.action, Action::Done { verdict: Verdict::Cooldown, result: None, retry_in: lease });
+    assert_eq!(refused.action(), Action::Done { verdict: Verdict::Cooldown, result: None, retry_in: lease });
     let next = host.start(Request::default(), end + 3 * SECOND);
     let _ = host.finish(silent, 1, of(Class::Ok), end + 3 * SECOND);
     assert_eq!(host.cooldown(end + 3 * SECOND).state, CooldownState::Reopening);

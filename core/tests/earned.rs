@@ -41,7 +41,7 @@ impl Clients {
         let (call, mut step) = self.engine.begin(self.routes[client], &Request::default(), now);
         self.calls += 1;
         loop {
-            match step.action {
+            match step.action() {
                 Action::Attempt { attempt, .. } => {
                     self.attempts += 1;
                     let outcome = Outcome::of(outcome(self));

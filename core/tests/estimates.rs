@@ -18,7 +18,7 @@ fn reserves(host: &mut Host, named: u64, micros: u64) -> u64 {
     let name = host.engine.snapshot(at(micros)).routes[0].limits[0].name.clone();
     let before = limit(host, &name, micros).reserved;
     let (call, step) = begin(host, named, micros);
-    assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Attempt { .. }), "{step:?}");
     let reserved = limit(host, &name, micros).reserved - before;
     let _ = finish(host, call, 1, Class::NeverSent, micros);
     reserved
@@ -98,7 +98,7 @@ fn all_attempts_of_a_call_reserve_the_same_and_each_settles_once() {
     used(&mut host, 20, 500, 0);
     let before = limit(&host, "tpm", 1_000).reserved;
     let step = host.engine.on(call, Event::Timer, at(1_000));
-    assert!(matches!(step.action, Action::Attempt { attempt: 2, hedge: true }), "{step:?}");
+    assert!(matches!(step.action(), Action::Attempt { attempt: 2, hedge: true }), "{step:?}");
     assert_eq!(limit(&host, "tpm", 1_000).reserved - before, 1_000);
     assert!(settle(&mut host, call, 1, 300, 1_000) && settle(&mut host, call, 2, 400, 1_000));
     let _ = finish(&mut host, call, 1, Class::Ok, 1_000);
@@ -187,7 +187,7 @@ proptest! {
             if op < 4 || open.is_empty() {
                 let before = limit(&host, "t", now).reserved;
                 let (call, step) = begin(&mut host, amount % 20, now);
-                if let Action::Attempt { .. } = step.action {
+                if let Action::Attempt { .. } = step.action() {
                     let reserved = limit(&host, "t", now).reserved - before;
                     prop_assert!(reserved <= burst);
                     made.push(Made { call, started: number, ended: usize::MAX, reserved, used: 0 });
@@ -246,7 +246,7 @@ fn another_weight_does_not_inherit_an_estimate() {
     used(&mut host, 20, 100, 0);
     // Calls that name the whole burst reserve a tenth of it, so some of twenty wait.
     let begun: Vec<_> = (0..20).map(|_| begin(&mut host, 100_000, 0)).collect();
-    let waits = begun.iter().filter(|(_, step)| matches!(step.action, Action::Wait { .. })).count();
+    let waits = begun.iter().filter(|(_, step)| matches!(step.action(), Action::Wait { .. })).count();
     assert!(waits > 0, "{begun:?}");
     let chars = ("rate_limit.limits", Text("cpm: permits=1 per=1h burst=100000 weight=chars"));
     for pairs in [&[("deadline", Number(9e6))][..], &[chars, HALF]] {

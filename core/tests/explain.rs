@@ -276,7 +276,7 @@ fn a_call_that_waits_says_why_and_until_when() {
     assert_eq!(stands(&host, second), (Some(Wait::Queue), Some(1_000_010)));
     is_as_reviewed("call_queued", &host.engine.explain_call(second).unwrap().to_string());
     let step = host.finish(first, 1, of(Class::Transient), 500);
-    assert_eq!(stands(&host, first), (Some(Wait::Backoff), Some(500 + step.next.unwrap().as_micros())));
+    assert_eq!(stands(&host, first), (Some(Wait::Backoff), Some(500 + step.next().unwrap().as_micros())));
     assert_eq!(stands(&host, second), (Some(Wait::Queue), Some(5_000_500)), "granted, not claimed");
     let third = host.park(600);
     let _ = host.engine.force_open(host.policy, None, true, at(600));
@@ -321,7 +321,7 @@ fn a_call_that_has_ended_is_explained_from_the_journal() {
     let mut host = journaled(&http(&budget));
     let call = host.start(Request::default(), 0);
     let step = host.finish(call, 1, of(Class::Transient), 1_000);
-    let due = 1_000 + step.next.unwrap().as_micros();
+    let due = 1_000 + step.next().unwrap().as_micros();
     let _ = host.poll(call, due);
     assert_eq!(verdict(host.finish(call, 2, of(Class::Transient), due + 500)), Verdict::Budget);
     let _ = host.start(Request::default(), due + 600);

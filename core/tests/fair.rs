@@ -59,7 +59,7 @@ impl Tenants {
         let request = Request { criticality: who, ..Request::default() };
         let (call, step) = self.engine.begin_weighted(route, &request, weights, at(now));
         self.engine.check().unwrap();
-        if let Action::Wait { why } = step.action {
+        if let Action::Wait { why } = step.action() {
             assert_eq!(why, Wait::Rate);
             self.waiting.push(call);
         }
@@ -73,7 +73,7 @@ impl Tenants {
     /// Begins a call that waits.
     fn park(&mut self, key: &str, tokens: u64, now: u64) -> CallId {
         let (call, step) = self.begin(key, tokens, now);
-        assert!(matches!(step.action, Action::Wait { .. }), "{step:?}");
+        assert!(matches!(step.action(), Action::Wait { .. }), "{step:?}");
         call
     }
 
@@ -83,7 +83,7 @@ impl Tenants {
         for call in std::mem::take(&mut self.waiting) {
             let step = self.engine.on(call, Event::Poll, at(now));
             self.engine.check().unwrap();
-            match step.action {
+            match step.action() {
                 Action::Attempt { .. } => started.push(call),
                 Action::Done { .. } => refused.push((call, step)),
                 Action::Wait { .. } => self.waiting.push(call),
@@ -109,7 +109,7 @@ fn waits(seconds: f64) -> [(&'static str, Value<'static>); 2] {
 }
 
 fn retry_in(step: Step) -> Option<u64> {
-    match step.action {
+    match step.action() {
         Action::Done { retry_in, .. } => retry_in.map(tidegate::Duration::as_micros),
         _ => None,
     }
@@ -120,7 +120,7 @@ fn retry_in(step: Step) -> Option<u64> {
 fn a_tenant_with_many_calls_does_not_keep_the_others_waiting() {
     for (pool, place) in [(&[SET][..], 10), (&[SET, BY_KEY][..], 1)] {
         let mut tenants = Tenants::new(pool, &waits(60.0));
-        assert!(matches!(tenants.begin("bulk", 1_000, 0).1.action, Action::Attempt { .. }));
+        assert!(matches!(tenants.begin("bulk", 1_000, 0).1.action(), Action::Attempt { .. }));
         for _ in 0..10 {
             tenants.park("bulk", 1_000, 0);
         }
@@ -156,7 +156,7 @@ fn critical_calls_come_first_and_best_effort_gets_its_share() {
     for number in 0..400 {
         let criticality = ALL[number % 4];
         let (call, step) = tenants.call((0, "k"), criticality, 1_000, 0);
-        assert!(matches!(step.action, Action::Wait { .. }));
+        assert!(matches!(step.action(), Action::Wait { .. }));
         who.insert(call, number % 4);
     }
     let mut counts = [0; 4];
@@ -200,11 +200,11 @@ fn a_newcomer_that_is_next_takes_its_tokens_and_no_other_passes_the_head() {
     assert_eq!(tenants.starts(0, 1).len(), 1, "a has been charged a second");
     // Half of the large call's tokens are there. The start of b is before that of a.
     let now = 1_500_000;
-    assert!(matches!(tenants.begin("b", 300, now).1.action, Action::Attempt { .. }));
+    assert!(matches!(tenants.begin("b", 300, now).1.action(), Action::Attempt { .. }));
     let (behind, step) = tenants.begin("b", 800, now);
-    assert!(matches!(step.action, Action::Wait { .. }), "b is still before a, and lacks tokens");
+    assert!(matches!(step.action(), Action::Wait { .. }), "b is still before a, and lacks tokens");
     tenants.park("a", 1, now);
-    assert_eq!(step.next.unwrap().as_micros(), 600_000);
+    assert_eq!(step.next().unwrap().as_micros(), 600_000);
     assert_eq!(tenants.poll(2_100_000).0, [behind]);
     assert_eq!(tenants.poll(3_099_999).0, []);
     assert_eq!(tenants.poll(3_100_000).0, [large]);
@@ -217,7 +217,7 @@ fn a_newcomer_that_does_not_wait_is_charged() {
     let _ = tenants.begin("a", 1_000, 0);
     let (small, large) = (tenants.park("a", 200, 0), tenants.park("a", 1_000, 0));
     assert_eq!(tenants.poll(200_000).0, [small], "a has been charged 0.2 s");
-    assert!(matches!(tenants.begin("b", 300, 700_000).1.action, Action::Attempt { .. }), "and b 0.3 s");
+    assert!(matches!(tenants.begin("b", 300, 700_000).1.action(), Action::Attempt { .. }), "and b 0.3 s");
     let behind = tenants.park("b", 100, 700_000);
     assert_eq!(tenants.poll(1_499_999).0, []);
     assert_eq!((tenants.poll(1_500_000).0, tenants.poll(1_600_000).0), (vec![large], vec![behind]));
@@ -267,7 +267,7 @@ fn a_call_whose_tokens_come_at_its_deadline_is_refused_at_once() {
         let route = tenants.engine.route(tenants.policies[0], "b", at(0));
         let remaining = Some(tidegate::Duration::from_micros(remaining));
         let (_, step) = tenants.engine.begin(route, &Request { remaining, ..Request::default() }, at(0));
-        assert_eq!(matches!(step.action, Action::Wait { .. }), waits_for_it, "{step:?}");
+        assert_eq!(matches!(step.action(), Action::Wait { .. }), waits_for_it, "{step:?}");
     }
 }
 
@@ -312,7 +312,7 @@ fn a_critical_call_displaces_a_less_critical_one() {
     }
     assert_eq!(verdict(tenants.call((0, "z"), Criticality::BestEffort, 1_000, 0).1), Verdict::RateLimited);
     let (critical, step) = tenants.call((0, "a"), Criticality::Critical, 1_000, 0);
-    assert!(matches!(step.action, Action::Wait { .. }));
+    assert!(matches!(step.action(), Action::Wait { .. }));
     let (_, refused) = tenants.poll(0);
     assert_eq!(refused.iter().map(|(call, _)| *call).collect::<Vec<_>>(), [low]);
     assert_eq!(tenants.waiting.len(), 3);
@@ -335,7 +335,7 @@ fn a_newcomer_in_place_of_the_head_wakes_the_head_alone() {
     let (low, _) = tenants.call((0, "a"), Criticality::BestEffort, 500, 0);
     assert_eq!(tenants.wakes(), []);
     let (_, step) = tenants.call((0, "a"), Criticality::Critical, 500, 0);
-    assert_eq!((step.next, tenants.wakes()), (Some(tidegate::Duration::from_micros(800_000)), vec![low]));
+    assert_eq!((step.next(), tenants.wakes()), (Some(tidegate::Duration::from_micros(800_000)), vec![low]));
     assert_eq!(tenants.poll(0).1.len(), 1);
     assert_eq!(tenants.engine.refusal_of(low).unwrap().to_string(), "limit calls");
 }
@@ -356,7 +356,7 @@ fn a_call_above_a_burst_that_has_shrunk_names_the_limit() {
         assert_eq!(refused.iter().map(|it| verdict(it.1)).collect::<Vec<_>>(), [Verdict::CostAboveBurst]);
         let failed = Event::Finished { attempt: 1, outcome: of(Class::Transient) };
         let mut step = tenants.engine.on(running, failed, at(9 * SECOND));
-        if let Action::Wait { .. } = step.action {
+        if let Action::Wait { .. } = step.action() {
             step = tenants.engine.on(running, Event::Timer, at(10 * SECOND));
         }
         assert_eq!((verdict(step), retry_in(step)), (Verdict::Readmission, None));
@@ -541,7 +541,7 @@ proptest! {
             if op < 7 {
                 let (call, step) = tenants.call((which % 2, ["w", "x", "y", "z"][which]), all[tokens as usize % 4], tokens, now);
                 begun.insert(call, (now, tokens));
-                if let Action::Attempt { .. } = step.action {
+                if let Action::Attempt { .. } = step.action() {
                     granted.push((now, tokens));
                     running.push(call);
                 }

@@ -168,9 +168,9 @@ fn no_answer_of_the_store_clears_a_forced_opening() {
         engine.check().unwrap();
         assert!(engine.snapshot(now(3)).routes[0].forced);
         let (_, step) = engine.begin(route, &Request::default(), now(10_000_000));
-        assert!(matches!(step.action, Action::Done { verdict: Verdict::ForcedOpen, .. }), "{step:?}");
+        assert!(matches!(step.action(), Action::Done { verdict: Verdict::ForcedOpen, .. }), "{step:?}");
         let _ = engine.force_open(policy, Some(route), false, now(10_000_001));
         let (_, step) = engine.begin(route, &Request::default(), now(20_000_000));
-        assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+        assert!(matches!(step.action(), Action::Attempt { .. }), "{step:?}");
     }
 }

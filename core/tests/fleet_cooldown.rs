@@ -195,7 +195,7 @@ impl Alone {
 
     fn begin(&mut self, now: u64) -> (CallId, Action) {
         let (call, step) = self.engine.begin(self.route, &Request::default(), at(now));
-        (call, step.action)
+        (call, step.action())
     }
 
     fn finish(&mut self, call: CallId, outcome: Outcome, now: u64) {

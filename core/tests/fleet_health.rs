@@ -80,7 +80,7 @@ impl World {
             self.engine.begin(self.routes[key], &Request::default(), Time::from_micros(self.now));
         self.carry();
         loop {
-            match step.action {
+            match step.action() {
                 Action::Done { .. } => return (self.now - begun, false),
                 Action::Attempt { attempt, .. } => {
                     let event = Event::Finished { attempt, outcome: Outcome::of(tidegate::Class::Ok) };
@@ -91,7 +91,7 @@ impl World {
                 Action::Wait { .. } => {
                     // An answer at once wakes it; else its timer does.
                     step = self.engine.on(call, Event::Poll, Time::from_micros(self.now));
-                    if let (Action::Wait { .. }, Some(next)) = (step.action, step.next) {
+                    if let (Action::Wait { .. }, Some(next)) = (step.action(), step.next()) {
                         self.now += next.as_micros().max(1);
                         self.carry();
                         step = self.engine.on(call, Event::Timer, Time::from_micros(self.now));
@@ -169,7 +169,7 @@ fn an_answer_that_makes_no_sense_is_the_matter_of_its_own_key() {
     let mut it = World::new(&["a", "b"], &[]);
     it.run(&[("b", 20)], SECOND / 2);
     let (_, step) = it.engine.begin(it.routes["a"], &Request::default(), Time::from_micros(it.now));
-    assert!(step.flags.commands);
+    assert!(step.flags().commands);
     let mut commands = Vec::new();
     it.engine.take_commands(&mut commands);
     let _ = it.engine.on_reply(commands[0].id, Reply::Bytes(b"<html>"), Time::from_micros(it.now));
@@ -213,13 +213,13 @@ fn a_loss_while_others_are_answered_is_the_matter_of_who_has_it() {
     let mut it = World::new(&["a", "b"], &[]);
     it.silent = vec!["|a}".to_owned()];
     let (call, step) = it.engine.begin(it.routes["a"], &Request::default(), Time::from_micros(0));
-    assert!(step.flags.commands);
+    assert!(step.flags().commands);
     it.carry();
     it.now = 10 * MILLI;
     assert_eq!(it.call("b"), (0, true));
     it.now = 50 * MILLI;
     let step = it.engine.on(call, Event::Timer, Time::from_micros(it.now));
-    assert!(matches!(step.action, Action::Attempt { .. }), "by its share: {step:?}");
+    assert!(matches!(step.action(), Action::Attempt { .. }), "by its share: {step:?}");
     it.carry();
     assert_eq!(it.told(), [("store_degraded", Some("a".to_owned()), Some("timeout"))]);
     assert!(it.up());
@@ -318,8 +318,8 @@ fn commands_that_nobody_takes_do_not_heap_up() {
         for key in ["a", "b"] {
             let (call, step) =
                 it.engine.begin(it.routes[key], &Request::default(), Time::from_micros(it.now));
-            if let Action::Wait { .. } = step.action {
-                let after = step.next.unwrap_or(Duration::ZERO).as_micros();
+            if let Action::Wait { .. } = step.action() {
+                let after = step.next().unwrap_or(Duration::ZERO).as_micros();
                 let _ = it.engine.on(call, Event::Timer, Time::from_micros(it.now + after));
             }
         }

@@ -56,7 +56,7 @@ impl Alone {
     /// A call that takes so long, and the commands that its end gives out.
     fn call(&mut self, takes: u64) -> Vec<StoreCommand> {
         let (call, step) = self.engine.begin(self.route, &Request::default(), self.time());
-        let Action::Attempt { attempt, .. } = step.action else { panic!("{step:?}") };
+        let Action::Attempt { attempt, .. } = step.action() else { panic!("{step:?}") };
         self.now += takes;
         let outcome = tidegate::Outcome::of(Class::Ok);
         let _ = self.engine.on(call, Event::Finished { attempt, outcome }, self.time());
@@ -82,7 +82,7 @@ fn a_slot_granted_to_nobody_goes_back() {
     for evicted in [true, false] {
         let mut it = Alone::new(&slots("fleet"));
         let (call, step) = it.engine.begin(it.route, &Request::default(), it.time());
-        assert!(matches!(step.action, Action::Wait { .. }), "{step:?}");
+        assert!(matches!(step.action(), Action::Wait { .. }), "{step:?}");
         let asked = it.commands().remove(0);
         let _ = it.engine.on(call, Event::Cancel, it.time());
         if evicted {
@@ -118,7 +118,7 @@ fn a_lease_lasts_as_long_as_it_was_asked_for() {
         it.engine.retune(it.policy, Policy::from_pairs("api", &lasting(60.0)).unwrap(), it.time()).unwrap();
     let answer = it.execute(&asked);
     it.answer(&asked, &answer);
-    assert!(matches!(it.engine.on(call, Event::Poll, it.time()).action, Action::Attempt { .. }));
+    assert!(matches!(it.engine.on(call, Event::Poll, it.time()).action(), Action::Attempt { .. }));
     // Its renewal never arrives, and after three seconds the store gives the slot to another.
     let _ = it.commands();
     it.now = 3 * SECOND + 1;
@@ -146,7 +146,7 @@ fn no_break_is_prolonged_by_a_late_answer() {
     {
         let mut it = Alone::new(&pairs);
         let (_, step) = it.engine.begin(it.route, &Request::default(), it.time());
-        assert!(matches!(step.action, Action::Attempt { .. }));
+        assert!(matches!(step.action(), Action::Attempt { .. }));
         let look = it.commands().remove(0);
         it.now = late;
         it.answer(&look, "1 2000000 77 0");
@@ -154,10 +154,10 @@ fn no_break_is_prolonged_by_a_late_answer() {
             it.engine.begin(it.route, &Request { may_park: false, ..Request::default() }, it.time());
         match left {
             Some(left) => {
-                let Action::Done { retry_in, .. } = step.action else { panic!("{late}: {step:?}") };
+                let Action::Done { retry_in, .. } = step.action() else { panic!("{late}: {step:?}") };
                 assert_eq!(retry_in.map(tidegate::Duration::as_micros), Some(left), "{late}");
             }
-            None => assert!(matches!(step.action, Action::Attempt { .. }), "{late}: a probe, not {step:?}"),
+            None => assert!(matches!(step.action(), Action::Attempt { .. }), "{late}: a probe, not {step:?}"),
         }
     }
 }

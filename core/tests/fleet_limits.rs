@@ -258,7 +258,7 @@ impl Alone {
     fn begin(&mut self, tokens: u64, now: u64) -> (CallId, Action) {
         let weights = self.engine.weights(self.route, [("tokens", tokens)]).unwrap();
         let (call, step) = self.engine.begin_weighted(self.route, &Request::default(), weights, at(now));
-        (call, step.action)
+        (call, step.action())
     }
 
     /// A call that has come to its attempt, with the store's help.
@@ -268,7 +268,7 @@ impl Alone {
             assert_eq!(action, Action::Wait { why: Wait::Store });
             self.serve(now);
             let step = self.engine.on(call, Event::Poll, at(now));
-            assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+            assert!(matches!(step.action(), Action::Attempt { .. }), "{step:?}");
         }
         self.serve(now);
         call
@@ -351,7 +351,7 @@ fn unused_weight_returns_to_the_lease_and_debt_goes_with_the_next_command() {
     assert_eq!(charge(&command).0, owed.to_string());
     let answer = it.store.execute(&command.words, STORE_CLOCK).unwrap();
     let _ = it.engine.on_reply(command.id, Reply::Bytes(&answer), at(0));
-    assert!(matches!(it.engine.on(call, Event::Poll, at(0)).action, Action::Attempt { .. }));
+    assert!(matches!(it.engine.on(call, Event::Poll, at(0)).action(), Action::Attempt { .. }));
     // 1,000 and 5,000 used, 500 reserved; the rest is leased or in the store.
     assert_eq!(it.level(0) + it.leased(0), 10_000 - 1_000 - 5_000 - 500);
     it.finish(call, 9_000, 0);
@@ -376,7 +376,7 @@ fn leased_tokens_go_back_when_they_are_a_second_old() {
     assert_eq!(words.rsplit(' ').nth(1), Some(leased.to_string().as_str()), "{words}");
     let answer = it.store.execute(&command.words, STORE_CLOCK + 1_100_000).unwrap();
     let _ = it.engine.on_reply(command.id, Reply::Bytes(&answer), at(1_100_000));
-    assert!(matches!(it.engine.on(call, Event::Poll, at(1_100_000)).action, Action::Attempt { .. }));
+    assert!(matches!(it.engine.on(call, Event::Poll, at(1_100_000)).action(), Action::Attempt { .. }));
     it.serve(1_100_000);
     assert_eq!(it.level(1_100_000) + it.leased(1_100_000), 10_000 - 100, "none is lost, and none is minted");
 }
@@ -432,7 +432,7 @@ fn all_limits_or_none_and_the_refusal_names_the_last() {
     assert_eq!(action, Action::Wait { why: Wait::Store });
     it.serve(0);
     let step = it.engine.on(call, Event::Poll, at(0));
-    assert!(matches!(step.action, Action::Done { verdict: Verdict::RateLimited, .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Done { verdict: Verdict::RateLimited, .. }), "{step:?}");
     assert_eq!(it.engine.refusal_of(call).unwrap().to_string(), "limit tpm, 2000 tokens");
     assert_eq!(it.engine.snapshot(at(0)).routes[0].limits[0].tokens, rpm.tokens, "and takes no other");
     let (_, action) = it.begin(2_000, 1_000);
@@ -472,10 +472,10 @@ fn a_repeat_above_a_burst_that_has_shrunk_names_the_limit() {
     let _ = it.engine.retune(it.policy, Policy::from_pairs("api", &smaller).unwrap(), at(0)).unwrap();
     let outcome = Outcome::of(Class::Transient);
     let mut step = it.engine.on(call, Event::Finished { attempt: 1, outcome }, at(SECOND));
-    if let Action::Wait { .. } = step.action {
+    if let Action::Wait { .. } = step.action() {
         step = it.engine.on(call, Event::Timer, at(2 * SECOND));
     }
-    assert!(matches!(step.action, Action::Done { verdict: Verdict::Readmission, .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Done { verdict: Verdict::Readmission, .. }), "{step:?}");
     assert_eq!(it.engine.refusal_of(call).unwrap().to_string(), "limit tpm, 9000 tokens");
 }
 
@@ -502,7 +502,7 @@ fn a_store_mints_nothing_whatever_it_answers() {
         assert!(it.leased(20) <= 5_000 + 2_000, "{answer}: {}", it.leased(20));
         assert_eq!(it.engine.snapshot(at(20)).routes[0].limits[1].forgiven, 0, "{answer}");
         let step = it.engine.on(call, Event::Poll, at(20));
-        assert!(step.next.is_none_or(|next| next <= Duration::from_secs(1)), "{answer}: {step:?}");
+        assert!(step.next().is_none_or(|next| next <= Duration::from_secs(1)), "{answer}: {step:?}");
     }
 }
 
@@ -525,7 +525,7 @@ fn retunes_and_forks_keep_the_books() {
     it.engine.check().unwrap();
     it.finish(call, 500, 3_000);
     let step = it.engine.on(waiter, Event::Poll, at(4_000));
-    assert!(matches!(step.action, Action::Wait { .. } | Action::Attempt { .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Wait { .. } | Action::Attempt { .. }), "{step:?}");
     let mut turned = limits(&[]);
     turned.swap(0, 1);
     let _ = it.engine.retune(it.policy, to(&turned), at(5_000)).unwrap();

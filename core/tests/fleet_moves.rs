@@ -43,7 +43,7 @@ impl Alone {
 
     fn begin(&mut self) -> (CallId, Action) {
         let (call, step) = self.engine.begin(self.route, &Request::default(), Time::from_micros(self.now));
-        (call, step.action)
+        (call, step.action())
     }
 
     fn retune(&mut self, to: Policy) {
@@ -59,11 +59,11 @@ impl Alone {
         loop {
             let step = self.engine.on(call, event, Time::from_micros(self.now));
             self.answer(answer);
-            let Action::Wait { .. } = step.action else { return (self.now, step.action) };
+            let Action::Wait { .. } = step.action() else { return (self.now, step.action()) };
             if self.now >= until {
-                return (self.now, step.action);
+                return (self.now, step.action());
             }
-            let next = step.next.expect("who waits has a timer").as_micros().max(1);
+            let next = step.next().expect("who waits has a timer").as_micros().max(1);
             self.now = (self.now + next).min(until);
             event = Event::Timer;
         }
@@ -116,7 +116,7 @@ fn who_would_not_wait_is_refused_when_the_rate_is_the_processs_own_again() {
     let (first, _) = it.begin();
     it.answer("1 0 1");
     let step = it.engine.on(first, Event::Poll, Time::from_micros(0));
-    assert!(matches!(step.action, Action::Attempt { .. }));
+    assert!(matches!(step.action(), Action::Attempt { .. }));
     it.now = 60 * MILLI; // the pause after too little is over
     let (call, action) = it.begin();
     assert_eq!(action, Action::Wait { why: Wait::Store });
@@ -131,7 +131,10 @@ fn who_waits_for_the_fleets_gets_its_turn_when_the_rate_is_the_processs_own_agai
     let mut it = Alone::new(policy(2.0, true, Some(5e6)));
     let (first, _) = it.begin();
     it.answer("1 0 1");
-    assert!(matches!(it.engine.on(first, Event::Poll, Time::from_micros(0)).action, Action::Attempt { .. }));
+    assert!(matches!(
+        it.engine.on(first, Event::Poll, Time::from_micros(0)).action(),
+        Action::Attempt { .. }
+    ));
     it.now = 60 * MILLI;
     let calls: Vec<CallId> = (0..3).map(|_| it.begin().0).collect();
     it.answer("0 4000000 1");
@@ -187,7 +190,7 @@ fn an_answer_about_another_form_of_the_rate_counts_nothing() {
         it.engine.take_commands(&mut asks);
         assert_eq!(asks.len(), 1);
         let step = it.engine.on(next, Event::Poll, Time::from_micros(1));
-        assert_eq!(step.action, Action::Wait { why: Wait::Store });
+        assert_eq!(step.action(), Action::Wait { why: Wait::Store });
     }
 }
 
@@ -203,7 +206,7 @@ fn who_waits_for_a_rate_gets_in_when_it_has_another_form() {
         if let Action::Wait { .. } = action {
             it.answer("1 0 1");
             let step = it.engine.on(first, Event::Poll, Time::from_micros(0));
-            assert!(matches!(step.action, Action::Attempt { .. }));
+            assert!(matches!(step.action(), Action::Attempt { .. }));
         }
         let (call, _) = it.begin();
         it.answer("0 1000000 1");

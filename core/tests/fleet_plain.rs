@@ -348,7 +348,7 @@ impl Alone {
     /// A call that ends so, if it is let through.
     fn call(&mut self, class: Class) {
         let (call, step) = self.engine.begin(self.route, &Request::default(), self.now);
-        if let Action::Attempt { attempt, .. } = step.action {
+        if let Action::Attempt { attempt, .. } = step.action() {
             let outcome = Outcome::of(class);
             let _ = self.engine.on(call, Event::Finished { attempt, outcome }, self.now);
         }
@@ -417,6 +417,6 @@ fn who_knows_the_break_replaces_it_and_nobody_else_does() {
     for (now, passes) in [(999_999, false), (1_000_000, true)] {
         it.now = Time::from_micros(now);
         let (_, step) = it.engine.begin(it.route, &Request::default(), it.now);
-        assert_eq!(matches!(step.action, Action::Attempt { .. }), passes, "{now}");
+        assert_eq!(matches!(step.action(), Action::Attempt { .. }), passes, "{now}");
     }
 }

@@ -52,7 +52,7 @@ impl Process {
                 let _ = self.engine.on_reply(command.id, reply, now);
             }
         }
-        matches!(step.action, Action::Attempt { .. })
+        matches!(step.action(), Action::Attempt { .. })
     }
 }
 

@@ -27,7 +27,7 @@ impl Alone {
     fn begin(&mut self, may_park: bool) -> (CallId, Action) {
         let request = Request { may_park, idempotent: true, replayable: true, ..Request::default() };
         let (call, step) = self.engine.begin(self.route, &request, self.now);
-        (call, step.action)
+        (call, step.action())
     }
 
     /// Answers what is out like this, until nothing is: how often.
@@ -62,7 +62,7 @@ fn a_store_that_always_grants_is_not_asked_for_ever_and_mints_nothing() {
         let (call, action) = it.begin(true);
         assert!(matches!(action, Action::Wait { why: Wait::Store }), "{action:?}");
         assert!(it.answer("900 0 1", 50) < 5, "lease {lease}");
-        assert!(matches!(it.engine.on(call, Event::Poll, it.now).action, Action::Attempt { .. }));
+        assert!(matches!(it.engine.on(call, Event::Poll, it.now).action(), Action::Attempt { .. }));
         let mut more = 0;
         while matches!(it.begin(false).1, Action::Attempt { .. }) {
             more += 1;
@@ -79,7 +79,7 @@ fn a_store_with_nothing_and_no_wait_is_asked_again_after_a_while() {
     let (call, _) = it.begin(true);
     assert!(it.answer("0 0 1", 50) < 3);
     let step = it.engine.on(call, Event::Poll, it.now);
-    assert!(step.next.unwrap() >= Duration::from_millis(1), "{step:?}");
+    assert!(step.next().unwrap() >= Duration::from_millis(1), "{step:?}");
 }
 
 #[test]
@@ -90,16 +90,16 @@ fn a_hedge_takes_no_token_of_the_fleets_that_is_not_there() {
     let (call, _) = it.begin(true);
     it.answer("1 0 1", 5);
     let request = it.engine.on(call, Event::Poll, it.now);
-    assert!(matches!(request.action, Action::Attempt { .. }));
+    assert!(matches!(request.action(), Action::Attempt { .. }));
     // Somebody has been told that there is nothing, and that time is over.
     let (refused, action) = it.begin(true);
     assert!(matches!(action, Action::Wait { .. }));
     it.answer("0 1000 1", 1);
-    let verdict = it.engine.on(refused, Event::Poll, it.now).action;
+    let verdict = it.engine.on(refused, Event::Poll, it.now).action();
     assert!(matches!(verdict, Action::Done { verdict: Verdict::RateLimited, .. }), "{verdict:?}");
     it.now = Time::from_micros(20_000);
     let step = it.engine.on(call, Event::Timer, it.now);
-    assert!(!matches!(step.action, Action::Attempt { hedge: true, .. }), "{step:?}");
+    assert!(!matches!(step.action(), Action::Attempt { hedge: true, .. }), "{step:?}");
 }
 
 #[test]
@@ -142,19 +142,19 @@ fn a_lease_is_renewed_through_a_backoff() {
     let (call, _) = it.begin(true);
     it.answer("1 7 1 0 2", 1);
     let step = it.engine.on(call, Event::Poll, it.now);
-    assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Attempt { .. }), "{step:?}");
     let outcome = Outcome::of(Class::Transient);
     let mut step = it.engine.on(call, Event::Finished { attempt: 1, outcome }, it.now);
     for renewal in 1..=4 {
-        assert!(matches!(step.action, Action::Wait { why: Wait::Backoff }), "{step:?}");
-        assert!(step.next.unwrap() <= Duration::from_secs(1), "{step:?}");
+        assert!(matches!(step.action(), Action::Wait { why: Wait::Backoff }), "{step:?}");
+        assert!(step.next().unwrap() <= Duration::from_secs(1), "{step:?}");
         it.now = Time::from_micros(renewal * 1_000_000);
         step = it.engine.on(call, Event::Timer, it.now);
-        assert!(step.flags.commands, "renewal {renewal}");
+        assert!(step.flags().commands, "renewal {renewal}");
         it.answer("1 1", 1);
     }
     it.now = Time::from_micros(5_000_000);
-    assert!(matches!(it.engine.on(call, Event::Timer, it.now).action, Action::Attempt { .. }));
+    assert!(matches!(it.engine.on(call, Event::Timer, it.now).action(), Action::Attempt { .. }));
 }
 
 /// `store_timeout` is the whole wait for an answer, however many commands it takes.
@@ -174,7 +174,7 @@ fn a_store_that_needs_two_commands_or_three_has_no_more_time_than_for_one() {
         let policy = engine.policy(Policy::from_pairs("api", &pairs).unwrap()).unwrap();
         let route = engine.route(policy, "eu", at(0));
         let (call, step) = engine.begin(route, &Request::default(), at(0));
-        assert!(matches!(step.action, Action::Wait { why: Wait::Store }) && step.flags.commands);
+        assert!(matches!(step.action(), Action::Wait { why: Wait::Store }) && step.flags().commands);
         let mut millis = 0;
         for reply in replies {
             let mut commands = Vec::new();
@@ -186,11 +186,11 @@ fn a_store_that_needs_two_commands_or_three_has_no_more_time_than_for_one() {
         let up = |engine: &Engine, millis| engine.snapshot(at(millis)).store.unwrap().up;
         let step = engine.on(call, Event::Timer, at(49));
         assert!(
-            matches!(step.action, Action::Wait { why: Wait::Store }) && up(&engine, 49),
+            matches!(step.action(), Action::Wait { why: Wait::Store }) && up(&engine, 49),
             "{kind:?}: {step:?}"
         );
         let step = engine.on(call, Event::Timer, at(50));
-        assert!(matches!(step.action, Action::Attempt { .. }), "{kind:?}, by its share: {step:?}");
+        assert!(matches!(step.action(), Action::Attempt { .. }), "{kind:?}, by its share: {step:?}");
         assert!(!up(&engine, 50));
     }
 }
@@ -218,7 +218,7 @@ mod bounds {
     fn refused_for(it: &mut Alone) -> Option<Duration> {
         let request = Request { may_park: false, ..Request::default() };
         let (_, step) = it.engine.begin(it.route, &request, it.now);
-        match step.action {
+        match step.action() {
             Action::Done { verdict: Verdict::BreakerOpen, retry_in, .. } => retry_in,
             _ => None,
         }
@@ -276,7 +276,7 @@ mod bounds {
         let (call, _) = it.begin(true);
         it.answer(&format!("0 {HUGE} 1"), 1);
         let step = it.engine.on(call, Event::Poll, it.now);
-        assert!(step.next.unwrap() <= Duration::from_secs(1), "{step:?}");
+        assert!(step.next().unwrap() <= Duration::from_secs(1), "{step:?}");
     }
 
     #[test]
@@ -306,8 +306,9 @@ mod bounds {
         it.answer(answer, 40);
         it.engine.check().unwrap();
         let now = it.now;
-        let starts =
-            |call: &&CallId| matches!(it.engine.on(**call, Event::Poll, now).action, Action::Attempt { .. });
+        let starts = |call: &&CallId| {
+            matches!(it.engine.on(**call, Event::Poll, now).action(), Action::Attempt { .. })
+        };
         calls.iter().filter(starts).count()
     }
 
@@ -422,7 +423,7 @@ mod bounds {
         let mut open = None;
         let route = engine.route(policy, "eu", at(1_000));
         let (_, step) = engine.begin(route, &request, at(1_000));
-        if let Action::Done { verdict: Verdict::BreakerOpen, retry_in, .. } = step.action {
+        if let Action::Done { verdict: Verdict::BreakerOpen, retry_in, .. } = step.action() {
             open = retry_in;
         }
         assert!(open.is_some_and(|left| left <= Duration::from_secs(1)), "{step:?}");

@@ -19,14 +19,14 @@ fn a_retry_that_waits_for_stopped_attempts_is_charged_once_and_polls_change_noth
     ]);
     let call = host.start(Request { abortable: false, ..Request::default() }, 0);
     // Attempt 1 is stopped and never reported; 2 to 8 fail at once.
-    assert_eq!(host.poll(call, 10).action, Action::Wait { why: Wait::Backoff });
-    assert_eq!(host.poll(call, 10).action, Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(host.poll(call, 10).action(), Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.poll(call, 10).action(), Action::Attempt { attempt: 2, hedge: false });
     for attempt in 2..8 {
         let step = host.finish(call, attempt, of(Class::Transient), 10);
-        assert_eq!(step.action, Action::Attempt { attempt: attempt + 1, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt: attempt + 1, hedge: false });
     }
     let step = host.finish(call, 8, of(Class::Transient), 10);
-    assert_eq!(step.action, Action::Wait { why: Wait::Running });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Running });
     let before = host.engine.snapshot(at(10)).routes[0].budget;
     assert_eq!(host.poll(call, 10), step);
     assert_eq!(host.engine.snapshot(at(10)).routes[0].budget, before);
@@ -34,7 +34,7 @@ fn a_retry_that_waits_for_stopped_attempts_is_charged_once_and_polls_change_noth
     let _ = host.begin(Request::default(), 10 + 60 * SECOND);
     let _ = host.begin(Request::default(), 10 + 60 * SECOND);
     assert_eq!(
-        host.poll(call, 11 + 60 * SECOND).action,
+        host.poll(call, 11 + 60 * SECOND).action(),
         Action::Attempt { attempt: 9, hedge: false },
         "R9: overdue is 60 s after the moment told"
     );
@@ -79,7 +79,7 @@ fn deadlines_nest_without_the_hosts_help() {
     let around = host.start(Request::default(), 0);
     let inner = Request { parent: Some(around), ..Request::default() };
     let (_, step) = host.begin(inner, 600_000);
-    assert_eq!(step.next, Some(Duration::from_micros(400_000)));
+    assert_eq!(step.next(), Some(Duration::from_micros(400_000)));
     let (_, step) = host.begin(inner, SECOND);
     assert_eq!(verdict(step), Verdict::DeadlineBefore);
 }
@@ -111,16 +111,16 @@ fn a_racing_hedge_gives_nothing_back_to_a_budget_that_it_never_paid() {
     let mut host = Host::new(&hedging("window", 1.0));
     let old = host.start(Request::default(), 0);
     let hedge = Action::Attempt { attempt: 2, hedge: true };
-    assert_eq!(host.poll(old, 10).action, hedge);
+    assert_eq!(host.poll(old, 10).action(), hedge);
     let to = Policy::from_pairs("p", &hedging("share", 1.0)).unwrap();
     let _ = host.engine.retune(host.policy, to, at(10)).unwrap();
     host.engine.check().unwrap();
     // The one retry of the new budget goes to another call; the old one's end must not free it.
     let (new, third) = (host.start(Request::default(), 10), host.start(Request::default(), 10));
-    assert_eq!(host.poll(new, 20).action, hedge);
+    assert_eq!(host.poll(new, 20).action(), hedge);
     let _ = host.finish(old, 2, of(Class::Ok), 20);
     host.engine.check().unwrap();
-    assert_eq!(host.poll(third, 20).action, Action::Wait { why: Wait::Running });
+    assert_eq!(host.poll(third, 20).action(), Action::Wait { why: Wait::Running });
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn a_bulkhead_that_comes_while_calls_wait_for_a_rate_gives_them_no_permits_of_it
     let with = [&rate[..], &bulkhead(2.0, 0.0)].concat();
     host.engine.retune(host.policy, Policy::from_pairs("p", &with).unwrap(), at(0)).unwrap();
     host.engine.check().unwrap();
-    assert_eq!(host.poll(waits, SECOND).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(waits, SECOND).action(), Action::Attempt { attempt: 1, hedge: false });
     host.engine.check().unwrap();
     for call in [runs, waits] {
         let _ = host.finish(call, 1, of(Class::Ok), SECOND);
@@ -223,9 +223,9 @@ fn a_call_that_costs_more_than_a_retuned_rate_holds_is_refused_and_waits_for_not
     let route = engine.route(policy, "a", at(0));
     let cost = |cost| Request { cost, idempotent: true, replayable: true, ..Request::default() };
     let (running, step) = engine.begin(route, &cost(5), at(0));
-    assert!(matches!(step.action, Action::Attempt { .. }));
+    assert!(matches!(step.action(), Action::Attempt { .. }));
     let (dear, step) = engine.begin(route, &cost(5), at(0));
-    assert!(matches!(step.action, Action::Wait { why: Wait::Rate }));
+    assert!(matches!(step.action(), Action::Wait { why: Wait::Rate }));
     let (cheap, _) = engine.begin(route, &cost(1), at(0));
     let flags = engine.retune(policy, rate(4.0), at(0)).unwrap();
     assert!(flags.wakes);
@@ -233,13 +233,13 @@ fn a_call_that_costs_more_than_a_retuned_rate_holds_is_refused_and_waits_for_not
     assert_eq!(verdict(step), Verdict::CostAboveBurst);
     // Five tokens are missing where four is all there can be: two flow in until it has its own.
     let step = engine.on(cheap, Event::Poll, at(SECOND / 4));
-    assert!(matches!(step.action, Action::Wait { why: Wait::Rate }), "it pays for the five: {step:?}");
+    assert!(matches!(step.action(), Action::Wait { why: Wait::Rate }), "it pays for the five: {step:?}");
     let step = engine.on(cheap, Event::Poll, at(SECOND / 2));
-    assert!(matches!(step.action, Action::Attempt { .. }), "who stood behind it goes on: {step:?}");
+    assert!(matches!(step.action(), Action::Attempt { .. }), "who stood behind it goes on: {step:?}");
     // One that has begun before asks for its next attempt.
     let failed = Event::Finished { attempt: 1, outcome: of(Class::Transient) };
     let mut step = engine.on(running, failed, at(9 * SECOND));
-    if let Action::Wait { .. } = step.action {
+    if let Action::Wait { .. } = step.action() {
         step = engine.on(running, Event::Timer, at(10 * SECOND));
     }
     assert_eq!(verdict(step), Verdict::Readmission, "{step:?}");
@@ -261,8 +261,8 @@ fn r12_a_retry_beside_an_attempt_that_still_ends_holds_a_permit_of_its_own_where
             host.engine.snapshot(at(now)).routes[0].pool.as_ref().map(|pool| pool.in_flight)
         };
         let call = host.start(Request { abortable: false, ..Request::default() }, 0);
-        assert_eq!(host.poll(call, 10).action, Action::Wait { why: Wait::Backoff });
-        assert_eq!(host.poll(call, 10).action, Action::Attempt { attempt: 2, hedge: false });
+        assert_eq!(host.poll(call, 10).action(), Action::Wait { why: Wait::Backoff });
+        assert_eq!(host.poll(call, 10).action(), Action::Attempt { attempt: 2, hedge: false });
         assert_eq!(permits(&host, 10), Some(both), "{unit}: two attempts run");
         assert_eq!(verdict(host.finish(call, 2, of(Class::Ok), 11)), Verdict::Ok);
         assert_eq!(permits(&host, 11), Some(1), "{unit}: the first attempt still runs");
@@ -284,15 +284,15 @@ fn a_permit_for_a_next_attempt_does_not_wait_for_the_end_of_the_last_one() {
     let mut host = Host::new(&[&bulkhead(2.0, 8.0)[..], &more].concat());
     let call = host.start(Request { abortable: false, ..Request::default() }, 0);
     let holder = host.start(Request::default(), 500);
-    assert_eq!(host.poll(call, 1_000).action, Action::Wait { why: Wait::Backoff });
-    assert_eq!(host.poll(call, 1_000).action, Action::Wait { why: Wait::Queue });
+    assert_eq!(host.poll(call, 1_000).action(), Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.poll(call, 1_000).action(), Action::Wait { why: Wait::Queue });
     let next = host.park(1_000);
     let _ = host.finish(holder, 1, of(Class::Ok), 1_001);
     assert_eq!(host.wakes(), [call], "it has the permit");
     assert_eq!(verdict(host.engine.on(call, Event::Cancel, at(1_002))), Verdict::Cancelled);
     assert_eq!(host.wakes(), [next]);
     host.engine.check().unwrap();
-    assert_eq!(host.poll(next, 1_002).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(next, 1_002).action(), Action::Attempt { attempt: 1, hedge: false });
     // The first attempt still runs under a permit of its own (R12).
     let after = host.park(1_002);
     let _ = host.finish(call, 1, of(Class::Cancelled), 1_003);
@@ -313,9 +313,9 @@ fn a_newcomer_that_displaces_the_head_takes_its_tokens_at_once() {
     let of = |cost, criticality| Request { cost, criticality, ..Request::default() };
     let _ = host.start(of(6, Criticality::Normal), 0);
     let (head, step) = host.begin(of(8, Criticality::BestEffort), 0);
-    assert_eq!(step.action, Action::Wait { why: Wait::Rate });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Rate });
     let (_, step) = host.begin(of(3, Criticality::Critical), 0);
-    assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(host.wakes(), [head]);
     assert_eq!(verdict(host.poll(head, 0)), Verdict::RateLimited);
     host.engine.check().unwrap();

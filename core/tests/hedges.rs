@@ -106,7 +106,7 @@ impl Schedule {
         let before = self.learned();
         let (id, outcome) = (self.calls[n].id, Outcome::of(class));
         let step = self.engine.on(id, Event::Finished { attempt, outcome }, at(self.time));
-        assert_eq!(step.stop, 0);
+        assert_eq!(step.stop(), 0);
         assert_eq!(self.learned(), before, "a loser has been heard");
         self.late += 1;
     }
@@ -131,13 +131,13 @@ impl Schedule {
     fn follow(&mut self, n: usize, step: Step, hedged: &mut dyn FnMut(&Self)) {
         let call = &mut self.calls[n];
         let (stopped, running) =
-            call.running.drain(..).partition(|attempt| step.stop >> ((attempt - 1) & 7) & 1 == 1);
+            call.running.drain(..).partition(|attempt| step.stop() >> ((attempt - 1) & 7) & 1 == 1);
         call.running = running;
         if !call.request.abortable {
             call.stopped.extend::<Vec<u8>>(stopped);
         }
-        call.timer = step.next.map(|span| self.time + span.as_micros());
-        match step.action {
+        call.timer = step.next().map(|span| self.time + span.as_micros());
+        match step.action() {
             Action::Attempt { attempt, hedge } => {
                 assert_eq!(hedge, !call.running.is_empty(), "an attempt beside another is a hedge");
                 call.running.push(attempt);
@@ -297,17 +297,17 @@ fn a_lane_returns_the_permit_of_a_hedge_once() {
     let other = host.start(Request::default(), 0);
     let call = host.start(Request::default(), 0);
     let step = host.engine.on(call, Event::Timer, at(1_000_000));
-    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
+    assert_eq!(step.action(), Action::Attempt { attempt: 2, hedge: true });
     assert_eq!(in_flight(&host), 3, "two calls, and a hedge");
     let failed = Outcome::of(Class::Transient);
     let _ = host.finish(call, 2, failed, 1_000_001);
     assert_eq!(in_flight(&host), 2);
     let mut step = host.finish(call, 1, failed, 1_000_001);
-    while let Action::Attempt { attempt, hedge: false } = step.action {
+    while let Action::Attempt { attempt, hedge: false } = step.action() {
         assert_eq!(in_flight(&host), 2, "attempt {attempt}");
         step = host.finish(call, attempt, failed, 1_000_001);
     }
-    assert!(matches!(step.action, Action::Done { .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Done { .. }), "{step:?}");
     assert_eq!(in_flight(&host), 1, "the other call");
     let _ = host.finish(other, 1, Outcome::of(Class::Ok), 1_000_001);
     assert_eq!(in_flight(&host), 0);

@@ -16,13 +16,13 @@ fn hedging(more: &[(&'static str, Value<'static>)]) -> Host {
 fn a_call_that_is_solo_is_never_hedged_and_has_no_timer_for_it() {
     let mut host = hedging(&[]);
     let call = host.start(Request::default(), 0);
-    assert_eq!(host.poll(call, 100).action, ATTEMPT_2);
+    assert_eq!(host.poll(call, 100).action(), ATTEMPT_2);
 
     let solo = Request { solo: true, ..Request::default() };
     let (call, step) = host.begin(solo, 0);
-    assert_eq!(step.next, None);
+    assert_eq!(step.next(), None);
     let step = host.poll(call, 10 * SECOND);
-    assert_eq!((step.action, step.next), (Action::Wait { why: Wait::Running }, None));
+    assert_eq!((step.action(), step.next()), (Action::Wait { why: Wait::Running }, None));
     // Without retries a failure would start the next attempt of a race at once.
     assert_eq!(verdict(host.finish(call, 1, of(Class::Transient), 11 * SECOND)), Verdict::Attempts);
 }
@@ -32,11 +32,11 @@ fn a_call_that_is_solo_is_retried_as_ever() {
     let mut host = hedging(&[("retry.max_attempts", Number(3.0)), ("retry.backoff.jitter", Text("none"))]);
     let call = host.start(Request { solo: true, ..Request::default() }, 0);
     let step = host.finish(call, 1, of(Class::Transient), 10);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
-    let due = 10 + step.next.unwrap().as_micros();
-    assert_eq!(host.poll(call, due).action, Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
+    let due = 10 + step.next().unwrap().as_micros();
+    assert_eq!(host.poll(call, due).action(), Action::Attempt { attempt: 2, hedge: false });
     let step = host.poll(call, due + 10 * SECOND);
-    assert_eq!(step.action, Action::Wait { why: Wait::Running });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Running });
     assert_eq!(verdict(host.finish(call, 2, of(Class::Ok), due + 11 * SECOND)), Verdict::Ok);
 }
 
@@ -47,9 +47,9 @@ fn the_time_of_an_attempt_is_told_apart_from_the_moment_of_the_next_hedge() {
     let span = |micros: u64| Some(Duration::from_micros(micros));
     let mut host = hedging(&[("attempt_timeout", Number(5_000.0)), ("deadline", Number(9_000.0))]);
     let (call, step) = host.begin(Request::default(), 0);
-    assert_eq!(step.next, span(100)); // the hedge
+    assert_eq!(step.next(), span(100)); // the hedge
     assert_eq!(left(&host, call, 0), span(5_000));
-    assert_eq!(host.poll(call, 100).action, ATTEMPT_2);
+    assert_eq!(host.poll(call, 100).action(), ATTEMPT_2);
     assert_eq!(left(&host, call, 100), span(5_000)); // the hedge has a time of its own
     assert_eq!(left(&host, call, 5_000), span(100));
     assert_eq!(whole(&host, call, 5_000), span(4_000));
@@ -87,7 +87,7 @@ fn a_call_that_waits_has_a_deadline_and_no_time_of_an_attempt() {
     ]);
     let first = host.start(Request::default(), 0);
     let (call, step) = host.begin(Request { may_park: true, ..Request::default() }, 1_000);
-    assert_eq!(step.action, Action::Wait { why: Wait::Queue });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Queue });
     let left = host.engine.time_left(call, at(3_000));
     assert_eq!((left.attempt, left.call, left.live), (None, Some(Duration::from_micros(7_000)), true));
     assert_eq!(verdict(host.finish(first, 1, of(Class::Ok), 3_000)), Verdict::Ok);

@@ -244,12 +244,12 @@ fn pools_clashes_and_forks_are_inputs_too() {
     assert!(matches!(answers[3], Answer::Policy(Err(_))), "{:?}", answers[3]);
     assert_eq!(answers[4], Answer::Route(RouteId::from_word((1 << 20) + 1)));
     let Answer::Begin(second, step) = answers[6] else { panic!() };
-    assert!(matches!(step.action, Action::Wait { .. }));
+    assert!(matches!(step.action(), Action::Wait { .. }));
     assert_eq!(answers[8], Answer::Wakes(vec![second]));
     assert_eq!(taken(&mut engine), inputs);
     assert_eq!(Engine::new(9, journaled()).replay(written(&inputs)), answers);
     let stale = engine.on(second, Event::Poll, at(5));
-    assert!(matches!(stale.action, Action::Done { verdict: Verdict::Stale, .. }));
+    assert!(matches!(stale.action(), Action::Done { verdict: Verdict::Stale, .. }));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn what_was_restored_is_part_of_the_journal() {
     new.restore(&saved, tidegate::Duration::from_secs(1), at(0)).unwrap();
     let route = new.route(id, "r", at(20));
     let (refused, step) = new.begin(route, &Request::default(), at(30));
-    assert!(matches!(step.action, Action::Done { verdict: Verdict::BreakerOpen, .. }));
+    assert!(matches!(step.action(), Action::Done { verdict: Verdict::BreakerOpen, .. }));
     assert_eq!(new.explain_call(refused).unwrap().verdict, Some(Verdict::BreakerOpen));
     assert!(new.restore(&saved, tidegate::Duration::ZERO, at(31)).is_err());
     let inputs = taken(&mut new);

@@ -192,9 +192,9 @@ proptest! {
                     Some(call) => (call, host.poll(call, now)),
                     None => host.begin(tidegate::Request::default(), now),
                 };
-                let Action::Attempt { .. } = step.action else {
+                let Action::Attempt { .. } = step.action() else {
                     // A waiter that its longest wait has ended is followed by another one.
-                    waiting = matches!(step.action, Action::Wait { .. }).then_some(call);
+                    waiting = matches!(step.action(), Action::Wait { .. }).then_some(call);
                     break;
                 };
                 started += 1;

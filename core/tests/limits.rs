@@ -101,7 +101,7 @@ fn a_call_takes_its_tokens_of_all_limits_or_none_and_the_refusal_names_the_last(
     start(&mut host, 6_000, 0);
     let (refused, step) = begin(&mut host, 5_000, 0);
     assert_eq!(
-        step.action,
+        step.action(),
         Action::Done {
             verdict: Verdict::RateLimited,
             result: None,
@@ -131,19 +131,19 @@ fn small_weights_do_not_pass_a_large_one_that_waits() {
     let mut host = host(&[&[TPM], &WAIT[..]].concat());
     let first = start(&mut host, 10_000, 0);
     let (large, step) = begin(&mut host, 10_000, 0);
-    assert_eq!((step.action, step.next.unwrap().as_micros()), (Action::Wait { why: Wait::Rate }, SECOND));
+    assert_eq!((step.action(), step.next().unwrap().as_micros()), (Action::Wait { why: Wait::Rate }, SECOND));
     for micros in (0..10).map(|n| n * SECOND) {
         let (small, step) = begin(&mut host, 1, micros);
-        assert_eq!(step.action, Action::Wait { why: Wait::Rate }, "at {micros}");
+        assert_eq!(step.action(), Action::Wait { why: Wait::Rate }, "at {micros}");
         assert_eq!(verdict(host.engine.on(small, Event::Cancel, at(micros))), Verdict::Cancelled);
-        assert!(matches!(host.poll(large, micros).action, Action::Wait { .. }));
+        assert!(matches!(host.poll(large, micros).action(), Action::Wait { .. }));
     }
     let (small, _) = begin(&mut host, 1, 9_900_000);
     assert!(host.wakes().is_empty());
-    assert_eq!(host.poll(large, 10 * SECOND).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(large, 10 * SECOND).action(), Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(host.wakes(), [small], "the next head is woken");
-    assert!(matches!(host.poll(small, 10 * SECOND).action, Action::Wait { .. }));
-    assert_eq!(host.poll(small, 10 * SECOND + 1_000).action, Action::Attempt { attempt: 1, hedge: false });
+    assert!(matches!(host.poll(small, 10 * SECOND).action(), Action::Wait { .. }));
+    assert_eq!(host.poll(small, 10 * SECOND + 1_000).action(), Action::Attempt { attempt: 1, hedge: false });
     let _ = finish(&mut host, first, 1, Class::Ok, 11 * SECOND);
 }
 
@@ -154,8 +154,8 @@ fn a_waiter_behind_the_head_asks_when_all_that_is_queued_has_flowed_in() {
     start(&mut host, 10_000, 0);
     let (_, head) = begin(&mut host, 100, 0);
     let (_, behind) = begin(&mut host, 200, 0);
-    assert_eq!(head.next.unwrap().as_micros(), 100_000);
-    assert_eq!(behind.next.unwrap().as_micros(), 300_000);
+    assert_eq!(head.next().unwrap().as_micros(), 100_000);
+    assert_eq!(behind.next().unwrap().as_micros(), 300_000);
 }
 
 /// Semantics 3.4.5: behind the head a turn is an estimate, and `max_wait` bounds the true wait.
@@ -168,12 +168,12 @@ fn a_waiter_whose_longest_wait_is_over_is_refused() {
         settle(&mut host, used, 1, 20_000, 0),
         "a debt of a whole burst, which moves the turn by ten seconds"
     );
-    assert!(matches!(host.poll(waiter, 10 * SECOND).action, Action::Wait { .. }));
+    assert!(matches!(host.poll(waiter, 10 * SECOND).action(), Action::Wait { .. }));
     assert!(settle(&mut host, used, 1, 80_000, 10 * SECOND));
     for again in 1..5 {
         // What exceeds the largest debt is forgiven, so a second later a thousand more can be charged.
         settle(&mut host, used, 1, 80_000 + 20_000 * again, (10 + 10 * again) * SECOND);
-        assert!(matches!(host.poll(waiter, (10 + 10 * again) * SECOND - 1).action, Action::Wait { .. }));
+        assert!(matches!(host.poll(waiter, (10 + 10 * again) * SECOND - 1).action(), Action::Wait { .. }));
     }
     let step = host.poll(waiter, 60 * SECOND);
     assert_eq!(
@@ -222,7 +222,7 @@ fn weights_have_names_defaults_and_bounds() {
     let request = Request { cost: 2, ..Request::default() };
     let (_, step) = host.engine.begin_weighted(host.route, &request, begun, at(0));
     assert_eq!(
-        (step.action, limit(&host, "rpm", 0).tokens),
+        (step.action(), limit(&host, "rpm", 0).tokens),
         (Action::Attempt { attempt: 1, hedge: false }, 0)
     );
 }
@@ -264,7 +264,7 @@ fn a_pool_is_a_whole_set() {
         let route = engine.route(policy, "r", at(0));
         let weights = engine.weights(route, [("tokens", 4_000)]).unwrap();
         let (_, step) = engine.begin_weighted(route, &Request::default(), weights, at(0));
-        assert!(matches!(step.action, Action::Attempt { .. }));
+        assert!(matches!(step.action(), Action::Attempt { .. }));
     }
     engine.check().unwrap();
     let view = engine.snapshot(at(0));

@@ -20,12 +20,12 @@ const PLAIN: [(&str, Value<'static>); 5] = [
 type Pairs<'a> = &'a [(&'a str, Value<'static>)];
 
 fn waits(step: Step) -> u64 {
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
-    step.next.expect("a wait has an end").as_micros()
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
+    step.next().expect("a wait has an end").as_micros()
 }
 
 fn starts(step: Step, attempt: u8) -> bool {
-    step.action == Action::Attempt { attempt, hedge: false }
+    step.action() == Action::Attempt { attempt, hedge: false }
 }
 
 /// A call whose first attempt fails while the device is offline.
@@ -100,13 +100,13 @@ fn a_call_waits_for_the_link_no_longer_than_for_anything_else() {
         let mut now = 0;
         let ended = loop {
             let step = host.poll(call, now);
-            match step.action {
+            match step.action() {
                 Action::Wait { .. } => now += waits(step),
                 _ => break step,
             }
         };
         assert_eq!(verdict(ended), wanted, "{name}");
-        assert!(matches!(ended.action, Action::Done { result: Some(_), .. }), "{name}: with the failure");
+        assert!(matches!(ended.action(), Action::Done { result: Some(_), .. }), "{name}: with the failure");
         assert!((seconds * SECOND..=(seconds + 1) * SECOND).contains(&now), "{name}: {now}");
     }
 }
@@ -138,14 +138,14 @@ fn hedges_start_on_a_good_link_only() {
         host.engine.set_link(link, at(0));
         let call = host.start(Request::default(), 0);
         let step = host.poll(call, 20_000);
-        assert_eq!(step.action == Action::Attempt { attempt: 2, hedge: true }, hedges, "{link:?}");
+        assert_eq!(step.action() == Action::Attempt { attempt: 2, hedge: true }, hedges, "{link:?}");
         // Offline it asks again within a second, and starts once the link is back.
         if link == Link::Offline {
-            let next = step.next.unwrap().as_micros();
+            let next = step.next().unwrap().as_micros();
             assert!((1..=SECOND).contains(&next));
             host.engine.set_link(Link::Ok, at(20_000));
             let step = host.poll(call, 20_000 + next);
-            assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
+            assert_eq!(step.action(), Action::Attempt { attempt: 2, hedge: true });
         }
     }
 }
@@ -204,14 +204,14 @@ proptest! {
             changes.push((then, Link::ALL[usize::from(state)]));
         }
         let (mut now, mut step) = (0, host.finish(call, 1, of(Class::Transient), 0));
-        while !matches!(step.action, Action::Done { .. }) {
-            if let Action::Attempt { attempt, .. } = step.action {
+        while !matches!(step.action(), Action::Done { .. }) {
+            if let Action::Attempt { attempt, .. } = step.action() {
                 prop_assert!(host.engine.link() != Link::Offline);
                 let class = if ok { Class::Ok } else { Class::Transient };
                 step = host.finish(call, attempt, of(class), now);
                 continue;
             }
-            let due = now + step.next.expect("a timer").as_micros();
+            let due = now + step.next().expect("a timer").as_micros();
             match changes.first().copied() {
                 Some((then, link)) if then <= due => {
                     changes.remove(0);

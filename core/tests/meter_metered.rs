@@ -223,7 +223,7 @@ fn closings_and_the_time_closed_are_totals_16_6_4() {
     let asked = of(Class::Throttled).retry_after(Duration::from_secs(10));
     let _ = bench.finish(call, 1, asked, SECOND);
     let (_, step) = bench.begin("eu", &STREAM, 2 * SECOND);
-    assert!(matches!(step.action, Action::Wait { .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Wait { .. }), "{step:?}");
     let place = ["p", "eu"];
     assert_eq!(bench.number(Family::CooldownStateNow, place, &[""], 3 * SECOND), 1.0);
     assert_eq!(bench.number(Family::CooldownQueue, place, &[], 3 * SECOND), 1.0);

@@ -14,7 +14,7 @@ fn within(parent: CallId) -> Request {
 }
 
 fn started(step: Step) -> bool {
-    matches!(step.action, Action::Attempt { attempt: 1, .. })
+    matches!(step.action(), Action::Attempt { attempt: 1, .. })
 }
 
 /// A step frees 256 calls at most; the next ones go on with the rest (ADR 0022).
@@ -134,7 +134,7 @@ fn deadlines_and_the_ban_on_retries_reach_any_depth() {
             last = host.start(within(last), 0);
         }
         let step = host.poll(last, SECOND);
-        assert_eq!(step.next, Some(tidegate::Duration::from_secs(1)), "the first call's deadline holds");
+        assert_eq!(step.next(), Some(tidegate::Duration::from_secs(1)), "the first call's deadline holds");
         let other = host.start(within(last), SECOND);
         let step = host.finish(other, 1, of(Class::Transient), SECOND);
         assert_eq!(verdict(step), Verdict::Nested, "depth {depth}");
@@ -150,7 +150,7 @@ fn a_call_shares_what_the_call_around_it_shares_although_the_permit_is_out_no_mo
     let inner = host.start(within(outer), 0);
     // The outer call is between two attempts: its permit is another's now.
     let step = host.finish(outer, 1, of(Class::Transient), 0);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
     host.start(Request::default(), 1);
     host.start(within(inner), 1);
 }
@@ -164,7 +164,7 @@ fn a_bulkhead_that_comes_with_a_retune_is_shared_by_calls_that_began_before_it()
     let (middle, _) = host.engine.begin(other, &within(outer), at(0));
     let _ = host.engine.retune(host.policy, Policy::from_pairs("p", &bulkhead(1.0, 5.0)).unwrap(), at(1));
     host.start(within(middle), 2);
-    assert_eq!(host.begin(Request::default(), 2).1.action, Action::Wait { why: Wait::Queue });
+    assert_eq!(host.begin(Request::default(), 2).1.action(), Action::Wait { why: Wait::Queue });
 }
 
 /// 13.4.15: the attempt that could not be stopped had the permit; once it is reported, the calls within keep it.

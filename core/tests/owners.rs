@@ -20,7 +20,7 @@ fn limited(name: &str, permits: f64) -> Policy {
 fn begin(engine: &mut Engine, policy: PolicyId, key: &str) -> (CallId, bool) {
     let route = engine.route(policy, key, at(0));
     let (call, step) = engine.begin(route, &Request::default(), at(0));
-    (call, matches!(step.action, Action::Attempt { .. }))
+    (call, matches!(step.action(), Action::Attempt { .. }))
 }
 
 fn finish(engine: &mut Engine, call: CallId) {
@@ -59,7 +59,7 @@ fn a_policy_with_calls_stays_until_they_have_ended() {
     assert_ne!(id, other, "the name is free");
     assert_eq!(engine.snapshot(at(0)).routes.len(), 1);
     let step = engine.on(call, Event::Finished { attempt: 1, outcome: Outcome::of(Class::Ok) }, at(0));
-    assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }));
+    assert!(matches!(step.action(), Action::Done { verdict: Verdict::Ok, .. }));
     engine.release_policy(other, false, at(0));
     assert!(engine.snapshot(at(0)).policies.is_empty() && engine.snapshot(at(0)).routes.is_empty());
 }

@@ -193,12 +193,12 @@ impl<'a> Host<'a> {
             .running
             .iter()
             .copied()
-            .filter(|attempt| step.stop & AttemptSlot::of(*attempt).bit() != 0)
+            .filter(|attempt| step.stop() & AttemptSlot::of(*attempt).bit() != 0)
             .collect();
         playing.running.retain(|attempt| !gone.contains(attempt));
         playing.stopped.extend(&gone);
         playing.timer += 1;
-        match step.action {
+        match step.action() {
             _ if playing.end.is_some() => {}
             Action::Done { verdict, result, .. } => {
                 let stopped = result.is_some_and(|lane| {
@@ -214,7 +214,7 @@ impl<'a> Host<'a> {
                     let takes = number(&self.script(place, attempt)[0]) * MS;
                     self.at(now + takes, Due::Attempt(place, attempt));
                 }
-                if let Some(next) = step.next {
+                if let Some(next) = step.next() {
                     self.at(now + next.as_micros(), Due::Timer(place, timer));
                 }
             }

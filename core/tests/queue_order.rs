@@ -19,7 +19,7 @@ fn of_calls_that_queue_in_one_moment_the_oldest_is_served_first() {
     let _ = host.finish(old, 1, of(Class::Transient), 5);
     let holder = host.start(Request::default(), 5);
     let young = host.park(15);
-    assert!(matches!(host.poll(old, 15).action, Action::Wait { .. }), "its backoff is over");
+    assert!(matches!(host.poll(old, 15).action(), Action::Wait { .. }), "its backoff is over");
     let _ = host.finish(holder, 1, of(Class::Ok), 15);
     assert_eq!(host.wakes(), [old], "it began before {young:?}");
 }
@@ -38,7 +38,7 @@ fn while_congested_the_newest_waiter_of_all_is_served() {
     let holder = host.start(Request::default(), 0);
     let queue = |host: &mut Host, criticality: Criticality, now: u64| {
         let (call, step) = host.begin(Request { criticality, ..Request::default() }, now);
-        assert!(matches!(step.action, Action::Wait { .. }), "{step:?}");
+        assert!(matches!(step.action(), Action::Wait { .. }), "{step:?}");
         call
     };
     let _oldest = queue(&mut host, Criticality::Normal, SECOND);
@@ -68,14 +68,14 @@ fn a_retune_orders_the_queue_anew() {
     let (low, _) = queue(&mut host, Criticality::BestEffort, 2);
     retune(&mut host, 1.0, 3);
     let (critical, step) = queue(&mut host, Criticality::Critical, 4);
-    assert_eq!(step.action, Action::Wait { why: Wait::Queue }, "it displaces the lowest");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Queue }, "it displaces the lowest");
     assert_eq!(host.wakes(), [low]);
     assert_eq!(verdict(host.poll(low, 4)), Verdict::Displaced);
     retune(&mut host, 0.0, 5);
     assert_eq!(verdict(queue(&mut host, Criticality::Critical, 6).1), Verdict::QueueFull);
     let _ = host.finish(holder, 1, of(Class::Ok), 7);
     assert_eq!(host.wakes(), [normal], "in the order of arrival");
-    assert!(matches!(host.poll(normal, 7).action, Action::Attempt { .. }));
+    assert!(matches!(host.poll(normal, 7).action(), Action::Attempt { .. }));
     let _ = host.finish(normal, 1, of(Class::Ok), 8);
     assert_eq!(host.wakes(), [critical]);
 }

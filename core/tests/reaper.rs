@@ -27,11 +27,11 @@ fn deserted(kinds: &[u8]) -> (Host, Vec<CallId>) {
             0 => {}
             1 => {
                 let step = host.finish(call, 1, of(Class::Transient), 0);
-                assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+                assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
             }
             _ => {
                 let step = host.engine.on(call, Event::Headers { attempt: 1 }, at(0));
-                assert_eq!(step.action, Action::Wait { why: Wait::Body });
+                assert_eq!(step.action(), Action::Wait { why: Wait::Body });
             }
         }
         call
@@ -94,14 +94,14 @@ proptest! {
         for n in 0..count {
             let route = host.engine.route(host.policy, &format!("deserted {n}"), at(0));
             let (_, step) = host.engine.begin(route, &Request { remaining: short, ..Request::default() }, at(0));
-            prop_assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+            prop_assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
         }
         host.start(Request::default(), OVERDUE - 1);
         let waiter = host.park(OVERDUE - 1);
         let mut looks = 0;
         while lost(&host, OVERDUE) < count {
             let before = lost(&host, OVERDUE);
-            prop_assert_eq!(host.poll(waiter, OVERDUE).action, Action::Wait { why: Wait::Queue });
+            prop_assert_eq!(host.poll(waiter, OVERDUE).action(), Action::Wait { why: Wait::Queue });
             prop_assert!(lost(&host, OVERDUE) - before <= 2, "one event examines two slots");
             looks += 1;
             prop_assert!(looks <= (count + 2).div_ceil(2), "{before} of {count} after {looks} looks");
@@ -124,7 +124,7 @@ fn a_refused_waiter_is_taken_back_60_s_after_its_refusal() {
     let _ = host.start(of(Criticality::Normal), 0);
     let (displaced, _) = host.begin(of(Criticality::BestEffort), 0);
     let (waiter, step) = host.begin(of(Criticality::Critical), 0);
-    assert_eq!(step.action, Action::Wait { why: Wait::Rate });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Rate });
     assert_eq!(host.wakes(), [displaced]);
     for (micros, expected) in [(60 * SECOND - 1, 0), (60 * SECOND, 1)] {
         for _ in 0..3 {

@@ -64,10 +64,10 @@ fn a_retried_call_is_told_in_order_with_its_numbers() {
     let [done, retry] = taken(&mut host)[..] else { panic!() };
     assert_eq!((done.what, done.attempt, done.kind), (AttemptDone, 1, Some(Class::Transient.into())));
     assert_eq!(done.elapsed, micros(500));
-    assert_eq!((retry.what, retry.attempt, retry.wait), (RetryScheduled, 2, step.next));
+    assert_eq!((retry.what, retry.attempt, retry.wait), (RetryScheduled, 2, step.next()));
     assert_eq!((retry.kind, retry.elapsed), (Some(Class::Transient.into()), micros(500)));
 
-    let due = 1_500 + step.next.unwrap().as_micros();
+    let due = 1_500 + step.next().unwrap().as_micros();
     let _ = host.poll(call, due);
     assert_eq!(told(&mut host), [AttemptStarted]);
     let _ = host.finish(call, 2, of(Class::Ok), due + 70);
@@ -181,7 +181,7 @@ fn stories() -> Vec<(&'static str, Vec<Record>)> {
     stories.push(("hedge", {
         let mut host = listening(&[("hedge.delay", Number(100.0)), ("hedge.budget.kind", Text("none"))]);
         let call = host.start(Request::default(), 0);
-        assert_eq!(host.poll(call, 130).action, Action::Attempt { attempt: 2, hedge: true });
+        assert_eq!(host.poll(call, 130).action(), Action::Attempt { attempt: 2, hedge: true });
         let _ = host.finish(call, 2, of(Class::Ok), 150);
         taken(&mut host)
     }));
@@ -218,8 +218,8 @@ fn stories() -> Vec<(&'static str, Vec<Record>)> {
         let call = host.start(request, 0);
         let asked = of(Class::Throttled).retry_after(Duration::from_secs(2));
         let step = host.finish(call, 1, asked, 10);
-        assert_eq!(host.begin(request, 20).1.action, Action::Wait { why: Wait::Hold });
-        let due = 10 + step.next.unwrap().as_micros();
+        assert_eq!(host.begin(request, 20).1.action(), Action::Wait { why: Wait::Hold });
+        let due = 10 + step.next().unwrap().as_micros();
         let _ = host.poll(call, due);
         let _ = host.finish(call, 2, of(Class::Transient), due);
         let _ = host.begin(request, 9 * SECOND);

@@ -22,9 +22,9 @@ fn a_hedge_that_wins_gives_back_what_the_calls_last_retry_cost() {
         ];
         let mut host = Host::new(&[&AT_ONCE[..], &quota].concat());
         let call = host.start(Request::default(), 0);
-        let retry = host.finish(call, 1, of(Class::Transient), 0).action;
+        let retry = host.finish(call, 1, of(Class::Transient), 0).action();
         assert_eq!(retry, Action::Attempt { attempt: 2, hedge: false });
-        assert_eq!(host.poll(call, 10_000).action, Action::Attempt { attempt: 3, hedge: true });
+        assert_eq!(host.poll(call, 10_000).action(), Action::Attempt { attempt: 3, hedge: true });
         assert_eq!(left(&host, 10_000), Some(before), "{hedges}");
         assert_eq!(verdict(host.finish(call, 3, of(Class::Ok), 20_000)), Verdict::Ok);
         assert_eq!(left(&host, 20_000), Some(after), "{hedges}");
@@ -42,9 +42,9 @@ fn a_failed_hedge_with_a_budget_of_its_own_is_a_failure_for_the_retries_tokens()
         let own = [("hedge.budget.kind", Text(hedges))];
         let mut host = Host::new(&[&AT_ONCE[..], &tokens, &own].concat());
         let call = host.start(Request::default(), 0);
-        assert_eq!(host.poll(call, 10_000).action, Action::Attempt { attempt: 2, hedge: true });
+        assert_eq!(host.poll(call, 10_000).action(), Action::Attempt { attempt: 2, hedge: true });
         assert_eq!(left(&host, 10_000), Some(before), "{hedges}");
-        assert!(matches!(host.finish(call, 2, of(Class::Transient), 15_000).action, Action::Wait { .. }));
+        assert!(matches!(host.finish(call, 2, of(Class::Transient), 15_000).action(), Action::Wait { .. }));
         assert_eq!(left(&host, 15_000), Some(after), "{hedges}: one token each, whoever took it");
     }
 }
@@ -58,7 +58,7 @@ fn a_cancelled_backoff_gives_its_retry_back_to_the_tenth_of_the_window_that_paid
     ];
     let mut host = Host::new(&window);
     let call = host.start(Request::default(), 0);
-    assert!(matches!(host.finish(call, 1, of(Class::Transient), 0).action, Action::Wait { .. }));
+    assert!(matches!(host.finish(call, 1, of(Class::Transient), 0).action(), Action::Wait { .. }));
     assert_eq!(left(&host, 2 * SECOND), Some(0));
     let cancelled = host.engine.on(call, Event::Cancel, at(2 * SECOND));
     assert_eq!(verdict(cancelled), Verdict::Cancelled);
@@ -78,14 +78,14 @@ fn a_late_answer_gives_back_its_retry_once() {
     let mut host = Host::new(&quota);
     let (one, other) = (host.start(Request::default(), 0), host.start(Request::default(), 0));
     for call in [one, other] {
-        assert!(matches!(host.poll(call, 1_000).action, Action::Wait { .. }));
+        assert!(matches!(host.poll(call, 1_000).action(), Action::Wait { .. }));
     }
     assert_eq!(left(&host, 1_000), Some(0));
     assert_eq!(verdict(host.finish(one, 1, of(Class::Ok), 1_001)), Verdict::Ok);
     // 10 come back, and a success at the first try gives 1: enough for one retry, not for two.
     assert_eq!(left(&host, 1_001), Some(1));
     let calls = [host.start(Request::default(), 1_001), host.start(Request::default(), 1_001)];
-    assert!(matches!(host.poll(calls[0], 2_001).action, Action::Wait { .. }));
+    assert!(matches!(host.poll(calls[0], 2_001).action(), Action::Wait { .. }));
     assert_eq!(verdict(host.poll(calls[1], 2_001)), Verdict::Budget);
 }
 
@@ -104,8 +104,12 @@ fn a_late_answer_of_a_queued_call_gives_its_retry_back_to_the_tenth_that_paid() 
     ];
     let mut host = Host::new(&window);
     let call = host.start(Request { abortable: false, ..Request::default() }, 0);
-    assert!(matches!(host.poll(call, 1_000).action, Action::Wait { .. }));
-    assert_eq!(host.poll(call, 1_000).action, Action::Wait { why: Wait::Queue }, "attempt 1 has the permit");
+    assert!(matches!(host.poll(call, 1_000).action(), Action::Wait { .. }));
+    assert_eq!(
+        host.poll(call, 1_000).action(),
+        Action::Wait { why: Wait::Queue },
+        "attempt 1 has the permit"
+    );
     assert_eq!(left(&host, 1_000), Some(0));
     assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 1_001)), Verdict::Ok);
     assert_eq!(left(&host, 1_001), Some(1));

@@ -32,7 +32,7 @@ fn what_is_counted_stays_counted() {
     let mut engine = engine(&old);
     let at = route(&mut engine, "p");
     let (call, step) = engine.begin(at, &Request::default(), T0);
-    assert!(matches!(step.action, Action::Attempt { .. }));
+    assert!(matches!(step.action(), Action::Attempt { .. }));
     let failed = Event::Finished { attempt: 1, outcome: Outcome::of(Class::Transient) };
     let _ = engine.on(call, failed, T0);
     let before = engine.snapshot(T0).policies[0].1.attempts;
@@ -50,14 +50,14 @@ fn a_limit_that_grows_admits_those_who_wait() {
     let at = route(&mut engine, "p");
     let (_, first) = engine.begin(at, &Request::default(), T0);
     let (second, waits) = engine.begin(at, &Request::default(), T0);
-    assert!(matches!((first.action, waits.action), (Action::Attempt { .. }, Action::Wait { .. })));
+    assert!(matches!((first.action(), waits.action()), (Action::Attempt { .. }, Action::Wait { .. })));
     let new =
         read("pool.db.bulkhead = { max_concurrency = 2, max_queue = 9 }\npolicy.p.bulkhead.pool = 'db'");
     let flags = engine.reload(&old, &new, T0).expect("it can be reloaded");
     let mut woken = Vec::new();
     engine.take_wakes(&mut woken);
     assert_eq!((flags.wakes, woken), (true, vec![second]));
-    assert!(matches!(engine.on(second, Event::Poll, T0).action, Action::Attempt { .. }));
+    assert!(matches!(engine.on(second, Event::Poll, T0).action(), Action::Attempt { .. }));
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn a_policy_that_is_gone_stays_for_its_callers() {
     let mut engine = engine(&old);
     let at = route(&mut engine, "b");
     engine.reload(&old, &read("policy.a.retry.max_attempts = 2"), T0).expect("it can be reloaded");
-    assert!(matches!(engine.begin(at, &Request::default(), T0).1.action, Action::Attempt { .. }));
+    assert!(matches!(engine.begin(at, &Request::default(), T0).1.action(), Action::Attempt { .. }));
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_group_without_room_is_a_mistake_of_the_whole_document() {
     for number in 1..=4 {
         for _ in 0..16 {
             let (_, step) = engine.begin(at, &Request::default(), T0);
-            assert!(matches!(step.action, Action::Attempt { .. }));
+            assert!(matches!(step.action(), Action::Attempt { .. }));
         }
         let to = version(number);
         let reloaded = engine.reload(&now, &to, T0);

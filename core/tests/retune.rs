@@ -50,13 +50,13 @@ impl Host {
 
     fn start(&mut self, micros: u64) -> CallId {
         let (call, step) = self.begin(micros);
-        assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
         call
     }
 
     fn park(&mut self, micros: u64) -> CallId {
         let (call, step) = self.begin(micros);
-        assert_eq!(step.action, Action::Wait { why: Wait::Queue });
+        assert_eq!(step.action(), Action::Wait { why: Wait::Queue });
         call
     }
 
@@ -76,7 +76,7 @@ impl Host {
 }
 
 fn verdict(step: Step) -> Verdict {
-    match step.action {
+    match step.action() {
         Action::Done { verdict, .. } => verdict,
         action => panic!("not done: {action:?}"),
     }
@@ -107,11 +107,11 @@ fn a_limit_that_grows_admits_waiters_in_the_same_step() {
     let waiters = [host.park(0), host.park(0), host.park(0)];
     assert_eq!(host.retune(&bulkhead(3.0, 5.0), 10), waiters[..2]);
     for waiter in &waiters[..2] {
-        assert_eq!(host.poll(*waiter, 10).action, Action::Attempt { attempt: 1, hedge: false });
+        assert_eq!(host.poll(*waiter, 10).action(), Action::Attempt { attempt: 1, hedge: false });
     }
-    assert_eq!(host.poll(waiters[2], 10).action, Action::Wait { why: Wait::Queue });
+    assert_eq!(host.poll(waiters[2], 10).action(), Action::Wait { why: Wait::Queue });
     assert_eq!(verdict(host.finish(first, 1, Class::Ok, 20)), Verdict::Ok);
-    assert_eq!(host.poll(waiters[2], 20).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(waiters[2], 20).action(), Action::Attempt { attempt: 1, hedge: false });
 }
 
 #[test]
@@ -124,10 +124,10 @@ fn a_limit_that_shrinks_evicts_nobody_and_admits_nobody_until_there_is_room() {
     assert_eq!(verdict(host.begin(10).1), Verdict::QueueFull);
     for call in &running[..2] {
         assert_eq!(verdict(host.finish(*call, 1, Class::Ok, 20)), Verdict::Ok);
-        assert_eq!(host.poll(waiter, 20).action, Action::Wait { why: Wait::Queue });
+        assert_eq!(host.poll(waiter, 20).action(), Action::Wait { why: Wait::Queue });
     }
     assert_eq!(verdict(host.finish(running[2], 1, Class::Ok, 30)), Verdict::Ok);
-    assert_eq!(host.poll(waiter, 30).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(waiter, 30).action(), Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(host.in_flight(), 1);
 }
 
@@ -139,7 +139,7 @@ fn waiters_beyond_a_shorter_queue_keep_their_place() {
     assert_eq!(host.retune(&bulkhead(1.0, 0.0), 10), []);
     assert_eq!(verdict(host.begin(10).1), Verdict::QueueFull);
     let _ = host.finish(first, 1, Class::Ok, 20);
-    assert_eq!(host.poll(waiters[0], 20).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(waiters[0], 20).action(), Action::Attempt { attempt: 1, hedge: false });
 }
 
 #[test]
@@ -149,15 +149,15 @@ fn a_bulkhead_taken_away_admits_all_who_wait_and_one_put_back_counts_them() {
     let mut calls = vec![host.start(0), host.park(0), host.park(0)];
     assert_eq!(host.retune(&plain, 10), calls[1..]);
     assert_eq!(host.engine.snapshot(at(10)).routes[0].pool, None);
-    assert_eq!(host.poll(calls[1], 10).action, Action::Attempt { attempt: 1, hedge: false });
-    assert_eq!(host.poll(calls[2], 10).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(calls[1], 10).action(), Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(calls[2], 10).action(), Action::Attempt { attempt: 1, hedge: false });
     calls.push(host.start(10));
     assert_eq!(host.retune(&bulkhead(2.0, 5.0), 20), []);
     assert_eq!(host.in_flight(), 4);
     let waiter = host.park(20);
     for (call, room) in calls.into_iter().zip([false, false, true, true]) {
         assert_eq!(verdict(host.finish(call, 1, Class::Ok, 30)), Verdict::Ok);
-        let admitted = host.poll(waiter, 30).action != Action::Wait { why: Wait::Queue };
+        let admitted = host.poll(waiter, 30).action() != Action::Wait { why: Wait::Queue };
         assert_eq!(admitted, room);
     }
 }
@@ -173,9 +173,9 @@ fn a_new_bulkhead_counts_the_calls_in_flight_and_a_nested_one_with_its_ancestor(
     assert_eq!(host.in_flight(), 2);
     let waiter = host.park(10);
     assert_eq!(verdict(host.finish(inner, 1, Class::Ok, 20)), Verdict::Ok);
-    assert_eq!(host.poll(waiter, 20).action, Action::Wait { why: Wait::Queue });
+    assert_eq!(host.poll(waiter, 20).action(), Action::Wait { why: Wait::Queue });
     assert_eq!(verdict(host.finish(other, 1, Class::Ok, 20)), Verdict::Ok);
-    assert_eq!(host.poll(waiter, 20).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(waiter, 20).action(), Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(verdict(host.finish(outer, 1, Class::Ok, 20)), Verdict::Ok);
     assert_eq!(host.in_flight(), 1);
 }
@@ -193,21 +193,21 @@ fn calls_in_flight_finish_under_the_settings_they_began_under() {
     let old = host.start(0);
     assert_eq!(host.retune(&one, 10), []);
     let (new, step) = host.begin(10);
-    assert_eq!(step.next, Some(Duration::from_secs(1)));
+    assert_eq!(step.next(), Some(Duration::from_secs(1)));
     assert_eq!(verdict(host.finish(new, 1, Class::Transient, 20)), Verdict::Attempts);
     let step = host.finish(old, 1, Class::Transient, 20);
-    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: false });
-    assert_eq!(step.next, Some(Duration::from_secs(5)));
+    assert_eq!(step.action(), Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(step.next(), Some(Duration::from_secs(5)));
     // And twice more, so that three generations of settings are in use at once.
     assert_eq!(host.retune(&three, 30), []);
     let third = host.start(30);
     assert_eq!(host.retune(&one, 40), []);
     assert_eq!(
-        host.finish(old, 2, Class::Transient, 50).action,
+        host.finish(old, 2, Class::Transient, 50).action(),
         Action::Attempt { attempt: 3, hedge: false }
     );
     assert_eq!(
-        host.finish(third, 1, Class::Transient, 50).action,
+        host.finish(third, 1, Class::Transient, 50).action(),
         Action::Attempt { attempt: 2, hedge: false }
     );
     assert_eq!(verdict(host.finish(old, 3, Class::Transient, 60)), Verdict::Attempts);
@@ -233,7 +233,7 @@ fn a_retune_to_one_attempt_ends_retries_that_a_budget_paid() {
     let free = vec![("retry.max_attempts", Number(2.0)), ("retry.budget.kind", Text("none"))];
     assert_eq!(host.retune(&free, 30), []);
     assert_eq!(
-        host.finish(second, 1, Class::Transient, 40).action,
+        host.finish(second, 1, Class::Transient, 40).action(),
         Action::Attempt { attempt: 2, hedge: false }
     );
 }
@@ -259,7 +259,7 @@ fn a_budget_keeps_what_it_has_counted_where_the_ttl_changes() {
     let mut host = Host::new(&budget(10e6, 0.3));
     for _ in 0..2 {
         let call = host.start(0);
-        assert_eq!(host.finish(call, 1, Class::Transient, 0).action, Action::Wait { why: Wait::Backoff });
+        assert_eq!(host.finish(call, 1, Class::Transient, 0).action(), Action::Wait { why: Wait::Backoff });
     }
     assert_eq!(left(&host), Some(1));
     host.retune(&budget(10e6, 0.5), 10);
@@ -285,7 +285,7 @@ fn a_ttl_that_shrinks_and_grows_again_grants_no_second_floor() {
         for _ in 0..20 {
             let call = host.start(now);
             let step = host.finish(call, 1, Class::Transient, now);
-            retries += u64::from(step.action == Action::Wait { why: Wait::Backoff });
+            retries += u64::from(step.action() == Action::Wait { why: Wait::Backoff });
         }
         assert!(retries <= second + 11, "{retries} retries in {second} s");
     }
@@ -338,7 +338,7 @@ fn every_kind_of_budget_goes_on_with_what_it_has_counted() {
 fn a_retry_paid_to_a_budget_that_is_gone_is_not_refunded_by_the_next() {
     let mut host = Host::new(&budget(10e6, 0.1));
     let old = host.start(0);
-    assert_eq!(host.finish(old, 1, Class::Transient, 0).action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.finish(old, 1, Class::Transient, 0).action(), Action::Wait { why: Wait::Backoff });
     let quota = ("retry.budget.capacity", Number(5.0));
     host.retune(&vec![("retry.budget.kind", Text("quota")), quota], 0);
     assert_eq!(
@@ -351,7 +351,7 @@ fn a_retry_paid_to_a_budget_that_is_gone_is_not_refunded_by_the_next() {
         assert_eq!(verdict(host.finish(call, 1, Class::Ok, 0)), Verdict::Ok);
     }
     let new = host.start(0);
-    assert_eq!(host.finish(new, 1, Class::Transient, 0).action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.finish(new, 1, Class::Transient, 0).action(), Action::Wait { why: Wait::Backoff });
     assert_eq!(verdict(host.engine.on(old, Event::Cancel, at(0))), Verdict::Cancelled);
     assert_eq!(host.engine.snapshot(at(0)).routes[0].budget, Some(0));
     // What was paid to this one is.
@@ -395,7 +395,7 @@ fn a_bulkhead_that_is_removed_admits_the_waiters_that_its_queue_would_shed() {
     assert_eq!(host.retune(&none, 5_000_000), waiters);
     for waiter in waiters {
         let step = host.engine.on(waiter, Event::Poll, at(5_000_000));
-        assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
     }
 }
 
@@ -439,7 +439,7 @@ fn a_hedge_that_an_earlier_budget_paid_for_frees_no_place_in_the_new_one() {
             let (call, _) = host.begin(0);
             let step = host.engine.on(call, Event::Poll, at(0));
             host.engine.check().unwrap();
-            (call, matches!(step.action, Action::Attempt { hedge: true, .. }))
+            (call, matches!(step.action(), Action::Attempt { hedge: true, .. }))
         };
         let (first, hedges) = hedge(&mut host);
         assert!(hedges);

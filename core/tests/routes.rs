@@ -37,7 +37,7 @@ impl Keys {
         let (call, mut step) = self.engine.begin(route, &Request::default(), at(now));
         let mut attempts = 0;
         loop {
-            match step.action {
+            match step.action() {
                 Action::Attempt { attempt, .. } => {
                     attempts += 1;
                     let event = Event::Finished { attempt, outcome: of(class) };
@@ -162,7 +162,7 @@ fn no_key_gets_more_than_rate_and_one_burst(max_routes: u32, flood: u64) {
             let old = kept.get(&key).copied().filter(|_| again);
             let route = old.unwrap_or_else(|| keys.route(&key, now));
             let (call, step) = keys.engine.begin(route, &Request::default(), at(now));
-            match step.action {
+            match step.action() {
                 Action::Attempt { attempt, .. } => {
                     grants.entry(key.clone()).or_default().add(now, permits, per, burst);
                     if keys.below(40) == 0 && holding.len() < 12 {
@@ -293,7 +293,7 @@ fn a_hedges_own_budget_is_remembered_too() {
         let route = keys.route("owes", n * SECOND);
         let (call, _) = keys.engine.begin(route, &Request::default(), at(n * SECOND));
         let step = keys.engine.on(call, Event::Timer, at(n * SECOND + 1_000));
-        hedged.push(matches!(step.action, Action::Attempt { attempt: 2, hedge: true }));
+        hedged.push(matches!(step.action(), Action::Attempt { attempt: 2, hedge: true }));
         let _ = keys.engine.on(call, Event::Cancel, at(n * SECOND + 2_000));
         keys.call("other", Class::Permanent, n * SECOND + 3_000);
     }
@@ -493,11 +493,11 @@ fn calls_that_wait_in_the_overflow_route_take_their_tokens_from_the_keys_rate() 
         let now = at(second * SECOND);
         for call in &begun {
             let step = keys.engine.on(*call, Event::Timer, now);
-            granted += u64::from(matches!(step.action, Action::Attempt { .. }));
+            granted += u64::from(matches!(step.action(), Action::Attempt { .. }));
         }
         let request = Request { may_park: false, ..Request::default() };
         let (_, step) = keys.engine.begin(own, &request, now);
-        asked += u64::from(matches!(step.action, Action::Attempt { .. }));
+        asked += u64::from(matches!(step.action(), Action::Attempt { .. }));
         assert!(granted + asked <= 4 + second, "{granted} and {asked} tokens in {second} s");
     }
     assert_eq!((granted, asked), (8, 4), "nothing is lost either");

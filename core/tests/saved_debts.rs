@@ -28,7 +28,7 @@ fn call(engine: &mut Engine, policy: PolicyId, key: &str, class: Class, now: u64
     let route = engine.route(policy, key, at(now));
     let (call, mut step) = engine.begin(route, &Request::default(), at(now));
     let mut attempts = 0;
-    while let Action::Attempt { attempt, .. } = step.action {
+    while let Action::Attempt { attempt, .. } = step.action() {
         attempts += 1;
         step = engine.on(call, Event::Finished { attempt, outcome: of(class) }, at(now));
     }

@@ -12,11 +12,11 @@ fn a_failure_is_retried_after_a_backoff_within_its_bounds() {
     let mut host = Host::new(&http(&[]));
     let call = host.start(Request::default(), 0);
     let step = host.finish(call, 1, of(Class::Transient), 1_000);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
-    let delay = step.next.unwrap().as_micros();
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
+    let delay = step.next().unwrap().as_micros();
     assert!((10_000..=100_000).contains(&delay), "U(0.1·d, d) of 100 ms, not {delay}");
-    assert_eq!(host.poll(call, 1_000 + delay - 1).action, Action::Wait { why: Wait::Backoff });
-    assert_eq!(host.poll(call, 1_000 + delay).action, Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(host.poll(call, 1_000 + delay - 1).action(), Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.poll(call, 1_000 + delay).action(), Action::Attempt { attempt: 2, hedge: false });
     assert_eq!(verdict(host.finish(call, 2, of(Class::Ok), 200_000)), Verdict::Ok);
     assert_eq!(verdict(host.poll(call, 200_000)), Verdict::Stale);
 }
@@ -52,7 +52,7 @@ fn giving_up_tells_when_to_come_back_and_whose_failure_it_is() {
     let mut host = Host::new(&http(&[("deadline", Number(2e6))]));
     let call = host.start(Request::default(), 0);
     let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(3_600)), 5);
-    let Action::Done { verdict, result, retry_in } = step.action else { panic!("{step:?}") };
+    let Action::Done { verdict, result, retry_in } = step.action() else { panic!("{step:?}") };
     assert_eq!(verdict, Verdict::RetryAfterTooLong);
     assert_eq!(result.unwrap().number(), 0);
     assert_eq!(retry_in, Some(Duration::from_secs(3_600)));
@@ -64,13 +64,13 @@ fn the_servers_wait_is_kept_and_its_jitter_lies_on_top_and_fits_the_deadline() {
     for _ in 0..1_000 {
         let call = host.start(Request::default(), 0);
         let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(5)), 0);
-        let delay = step.next.unwrap().as_micros();
+        let delay = step.next().unwrap().as_micros();
         assert!((5 * SECOND..=5_500_000).contains(&delay), "{delay}");
     }
     // 9.5 s fit, and so does some jitter, but not all of it.
     let call = host.start(Request::default(), 0);
     let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_millis(9_500)), 0);
-    assert!((9_500_000..10 * SECOND).contains(&step.next.unwrap().as_micros()), "{step:?}");
+    assert!((9_500_000..10 * SECOND).contains(&step.next().unwrap().as_micros()), "{step:?}");
     // Exactly at `max_retry_after` is not above it; the deadline decides.
     let call = host.start(Request::default(), 0);
     let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(60)), 0);
@@ -81,20 +81,20 @@ fn the_servers_wait_is_kept_and_its_jitter_lies_on_top_and_fits_the_deadline() {
 fn an_attempt_timeout_stops_the_attempt_and_is_retryable() {
     let mut host = Host::new(&http(&[("attempt_timeout", Number(1e6))]));
     let (call, step) = host.begin(Request::default(), 0);
-    assert_eq!(step.next, Some(Duration::from_secs(1)));
+    assert_eq!(step.next(), Some(Duration::from_secs(1)));
     let step = host.engine.on(call, Event::Timer, at(SECOND - 1));
     assert_eq!(
-        (step.stop, step.next),
+        (step.stop(), step.next()),
         (0, Some(Duration::from_micros(1))),
         "an early timer is told the rest"
     );
     let step = host.engine.on(call, Event::Timer, at(SECOND));
-    assert_eq!((step.stop, step.action), (1, Action::Wait { why: Wait::Backoff }));
+    assert_eq!((step.stop(), step.action()), (1, Action::Wait { why: Wait::Backoff }));
     // It unwound with a failure, reported twice: nothing new. The next attempt starts when it is due.
     for outcome in [of(Class::Cancelled), of(Class::Ok)] {
-        assert_eq!(host.finish(call, 1, outcome, SECOND).action, Action::Wait { why: Wait::Backoff });
+        assert_eq!(host.finish(call, 1, outcome, SECOND).action(), Action::Wait { why: Wait::Backoff });
     }
-    assert_eq!(host.poll(call, 2 * SECOND).action, Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(host.poll(call, 2 * SECOND).action(), Action::Attempt { attempt: 2, hedge: false });
 }
 
 #[test]
@@ -104,7 +104,10 @@ fn an_answer_that_a_stopped_attempt_has_all_the_same_is_not_asked_for_again() {
     for begun in [0, 2 * SECOND, 4 * SECOND] {
         let late = begun + SECOND;
         let call = host.start(Request::default(), begun);
-        assert_eq!(host.engine.on(call, Event::Timer, at(late)).action, Action::Wait { why: Wait::Backoff });
+        assert_eq!(
+            host.engine.on(call, Event::Timer, at(late)).action(),
+            Action::Wait { why: Wait::Backoff }
+        );
         assert_eq!(
             verdict(host.finish(call, 1, of(Class::Ok), late)),
             Verdict::Ok,
@@ -114,8 +117,8 @@ fn an_answer_that_a_stopped_attempt_has_all_the_same_is_not_asked_for_again() {
     // Once the next attempt runs, the answer of the one before is late.
     let call = host.start(Request { abortable: false, ..Request::default() }, 6 * SECOND);
     let _ = host.engine.on(call, Event::Timer, at(7 * SECOND));
-    assert_eq!(host.poll(call, 8 * SECOND).action, Action::Attempt { attempt: 2, hedge: false });
-    assert_eq!(host.finish(call, 1, of(Class::Ok), 8 * SECOND).action, Action::Wait { why: Wait::Running });
+    assert_eq!(host.poll(call, 8 * SECOND).action(), Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(host.finish(call, 1, of(Class::Ok), 8 * SECOND).action(), Action::Wait { why: Wait::Running });
 }
 
 #[test]
@@ -123,11 +126,11 @@ fn a_zero_backoff_goes_on_at_once_but_for_the_owner_of_a_stopped_attempt() {
     let mut host = Host::new(&http(&[("attempt_timeout", Number(1e6)), ("retry.backoff.base", Number(0.0))]));
     let call = host.start(Request::default(), 0);
     let step = host.finish(call, 1, of(Class::Transient), 10);
-    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: false });
+    assert_eq!(step.action(), Action::Attempt { attempt: 2, hedge: false });
     let step = host.engine.on(call, Event::Timer, at(10 + SECOND));
-    assert_eq!((step.stop, step.action), (2, Action::Wait { why: Wait::Backoff }));
-    assert_eq!(step.next, Some(Duration::ZERO));
-    assert_eq!(host.poll(call, 10 + SECOND).action, Action::Attempt { attempt: 3, hedge: false });
+    assert_eq!((step.stop(), step.action()), (2, Action::Wait { why: Wait::Backoff }));
+    assert_eq!(step.next(), Some(Duration::ZERO));
+    assert_eq!(host.poll(call, 10 + SECOND).action(), Action::Attempt { attempt: 3, hedge: false });
 }
 
 #[test]
@@ -135,9 +138,9 @@ fn the_deadline_cuts_an_attempt_and_is_not_retryable() {
     let mut host = Host::new(&http(&[("deadline", Number(1e6)), ("attempt_timeout", Number(5e6))]));
     let (call, step) =
         host.begin(Request { remaining: Some(Duration::from_millis(500)), ..Request::default() }, 0);
-    assert_eq!(step.next, Some(Duration::from_millis(500)), "7.3: the earlier deadline wins");
+    assert_eq!(step.next(), Some(Duration::from_millis(500)), "7.3: the earlier deadline wins");
     let step = host.engine.on(call, Event::Timer, at(500_000));
-    assert_eq!((verdict(step), step.stop), (Verdict::Deadline, 1));
+    assert_eq!((verdict(step), step.stop()), (Verdict::Deadline, 1));
     let (_, step) = host.begin(Request { remaining: Some(Duration::ZERO), ..Request::default() }, 0);
     assert_eq!(verdict(step), Verdict::DeadlineBefore);
 }
@@ -157,7 +160,7 @@ fn a_freed_permit_is_handed_to_the_first_waiter_in_the_same_step() {
     let (second, third) = (host.park(1), host.park(2));
     assert_eq!(verdict(host.begin(Request::default(), 3).1), Verdict::QueueFull);
     let step = host.finish(first, 1, of(Class::Ok), 10);
-    assert!(step.flags.wakes);
+    assert!(step.flags().wakes);
     assert_eq!(host.wakes(), [second]);
     // Nobody barges in between hand-over and claim: a newcomer queues.
     let fourth = host.park(11);
@@ -165,8 +168,8 @@ fn a_freed_permit_is_handed_to_the_first_waiter_in_the_same_step() {
     let step = host.engine.on(second, Event::Cancel, at(12));
     assert_eq!(verdict(step), Verdict::Cancelled);
     assert_eq!(host.wakes(), [third]);
-    assert_eq!(host.poll(third, 13).action, Action::Attempt { attempt: 1, hedge: false });
-    assert_eq!(host.poll(fourth, 14).action, Action::Wait { why: Wait::Queue });
+    assert_eq!(host.poll(third, 13).action(), Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(fourth, 14).action(), Action::Wait { why: Wait::Queue });
 }
 
 #[test]
@@ -177,8 +180,8 @@ fn a_grant_that_nobody_claims_goes_on_after_five_seconds() {
     let (sleeper, patient) = (host.park(0), host.park(0));
     let _ = host.finish(first, 1, of(Class::Ok), 0);
     assert_eq!(host.wakes(), [sleeper]);
-    assert_eq!(host.poll(patient, 5 * SECOND - 1).action, Action::Wait { why: Wait::Queue });
-    assert_eq!(host.poll(patient, 5 * SECOND).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(patient, 5 * SECOND - 1).action(), Action::Wait { why: Wait::Queue });
+    assert_eq!(host.poll(patient, 5 * SECOND).action(), Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(verdict(host.poll(sleeper, 5 * SECOND)), Verdict::Lost);
     assert_eq!(verdict(host.poll(sleeper, 5 * SECOND)), Verdict::Stale);
 }
@@ -210,7 +213,10 @@ fn acquire_timeouts() {
     let first = host.start(Request::default(), 0);
     let waiter = host.park(0);
     let step = host.poll(waiter, SECOND - 1);
-    assert_eq!((step.action, step.next), (Action::Wait { why: Wait::Queue }, Some(Duration::from_micros(1))));
+    assert_eq!(
+        (step.action(), step.next()),
+        (Action::Wait { why: Wait::Queue }, Some(Duration::from_micros(1)))
+    );
     assert_eq!(verdict(host.poll(waiter, SECOND)), Verdict::AcquireTimeout);
     let (waiter, _) =
         host.begin(Request { remaining: Some(Duration::from_millis(5)), ..Request::default() }, SECOND);
@@ -235,7 +241,7 @@ fn an_attempt_that_cannot_be_stopped_keeps_its_permit_until_it_is_reported() {
     let call = host.start(Request { abortable: false, ..Request::default() }, 0);
     let waiter = host.park(900_000);
     let step = host.engine.on(call, Event::Timer, at(SECOND));
-    assert_eq!((verdict(step), step.stop), (Verdict::Deadline, 1));
+    assert_eq!((verdict(step), step.stop()), (Verdict::Deadline, 1));
     assert!(host.wakes().is_empty(), "R12: it still runs");
     assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 1_100_000)), Verdict::Stale);
     assert_eq!(host.wakes(), [waiter]);
@@ -258,28 +264,28 @@ fn at_most_four_attempts_of_a_call_run_at_once() {
     let call = host.start(Request { abortable: false, ..Request::default() }, 0);
     for attempt in 1..=3u8 {
         let now = u64::from(attempt) * SECOND;
-        assert_eq!(host.engine.on(call, Event::Timer, at(now)).action, Action::Wait { why: Wait::Backoff });
-        assert_eq!(host.poll(call, now).action, Action::Attempt { attempt: attempt + 1, hedge: false });
+        assert_eq!(host.engine.on(call, Event::Timer, at(now)).action(), Action::Wait { why: Wait::Backoff });
+        assert_eq!(host.poll(call, now).action(), Action::Attempt { attempt: attempt + 1, hedge: false });
     }
     let _ = host.engine.on(call, Event::Timer, at(4 * SECOND));
     let step = host.poll(call, 4 * SECOND);
     assert_eq!(
-        (step.action, step.next),
+        (step.action(), step.next()),
         (Action::Wait { why: Wait::Running }, Some(Duration::from_secs(60)))
     );
     let step = host.finish(call, 2, of(Class::Transient), 5 * SECOND);
     assert_eq!(
-        step.action,
+        step.action(),
         Action::Attempt { attempt: 5, hedge: false },
         "one has unwound: the next may start"
     );
     // The others never report. After 60 s they are presumed gone, and their lanes serve again.
     let _ = host.engine.on(call, Event::Timer, at(6 * SECOND));
-    assert_eq!(host.poll(call, 66 * SECOND - 1).action, Action::Wait { why: Wait::Running });
-    assert_eq!(host.poll(call, 66 * SECOND).action, Action::Attempt { attempt: 6, hedge: false });
+    assert_eq!(host.poll(call, 66 * SECOND - 1).action(), Action::Wait { why: Wait::Running });
+    assert_eq!(host.poll(call, 66 * SECOND).action(), Action::Attempt { attempt: 6, hedge: false });
     for attempt in 6..9 {
         let step = host.finish(call, attempt, of(Class::Transient), 66 * SECOND);
-        assert_eq!(step.action, Action::Attempt { attempt: attempt + 1, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt: attempt + 1, hedge: false });
     }
     assert_eq!(verdict(host.finish(call, 9, of(Class::Ok), 66 * SECOND)), Verdict::Ok);
 }
@@ -303,7 +309,7 @@ fn nested_calls_share_the_permit_and_do_not_multiply_retries() {
     let outer = host.start(Request::default(), 0);
     host.route = host.engine.route(retrying, "r", at(0));
     let inner = host.start(Request { parent: Some(outer), ..Request::default() }, 0);
-    assert_eq!(host.finish(inner, 1, of(Class::Transient), 0).action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.finish(inner, 1, of(Class::Transient), 0).action(), Action::Wait { why: Wait::Backoff });
 }
 
 #[test]
@@ -314,9 +320,9 @@ fn a_streamed_answer_keeps_slot_and_deadline_until_its_body_ends() {
     let streamed = Request { slot_until_body: true, ..Request::default() };
     let call = host.start(streamed, 0);
     let step = host.engine.on(call, Event::Headers { attempt: 1 }, at(10));
-    assert_eq!(step.action, Action::Wait { why: Wait::Body });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Body });
     assert_eq!(
-        step.next,
+        step.next(),
         Some(Duration::from_micros(2 * SECOND - 10)),
         "the attempt timeout ends at the headers"
     );
@@ -329,7 +335,7 @@ fn a_streamed_answer_keeps_slot_and_deadline_until_its_body_ends() {
     let call = host.start(streamed, 40);
     let _ = host.engine.on(call, Event::Headers { attempt: 1 }, at(50));
     let step = host.engine.on(call, Event::Timer, at(40 + 2 * SECOND));
-    assert_eq!((verdict(step), step.stop), (Verdict::Deadline, 1));
+    assert_eq!((verdict(step), step.stop()), (Verdict::Deadline, 1));
 }
 
 #[test]
@@ -338,11 +344,11 @@ fn the_budget_bounds_retries_and_a_cancelled_backoff_is_refunded() {
         [("retry.budget.min_retries_per_sec", Number(0.1)), ("retry.budget.percent_can_retry", Number(0.0))];
     let mut host = Host::new(&http(&budget));
     let (one, two) = (host.start(Request::default(), 0), host.start(Request::default(), 0));
-    assert_eq!(host.finish(one, 1, of(Class::Transient), 0).action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.finish(one, 1, of(Class::Transient), 0).action(), Action::Wait { why: Wait::Backoff });
     assert_eq!(verdict(host.finish(two, 1, of(Class::Transient), 0)), Verdict::Budget);
     let _ = host.engine.on(one, Event::Cancel, at(1));
     let three = host.start(Request::default(), 2);
-    assert_eq!(host.finish(three, 1, of(Class::Transient), 2).action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(host.finish(three, 1, of(Class::Transient), 2).action(), Action::Wait { why: Wait::Backoff });
 }
 
 #[test]
@@ -353,7 +359,7 @@ fn draws_do_not_depend_on_how_calls_interleave() {
         let mut delays = [0; 4];
         for n in order {
             let step = host.finish(calls[*n], 1, of(Class::Transient), 100);
-            delays[*n] = step.next.unwrap().as_micros();
+            delays[*n] = step.next().unwrap().as_micros();
         }
         delays
     };
@@ -371,7 +377,7 @@ fn routes_are_bounded_and_the_pinned_ones_stay() {
     for n in 0..1_000 {
         let route = engine.route(policy, &format!("flood {n}"), at(n));
         let (call, step) = engine.begin(route, &Request::default(), at(n));
-        assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+        assert!(matches!(step.action(), Action::Attempt { .. }), "{step:?}");
         let _ = engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(n));
     }
     assert_eq!(engine.route(policy, "busy", at(2_000)), busy, "a route with a call is never evicted");
@@ -402,7 +408,7 @@ fn when_every_route_is_pinned_new_keys_share_the_overflow_route() {
     let (c, d) = (engine.route(policy, "c", at(0)), engine.route(policy, "d", at(0)));
     assert_eq!(c, d);
     let (call, step) = engine.begin(c, &Request::default(), at(0));
-    assert!(matches!(step.action, Action::Attempt { .. }));
+    assert!(matches!(step.action(), Action::Attempt { .. }));
     assert_eq!(
         verdict(engine.begin(d, &Request::default(), at(0)).1),
         Verdict::QueueFull,
@@ -476,19 +482,19 @@ fn share_and_quota_get_back_what_a_call_held_whatever_ends_it() {
             let now = round * 10 * SECOND;
             let (call, step) = paid(&mut host, now);
             assert_eq!(
-                step.action,
+                step.action(),
                 Action::Wait { why: Wait::Backoff },
                 "round {round}: the one retry is there"
             );
             assert_eq!(verdict(paid(&mut host, now).1), Verdict::Budget, "and only one");
             if round > 0 {
-                assert!(matches!(host.poll(call, now + SECOND).action, Action::Attempt { attempt: 2, .. }));
+                assert!(matches!(host.poll(call, now + SECOND).action(), Action::Attempt { attempt: 2, .. }));
             }
             let step = match round {
                 0 => host.engine.on(call, Event::Cancel, at(now)),
                 _ => host.finish(call, 2, of(Class::Ok), now + SECOND),
             };
-            assert!(matches!(step.action, Action::Done { .. }));
+            assert!(matches!(step.action(), Action::Done { .. }));
         }
     }
 }
@@ -501,7 +507,7 @@ fn the_modes_of_retry_after() {
         let mut host = Host::new(&[&more[..], &[("retry.backoff.base", Number(1e6))]].concat());
         let call = host.start(Request::default(), 0);
         let step = host.finish(call, 1, outcome, 0);
-        if matches!(step.action, Action::Attempt { .. }) { 0 } else { step.next.unwrap().as_micros() }
+        if matches!(step.action(), Action::Attempt { .. }) { 0 } else { step.next().unwrap().as_micros() }
     };
     assert!((3_000_000..=3_300_000).contains(&delay("floor", throttled)));
     assert_eq!(delay("exact", throttled), 3_000_000);
@@ -516,7 +522,7 @@ fn the_modes_of_retry_after() {
     ]);
     let call = host.start(Request::default(), 0);
     let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(30)), 0);
-    assert_eq!(step.next, Some(Duration::from_millis(5_100)));
+    assert_eq!(step.next(), Some(Duration::from_millis(5_100)));
 }
 
 #[test]
@@ -526,7 +532,7 @@ fn retry_on_narrows_what_is_retried() {
     {
         let mut host = Host::new(&[("preset", Text(preset))]);
         let (one, two) = (host.start(Request::default(), 0), host.start(Request::default(), 0));
-        assert_eq!(host.finish(one, 1, of(retried), 0).action, Action::Wait { why: Wait::Backoff });
+        assert_eq!(host.finish(one, 1, of(retried), 0).action(), Action::Wait { why: Wait::Backoff });
         assert_eq!(verdict(host.finish(two, 1, of(not), 0)), Verdict::NotRetryable);
     }
 }

@@ -45,10 +45,12 @@ fn story() -> (Engine, String) {
         let first = request(&mut engine, now);
         let (call, step) = engine.begin(route, &first, at(now));
         calls.push(call);
-        if let Action::Attempt { attempt, .. } = step.action {
+        if let Action::Attempt { attempt, .. } = step.action() {
             let _ = engine.on(call, Event::Finished { attempt, outcome: throttled }, at(now));
         } else {
-            assert!(now > 0 && matches!(step.action, Action::Wait { why: Wait::Hold } | Action::Done { .. }));
+            assert!(
+                now > 0 && matches!(step.action(), Action::Wait { why: Wait::Hold } | Action::Done { .. })
+            );
         }
     }
     let mut said = Vec::new();
@@ -92,7 +94,7 @@ fn a_journal_without_paths_replays_to_the_same_answers() {
     let mut again = engine();
     let answers = again.replay(lines.iter().map(|line| line.parse::<Input>().unwrap()));
     assert!(answers.iter().any(|it| matches!(it, Answer::Step(step) | Answer::Begin(_, step)
-        if matches!(step.action, Action::Wait { why: Wait::Hold }))));
+        if matches!(step.action(), Action::Wait { why: Wait::Hold }))));
     assert!(again.journal().eq(first.journal()));
     assert_eq!(again.save(at(2 * SECOND)), first.save(at(2 * SECOND)));
 }

@@ -20,13 +20,13 @@ fn httpware_waits_are_drawn_from_zero_to_a_doubling_ceiling() {
         let (call, mut now) = (host.start(Request::default(), 0), 0);
         for n in 0..8 {
             let step = host.finish(call, n as u8 + 1, of(Class::Transient), now);
-            let waits = step.action == Action::Wait { why: Wait::Backoff };
-            let delay = if waits { step.next.unwrap().as_micros() } else { 0 };
+            let waits = step.action() == Action::Wait { why: Wait::Backoff };
+            let delay = if waits { step.next().unwrap().as_micros() } else { 0 };
             most[n] = most[n].max(delay);
             least[n] = least[n].min(delay);
             now += delay;
             if waits {
-                assert!(matches!(host.poll(call, now).action, Action::Attempt { .. }));
+                assert!(matches!(host.poll(call, now).action(), Action::Attempt { .. }));
             }
         }
     }
@@ -47,7 +47,7 @@ fn the_presets_retry_the_statuses_of_their_documents() {
             let outcome =
                 host.engine.classify_read(host.policy, &failure, b"", WallTime::from_unix_micros(0));
             let call = host.start(Request::default(), 0);
-            matches!(host.finish(call, 1, outcome, 0).action, Action::Wait { why: Wait::Backoff })
+            matches!(host.finish(call, 1, outcome, 0).action(), Action::Wait { why: Wait::Backoff })
         };
         assert_eq!((100..600).filter(retried).collect::<Vec<u16>>(), statuses, "{preset}");
     }
@@ -78,7 +78,7 @@ fn httpware_budget_grants_a_fifth_of_the_calls_and_a_hundred() {
         let started: Vec<_> = (0..calls).map(|_| host.start(Request::default(), 0)).collect();
         let retried = started.into_iter().filter(|call| {
             let step = host.finish(*call, 1, of(Class::Transient), 0);
-            step.action == Action::Wait { why: Wait::Backoff } || verdict(step) != Verdict::Budget
+            step.action() == Action::Wait { why: Wait::Backoff } || verdict(step) != Verdict::Budget
         });
         assert_eq!(retried.count(), granted, "{calls} calls");
     }
@@ -97,7 +97,7 @@ fn httpware_budget_is_whole_again_after_ten_seconds() {
         let started: Vec<_> = (0..200).map(|_| host.start(Request::default(), now)).collect();
         let steps: Vec<_> =
             started.into_iter().map(|call| host.finish(call, 1, of(Class::Transient), now)).collect();
-        steps.iter().filter(|step| step.action == Action::Wait { why: Wait::Backoff }).count()
+        steps.iter().filter(|step| step.action() == Action::Wait { why: Wait::Backoff }).count()
     };
     assert_eq!((granted(0), granted(8_999_999), granted(10_000_000)), (100, 0, 100));
 }

@@ -42,9 +42,9 @@ fn what_comes_back_wakes_the_waiters_that_can_have_it() {
     let (waiter, _) = begin(&mut host, 9_000, 0);
     assert!(settle(&mut host, call, 1, 500, 0));
     let step = finish(&mut host, call, 1, Class::Ok, 0);
-    assert!(step.flags.wakes);
+    assert!(step.flags().wakes);
     assert_eq!(host.wakes(), [waiter]);
-    assert_eq!(host.poll(waiter, 0).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(waiter, 0).action(), Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(tokens(&host, 0), 500);
 }
 
@@ -55,17 +55,17 @@ fn a_refund_wakes_a_head_that_must_still_wait() {
     let call = start(&mut host, 10_000, 0);
     let (head, step) = begin(&mut host, 9_000, 0);
     assert_eq!(
-        step.next,
+        step.next(),
         Some(Duration::from_secs(1)),
         "9 s from now, but a parked call looks once a second"
     );
     let (_, _) = begin(&mut host, 1, 0);
     assert!(settle(&mut host, call, 1, 1_500, 0));
     let step = finish(&mut host, call, 1, Class::Ok, 0);
-    assert!(step.flags.wakes);
+    assert!(step.flags().wakes);
     assert_eq!(host.wakes(), [head], "8,500 tokens are there, and the rest flows in within half a second");
-    assert_eq!(host.poll(head, 0).next, Some(Duration::from_millis(500)));
-    assert_eq!(host.poll(head, 500_000).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(head, 0).next(), Some(Duration::from_millis(500)));
+    assert_eq!(host.poll(head, 500_000).action(), Action::Attempt { attempt: 1, hedge: false });
 }
 
 /// Semantics 3.6.4.
@@ -107,12 +107,12 @@ fn a_granted_waiter_that_gives_up_gives_its_weights_back_once() {
     start(&mut host, 10_000, 0);
     let (waiter, _) = begin(&mut host, 1_000, 0);
     let (next, _) = begin(&mut host, 1_000, 0);
-    assert!(matches!(host.poll(next, SECOND).action, Action::Wait { .. }));
+    assert!(matches!(host.poll(next, SECOND).action(), Action::Wait { .. }));
     assert_eq!(host.wakes(), [waiter]);
     assert_eq!(verdict(host.engine.on(waiter, Event::Cancel, at(SECOND))), Verdict::Cancelled);
     host.engine.check().unwrap();
     assert_eq!(host.wakes(), [next], "its tokens go to the next waiter");
-    assert_eq!(host.poll(next, SECOND).action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(host.poll(next, SECOND).action(), Action::Attempt { attempt: 1, hedge: false });
     assert_eq!(tokens(&host, SECOND), 0);
 }
 
@@ -166,8 +166,8 @@ fn a_retry_reserves_again_and_a_timed_out_attempt_keeps_its_reservation() {
         let (call, _) = host.engine.begin_weighted(host.route, &request, weights, at(0));
         assert_eq!(tokens(&host, 0), 8_000);
         let step = host.poll(call, SECOND);
-        assert_eq!(step.stop, 1);
-        assert_eq!(host.poll(call, SECOND).action, Action::Attempt { attempt: 2, hedge: false });
+        assert_eq!(step.stop(), 1);
+        assert_eq!(host.poll(call, SECOND).action(), Action::Attempt { attempt: 2, hedge: false });
         assert_eq!(tokens(&host, SECOND), 7_000, "9,000 there, and 2,000 reserved again");
         assert_eq!(settle(&mut host, call, 1, 2_500, SECOND), late, "{abortable}");
         let _ = finish(&mut host, call, 1, Class::Cancelled, SECOND);
@@ -184,16 +184,16 @@ fn hedges_reserve_like_attempts_and_losers_settle_once() {
     let hedge = [("hedge.delay", Number(10e3)), ("hedge.budget.kind", Text("none"))];
     let mut host = host(&[&[TPM], &hedge[..]].concat());
     let call = start(&mut host, 3_000, 0);
-    assert_eq!(host.poll(call, 10_000).action, Action::Attempt { attempt: 2, hedge: true });
+    assert_eq!(host.poll(call, 10_000).action(), Action::Attempt { attempt: 2, hedge: true });
     assert_eq!(tokens(&host, 10_000), 4_010);
     assert!(settle(&mut host, call, 1, 100, 10_000) && settle(&mut host, call, 2, 200, 10_000));
     let step = finish(&mut host, call, 2, Class::Ok, 10_000);
-    assert_eq!((verdict(step), step.stop), (Verdict::Ok, 1));
+    assert_eq!((verdict(step), step.stop()), (Verdict::Ok, 1));
     assert_eq!(tokens(&host, 10_000), 9_710, "100 and 200 tokens were used, ten have flowed in");
     assert!(!settle(&mut host, call, 1, 3_000, 10_000));
     // Without tokens for it, no hedge starts.
     let call = start(&mut host, 6_000, 10_000);
-    assert!(matches!(host.poll(call, 20_000).action, Action::Wait { why: Wait::Running }));
+    assert!(matches!(host.poll(call, 20_000).action(), Action::Wait { why: Wait::Running }));
 }
 
 /// Semantics 3.6.7: a body's attempt settles when the body has been read.
@@ -204,7 +204,7 @@ fn the_usage_at_the_end_of_a_body_counts() {
     let request = Request { slot_until_body: true, ..Request::default() };
     let (call, _) = host.engine.begin_weighted(host.route, &request, weights, at(0));
     let step = host.engine.on(call, Event::Headers { attempt: 1 }, at(0));
-    assert_eq!(step.action, Action::Wait { why: Wait::Body });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Body });
     assert!(settle(&mut host, call, 1, 700, 0));
     assert_eq!(verdict(finish(&mut host, call, 1, Class::Ok, 0)), Verdict::Ok);
     assert_eq!(tokens(&host, 0), 9_300);
@@ -247,7 +247,7 @@ fn a_route_in_debt_is_not_evicted() {
         let route = engine.route(policy, key, at(now));
         let weights = engine.weights(route, [("tokens", 1_000)]).unwrap();
         let (call, step) = engine.begin_weighted(route, &Request::default(), weights, at(now));
-        assert!(matches!(step.action, Action::Attempt { .. }), "{key}: {step:?}");
+        assert!(matches!(step.action(), Action::Attempt { .. }), "{key}: {step:?}");
         assert!(engine.settle_weight(call, 1, "tokens", total, at(now)));
         let _ = engine.on(call, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(now));
         let view = engine.snapshot(at(now));
@@ -292,7 +292,7 @@ proptest! {
             match op {
                 0..=3 => {
                     let (call, step) = begin(&mut host, amount % (burst + 1), now);
-                    match step.action {
+                    match step.action() {
                         Action::Attempt { .. } => {
                             let reserved = amount % (burst + 1);
                             made.push(Made { call, started: number, ended: usize::MAX, reserved, used: reserved });
@@ -325,7 +325,7 @@ proptest! {
             }
             for call in host.wakes() {
                 let Some(place) = waiting.iter().position(|it| it.0 == call) else { continue };
-                match host.poll(call, now).action {
+                match host.poll(call, now).action() {
                     Action::Attempt { .. } => {
                         let reserved = waiting.remove(place).1;
                         made.push(Made { call, started: number, ended: usize::MAX, reserved, used: reserved });
@@ -371,7 +371,7 @@ proptest! {
         while !waiting.is_empty() {
             late += 1_000_000;
             prop_assert!(late < now + 61_000_000, "a waiter is granted or refused within its longest wait");
-            waiting.retain(|(call, _)| matches!(host.poll(*call, late).action, Action::Wait { .. }));
+            waiting.retain(|(call, _)| matches!(host.poll(*call, late).action(), Action::Wait { .. }));
             host.wakes();
         }
         // A debt is paid by time.

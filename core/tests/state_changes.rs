@@ -153,7 +153,7 @@ fn holds_are_bounded() {
     assert_eq!(view(&one, 0).hold.unwrap().holds, 1);
     let (waiter, _) = one.begin(route, &Request { path, ..Request::default() }, at(0));
     let step = one.on(waiter, Event::Poll, at(5_000_000));
-    assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Attempt { .. }), "{step:?}");
 }
 
 #[test]
@@ -278,7 +278,7 @@ fn forced_openings_survive() {
     assert_eq!(restored.routes, 2, "one has its send rate's clock, one is forced");
     assert_eq!(call(&mut new, id, Class::Ok, 0, 1), Verdict::ForcedOpen);
     let other = new.route(id, "other", at(0));
-    assert!(matches!(new.begin(other, &Request::default(), at(1)).1.action, Action::Attempt { .. }));
+    assert!(matches!(new.begin(other, &Request::default(), at(1)).1.action(), Action::Attempt { .. }));
 
     old.force_open(id, None, true, at(0));
     let (mut new, id) = engine(WHOLE);
@@ -286,7 +286,7 @@ fn forced_openings_survive() {
     new.restore(&old.save(at(0)), Duration::ZERO, at(0)).unwrap();
     for route in [early, new.route(id, "r", at(0)), new.route(id, "late", at(0))] {
         assert!(matches!(
-            new.begin(route, &Request::default(), at(1)).1.action,
+            new.begin(route, &Request::default(), at(1)).1.action(),
             Action::Done { verdict: Verdict::ForcedOpen, .. }
         ));
     }

@@ -94,12 +94,12 @@ fn a_hedge_overtakes_a_stream_whose_first_piece_does_not_come() {
         ("hedge.budget.kind", Text("none")),
     ]);
     let (call, step) = host.begin(STREAM, 0);
-    assert_eq!(step.next, Some(Duration::from_secs(1)), "a report, if there is something to report");
+    assert_eq!(step.next(), Some(Duration::from_secs(1)), "a report, if there is something to report");
     let step = host.poll(call, 2 * SECOND);
-    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
+    assert_eq!(step.action(), Action::Attempt { attempt: 2, hedge: true });
     let step = head(&mut host, call, 2, 3 * SECOND);
-    assert_eq!((step.action, step.stop), (Action::Wait { why: Wait::Body }, 1), "the race has been won");
-    assert_eq!(progress(&mut host, call, 1, SECOND, 4 * SECOND).action, Action::Wait { why: Wait::Body });
+    assert_eq!((step.action(), step.stop()), (Action::Wait { why: Wait::Body }, 1), "the race has been won");
+    assert_eq!(progress(&mut host, call, 1, SECOND, 4 * SECOND).action(), Action::Wait { why: Wait::Body });
     assert_eq!(verdict(progress(&mut host, call, 2, SECOND, 4 * SECOND)), Verdict::StreamStalled);
     assert_eq!(verdict(host.poll(call, 4 * SECOND)), Verdict::Stale);
 }
@@ -114,11 +114,11 @@ fn each_attempt_of_a_race_has_its_own_first_byte_timeout() {
         ("hedge.budget.kind", Text("none")),
     ]);
     let (call, step) = host.begin(STREAM, 0);
-    assert_eq!(step.next, Some(Duration::from_secs(1)));
-    assert_eq!(host.poll(call, SECOND).next, Some(Duration::from_secs(2)));
+    assert_eq!(step.next(), Some(Duration::from_secs(1)));
+    assert_eq!(host.poll(call, SECOND).next(), Some(Duration::from_secs(2)));
     assert_eq!(host.engine.time_left(call, at(SECOND)).attempt, Some(Duration::from_secs(3)));
     let step = host.poll(call, 3 * SECOND);
-    assert_eq!((step.stop, step.next), (1, Some(Duration::from_secs(1))));
+    assert_eq!((step.stop(), step.next()), (1, Some(Duration::from_secs(1))));
     assert_eq!(verdict(host.poll(call, 4 * SECOND)), Verdict::Attempts);
 }
 
@@ -131,10 +131,10 @@ fn reports_of_a_race_end_the_silent_attempt_alone() {
         ("hedge.budget.kind", Text("none")),
     ]);
     let call = host.start(STREAM, 0);
-    assert!(matches!(host.poll(call, SECOND).action, Action::Attempt { attempt: 2, .. }));
-    assert_eq!(progress(&mut host, call, 1, 4 * SECOND, 5 * SECOND).next, Some(Duration::from_secs(6)));
+    assert!(matches!(host.poll(call, SECOND).action(), Action::Attempt { attempt: 2, .. }));
+    assert_eq!(progress(&mut host, call, 1, 4 * SECOND, 5 * SECOND).next(), Some(Duration::from_secs(6)));
     let step = progress(&mut host, call, 1, 10 * SECOND, 11 * SECOND);
-    assert_eq!((step.action, step.stop), (Action::Wait { why: Wait::Running }, 1));
+    assert_eq!((step.action(), step.stop()), (Action::Wait { why: Wait::Running }, 1));
     assert_eq!(verdict(host.finish(call, 2, of(Class::Ok), 12 * SECOND)), Verdict::Ok);
 }
 
@@ -146,11 +146,11 @@ fn a_delivered_call_has_no_deadline_of_any_kind() {
     let parent = host.start(Request { slot_until_body: false, ..STREAM }, 0);
     let remaining = Some(Duration::from_secs(2));
     let call = host.start(Request { parent: Some(parent), remaining, ..STREAM }, SECOND);
-    assert_eq!(head(&mut host, call, 1, 2 * SECOND).next, None);
-    assert_eq!(host.poll(call, 4_000 * SECOND).action, Action::Wait { why: Wait::Body });
+    assert_eq!(head(&mut host, call, 1, 2 * SECOND).next(), None);
+    assert_eq!(host.poll(call, 4_000 * SECOND).action(), Action::Wait { why: Wait::Body });
     // A call within the stream has its own deadline, and none of the stream's.
     let (inner, step) = host.begin(Request { parent: Some(call), ..STREAM }, 4_000 * SECOND);
-    assert_eq!(step.next, Some(Duration::from_secs(5)));
+    assert_eq!(step.next(), Some(Duration::from_secs(5)));
     assert_eq!(verdict(host.poll(inner, 4_005 * SECOND)), Verdict::Deadline);
     assert_eq!(verdict(host.finish(call, 1, of(Class::Ok), 4_006 * SECOND)), Verdict::Ok);
 }
@@ -160,7 +160,7 @@ fn a_delivered_call_has_no_deadline_of_any_kind() {
 fn a_call_keeps_the_idle_timeout_with_which_it_began() {
     let mut host = Host::new(&[("idle_timeout", Number(1e6))]);
     let call = host.start(STREAM, 0);
-    assert_eq!(head(&mut host, call, 1, 0).next, Some(Duration::from_secs(1)));
+    assert_eq!(head(&mut host, call, 1, 0).next(), Some(Duration::from_secs(1)));
     let to = Policy::from_pairs("p", &[("idle_timeout", Number(9e6))]).unwrap();
     host.engine.retune(host.policy, to, at(0)).unwrap();
     assert_eq!(verdict(progress(&mut host, call, 1, SECOND, SECOND)), Verdict::StreamStalled);
@@ -176,25 +176,25 @@ proptest! {
     ) {
         let mut host = Host::new(&[("idle_timeout", Number(idle as f64))]);
         let call = host.start(STREAM, 0);
-        let mut next = head(&mut host, call, 1, 0).next.unwrap().as_micros();
+        let mut next = head(&mut host, call, 1, 0).next().unwrap().as_micros();
         let (mut now, mut last, mut silent) = (0, 0, None);
         'reading: for gap in pieces {
             let piece = last + gap;
             while now + next <= piece {
                 now += next;
                 let step = progress(&mut host, call, 1, now - last, now);
-                if let Action::Done { verdict, .. } = step.action {
+                if let Action::Done { verdict, .. } = step.action() {
                     prop_assert_eq!(verdict, Verdict::StreamStalled);
                     silent = Some(now - last);
                     break 'reading;
                 }
-                next = step.next.unwrap().as_micros();
+                next = step.next().unwrap().as_micros();
             }
             prop_assert!(gap <= idle, "a silence of {} was not noticed", gap);
             last = piece;
         }
         prop_assert!(silent.is_none_or(|silent| silent == idle));
-        let left = host.engine.on(call, Event::Poll, Time::from_micros(now)).action;
+        let left = host.engine.on(call, Event::Poll, Time::from_micros(now)).action();
         prop_assert_eq!(silent.is_some(), matches!(left, Action::Done { verdict: Verdict::Stale, .. }));
     }
 }

@@ -40,12 +40,12 @@ impl Host {
     /// Begins a call whose first attempt starts, and returns its target.
     pub fn start(&mut self, micros: u64) -> (CallId, String) {
         let (call, step) = self.begin(micros);
-        assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
         (call, self.target(call, step))
     }
 
     pub fn target(&self, call: CallId, step: Step) -> String {
-        assert!(step.flags.target, "{step:?}");
+        assert!(step.flags().target, "{step:?}");
         self.engine.target_of(call, None).expect("it has a target").to_owned()
     }
 
@@ -113,14 +113,21 @@ fn after_a_failure_the_next_attempt_goes_at_once_to_an_untried_target_17_4_1() {
     let (call, first) = host.start(0);
     let asked = of(Class::Throttled).retry_after(Duration::from_secs(900));
     let step = host.finish(call, 1, asked, 10);
-    assert_eq!((step.action, first, host.target(call, step)), (attempt(2), "a".into(), "b".into()), "17.4.3");
+    assert_eq!(
+        (step.action(), first, host.target(call, step)),
+        (attempt(2), "a".into(), "b".into()),
+        "17.4.3"
+    );
     let step = host.finish(call, 2, of(Class::Transient), 20);
-    assert_eq!((step.action, host.target(call, step)), (attempt(3), "c".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(3), "c".into()));
     // All are tried: the backoff runs, and then all count as untried (17.4.4).
     let step = host.finish(call, 3, of(Class::Throttled), 30);
-    assert_eq!((step.action, step.next), (Action::Wait { why: Wait::Backoff }, Some(Duration::from_secs(1))));
+    assert_eq!(
+        (step.action(), step.next()),
+        (Action::Wait { why: Wait::Backoff }, Some(Duration::from_secs(1)))
+    );
     let step = host.on(call, Event::Poll, 30 + SECOND);
-    assert_eq!((step.action, host.target(call, step)), (attempt(4), "a".into()), "17.4.5");
+    assert_eq!((step.action(), host.target(call, step)), (attempt(4), "a".into()), "17.4.5");
     let step = host.finish(call, 4, of(Class::Transient), 40 + SECOND);
     assert_eq!(verdict(step), Verdict::Attempts, "17.4.2");
 }
@@ -156,15 +163,15 @@ fn where_no_target_admits_the_call_is_refused_with_the_earliest_time_17_3() {
     let _ = host.finish(call, 2, of(Class::Transient), 2_000);
     let step = host.finish(call, 3, of(Class::Transient), 3_000);
     // 17.4.4: at least until the first of them admits again.
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
-    assert_eq!(step.next, Some(Duration::from_micros(10 * SECOND + 1_000 - 3_000)));
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
+    assert_eq!(step.next(), Some(Duration::from_micros(10 * SECOND + 1_000 - 3_000)));
     let step = host.begin(4_000).1;
-    let Action::Done { verdict, retry_in, result } = step.action else { panic!("{step:?}") };
+    let Action::Done { verdict, retry_in, result } = step.action() else { panic!("{step:?}") };
     assert_eq!((verdict, result), (Verdict::NoTarget, None), "17.3.1");
     assert_eq!(retry_in, Some(Duration::from_micros(10 * SECOND + 1_000 - 4_000)), "17.3.2");
     // A probe of the first one's breaker.
     let step = host.on(call, Event::Poll, 10 * SECOND + 1_000);
-    assert_eq!((step.action, host.target(call, step)), (attempt(4), "a".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(4), "a".into()));
 }
 
 #[test]
@@ -174,7 +181,7 @@ fn a_failed_probe_ends_its_attempt_and_not_the_call_17_4_7() {
     let (call, target) = host.start(11 * SECOND);
     assert_eq!(target, "a", "the probe");
     let step = host.finish(call, 1, of(Class::Transient), 11 * SECOND + 1);
-    assert_eq!((step.action, host.target(call, step)), (attempt(2), "b".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(2), "b".into()));
     assert_eq!(host.view("a", 11 * SECOND + 1).breaker.unwrap().retry_in, Some(Duration::from_secs(10)));
 }
 
@@ -203,7 +210,7 @@ fn rates_and_permits_of_targets_hold_for_all_policies_17_1_7() {
     let (second, step) = host.engine.begin(other, &Request::default(), at(1));
     assert_eq!(host.target(second, step), "narrow");
     let step = host.begin(2).1;
-    let Action::Done { verdict: why, retry_in, .. } = step.action else { panic!("{step:?}") };
+    let Action::Done { verdict: why, retry_in, .. } = step.action() else { panic!("{step:?}") };
     assert_eq!((why, retry_in), (Verdict::NoTarget, Some(Duration::from_micros(SECOND - 2))), "17.3.3");
     // The permit is the attempt's: it returns with its end (17.2.10).
     let step = host.engine.on(second, Event::Finished { attempt: 1, outcome: of(Class::Ok) }, at(3));
@@ -211,7 +218,7 @@ fn rates_and_permits_of_targets_hold_for_all_policies_17_1_7() {
     assert_eq!(host.start(4).1, "narrow");
     // Between attempts: the failed call waits for the token of the other.
     let step = host.finish(call, 1, of(Class::Transient), 5);
-    assert_eq!(step.next, Some(Duration::from_micros(SECOND - 5)), "17.4.4");
+    assert_eq!(step.next(), Some(Duration::from_micros(SECOND - 5)), "17.4.4");
     let views = host.engine.snapshot(at(6)).targets;
     let counts: Vec<_> = views.iter().map(|it| (it.attempts, it.skipped, it.in_flight)).collect();
     assert_eq!(counts, [(1, 2, 0), (2, 0, 1)], "17.2.14");
@@ -232,7 +239,7 @@ fn an_attempt_that_cannot_be_stopped_keeps_its_permit_17_2_10() {
         let request = Request { abortable, ..Request::default() };
         let (call, _) = host.engine.begin(host.route, &request, at(0));
         assert_eq!(verdict(host.on(call, Event::Timer, SECOND)), Verdict::Deadline);
-        let admitted = |step: Step| matches!(step.action, Action::Attempt { .. });
+        let admitted = |step: Step| matches!(step.action(), Action::Attempt { .. });
         assert_eq!(admitted(host.begin(SECOND + 1).1), free);
         if !free {
             let _ = host.finish(call, 1, of(Class::Ok), SECOND + 2);
@@ -269,19 +276,19 @@ fn a_hedge_goes_to_another_target_or_does_not_start_17_4_6() {
     let mut host = Host::new(&toml(r#""a", "b""#));
     let (call, first) = host.start(0);
     let step = host.on(call, Event::Timer, SECOND);
-    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
+    assert_eq!(step.action(), Action::Attempt { attempt: 2, hedge: true });
     assert_eq!((first, host.target(call, step)), ("a".into(), "b".into()));
     let of_attempts = [0, 1, 2, 3].map(|attempt| host.engine.target_of(call, Some(attempt)));
     assert_eq!(of_attempts, [None, Some("a"), Some("b"), None]);
     let step = host.on(call, Event::Timer, 2 * SECOND);
-    assert_eq!(step.action, Action::Wait { why: Wait::Running }, "there is no third");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Running }, "there is no third");
     let step = host.finish(call, 2, of(Class::Ok), 2 * SECOND + 1);
-    assert_eq!((verdict(step), step.stop), (Verdict::Ok, 1));
+    assert_eq!((verdict(step), step.stop()), (Verdict::Ok, 1));
     assert_eq!((host.view("a", 3 * SECOND).in_flight, host.view("b", 3 * SECOND).in_flight), (0, 0));
 
     let mut host = Host::new(&toml(r#""a""#));
     let (call, _) = host.start(0);
-    assert_eq!(host.on(call, Event::Timer, SECOND).action, Action::Wait { why: Wait::Running });
+    assert_eq!(host.on(call, Event::Timer, SECOND).action(), Action::Wait { why: Wait::Running });
 }
 
 #[test]
@@ -359,7 +366,7 @@ fn bodies_that_fail_are_their_targets_failures_17_2_12() {
     let request = Request { slot_until_body: true, ..Request::default() };
     let (call, _) = host.engine.begin(host.route, &request, at(0));
     let step = host.on(call, Event::Headers { attempt: 1 }, 10);
-    assert_eq!(step.action, Action::Wait { why: Wait::Body });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Body });
     assert_eq!(host.view("a", 20).in_flight, 1, "the permit lasts until the body has ended");
     let _ = host.finish(call, 1, of(Class::Transient), 20);
     assert!(host.view("a", 20).breaker.unwrap().retry_in.is_some(), "its breaker is open");
@@ -534,10 +541,10 @@ fn a_waiter_keeps_the_tokens_and_the_permit_of_its_policy_17_6_11() {
     );
     let (first, _) = host.start(0);
     let (waiter, step) = host.begin(0);
-    assert_eq!(step.action, Action::Wait { why: Wait::Target });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Target });
     assert_eq!(verdict(host.begin(0).1), Verdict::QueueFull, "two permits are out");
     let _ = host.finish(first, 1, of(Class::Ok), 1);
-    assert_eq!(host.on(waiter, Event::Poll, 1).action, attempt(1));
+    assert_eq!(host.on(waiter, Event::Poll, 1).action(), attempt(1));
     assert_eq!(verdict(host.begin(1).1), Verdict::RateLimited, "three tokens are spent");
     let _ = host.finish(waiter, 1, of(Class::Ok), 2);
     assert_eq!(host.engine.snapshot(at(2)).routes[0].pool.unwrap().in_flight, 0);

@@ -30,7 +30,7 @@ fn a_throttled_target_is_left_until_its_time_and_taken_up_by_one_attempt_17_5_2(
     let (other, same) = host.start(0);
     assert_eq!((&*first, &*same), ("a", "a"));
     let step = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(10)), 10);
-    assert_eq!((step.action, host.target(call, step)), (attempt(2), "b".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(2), "b".into()));
     let view = host.view("a", 10).cooldown.unwrap();
     assert_eq!(view.state.name(), "closed");
     let left = view.retry_in.unwrap().as_micros();
@@ -56,13 +56,13 @@ fn where_all_targets_cool_the_call_waits_for_the_first_17_4_4() {
     let (call, _) = host.start(0);
     let _ = host.finish(call, 1, of(Class::Throttled).retry_after(Duration::from_secs(20)), 0);
     let step = host.finish(call, 2, of(Class::Throttled).retry_after(Duration::from_secs(5)), 0);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
     let wait = host.view("b", 0).cooldown.unwrap().retry_in.unwrap();
     // The backoff heeds the longest time that a server has named, which is more than the earliest target's.
-    assert!(step.next.unwrap() >= wait, "{step:?}");
+    assert!(step.next().unwrap() >= wait, "{step:?}");
     let (_, refused) = host.begin(1);
     assert_eq!(verdict(refused), Verdict::TargetsLimited, "17.3.6");
-    let Action::Done { retry_in, .. } = refused.action else { unreachable!() };
+    let Action::Done { retry_in, .. } = refused.action() else { unreachable!() };
     assert_eq!(retry_in.unwrap().as_micros(), wait.as_micros() - 1, "17.3.2");
 }
 
@@ -72,7 +72,7 @@ fn a_spent_quota_closes_its_target_and_another_one_is_tried_at_once_17_4_8_17_5_
     let (call, first) = host.start(0);
     let spent = kind(&host, "quota_spent");
     let step = host.finish(call, 1, spent, 10);
-    assert_eq!((&*first, step.action, host.target(call, step)), ("a", attempt(2), "b".into()));
+    assert_eq!((&*first, step.action(), host.target(call, step)), ("a", attempt(2), "b".into()));
     let left = host.view("a", 10).cooldown.unwrap().retry_in.unwrap().as_micros();
     assert!((300 * SECOND..=330 * SECOND).contains(&left), "five minutes by default: {left}");
     // The second target's quota is spent, too: no other target admits an attempt, so the failure is the call's.
@@ -151,8 +151,8 @@ fn a_hedge_may_take_the_place_of_a_slow_start_17_5_5() {
     assert!(calls.iter().all(|(_, target)| target == "a"), "{calls:?}");
     let due = now + SECOND;
     let step = host.on(calls[0].0, tidegate::Event::Timer, due);
-    assert_eq!(step.action, Action::Attempt { attempt: 2, hedge: true });
+    assert_eq!(step.action(), Action::Attempt { attempt: 2, hedge: true });
     assert_eq!((host.target(calls[0].0, step), host.view("b", due).cooldown.unwrap().taken), ("b".into(), 1));
     let step = host.on(calls[1].0, tidegate::Event::Timer, due);
-    assert_eq!(step.action, Action::Wait { why: Wait::Running }, "there is one place at first");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Running }, "there is one place at first");
 }

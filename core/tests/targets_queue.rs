@@ -41,7 +41,7 @@ impl Host {
     /// Begins a call that waits for a target.
     fn wait(&mut self, micros: u64) -> CallId {
         let (call, step) = self.begin(micros);
-        assert_eq!(step.action, Action::Wait { why: Wait::Target });
+        assert_eq!(step.action(), Action::Wait { why: Wait::Target });
         call
     }
 
@@ -88,7 +88,7 @@ fn attempt(number: u8) -> Action {
 }
 
 fn refusal(step: Step) -> (Verdict, Option<Duration>) {
-    let Action::Done { verdict, retry_in, .. } = step.action else { panic!("{step:?}") };
+    let Action::Done { verdict, retry_in, .. } = step.action() else { panic!("{step:?}") };
     (verdict, retry_in)
 }
 
@@ -100,16 +100,16 @@ fn a_freed_target_is_granted_to_the_first_waiter_at_the_end_of_the_step_17_6_6()
     let (_, step) = host.begin(3);
     assert_eq!(refusal(step), (Verdict::NoTarget, None), "17.6.3: the queue is full");
     let step = host.finish(first, 1, Class::Ok, 10);
-    assert!(step.flags.wakes);
+    assert!(step.flags().wakes);
     assert_eq!(host.woken(), [second]);
     assert_eq!(host.out("a", 10), 1, "it has a new owner");
     let (_, step) = host.begin(11);
-    assert_eq!(step.action, Action::Wait { why: Wait::Target }, "17.6.4: behind the third");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Target }, "17.6.4: behind the third");
     let step = host.poll(second, 12);
-    assert_eq!((step.action, host.engine.target_of(second, None)), (attempt(1), Some("a")), "17.6.9");
+    assert_eq!((step.action(), host.engine.target_of(second, None)), (attempt(1), Some("a")), "17.6.9");
     let _ = host.finish(second, 1, Class::Ok, 13);
     assert_eq!(host.woken(), [third]);
-    assert_eq!(host.poll(third, 14).action, attempt(1));
+    assert_eq!(host.poll(third, 14).action(), attempt(1));
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn a_waiter_is_refused_after_max_wait_and_at_its_deadline_17_6_7() {
     let patient = host.wait(1);
     let short = Request { remaining: Some(Duration::from_secs(3)), ..Request::default() };
     let (late, step) = host.begin_as(short, 2);
-    assert_eq!(step.next, Some(Duration::from_secs(1)), "17.6.8: it looks once a second");
+    assert_eq!(step.next(), Some(Duration::from_secs(1)), "17.6.8: it looks once a second");
     assert_eq!(refusal(host.poll(late, 2 + 3 * SECOND)).0, Verdict::DeadlineQueued);
     let step = host.poll(patient, 9 * SECOND + 500_000);
-    assert_eq!(step.next, Some(Duration::from_micros(500_001)));
+    assert_eq!(step.next(), Some(Duration::from_micros(500_001)));
     assert_eq!(refusal(host.poll(patient, 10 * SECOND + 1)).0, Verdict::NoTarget);
     // One whose time is over when a target comes free is refused, not granted.
     let (stale, fresh) = (host.wait(11 * SECOND), host.wait(20 * SECOND));
@@ -130,7 +130,7 @@ fn a_waiter_is_refused_after_max_wait_and_at_its_deadline_17_6_7() {
     let _ = host.finish(first, 1, Class::Ok, 22 * SECOND);
     assert_eq!(host.woken(), [stale, fresh]);
     assert_eq!(refusal(host.poll(stale, 22 * SECOND)).0, Verdict::NoTarget);
-    assert_eq!(host.poll(fresh, 22 * SECOND).action, attempt(1));
+    assert_eq!(host.poll(fresh, 22 * SECOND).action(), attempt(1));
 }
 
 #[test]
@@ -148,14 +148,14 @@ fn the_first_waiter_comes_when_time_alone_frees_a_target_17_6_8() {
         "#,
     );
     let (_, step) = host.begin(0);
-    assert_eq!(step.action, attempt(1));
+    assert_eq!(step.action(), attempt(1));
     let (second, step) = host.begin(50_000);
-    assert_eq!(step.next, Some(Duration::from_micros(150_000)));
+    assert_eq!(step.next(), Some(Duration::from_micros(150_000)));
     let (third, step) = host.begin(60_000);
-    assert_eq!(step.next, Some(Duration::from_secs(1)), "it does not know when its turn comes");
-    assert_eq!(host.poll(second, 200_000).action, attempt(1));
+    assert_eq!(step.next(), Some(Duration::from_secs(1)), "it does not know when its turn comes");
+    assert_eq!(host.poll(second, 200_000).action(), attempt(1));
     assert_eq!(host.woken(), [third], "it is the first now, and sets its timer anew");
-    assert_eq!(host.poll(third, 200_001).next, Some(Duration::from_micros(199_999)));
+    assert_eq!(host.poll(third, 200_001).next(), Some(Duration::from_micros(199_999)));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_call_that_would_wait_in_vain_is_refused_at_once_17_6_5() {
     let _ = host.finish(call, 1, Class::Transient, 0);
     assert_eq!(refusal(host.begin(1).1).0, Verdict::NoTarget);
     let waits = host.begin(26 * SECOND).1;
-    assert_eq!(waits.action, Action::Wait { why: Wait::Target }, "4 s are left");
+    assert_eq!(waits.action(), Action::Wait { why: Wait::Target }, "4 s are left");
     // It can never admit such a cost.
     let mut host = Host::new(&toml(r#"rate_limit = { permits = 2, per = "1s" }"#));
     let dear = Request { cost: 3, ..Request::default() };
@@ -222,7 +222,7 @@ fn metered_and_cooling_targets_are_too_many_requests_17_3_6() {
     let (call, _) = host.begin(1);
     let _ = host.finish(call, 1, Class::Throttled, 2);
     let (last, step) = host.begin(3);
-    assert_eq!(step.action, attempt(1));
+    assert_eq!(step.action(), attempt(1));
     assert_eq!(refusal(host.begin(4).1).0, Verdict::NoTarget, "one lacks a permit");
     let _ = host.finish(last, 1, Class::Ok, 5);
     let spare = Duration::from_micros(5 * SECOND + 3 - 6);
@@ -251,11 +251,11 @@ fn a_granted_target_that_closes_sends_its_call_back_to_the_head_17_6_9() {
     assert_eq!(host.woken(), [first]);
     let _ = host.finish(two, 1, Class::Transient, 11); // its breaker opens
     let step = host.poll(first, 12);
-    assert_eq!(step.action, Action::Wait { why: Wait::Target }, "{step:?}");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Target }, "{step:?}");
     assert_eq!(host.out("a", 12), 0);
     let _ = host.finish(three, 1, Class::Ok, 13);
     assert_eq!(host.woken(), [first], "still before the other");
-    assert_eq!(host.poll(first, 14).action, attempt(1));
+    assert_eq!(host.poll(first, 14).action(), attempt(1));
     assert_eq!(host.engine.target_of(first, None), Some("b"));
     // A retune removes the target that the other one has been granted.
     let _ = host.finish(first, 1, Class::Ok, 15);
@@ -264,7 +264,7 @@ fn a_granted_target_that_closes_sends_its_call_back_to_the_head_17_6_9() {
     let group = Pool::from_pairs("chat", PoolKind::Targets, &pairs).unwrap();
     let _ = host.engine.retune_pool(group, at(16)).unwrap();
     host.engine.check().unwrap();
-    assert_eq!(host.poll(second, 17).action, attempt(1));
+    assert_eq!(host.poll(second, 17).action(), attempt(1));
     assert_eq!(host.engine.target_of(second, None), Some("c"));
 }
 
@@ -292,7 +292,7 @@ fn what_was_granted_comes_back_17_6_10() {
         assert_eq!(host.out("a", 10), 1);
         assert_eq!(verdict(leave(&mut host, second)), expected);
         assert_eq!(host.out("a", 10), 0);
-        assert_eq!(host.begin(62 * SECOND).1.action, attempt(1));
+        assert_eq!(host.begin(62 * SECOND).1.action(), attempt(1));
     }
     // An owner that does not come in 5 s loses the call; the next waiter gets the target.
     let mut host = Host::new(NARROW);
@@ -301,7 +301,7 @@ fn what_was_granted_comes_back_17_6_10() {
     let _ = host.finish(first, 1, Class::Ok, 10);
     let _ = host.woken();
     for second in 1..5 {
-        assert_eq!(host.poll(next, second * SECOND).action, Action::Wait { why: Wait::Target });
+        assert_eq!(host.poll(next, second * SECOND).action(), Action::Wait { why: Wait::Target });
     }
     for n in 0..3 {
         let _ = host.poll(next, 10 + 5 * SECOND + n);
@@ -331,16 +331,16 @@ fn a_hedge_and_a_failover_pass_no_waiter_17_6_4() {
     let ((one, _), (two, _)) = (host.begin(0), host.begin(0));
     let dear = Request { cost: 3, ..Request::default() };
     let (third, step) = host.begin_as(Request { cost: 2, ..Request::default() }, 0);
-    assert_eq!((step.action, host.engine.target_of(third, None)), (attempt(1), Some("b")));
+    assert_eq!((step.action(), host.engine.target_of(third, None)), (attempt(1), Some("b")));
     let _ = host.finish(third, 1, Class::Ok, 1);
     // Two tokens are left at b: this call waits for three.
     let (waits, step) = host.begin_as(dear, 2);
-    assert_eq!(step.action, Action::Wait { why: Wait::Target });
-    assert_eq!(host.on(one, Event::Timer, 10_000).action, Action::Wait { why: Wait::Running }, "no hedge");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Target });
+    assert_eq!(host.on(one, Event::Timer, 10_000).action(), Action::Wait { why: Wait::Running }, "no hedge");
     let step = host.finish(two, 1, Class::Transient, 20_000);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff }, "b would admit it, but another one waits");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff }, "b would admit it, but another one waits");
     assert_eq!(host.woken(), [waits]);
-    assert_eq!(host.poll(waits, 20_001).action, attempt(1));
+    assert_eq!(host.poll(waits, 20_001).action(), attempt(1));
 }
 
 #[test]
@@ -359,17 +359,17 @@ fn further_attempts_wait_too_and_end_with_their_failure_17_6_3() {
     let mut host = Host::new(toml);
     let (call, _) = host.begin(0);
     let step = host.finish(call, 1, Class::Transient, 10);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
     let (other, step) = host.begin(20);
-    assert_eq!(step.action, attempt(1));
+    assert_eq!(step.action(), attempt(1));
     let step = host.poll(call, 10 + SECOND);
-    assert_eq!(step.action, Action::Wait { why: Wait::Target });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Target });
     let _ = host.finish(other, 1, Class::Ok, 20 + SECOND);
-    assert_eq!(host.poll(call, 21 + SECOND).action, attempt(2));
+    assert_eq!(host.poll(call, 21 + SECOND).action(), attempt(2));
     let _ = host.finish(call, 2, Class::Transient, 22 + SECOND);
     let _ = host.begin(23 + SECOND);
-    assert_eq!(host.poll(call, 22 + 2 * SECOND).action, Action::Wait { why: Wait::Target });
-    let Action::Done { verdict, result, .. } = host.poll(call, 22 + 4 * SECOND).action else { panic!() };
+    assert_eq!(host.poll(call, 22 + 2 * SECOND).action(), Action::Wait { why: Wait::Target });
+    let Action::Done { verdict, result, .. } = host.poll(call, 22 + 4 * SECOND).action() else { panic!() };
     assert_eq!((verdict, result.map(tidegate::AttemptSlot::number)), (Verdict::Readmission, Some(1)));
 }
 
@@ -384,7 +384,7 @@ fn a_retune_keeps_those_who_wait_17_6_12() {
     assert!(flags.wakes);
     assert_eq!(host.woken(), [first, second]);
     for call in [first, second] {
-        assert_eq!(host.poll(call, 4).action, attempt(1));
+        assert_eq!(host.poll(call, 4).action(), attempt(1));
     }
     assert_eq!(verdict(host.begin(5).1), Verdict::NoTarget, "it has no queue now");
 }
@@ -534,7 +534,7 @@ proptest! {
                     let mut step = engine.on(call, Event::Finished { attempt: newest, outcome: of(class) }, at(now));
                     // Attempts of a race end together.
                     for attempt in (1..newest).rev() {
-                        if step.action == (Action::Wait { why: Wait::Running }) {
+                        if step.action() == (Action::Wait { why: Wait::Running }) {
                             step = engine.on(call, Event::Finished { attempt, outcome: of(class) }, at(now));
                         }
                     }
@@ -551,12 +551,12 @@ proptest! {
             };
             engine.check().map_err(TestCaseError::fail)?;
             let (_, attempt, since) = &mut calls[number];
-            match step.action {
+            match step.action() {
                 Action::Attempt { attempt: started, .. } => (*attempt, *since) = (started, None),
                 Action::Wait { why: Wait::Target } => {
                     let from = *since.get_or_insert(now);
                     prop_assert!(now < from + 3_000_000, "it has waited since {from}, now it is {now}");
-                    prop_assert!(step.next.is_some_and(|next| next <= Duration::from_secs(1)));
+                    prop_assert!(step.next().is_some_and(|next| next <= Duration::from_secs(1)));
                 }
                 Action::Wait { .. } => *since = None,
                 Action::Done { .. } => drop(calls.remove(number)),

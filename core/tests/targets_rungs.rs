@@ -15,7 +15,7 @@ fn a_kind_that_the_policy_does_not_declare_fails_over_as_permanent_17_4_8() {
     let (call, _) = host.start(0);
     let kind = tidegate::Kind::new(10).unwrap();
     let step = host.finish(call, 1, Outcome { kind, ..of(Class::Permanent) }, 10);
-    assert_eq!((step.action, host.target(call, step)), (attempt(2), "b".into()), "1.1.4");
+    assert_eq!((step.action(), host.target(call, step)), (attempt(2), "b".into()), "1.1.4");
 }
 
 /// A slow target may have the longer timeout, so that of two attempts the newer one is out of time first.
@@ -36,13 +36,13 @@ fn of_two_attempts_out_of_time_at_one_event_the_newest_decides_7_1_7() {
     let (call, _) = host.begin(0);
     let step = host.on(call, Event::Timer, 2 * SECOND);
     assert_eq!(
-        (step.action, host.target(call, step)),
+        (step.action(), host.target(call, step)),
         (Action::Attempt { attempt: 2, hedge: true }, "plain".into())
     );
     let step = host.on(call, Event::Timer, 40 * SECOND);
     let result = Some(AttemptSlot::of(2));
     assert_eq!(
-        (step.stop, step.action),
+        (step.stop(), step.action()),
         (3, Action::Done { verdict: Verdict::Attempts, result, retry_in: None })
     );
 }
@@ -65,27 +65,27 @@ fn a_target_has_an_attempt_timeout_of_its_own_17_1_13() {
     "#;
     let mut host = Host::new(toml);
     let (call, step) = host.begin(0);
-    assert_eq!((step.next, host.target(call, step)), (Some(Duration::from_secs(1)), "quick".into()));
+    assert_eq!((step.next(), host.target(call, step)), (Some(Duration::from_secs(1)), "quick".into()));
     let step = host.on(call, Event::Timer, SECOND);
     assert_eq!(
-        (step.stop, step.action),
+        (step.stop(), step.action()),
         (1, Action::Wait { why: Wait::Backoff }),
         "its timeout, not the policy's"
     );
     let step = host.on(call, Event::Poll, SECOND);
-    assert_eq!((step.action, host.target(call, step)), (attempt(2), "slow".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(2), "slow".into()));
     assert_eq!(host.engine.time_left(call, at(SECOND)).attempt, Some(Duration::from_secs(30)));
     // In a race each attempt has its own: the hedge at `plain` has the policy's.
     let step = host.on(call, Event::Timer, 3 * SECOND);
     assert_eq!(
-        (step.action, host.target(call, step)),
+        (step.action(), host.target(call, step)),
         (Action::Attempt { attempt: 3, hedge: true }, "plain".into())
     );
     let step = host.on(call, Event::Timer, 8 * SECOND);
-    assert_eq!(step.stop, 1 << 2, "only the hedge");
-    assert_eq!(step.action, Action::Wait { why: Wait::Running });
+    assert_eq!(step.stop(), 1 << 2, "only the hedge");
+    assert_eq!(step.action(), Action::Wait { why: Wait::Running });
     let step = host.on(call, Event::Timer, 31 * SECOND);
-    assert_eq!(step.stop & 1 << 1, 1 << 1);
+    assert_eq!(step.stop() & 1 << 1, 1 << 1);
     // A retune changes no attempt that runs (17.1.13), and the rule of half a timeout goes by the target's (1.1.9).
     let mut host = Host::new(&toml.replace("attempt_timeout = \"5s\"", "deadline = \"700ms\""));
     let (call, _) = host.start(0);
@@ -129,28 +129,31 @@ fn a_rung_is_for_calls_that_failed_so_17_7_2() {
     let (call, first) = host.start(0);
     let (other, step) = host.begin(1);
     assert_eq!(
-        (&*first, step.action),
+        (&*first, step.action()),
         ("small", Action::Wait { why: Wait::Target }),
         "the others are no targets for it"
     );
     let too_long = kind(&host, "too_long");
     let step = host.finish(call, 1, too_long, 10);
     assert_eq!(
-        (step.action, host.target(call, step)),
+        (step.action(), host.target(call, step)),
         (attempt(2), "large".into()),
         "17.7.3: although another one waits"
     );
     // It stays there: what is too long for one target is so for the others.
     let step = host.finish(call, 2, of(Class::Throttled), 20);
-    assert_eq!((step.action, step.next), (Action::Wait { why: Wait::Backoff }, Some(Duration::from_secs(1))));
+    assert_eq!(
+        (step.action(), step.next()),
+        (Action::Wait { why: Wait::Backoff }, Some(Duration::from_secs(1)))
+    );
     let step = host.on(call, Event::Poll, 20 + SECOND);
-    assert_eq!((step.action, host.target(call, step)), (attempt(3), "large".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(3), "large".into()));
     assert_eq!(host.view("last", 20).skipped, 0, "17.7.5");
     // What no target lists is the call's failure.
     let refused = kind(&host, "content_refused");
     assert_eq!(verdict(host.finish(call, 3, refused, 30 + SECOND)), Verdict::NotRetryable);
     let step = host.on(other, Event::Poll, 31 + SECOND);
-    assert_eq!((step.action, host.target(other, step)), (attempt(1), "small".into()));
+    assert_eq!((step.action(), host.target(other, step)), (attempt(1), "small".into()));
 }
 
 #[test]
@@ -158,14 +161,14 @@ fn a_retried_failure_opens_its_rungs_beside_the_others_17_7_1() {
     let mut host = Host::new(RUNGS);
     let (call, _) = host.start(0);
     let step = host.finish(call, 1, of(Class::Throttled), 10);
-    assert_eq!((step.action, host.target(call, step)), (attempt(2), "last".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(2), "last".into()));
     let step = host.finish(call, 2, of(Class::Timeout), 20);
-    assert_eq!((step.action, host.target(call, step)), (attempt(3), "large".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(3), "large".into()));
     let step = host.finish(call, 3, of(Class::Transient), 30);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
     let step = host.on(call, Event::Poll, 30 + SECOND);
     assert_eq!(
-        (step.action, host.target(call, step)),
+        (step.action(), host.target(call, step)),
         (attempt(4), "small".into()),
         "the first of all that are open to it"
     );
@@ -221,9 +224,9 @@ fn a_target_in_the_place_of_a_removed_one_is_not_opened_by_its_failures() {
     let mut host = Host::new(&toml(r#"{ name = "b", only_after = ["permanent"] }"#));
     let (call, _) = host.start(0);
     let step = host.finish(call, 1, of(Class::Permanent), 1);
-    assert_eq!((step.action, host.target(call, step)), (attempt(2), "b".into()));
+    assert_eq!((step.action(), host.target(call, step)), (attempt(2), "b".into()));
     let step = host.finish(call, 2, of(Class::Transient), 2);
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
     let other = Document::from_toml(&toml(r#"{ name = "c", only_after = ["throttled"] }"#)).unwrap();
     let _ = host.engine.retune_pool(other.pools().next().unwrap().clone(), at(3)).unwrap();
     let step = host.on(call, Event::Poll, 2 + SECOND);

@@ -81,7 +81,7 @@ fn rates_show_what_is_left_and_who_waits() {
     call(&mut engine, id, Class::Throttled, 0, 600_000);
     let route = engine.route(id, "r", at(600_000));
     let (_, step) = engine.begin(route, &Request::default(), at(600_000));
-    assert_eq!(step.action, Action::Wait { why: Wait::Rate });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Rate });
     let (rate, send) = shown(&engine, 600_000);
     assert_eq!((rate, send.waiting), (RateView { tokens: 0, waiting: 1, fleet: None }, 0));
     assert!(send.rate.is_some_and(|rate| rate >= 0.5));
@@ -120,7 +120,7 @@ fn hedges_show_the_delay_that_holds_now_and_holds_who_is_held() {
     let held = view(&engine, 60_000);
     assert_eq!((held.hold, held.active), (Some(HoldView { held: 0, holds: 1 }), 1));
     let (_, step) = engine.begin(route, &request, at(70_000));
-    assert_eq!(step.action, Action::Wait { why: Wait::Hold });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Hold });
     assert_eq!(view(&engine, 70_000).hold, Some(HoldView { held: 1, holds: 1 }));
     let pool = PoolView { limit: 6, kind: LimitKind::Aimd, in_flight: 1, waiting: 0, max_queue: 2 };
     assert_eq!(view(&engine, 70_000).pool, Some(pool));

@@ -32,7 +32,7 @@ fn report(host: &mut Host, wall: u64, micros: u64) {
 /// Begins a call without weights; when it may come again, if it is refused.
 fn ask(host: &mut Host, micros: u64) -> Option<Duration> {
     let (call, step) = host.engine.begin(host.route, &Request::default(), at(micros));
-    match step.action {
+    match step.action() {
         Action::Attempt { .. } => {
             let _ = finish(host, call, 1, Class::Ok, micros);
             None
@@ -262,7 +262,8 @@ fn an_evicted_route_owes_what_was_missing_until_its_next_window() {
         let route = engine.route(policy, key, at(now));
         let mut begin = || engine.begin(route, &Request::default(), at(now));
         let begun: Vec<_> = (0..calls).map(|_| begin()).collect();
-        let granted = begun.iter().filter(|(_, step)| matches!(step.action, Action::Attempt { .. })).count();
+        let granted =
+            begun.iter().filter(|(_, step)| matches!(step.action(), Action::Attempt { .. })).count();
         for (call, _) in begun {
             let outcome = tidegate::Outcome::of(Class::Ok);
             let _ = engine.on(call, tidegate::Event::Finished { attempt: 1, outcome }, at(now));
@@ -348,7 +349,7 @@ proptest! {
             match op {
                 0..=3 => {
                     let (call, step) = begin(&mut host, reserved, now);
-                    match step.action {
+                    match step.action() {
                         Action::Attempt { .. } => made.push(Made::new(call, number, reserved)),
                         Action::Wait { .. } => waiting.push((call, reserved)),
                         Action::Done { .. } => {}
@@ -364,7 +365,7 @@ proptest! {
                 }
                 7 if !waiting.is_empty() => {
                     let (call, reserved) = waiting.swap_remove(which.index(waiting.len()));
-                    match host.poll(call, now).action {
+                    match host.poll(call, now).action() {
                         Action::Attempt { .. } => made.push(Made::new(call, number, reserved)),
                         Action::Wait { .. } => waiting.push((call, reserved)),
                         Action::Done { .. } => {}
@@ -374,7 +375,7 @@ proptest! {
             }
             for call in host.wakes() {
                 let Some(place) = waiting.iter().position(|it| it.0 == call) else { continue };
-                match host.poll(call, now).action {
+                match host.poll(call, now).action() {
                     Action::Attempt { .. } => made.push(Made::new(call, number, waiting.remove(place).1)),
                     Action::Wait { .. } => {}
                     Action::Done { .. } => drop(waiting.remove(place)),
@@ -402,7 +403,7 @@ proptest! {
         while !waiting.is_empty() {
             late += SECOND;
             prop_assert!(late < now + 62 * SECOND);
-            waiting.retain(|(call, _)| matches!(host.poll(*call, late).action, Action::Wait { .. }));
+            waiting.retain(|(call, _)| matches!(host.poll(*call, late).action(), Action::Wait { .. }));
             host.wakes();
         }
     }
@@ -413,13 +414,13 @@ proptest! {
 fn a_waiter_waits_for_its_window() {
     let wait = [("rate_limit.wait", Number(1.0)), ("rate_limit.max_wait", Number(86_400e6))];
     let mut host = windowed("t: permits=10 per=1h refill=window weight=tokens", &wait);
-    assert!(matches!(begin(&mut host, 10, 0).1.action, Action::Attempt { .. }));
+    assert!(matches!(begin(&mut host, 10, 0).1.action(), Action::Attempt { .. }));
     let (first, _) = begin(&mut host, 10, 10 * SECOND);
     let (second, _) = begin(&mut host, 1, 20 * SECOND);
-    assert!(matches!(host.poll(first, HOUR - 1).action, Action::Wait { .. }));
-    assert!(matches!(host.poll(first, HOUR).action, Action::Attempt { .. }));
-    assert!(matches!(host.poll(second, HOUR).action, Action::Wait { .. }), "the window is used up again");
-    assert!(matches!(host.poll(second, 2 * HOUR).action, Action::Attempt { .. }));
+    assert!(matches!(host.poll(first, HOUR - 1).action(), Action::Wait { .. }));
+    assert!(matches!(host.poll(first, HOUR).action(), Action::Attempt { .. }));
+    assert!(matches!(host.poll(second, HOUR).action(), Action::Wait { .. }), "the window is used up again");
+    assert!(matches!(host.poll(second, 2 * HOUR).action(), Action::Attempt { .. }));
 }
 
 /// Semantics 3.8.7: the first windows of a limit are counted from the retune, not from the next look.

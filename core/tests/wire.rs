@@ -39,16 +39,9 @@ fn step(json: &Json) -> Step {
             }
         }
     };
-    Step {
-        stop: number(&json["stop"]) as u8,
-        action,
-        next: micros(&json["next_us"]),
-        flags: Flags {
-            wakes: json["wakes"] == 1,
-            commands: json["commands"] == 1,
-            target: json["target"] == 1,
-        },
-    }
+    let flags =
+        Flags { wakes: json["wakes"] == 1, commands: json["commands"] == 1, target: json["target"] == 1 };
+    Step::new(action, micros(&json["next_us"])).stopping(number(&json["stop"]) as u8).with_flags(flags)
 }
 
 fn event(json: &Json) -> Event {
@@ -85,9 +78,9 @@ fn steps_pack_as_the_model_packs_them_and_come_back() {
         assert_eq!(wire::pack_step(step), word, "{case}");
         let back = wire::unpack_step(word).unwrap();
         assert_eq!(wire::pack_step(back), word, "{case}");
-        assert_eq!((back.stop, back.flags), (step.stop, step.flags), "{case}");
+        assert_eq!((back.stop(), back.flags()), (step.stop(), step.flags()), "{case}");
         let without_timer =
-            step.next.is_none() && !matches!(step.action, Action::Done { retry_in: Some(_), .. });
+            step.next().is_none() && !matches!(step.action(), Action::Done { retry_in: Some(_), .. });
         assert_eq!(word < 1 << 22, without_timer, "{case}");
     }
 }

@@ -202,7 +202,7 @@ impl World {
                 let now = Time::from_micros(n * gap);
                 let (call, step) = client.engine.begin(client.route, &Request::default(), now);
                 client.calls += 1;
-                if matches!(step.action, Action::Attempt { .. }) {
+                if matches!(step.action(), Action::Attempt { .. }) {
                     client.attempts += 1;
                     let event = Event::Finished { attempt: 1, outcome: Outcome::of(Class::Ok) };
                     let _ended = client.engine.on(call, event, now);
@@ -346,16 +346,16 @@ impl World {
         let call = &mut self.calls[place as usize];
         call.timer = call.timer.wrapping_add(1);
         let (timer, life, client) = (call.timer, call.life, call.client);
-        if let Some(span) = step.next {
+        if let Some(span) = step.next() {
             let at = self.now.saturating_add(span.as_micros());
             self.push(at, What::Timer { call: place, timer });
         }
-        match step.action {
+        match step.action() {
             Action::Attempt { attempt, .. } => self.attempt(Job { call: place, life, attempt }, client),
             Action::Wait { .. } => {}
             Action::Done { verdict, .. } => self.done(place, verdict),
         }
-        if step.flags.wakes {
+        if step.flags().wakes {
             self.wake(client);
         }
     }

@@ -85,14 +85,14 @@ fn the_first_call_of_a_fresh_process_may_use_its_attempts() {
     let route = engine.route(policy, "new", now);
     let (call, mut step) = engine.begin(route, &Request::default(), now);
     for (attempt, class) in [(1, Class::Transient), (2, Class::Transient), (3, Class::Ok)] {
-        assert_eq!(step.action, Action::Attempt { attempt, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt, hedge: false });
         step = engine.on(call, Event::Finished { attempt, outcome: Outcome::of(class) }, now);
-        if let Some(span) = step.next {
+        if let Some(span) = step.next() {
             now = now.after(span);
             step = engine.on(call, Event::Timer, now);
         }
     }
-    assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
 }
 
 #[test]

@@ -63,7 +63,7 @@ fn waiters() -> (Engine, PolicyId, CallId) {
     let (holder, _) = engine.begin(route, &Request::default(), at(0));
     let request = Request { may_park: true, ..Request::default() };
     for _ in 0..MANY {
-        assert!(matches!(engine.begin(route, &request, at(0)).1.action, Action::Wait { .. }));
+        assert!(matches!(engine.begin(route, &request, at(0)).1.action(), Action::Wait { .. }));
     }
     (engine, policy, holder)
 }

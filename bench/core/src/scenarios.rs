@@ -265,9 +265,9 @@ impl World {
     fn hedge_won(&mut self, now: u64) -> u64 {
         let (call, first) = self.begin(now);
         let hedge = self.engine.on(call, Event::Timer, at(now + 50_000));
-        let Action::Attempt { attempt: 2, hedge: true } = hedge.action else { wrong("a hedge", hedge) };
+        let Action::Attempt { attempt: 2, hedge: true } = hedge.action() else { wrong("a hedge", hedge) };
         let last = self.end(call, 2, Class::Ok, now + 60_000);
-        if last.stop != 1 {
+        if last.stop() != 1 {
             wrong("a stopped first attempt", last);
         }
         wire::pack_step(first) ^ wire::pack_step(hedge) ^ wire::pack_step(last)
@@ -276,12 +276,12 @@ impl World {
     fn rate_wait(&mut self, now: u64) -> u64 {
         let (first, _) = self.begin(now);
         let (second, waits) = self.begin(now);
-        let (Action::Wait { why: Wait::Rate }, Some(next)) = (waits.action, waits.next) else {
+        let (Action::Wait { why: Wait::Rate }, Some(next)) = (waits.action(), waits.next()) else {
             wrong("a wait for the rate", waits)
         };
         let turn = now + next.as_micros();
         let starts = self.engine.on(second, Event::Timer, at(turn));
-        let Action::Attempt { attempt: 1, .. } = starts.action else { wrong("an attempt", starts) };
+        let Action::Attempt { attempt: 1, .. } = starts.action() else { wrong("an attempt", starts) };
         let ends = [self.end(first, 1, Class::Ok, turn), self.end(second, 1, Class::Ok, turn)];
         self.drain();
         wire::pack_step(waits) ^ wire::pack_step(ends[0]) ^ wire::pack_step(ends[1])
@@ -290,11 +290,11 @@ impl World {
     fn hand_off(&mut self, now: u64) -> u64 {
         let (first, _) = self.begin(now);
         let (second, waits) = self.begin(now);
-        let Action::Wait { why: Wait::Queue } = waits.action else { wrong("a wait for a permit", waits) };
+        let Action::Wait { why: Wait::Queue } = waits.action() else { wrong("a wait for a permit", waits) };
         let ends = self.end(first, 1, Class::Ok, now);
         self.drain();
         let starts = self.engine.on(second, Event::Poll, at(now));
-        let Action::Attempt { attempt: 1, .. } = starts.action else { wrong("an attempt", starts) };
+        let Action::Attempt { attempt: 1, .. } = starts.action() else { wrong("an attempt", starts) };
         wire::pack_step(ends) ^ wire::pack_step(self.end(second, 1, Class::Ok, now))
     }
 
@@ -317,23 +317,23 @@ impl World {
         let (_, refused) = self.begin(now);
         expect(refused, Verdict::BreakerOpen);
         let (probe, step) = self.begin(now + 2_000);
-        let Action::Attempt { .. } = step.action else { wrong("a probe", step) };
+        let Action::Attempt { .. } = step.action() else { wrong("a probe", step) };
         word ^ wire::pack_step(self.end(probe, 1, Class::Ok, now + 2_000))
     }
 
     fn timed_out(&mut self, now: u64) -> u64 {
         let (call, _) = self.begin(now);
         let stopped = self.engine.on(call, Event::Timer, at(now + 1_000_000));
-        if stopped.stop != 1 {
+        if stopped.stop() != 1 {
             wrong("a stopped attempt", stopped);
         }
         let again = self.engine.on(call, finished(1, Class::Cancelled), at(now + 1_000_000));
-        let again = if let Action::Attempt { .. } = again.action {
+        let again = if let Action::Attempt { .. } = again.action() {
             again
         } else {
             self.engine.on(call, Event::Poll, at(now + 1_000_000))
         };
-        let Action::Attempt { attempt: 2, .. } = again.action else { wrong("a second attempt", again) };
+        let Action::Attempt { attempt: 2, .. } = again.action() else { wrong("a second attempt", again) };
         wire::pack_step(stopped) ^ wire::pack_step(self.end(call, 2, Class::Ok, now + 1_000_001))
     }
 
@@ -355,7 +355,7 @@ pub fn finished(attempt: u8, class: Class) -> Event {
 }
 
 fn expect(step: Step, verdict: Verdict) {
-    let Action::Done { verdict: is, .. } = step.action else { wrong("an end", step) };
+    let Action::Done { verdict: is, .. } = step.action() else { wrong("an end", step) };
     assert!(is == verdict, "a scenario expected {verdict:?}: {step:?}");
 }
 

@@ -74,7 +74,7 @@ impl Begun {
     /// Whether the call may start at once.
     #[inline]
     pub const fn starts(&self) -> bool {
-        matches!(self.reply.step.action, Action::Attempt { .. })
+        matches!(self.reply.step.action(), Action::Attempt { .. })
     }
 
     /// Makes the first attempt of a call that [`starts`](Self::starts) at once. If `make` panics, the call is cancelled.

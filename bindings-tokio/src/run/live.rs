@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tidegate::{Action, AttemptSlot, Class, Event, Outcome, Step, Verdict, Wait};
+use tidegate::{Action, AttemptSlot, Class, Event, Outcome, Verdict, Wait};
 use tokio::time::{Instant, sleep_until};
 
 use super::retrying::announce;
@@ -64,7 +64,7 @@ where
     /// Drives a call that has just begun from the engine's first step, until it is over or pending.
     #[inline]
     pub fn begun(mut self, reply: Reply, cx: &mut Context<'_>) -> Poll<A::Output> {
-        let next = match reply.step.action {
+        let next = match reply.step.action() {
             Action::Attempt { .. } if !reply.others => self.first(reply, cx),
             _ => Next::Reply(self.register(reply, cx)),
         };
@@ -89,7 +89,7 @@ where
             }
             // The task may have been woken for this call or for another reason; the engine decides which.
             Turn::Waits | Turn::Parked => Next::Reply(self.advance(Event::Poll, cx)),
-            Turn::Runs => self.next_event(cx),
+            Turn::Runs | Turn::Over => self.next_event(cx),
         };
         self.follow(next, cx)
     }
@@ -124,7 +124,7 @@ where
     fn advance(&mut self, event: Event, cx: &Context<'_>) -> Reply {
         let (call, parked) = (self.live.call, self.live.is_parked());
         let reply = self.site.shared().advance(call, event, Some(cx.waker()), parked);
-        let waits = matches!(reply.step.action, Action::Wait { why } if wakes(why));
+        let waits = matches!(reply.step.action(), Action::Wait { why } if wakes(why));
         *self.live.as_mut().project().turn = if waits { Turn::Parked } else { Turn::Runs };
         reply
     }
@@ -133,11 +133,11 @@ where
     /// lost (R3).
     #[inline]
     fn register(&mut self, reply: Reply, cx: &Context<'_>) -> Reply {
-        match reply.step.action {
+        match reply.step.action() {
             Action::Wait { why } if wakes(why) => {
                 let again = self.advance(Event::Poll, cx);
                 // Attempts that the first step stopped still have to be dropped.
-                let step = Step { stop: reply.step.stop | again.step.stop, ..again.step };
+                let step = again.step.stopping(reply.step.stop());
                 Reply { step, others: reply.others | again.others, ..again }
             }
             _ => reply,
@@ -147,7 +147,7 @@ where
     /// Starts and polls a first attempt that the engine admits at once, as it does for most calls.
     #[inline]
     fn first(&mut self, reply: Reply, cx: &mut Context<'_>) -> Next<T, E> {
-        let remaining = self.remaining(reply.step.next);
+        let remaining = self.remaining(reply.step.next());
         let polled = {
             let _inside = self.live.inside(self.site);
             let _aimed = self.live.aim(self.site, 1);
@@ -164,7 +164,7 @@ where
                 PlaceProjection::Free => Poll::Pending,
             }
         };
-        self.polled(polled, (reply.at, reply.step.next), cx)
+        self.polled(polled, (reply.at, reply.step.next()), cx)
     }
 
     /// Handles the first poll of a first attempt. The timer is armed only now, because most attempts that end at once
@@ -259,20 +259,17 @@ where
             self.site.shared().say(self.live.call, event)
         };
         // The common end: this result decides, and no other call or listener is affected.
-        if let Step { action: Action::Done { verdict: Verdict::Ok, result: Some(lane), .. }, stop: 0, .. } =
-            reply.step
-            && lane == AttemptSlot::of(number)
-            && !reply.others
-        {
+        if reply.step.is_ok_of(number) && !reply.others {
             return Next::Over(result);
         }
         // The common head of an answer with a body: nothing is stopped for it, and nobody else is affected.
-        if let Step { action: Action::Wait { why: Wait::Body }, stop: 0, next, .. } = reply.step
-            && head
+        if head
+            && reply.step.stop() == 0
+            && matches!(reply.step.action(), Action::Wait { why: Wait::Body })
             && !reply.others
             && let Ok(value) = result
         {
-            let due = next.map(|span| clock::after(reply.at, span));
+            let due = reply.step.next().map(|span| clock::after(reply.at, span));
             return Next::Head { attempt: number, value, due };
         }
         if let Event::Finished { outcome, .. } = event {
@@ -280,12 +277,12 @@ where
         }
         // A step that stops other attempts is announced when these have unwound.
         if let (true, 0, Event::Finished { outcome, .. }) =
-            (self.judge.hears_retries(), reply.step.stop, event)
+            (self.judge.hears_retries(), reply.step.stop(), event)
         {
             announce(self.judge, self.site, (number, outcome.kind), result.as_ref().err(), reply.step);
         }
         self.keep(number, result, &reply, head);
-        Next::Reply(match reply.step.action {
+        Next::Reply(match reply.step.action() {
             Action::Wait { .. } if !self.live.is_parked() => self.register(reply, cx),
             _ => reply,
         })
@@ -303,7 +300,7 @@ where
     fn keep(&mut self, number: u8, result: Result<T, E>, reply: &Reply, head: bool) {
         let kept = match result {
             Ok(value) if head => Some(Ending::Head(value)),
-            result if matches!(reply.step.action, Action::Done { .. }) => Some(Ending::Own(result)),
+            result if matches!(reply.step.action(), Action::Done { .. }) => Some(Ending::Own(result)),
             result => self.judge.release(result).map(Ending::Own),
         };
         if let Some(kept) = kept {
@@ -319,22 +316,22 @@ where
         let mut polls = 0;
         loop {
             let Reply { step, at, others } = reply;
-            if step.stop != 0 {
-                let stopped = (0..8_u8).filter(|lane| step.stop >> lane & 1 != 0);
+            if step.stop() != 0 {
+                let stopped = (0..8_u8).filter(|lane| step.stop() >> lane & 1 != 0);
                 newest = stopped.map(|lane| attempt_in(lane, self.live.attempts)).fold(newest, u8::max);
-                unwound |= step.stop;
-                self.live.as_mut().stop(step.stop);
+                unwound |= step.stop();
+                self.live.as_mut().stop(step.stop());
             }
             if others {
                 self.site.shared().tend();
             }
-            let due = step.next.map(|span| clock::after(at, span));
-            match step.action {
+            let due = step.next().map(|span| clock::after(at, span));
+            match step.action() {
                 Action::Done { verdict, result, retry_in } => {
                     return Some(self.end(verdict, result, retry_in.map(clock::std)));
                 }
                 Action::Attempt { attempt, hedge } => {
-                    if !self.start(attempt, hedge, (step.next, due)) {
+                    if !self.start(attempt, hedge, (step.next(), due)) {
                         let outcome = Outcome::of(Class::Permanent);
                         reply = self.advance(Event::Finished { attempt, outcome }, cx);
                         continue;
@@ -355,11 +352,11 @@ where
                 *self.live.as_mut().project().failure = outcome.kind;
                 reply = self.advance(Event::Finished { attempt, outcome }, cx);
                 // Attempts that ran out of time together are one failure. The next attempt may start before all have unwound.
-                let said = unwound == 0 || matches!(reply.step.action, Action::Attempt { .. });
+                let said = unwound == 0 || matches!(reply.step.action(), Action::Attempt { .. });
                 if self.judge.hears_retries() && said {
                     announce(self.judge, self.site, (newest, outcome.kind), None, reply.step);
                 }
-            } else if matches!(step.action, Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
+            } else if matches!(step.action(), Action::Wait { .. }) && due.is_some_and(|due| due <= at) {
                 // The engine asks for a wait that is already over, so ask it again. After three rounds wait 1 ms rather
                 // than spin.
                 if polls == 3 {
@@ -462,7 +459,7 @@ where
                     self.site.stopped(report)
                 };
                 report = stopped.report;
-                Err(Error::Stopped(stopped, own))
+                Err(Error::Stopped(Box::new(stopped), own))
             }
         };
         A::of(self.site, self.judge, result, report)

@@ -131,8 +131,8 @@ pub(super) fn announce<T, E>(
     error: Option<&E>,
     step: Step,
 ) {
-    let wait = match step.action {
-        Action::Wait { why: Wait::Backoff } => step.next.map(clock::std).unwrap_or_default(),
+    let wait = match step.action() {
+        Action::Wait { why: Wait::Backoff } => step.next().map(clock::std).unwrap_or_default(),
         // The retry is decided: it starts at once, or waits for a permit, tokens or a target as a first attempt does.
         Action::Attempt { hedge: false, .. } => Duration::ZERO,
         Action::Wait { why } if !matches!(why, Wait::Running | Wait::Body) => Duration::ZERO,

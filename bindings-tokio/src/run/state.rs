@@ -38,6 +38,8 @@ pub(super) enum Turn {
     Parked,
     /// Polls the attempts and the timer.
     Runs,
+    /// Nothing: the result has been returned. What is left of the call is dropped with it.
+    Over,
 }
 
 pin_project! {
@@ -134,6 +136,18 @@ impl<Fut, T, E> Live<Fut, T, E> {
     #[inline]
     pub const fn is_parked(&self) -> bool {
         matches!(self.turn, Turn::Parked)
+    }
+
+    /// Whether the call's result has been returned.
+    #[inline]
+    pub const fn is_over(&self) -> bool {
+        matches!(self.turn, Turn::Over)
+    }
+
+    /// Notes that the call's result is returned. Its last parts are dropped with the call's future, which its owner drops next.
+    #[inline]
+    pub fn finish(self: Pin<&mut Self>) {
+        *self.project().turn = Turn::Over;
     }
 
     /// Makes this call the parent of calls that its attempts make while they are polled.

@@ -70,7 +70,7 @@ impl<P: Deref<Target = Site>> Tail<P> {
         }
         let report = |age| Event::Progress { attempt: self.attempt, age: clock::span(age) };
         let reply = self.advance(age.map_or(Event::Timer, report))?;
-        match reply.step.action {
+        match reply.step.action() {
             Action::Done { verdict: Verdict::Stale, .. } => None,
             Action::Done { verdict, retry_in, .. } => Some(self.late(verdict, retry_in.map(clock::std))),
             _ => None,
@@ -90,8 +90,8 @@ impl<P: Deref<Target = Site>> Tail<P> {
         if reply.others {
             shared.tend();
         }
-        self.due = reply.step.next.map(|span| clock::after(reply.at, span));
-        if matches!(reply.step.action, Action::Done { .. }) {
+        self.due = reply.step.next().map(|span| clock::after(reply.at, span));
+        if matches!(reply.step.action(), Action::Done { .. }) {
             (self.over, self.due) = (true, None);
         }
         Some(reply)

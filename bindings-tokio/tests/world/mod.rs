@@ -263,7 +263,7 @@ impl World {
 fn failed<E: StdError + Send + Sync + 'static>(error: Error<E>) -> Failed {
     match error {
         Error::Failed(error, _) => Failed::Clients(error.into()),
-        Error::Stopped(stopped, _) => Failed::Ours(stopped),
+        Error::Stopped(stopped, _) => Failed::Ours(*stopped),
     }
 }
 

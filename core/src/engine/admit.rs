@@ -15,11 +15,12 @@ use super::route::stage;
 use super::stage::{Answer, Context, Stage as _};
 use super::timer::{limit, span};
 use super::whole;
-use crate::action::{Action, Flags, Step, Verdict, Wait};
+use crate::action::{Action, Verdict, Wait};
 use crate::breaker::CircuitBreaker;
 use crate::engine::desk::Desk;
 use crate::engine::fleet::FleetDesk;
 use crate::policy::Unit;
+use crate::step::Step;
 use crate::throttle::AdaptiveThrottle;
 use crate::time::Time;
 
@@ -116,8 +117,7 @@ impl Desk {
         if stages & stage::LEASED != 0 {
             until = self.routes.before_renewal(route, until, now);
         }
-        let step = Step { next: span(until, now), ..Step::plain(Action::Attempt { attempt, hedge: false }) };
-        Step { flags: Flags { target, ..step.flags }, ..step }
+        Step::new(Action::Attempt { attempt, hedge: false }, span(until, now)).aimed(target)
     }
 }
 
@@ -383,7 +383,7 @@ mod tests {
             let asserts = cfg!(debug_assertions);
             assert_eq!(begun.is_err(), asserts);
             let is_refused =
-                |step: &Step| matches!(step.action, Action::Done { verdict, .. } if verdict == expected);
+                |step: &Step| matches!(step.action(), Action::Done { verdict, .. } if verdict == expected);
             assert!(begun.iter().all(is_refused), "{begun:?}");
         }
     }

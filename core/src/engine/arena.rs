@@ -126,6 +126,14 @@ impl Call {
         self.flags & flag != 0
     }
 
+    /// Makes a probe of an attempt that was none, and the reverse. Out of line: code that may change the flags reads both of their
+    /// bytes, and where one byte has just been written, that read waits until the write has left the store buffer.
+    #[cold]
+    #[inline(never)]
+    pub fn turn_probe(&mut self) {
+        self.flags ^= flag::PROBE;
+    }
+
     /// Whether several of its attempts run, noted in its block.
     #[inline]
     pub fn is_racing(&self) -> bool {

@@ -15,10 +15,11 @@ use super::route::stage;
 use super::stream::Silence;
 pub(super) use super::timer::{limit, span, wait};
 use super::whole;
-use crate::action::{AttemptSlot, CallId, Event, Flags, Link, PathId, Request, RouteId, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, CallId, Event, Flags, Link, PathId, Request, RouteId, Verdict, Wait};
 use crate::engine::fleet::FleetDesk;
 use crate::full::Full;
 use crate::outcome::Class;
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 /// The longest sleep of a parked call: a lost wake costs a second, not a call (R4).
@@ -166,8 +167,8 @@ impl Engine {
                         let step = self.evaluate(slot, now);
                         let runs = self.desk.calls[slot].state() == State::Running;
                         let check = check.since(now);
-                        let next = step.next.map_or(check, |next| next.min(check));
-                        if runs { Step { next: Some(next), ..step } } else { step }
+                        let next = step.next().map_or(check, |next| next.min(check));
+                        if runs { step.again_after(next) } else { step }
                     }
                     Silence::Any => self.evaluate(slot, now),
                 }
@@ -352,9 +353,7 @@ impl Engine {
         if !self.desk.chores.is_empty() {
             self.go_on_with_chores(now);
         }
-        let (Flags { wakes, commands, .. }, mut step) = (self.flags(), step);
-        (step.flags.wakes, step.flags.commands) = (wakes, commands);
-        step
+        step.with_flags(Flags { target: step.flags().target, ..self.flags() })
     }
 }
 

@@ -15,11 +15,12 @@ use super::place::{RouteAt, Slot};
 use super::queue::Pool;
 use super::route::{Route, Routes, stage};
 use super::stage::Answer;
-use crate::action::{AttemptSlot, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, Verdict, Wait};
 use crate::cooldown::{Cooldown, CooldownState, Place};
 use crate::outcome::Class;
 use crate::policy::CooldownPart;
 use crate::rng::{self, Purpose};
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 /// How many enclosing calls are asked whether they run on the same route.

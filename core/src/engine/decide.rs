@@ -14,10 +14,11 @@ use super::policies::Policies;
 use super::route::stage;
 use super::targets::Elsewhere;
 use super::whole;
-use crate::action::{AttemptSlot, Link, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, Link, Verdict, Wait};
 use crate::outcome::{Class, Opinion, Outcome};
 use crate::policy::Unit;
 use crate::rng;
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 impl Policies {
@@ -171,7 +172,7 @@ impl Engine {
                 self.release_pending(now);
                 let raced = if alone { self.race(slot, now) } else { None };
                 let step = raced.unwrap_or_else(|| self.evaluate(slot, now));
-                return Step { stop: stop | step.stop, ..step };
+                return step.stopping(stop);
             }
             Ok(()) => match self.another(slot, running_attempt.hedge, (outcome, class), stop, now) {
                 Ok(step) => return step,
@@ -183,7 +184,7 @@ impl Engine {
             self.desk.calls.largest_retry_after(slot, outcome.retry_after).filter(|_| class.retryable());
         self.call_over(slot, outcome.kind, running_attempt.attempt, Some(running_attempt.since), now);
         let step = self.end(slot, ended, Some(attempt_slot), retry_in, now);
-        Step { stop: stop | step.stop, ..step }
+        step.stopping(stop)
     }
 
     /// Schedules a further attempt after a retryable failure, or returns why there is no further attempt: class →
@@ -213,7 +214,7 @@ impl Engine {
             call.set_since(now);
             call.moment = now;
             call.wait();
-            return Ok(Step { stop, ..wait(Wait::Backoff, now, now) });
+            return Ok(wait(Wait::Backoff, now, now).stopping(stop));
         }
         let retry_after = self.desk.calls.largest_retry_after(slot, outcome.retry_after);
         let stages = self.desk.routes[self.desk.calls[slot].route].stages;
@@ -249,7 +250,7 @@ impl Engine {
         self.desk.calls[slot].wait();
         let route = self.desk.calls[slot].route;
         let due = self.fleet_desk().keep_lease(route, now.after(delay), now);
-        Ok(Step { stop, ..wait(Wait::Backoff, due, now) })
+        Ok(wait(Wait::Backoff, due, now).stopping(stop))
     }
 
     /// Stops an attempt whose timeout has passed, or which has been `silent` for too long, and decides as after any other
@@ -318,6 +319,6 @@ impl Engine {
         call.read(running_attempt.since);
         self.desk.policies.deliver(&mut self.desk.calls[slot], now);
         let step = self.evaluate(slot, now);
-        Step { stop: stop | step.stop, ..step }
+        step.stopping(stop)
     }
 }

@@ -5,8 +5,9 @@ use super::arena::flag;
 use super::call::GRACE;
 use super::call_extra::RunningAttempt;
 use super::place::Slot;
-use crate::action::{Action, AttemptSlot, Step, Verdict};
+use crate::action::{Action, AttemptSlot, Verdict};
 use crate::outcome::{Class, Kind};
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 impl Engine {
@@ -39,7 +40,7 @@ impl Engine {
         self.desk.note_end(verdict, move |it| it.call_ended(slot, verdict, result, retry_in, now));
         self.release_pending(now);
         self.settle(slot, now);
-        Step { stop, ..Step::plain(Action::Done { verdict, result, retry_in }) }
+        Step::new(Action::Done { verdict, result, retry_in }, None).stopping(stop)
     }
 
     /// Releases what an ending call holds: its place in a queue, its charge for a retry that will not start, and its
@@ -122,6 +123,6 @@ impl Engine {
         let stop = self.stop_attempts(slot, u8::MAX, true, now);
         self.call_over(slot, kind, attempt, Some(since), now);
         let step = self.end(slot, Verdict::Deadline, None, None, now);
-        Step { stop: stop | step.stop, ..step }
+        step.stopping(stop)
     }
 }

@@ -16,8 +16,9 @@ use super::desk::Desk;
 use super::list::List;
 use super::stage::Answer;
 use super::{Engine, Input};
-use crate::action::{PathId, RouteId, Step, Verdict, Wait};
+use crate::action::{PathId, RouteId, Verdict, Wait};
 use crate::state::{Damage, Loader, Saver};
+use crate::step::Step;
 use crate::time::{Duration, Time};
 use paths::{Key, key_of, key_text};
 

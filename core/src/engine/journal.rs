@@ -10,10 +10,11 @@ use std::collections::VecDeque;
 use super::limits::Left;
 use super::weights::Weights;
 use super::{Clash, Engine, Options, RestoreError, Restored};
-use crate::action::{CallId, Event, Flags, Link, PathId, PolicyId, Request, RouteId, Step};
+use crate::action::{CallId, Event, Flags, Link, PathId, PolicyId, Request, RouteId};
 use crate::fleet::{CommandId, KeptReply, StoreCommand, StoreKind};
 use crate::full::{Full, Part};
 use crate::policy::{Policy, Pool};
+use crate::step::Step;
 use crate::time::{Duration, Time, WallTime};
 
 pub use text::InputError;

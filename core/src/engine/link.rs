@@ -31,11 +31,11 @@ impl Engine {
     /// engine.on(call, failed, at(1));
     /// // The backoff is long over, and the call waits for the link.
     /// let step = engine.on(call, Event::Poll, at(20));
-    /// assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    /// assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
     ///
     /// engine.set_link(Link::Ok, at(20));
     /// let step = engine.on(call, Event::Poll, at(21));
-    /// assert!(matches!(step.action, Action::Attempt { attempt: 2, .. }));
+    /// assert!(matches!(step.action(), Action::Attempt { attempt: 2, .. }));
     /// ```
     pub fn set_link(&mut self, link: Link, now: Time) {
         self.journal.write(|| Input::Link { link, now });

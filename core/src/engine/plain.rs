@@ -13,9 +13,10 @@ use super::desk::Desk;
 use super::place::{RouteAt, Slot};
 use super::policies::Policies;
 use super::route::{Route, Routes, stage};
-use crate::action::{Action, AttemptSlot, Step, Verdict, Wait};
+use crate::action::{Action, AttemptSlot, Verdict, Wait};
 use crate::breaker::{Evidence, Ticket};
 use crate::outcome::{Class, Kind};
+use crate::step::Step;
 use crate::time::Time;
 
 /// Calls with one of these have more to give back than a permit.
@@ -59,7 +60,7 @@ impl Desk {
         }
         self.routes.leave(at, now);
         let result = Some(attempt_slot);
-        Some(Step::plain(Action::Done { verdict: Verdict::Ok, result, retry_in: None }))
+        Some(Step::new(Action::Done { verdict: Verdict::Ok, result, retry_in: None }, None))
     }
 }
 

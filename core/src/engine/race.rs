@@ -6,8 +6,9 @@ use super::ledger::Charge;
 use super::place::Slot;
 use super::route::stage as stage_bit;
 use super::{Engine, stage};
-use crate::action::{Action, Flags, Link, Step};
+use crate::action::{Action, Link};
 use crate::policy::Unit;
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 impl Engine {
@@ -69,8 +70,7 @@ impl Engine {
         let next = self.desk.next_moment(slot, now);
         let next = self.desk.policies.or_check(&self.desk.calls[slot], next, now);
         let next = super::call::span(next, now);
-        let step = Step { next, ..Step::plain(Action::Attempt { attempt, hedge: !alone }) };
-        Some(Step { flags: Flags { target, ..step.flags }, ..step })
+        Some(Step::new(Action::Attempt { attempt, hedge: !alone }, next).aimed(target))
     }
 
     /// Pays for a hedge; returns its charge and its ticket. Takes nothing unless all resources are available.

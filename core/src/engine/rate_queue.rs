@@ -12,13 +12,14 @@ use super::limits::{Costs, Limits};
 use super::list::List;
 use super::place::{PoolAt, RouteAt, Slot};
 use super::sheets::WEIGHTS;
-use crate::action::{Step, Wait};
+use crate::action::Wait;
 use crate::debt::{Debt, Unit};
 use crate::engine::route::Routes;
 use crate::full::{Part, Rare};
 use crate::limit::{RateSettings, TokenBucket};
 use crate::policy::RateLimit;
 use crate::retry::CubicRate;
+use crate::step::Step;
 use crate::time::{Duration, Time, Wall};
 
 /// Calls that may wait for the send rate of one route.

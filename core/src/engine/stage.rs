@@ -11,10 +11,11 @@ use super::place::Slot;
 use super::policies::Policies;
 use super::route::{Route, stage};
 use super::telemetry::Telemetry;
-use crate::action::{Step, Verdict};
+use crate::action::Verdict;
 use crate::breaker::Ticket;
 use crate::outcome::{Class, Kind};
 use crate::policy::{Policy, Unit};
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 /// Decision of a stage.

@@ -546,7 +546,7 @@ impl Engine {
     /// let policy = engine.policy(document.policy("chat").unwrap().clone()).unwrap();
     /// let route = engine.route(policy, "", now);
     /// let (call, step) = engine.begin(route, &Request::default(), now);
-    /// assert!(step.flags.target);
+    /// assert!(step.flags().target);
     /// assert_eq!(engine.target_of(call, None), Some("large"));
     /// assert_eq!((engine.target_of(call, Some(1)), engine.target_of(call, Some(2))), (Some("large"), None));
     /// # Ok::<(), Vec<tidegate::PolicyError>>(())

@@ -1,6 +1,7 @@
 //! Moments, and the one timer that a step may carry (R4).
 
-use crate::action::{Action, Step, Wait};
+use crate::action::{Action, Wait};
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 /// End of a span; [`Time::NEVER`] for an unbounded span.
@@ -14,5 +15,5 @@ pub(super) fn span(until: Time, now: Time) -> Option<Duration> {
 }
 
 pub(super) fn wait(why: Wait, until: Time, now: Time) -> Step {
-    Step { next: span(until, now), ..Step::plain(Action::Wait { why }) }
+    Step::new(Action::Wait { why }, span(until, now))
 }

@@ -6,9 +6,10 @@ use super::chores::Chore;
 use super::place::{RouteAt, Slot};
 use super::rate_queue::{Bucket, MOST_SENDERS};
 use super::stage::Answer;
-use crate::action::{Step, Verdict, Wait};
+use crate::action::{Verdict, Wait};
 use crate::engine::desk::Desk;
 use crate::engine::fleet::FleetDesk;
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 impl Desk {

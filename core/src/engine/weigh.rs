@@ -15,10 +15,11 @@ use super::pools::Pools;
 use super::rate_queue::RateQueue;
 use super::sheets::WEIGHTS;
 use super::stage::Answer;
-use crate::action::{AttemptSlot, Step, Verdict, Wait};
+use crate::action::{AttemptSlot, Verdict, Wait};
 use crate::full::Full;
 use crate::outcome::Class;
 use crate::policy::{Policy, Unit};
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 impl Pools {

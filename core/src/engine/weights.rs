@@ -8,8 +8,9 @@ use super::automaton::State;
 use super::journal::Input;
 use super::place::RouteAt;
 use super::sheets::{Amounts, WEIGHTS};
-use crate::action::{CallId, Request, RouteId, Step};
+use crate::action::{CallId, Request, RouteId};
 use crate::limit::MOST;
+use crate::step::Step;
 use crate::time::Time;
 
 /// The weights of a call, one amount for each weight of its route's limits. [`Engine::weights`] makes them.

@@ -36,7 +36,7 @@ impl Engine {
     /// let hour = 3_600_000_000;
     /// engine.note_wall(WallTime::from_unix_micros(20_000 * 24 * hour + 23 * hour), at(0)); // 23:00 UTC
     /// let route = engine.route(policy, "eu", at(0));
-    /// let mut begin = |now| engine.begin(route, &Request::default(), now).1.action;
+    /// let mut begin = |now| engine.begin(route, &Request::default(), now).1.action();
     /// assert!(matches!(begin(at(0)), Action::Attempt { .. }));
     /// assert!(matches!(begin(at(hour - 1)), Action::Done { .. }));
     /// assert!(matches!(begin(at(hour)), Action::Attempt { .. })); // midnight

@@ -457,23 +457,23 @@ impl Host {
         let at = self.reading;
         let it = &mut self.live[n];
         if it.done {
-            assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }), "R1: {step:?}");
+            assert!(matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. }), "R1: {step:?}");
             if it.running.is_empty() {
                 self.live.remove(n);
             }
             return;
         }
         for attempt in it.running.clone() {
-            if step.stop >> (attempt.wrapping_sub(1) & 7) & 1 == 1 {
+            if step.stop() >> (attempt.wrapping_sub(1) & 7) & 1 == 1 {
                 it.stopped.push(attempt);
                 if it.abortable {
                     it.running.retain(|running| *running != attempt);
                 }
             }
         }
-        it.next = step.next.map(|span| at.saturating_add(span.as_micros()));
+        it.next = step.next().map(|span| at.saturating_add(span.as_micros()));
         it.waits = None;
-        match step.action {
+        match step.action() {
             Action::Attempt { attempt, hedge } => {
                 self.events[3] += u32::from(hedge);
                 it.running.push(attempt);

@@ -12,7 +12,7 @@ impl Host {
     pub(super) fn set_clock(&mut self, clock: Clock) {
         let see = |host: &mut Self| {
             let step = host.engine.on(CallId::from_word(0), Event::Poll, host.now());
-            assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }), "{step:?}");
+            assert!(matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. }), "{step:?}");
         };
         let (Clock::Back(span) | Clock::Swing(span)) = clock;
         let before = self.reading;

@@ -396,9 +396,9 @@ impl Sim {
 
     fn carry_out(&mut self, process: usize, call: CallId, step: Step) {
         let it = &mut self.processes[process];
-        match step.action {
+        match step.action() {
             Action::Wait { why: Wait::Running } => {
-                if let Some(next) = step.next {
+                if let Some(next) = step.next() {
                     self.put(next.as_micros(), What::Look(process, call));
                 }
             }
@@ -408,7 +408,7 @@ impl Sim {
                 if let Some(waiting) = it.waiting.get_mut(&call) {
                     waiting.stamp = stamp;
                 }
-                let next = step.next.expect("who waits has a timer").as_micros();
+                let next = step.next().expect("who waits has a timer").as_micros();
                 self.put(next, What::Timer(process, call, stamp));
             }
             Action::Attempt { attempt, .. } => {
@@ -422,7 +422,7 @@ impl Sim {
                 }
                 it.running.insert(call);
                 // A call that holds something of the fleet's comes to have it renewed.
-                if let Some(next) = step.next {
+                if let Some(next) = step.next() {
                     self.put(next.as_micros(), What::Look(process, call));
                 }
                 let (least, most) = self.processes[process].service.unwrap_or(self.service);
@@ -442,7 +442,7 @@ impl Sim {
                 *it.ended.entry(verdict).or_default() += 1;
             }
         }
-        if step.flags.wakes || step.flags.commands {
+        if step.flags().wakes || step.flags().commands {
             self.drain(process);
         }
     }

@@ -34,13 +34,13 @@ impl Host {
 
     pub fn start(&mut self, request: Request, micros: u64) -> CallId {
         let (call, step) = self.begin(request, micros);
-        assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+        assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
         call
     }
 
     pub fn park(&mut self, micros: u64) -> CallId {
         let (call, step) = self.begin(Request::default(), micros);
-        assert_eq!(step.action, Action::Wait { why: Wait::Queue });
+        assert_eq!(step.action(), Action::Wait { why: Wait::Queue });
         call
     }
 
@@ -68,7 +68,7 @@ pub fn of(class: Class) -> Outcome {
 }
 
 pub fn verdict(step: Step) -> Verdict {
-    match step.action {
+    match step.action() {
         Action::Done { verdict, .. } => verdict,
         action => panic!("not done: {action:?}"),
     }

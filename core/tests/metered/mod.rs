@@ -26,7 +26,7 @@ pub fn begin(host: &mut Host, tokens: u64, micros: u64) -> (CallId, Step) {
 /// Begins a call that starts at once.
 pub fn start(host: &mut Host, tokens: u64, micros: u64) -> CallId {
     let (call, step) = begin(host, tokens, micros);
-    assert_eq!(step.action, Action::Attempt { attempt: 1, hedge: false });
+    assert_eq!(step.action(), Action::Attempt { attempt: 1, hedge: false });
     call
 }
 

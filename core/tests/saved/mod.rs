@@ -26,13 +26,13 @@ pub fn engine(pairs: Pairs<'_>) -> (Engine, PolicyId) {
 pub fn call(engine: &mut Engine, policy: PolicyId, class: Class, from: u64, to: u64) -> Verdict {
     let route = engine.route(policy, "r", at(from));
     let (id, mut step) = engine.begin(route, &Request::default(), at(from));
-    while let Action::Attempt { attempt, .. } = step.action {
+    while let Action::Attempt { attempt, .. } = step.action() {
         step = engine.on(id, Event::Finished { attempt, outcome: Outcome::of(class) }, at(to));
     }
-    if let Action::Wait { .. } = step.action {
+    if let Action::Wait { .. } = step.action() {
         step = engine.on(id, Event::Cancel, at(to));
     }
-    match step.action {
+    match step.action() {
         Action::Done { verdict, .. } => verdict,
         action => panic!("{action:?}"),
     }
@@ -96,7 +96,7 @@ pub fn whole() -> Engine {
     let (held, _) = engine.begin(route, &Request { path, ..Request::default() }, at(2 * SECOND));
     let outcome = Outcome { retry_after: Some(Duration::from_millis(900)), ..Outcome::of(Class::Throttled) };
     let step = engine.on(held, Event::Finished { attempt: 1, outcome }, at(2_100_000));
-    assert_eq!(step.action, Action::Wait { why: Wait::Backoff });
+    assert_eq!(step.action(), Action::Wait { why: Wait::Backoff });
     let _ = engine.on(held, Event::Cancel, at(2_200_000));
     engine
 }

@@ -133,7 +133,7 @@ impl World {
         let policies = POLICIES.iter().enumerate().map(build).collect();
         // The engine's clock begins with the reading that ours begins with.
         let step = engine.on(CallId::from_word(0), Event::Poll, Time::from_micros(origin));
-        assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
+        assert!(matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. }));
         Self {
             engine,
             policies,
@@ -161,7 +161,7 @@ impl World {
         self.reading = reading;
         self.time += self.clock.read(reading) - before;
         let step = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
-        assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
+        assert!(matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. }));
     }
 
     /// Lets so much of the engine's time pass, however much the clock has to gain for that.
@@ -229,7 +229,10 @@ impl World {
                     && !self.by_id.contains_key(&id)
                 {
                     let step = self.engine.on(id, event, self.now());
-                    assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }), "{step:?}");
+                    assert!(
+                        matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. }),
+                        "{step:?}"
+                    );
                 }
             }
         }
@@ -343,9 +346,11 @@ impl World {
         let step = self.engine.on(call.id, event, Time::from_micros(self.reading));
         if let Some(verdict) = self.calls[n].done {
             // R1: after the one Done the id is stale; a lost call is told so once.
-            let Action::Done { verdict: now, .. } = step.action else { panic!("{step:?} after {verdict:?}") };
+            let Action::Done { verdict: now, .. } = step.action() else {
+                panic!("{step:?} after {verdict:?}")
+            };
             assert_eq!(now, Verdict::Stale, "after {verdict:?}");
-            assert_eq!(step.stop, 0);
+            assert_eq!(step.stop(), 0);
             self.words.push(wire::pack_step(step));
             return;
         }
@@ -359,23 +364,23 @@ impl World {
     fn poll_changes_nothing(&mut self, n: usize) {
         let before = self.calls[n].last;
         let again = self.engine.on(self.calls[n].id, Event::Poll, Time::from_micros(self.reading));
-        let expected = match before.action {
-            Action::Attempt { .. } => Step { action: Action::Wait { why: Wait::Running }, stop: 0, ..before },
-            _ => Step { stop: 0, ..before },
+        let expected = match before.action() {
+            Action::Attempt { .. } => Step::new(Action::Wait { why: Wait::Running }, before.next()),
+            action => Step::new(action, before.next()),
         };
         // A step that stopped an attempt whose next try is due at once leaves that to the owner's Poll, and so does one
         // that started an attempt beside which a hedge is due at once.
-        let started = matches!(before.action, Action::Attempt { .. });
-        let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
+        let started = matches!(before.action(), Action::Attempt { .. });
+        let due = (before.stop() != 0 || started) && before.next() == Some(Duration::ZERO);
         // A waiter's own poll may take back what others have not claimed: then it moves on, which is not nothing.
         let moved = matches!(
-            before.action,
+            before.action(),
             Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold | Wait::Cooldown }
-        ) && again.action != before.action;
+        ) && again.action() != before.action();
         if due || moved {
             self.follow(n, again, Event::Poll);
         } else {
-            assert_eq!(Step { flags: before.flags, ..again }, Step { flags: before.flags, ..expected });
+            assert_eq!(again.with_flags(before.flags()), expected.with_flags(before.flags()));
         }
     }
 
@@ -386,16 +391,16 @@ impl World {
         let call = &mut self.calls[n];
         let silence = time - std::mem::replace(&mut call.heard, time);
         call.last = step;
-        call.next_at = step.next.map(|span| time.saturating_add(span.as_micros()));
+        call.next_at = step.next().map(|span| time.saturating_add(span.as_micros()));
         for attempt in call.running.clone() {
-            if step.stop >> (attempt.wrapping_sub(1) & 7) & 1 == 1 && !call.stopped.contains(&attempt) {
+            if step.stop() >> (attempt.wrapping_sub(1) & 7) & 1 == 1 && !call.stopped.contains(&attempt) {
                 call.stopped.push(attempt);
                 if call.request.abortable {
                     call.running.retain(|running| *running != attempt);
                 }
             }
         }
-        match step.action {
+        match step.action() {
             Action::Attempt { attempt, hedge } => {
                 let hedges = POLICIES[call.settings].iter().any(|(key, _)| *key == "hedge.delay");
                 let others = call.running.iter().any(|attempt| !call.stopped.contains(attempt));
@@ -430,11 +435,11 @@ impl World {
                 match why {
                     Wait::Queue => {
                         // R4: a parked call looks again within a second.
-                        assert!(step.next.is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
+                        assert!(step.next().is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
                         call.queued = true;
                     }
                     Wait::Hold | Wait::Rate | Wait::Cooldown => {
-                        assert!(step.next.is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
+                        assert!(step.next().is_some_and(|span| span <= Duration::from_secs(1)), "{step:?}");
                     }
                     Wait::Backoff => {
                         let until = call.next_at.expect("a backoff ends");

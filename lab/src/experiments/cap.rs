@@ -46,7 +46,7 @@ impl Run {
     fn fill(&mut self, now: u64) {
         loop {
             let (call, step) = self.engine.begin(self.route, &Request::default(), Time::from_micros(now));
-            if !matches!(step.action, Action::Attempt { .. }) {
+            if !matches!(step.action(), Action::Attempt { .. }) {
                 return;
             }
             let refused = self.working >= self.cap;

@@ -47,7 +47,7 @@ impl Stack {
         let (engine_at, routes) = &mut self.engines[engine];
         let (id, mut step) = engine_at.begin(routes[layer], &request, now);
         loop {
-            match step.action {
+            match step.action() {
                 Action::Attempt { attempt, .. } => {
                     let class =
                         if self.call(layer + 1, Some(id), now) { Class::Ok } else { Class::Transient };

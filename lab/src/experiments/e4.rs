@@ -45,7 +45,7 @@ fn contend(clients: u32, (kind, jitter, base): (&str, &str, f64), seed: u64) -> 
     let trip = |dice: &mut Dice| dice.normal(10_000.0, 2_000.0).max(0.0) as u64;
     for client in 0..clients {
         let (id, step) = engine.begin(route, &Request::default(), Time::from_micros(0));
-        assert!(matches!(step.action, Action::Attempt { .. }), "{step:?}");
+        assert!(matches!(step.action(), Action::Attempt { .. }), "{step:?}");
         ids.push(id);
         order += 1;
         agenda.push(Reverse((trip(&mut dice), order, client, 1, What::Read)));
@@ -76,10 +76,10 @@ fn contend(clients: u32, (kind, jitter, base): (&str, &str, f64), seed: u64) -> 
             What::Timer => Event::Timer,
         };
         let step = engine.on(ids[client as usize], event, Time::from_micros(now));
-        match step.action {
+        match step.action() {
             Action::Attempt { attempt, .. } => push(now + trip(&mut dice), attempt, What::Read),
             Action::Wait { .. } => {
-                let span = step.next.map_or(0, tidegate::Duration::as_micros);
+                let span = step.next().map_or(0, tidegate::Duration::as_micros);
                 push(now + span, attempt, What::Timer);
             }
             Action::Done { .. } => last = now,

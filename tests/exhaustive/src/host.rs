@@ -212,15 +212,15 @@ impl<'a> Host<'a> {
     fn follow(&mut self, n: usize, step: Step) -> Result<(), String> {
         let call = &mut self.calls[n];
         if call.done {
-            let stale = matches!(step.action, Action::Done { verdict: Verdict::Stale, .. });
+            let stale = matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. });
             return if stale { Ok(()) } else { Err(format!("R1: {step:?} after the end of call {n}")) };
         }
         if self.world.abortable {
-            call.running.retain(|attempt| step.stop >> (attempt.wrapping_sub(1) & 7) & 1 == 0);
+            call.running.retain(|attempt| step.stop() >> (attempt.wrapping_sub(1) & 7) & 1 == 0);
         }
-        call.next = step.next.map(|span| self.now + span.as_micros());
+        call.next = step.next().map(|span| self.now + span.as_micros());
         call.waits = None;
-        match step.action {
+        match step.action() {
             Action::Attempt { attempt, .. } => {
                 if attempt != call.started + 1 {
                     return Err(format!("attempt {attempt} of call {n} follows {}", call.started));

@@ -103,7 +103,7 @@ impl Process {
         let (call, mut step) = self.begin(begun, &bell);
         let mut decided = false;
         loop {
-            let event = match step.action {
+            let event = match step.action() {
                 Action::Done { verdict, .. } => {
                     lock(&it.waiting).remove(&call);
                     let wait = Span::from_micros(self.now() - begun);
@@ -123,7 +123,7 @@ impl Process {
                     Event::Finished { attempt, outcome: Outcome::of(class) }
                 }
                 Action::Wait { .. } => {
-                    let next = step.next.expect("who waits has a timer").as_micros();
+                    let next = step.next().expect("who waits has a timer").as_micros();
                     match tokio::time::timeout(Span::from_micros(next), bell.notified()).await {
                         Ok(()) => Event::Poll,
                         Err(_) => Event::Timer,

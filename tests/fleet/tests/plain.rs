@@ -69,7 +69,7 @@ impl Process {
         loop {
             self.drain();
             let now = self.now();
-            step = match step.action {
+            step = match step.action() {
                 Action::Attempt { attempt, .. } => {
                     let outcome = Outcome::of(class);
                     self.engine.on(call, Event::Finished { attempt, outcome }, now)

@@ -113,7 +113,7 @@ impl Host {
     }
 
     fn carry_out(&mut self, call: CallId, step: Step) {
-        match step.action {
+        match step.action() {
             Action::Attempt { attempt, .. } => {
                 self.running.insert((call, attempt));
             }
@@ -124,7 +124,7 @@ impl Host {
             Action::Wait { .. } => {}
         }
         assert!(
-            !matches!(step.action, Action::Wait { .. }) || step.next.is_some(),
+            !matches!(step.action(), Action::Wait { .. }) || step.next().is_some(),
             "who waits has a timer: {step:?}"
         );
         self.drain();
@@ -142,7 +142,7 @@ impl Host {
             }
             for call in wakes {
                 let step = self.engine.on(call, Event::Poll, now);
-                match step.action {
+                match step.action() {
                     Action::Attempt { attempt, .. } => {
                         self.running.insert((call, attempt));
                     }

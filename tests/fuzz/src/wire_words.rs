@@ -49,7 +49,7 @@ pub fn wire_words(data: &[u8]) {
                 let event = event.unwrap_or(if word & 1 == 0 { Event::Timer } else { Event::Poll });
                 let step = engine.on(CallId::from_word(id), event, at);
                 words_agree(step);
-                let stale = matches!(step.action, Action::Done { verdict: Verdict::Stale, .. });
+                let stale = matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. });
                 assert!(known || stale, "{step:?} for a call that never was");
             }
         }
@@ -75,15 +75,15 @@ fn words_agree(step: Step) {
     assert!(word < 1 << 53, "{step:?}");
     let back =
         wire::unpack_step(word).unwrap_or_else(|| panic!("{step:?} packs to {word}, which is no step"));
-    assert_eq!((back.stop, back.flags), (step.stop, step.flags));
-    match (step.action, back.action) {
+    assert_eq!((back.stop(), back.flags()), (step.stop(), step.flags()));
+    match (step.action(), back.action()) {
         (Action::Done { retry_in, .. }, Action::Done { retry_in: read, .. }) => {
             assert_eq!(read.is_some(), retry_in.is_some());
             assert!(retry_in.is_none_or(|span| read >= Some(span.min(Duration::from_millis(SPAN - 1)))));
         }
         (action, read) => {
             assert_eq!(action, read);
-            assert_eq!(back.next, step.next.map(|span| span.min(Duration::from_micros(SPAN - 1))));
+            assert_eq!(back.next(), step.next().map(|span| span.min(Duration::from_micros(SPAN - 1))));
         }
     }
 }

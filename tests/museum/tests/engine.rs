@@ -58,11 +58,11 @@ impl Host {
 }
 
 fn starts(step: Step) -> bool {
-    matches!(step.action, Action::Attempt { .. })
+    matches!(step.action(), Action::Attempt { .. })
 }
 
 fn verdict(step: Step) -> Option<Verdict> {
-    match step.action {
+    match step.action() {
         Action::Done { verdict, .. } => Some(verdict),
         Action::Attempt { .. } | Action::Wait { .. } => None,
     }
@@ -224,7 +224,7 @@ fn bug_74_eight_hours_of_suspend_mint_nothing_whether_the_clock_counts_them_or_n
         let now = SECOND + asleep;
         let step = host.engine.on(running, Event::Timer, at(now));
         if asleep == 0 {
-            assert_eq!((step.stop, verdict(step)), (0, None), "its time is not up");
+            assert_eq!((step.stop(), verdict(step)), (0, None), "its time is not up");
         } else {
             assert_eq!(
                 verdict(step),

@@ -38,21 +38,18 @@ pub fn text() -> String {
 type Constant = (&'static str, u64, &'static str);
 
 fn steps() -> Vec<Constant> {
-    let step = |action, next| pack_step(Step { stop: 0, action, next, flags: Flags::default() });
+    let step = |action, next| pack_step(Step::new(action, next));
     let flags = |wakes, commands| {
         let action = Action::Wait { why: Wait::Running };
-        pack_step(Step { stop: 0, action, next: None, flags: Flags { wakes, commands, target: false } })
+        pack_step(Step::new(action, None).with_flags(Flags { wakes, commands, target: false }))
     };
     let done = |result| step(Action::Done { verdict: Verdict::Ok, result, retry_in: None }, None);
     let wait = |why, next| step(Action::Wait { why }, next);
     let attempt = step(Action::Attempt { attempt: 0, hedge: false }, None);
     let waiting = wait(Wait::Running, None);
-    let target = pack_step(Step {
-        stop: 0,
-        action: Action::Attempt { attempt: 0, hedge: false },
-        next: None,
-        flags: Flags { target: true, ..Flags::default() },
-    });
+    let to_target = Flags { target: true, ..Flags::default() };
+    let target =
+        pack_step(Step::new(Action::Attempt { attempt: 0, hedge: false }, None).with_flags(to_target));
     vec![
         ("DONE", done(None), "What a step asks for: bits 0 and 1."),
         ("ATTEMPT", attempt, ""),

@@ -56,12 +56,12 @@ impl Shard {
     #[inline]
     fn begin(&mut self, now: Time) -> (CallId, Step) {
         let (call, mut step) = self.world.engine.begin(self.world.route, &Request::default(), now);
-        if step.flags.commands {
+        if step.flags().commands {
             self.carry(now);
         }
-        while matches!(step.action, Action::Wait { .. }) {
+        while matches!(step.action(), Action::Wait { .. }) {
             step = self.world.engine.on(call, Event::Poll, now);
-            if step.flags.commands {
+            if step.flags().commands {
                 self.carry(now);
             }
         }
@@ -71,7 +71,7 @@ impl Shard {
     #[inline]
     fn on(&mut self, call: CallId, event: Event, now: Time) -> Step {
         let step = self.world.engine.on(call, event, now);
-        if step.flags.commands {
+        if step.flags().commands {
             self.carry(now);
         }
         step
@@ -93,12 +93,12 @@ pub fn calls(shared: &[(&'static str, Value<'static>)], now: Clock) -> impl Fn(u
         for _ in 0..calls {
             let at = now.now();
             let (call, mut step) = shard.lock().begin(at);
-            while let Action::Attempt { attempt, .. } = step.action {
+            while let Action::Attempt { attempt, .. } = step.action() {
                 let class = if black_box(true) { Class::Ok } else { Class::Transient };
                 let at = now.now();
                 step = shard.lock().on(call, finished(attempt, class), at);
             }
-            assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
+            assert!(matches!(step.action(), Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
         }
     }
 }

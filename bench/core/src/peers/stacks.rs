@@ -64,7 +64,7 @@ pub fn sync_call(world: &Mutex<World>, now: Clock, mut body: impl FnMut() -> boo
         let route = world.route;
         world.engine.begin(route, &Request::default(), at)
     };
-    while let Action::Attempt { attempt, .. } = step.action {
+    while let Action::Attempt { attempt, .. } = step.action() {
         let class = if body() { Class::Ok } else { Class::Transient };
         let at = now.now();
         step = world.lock().engine.on(call, finished(attempt, class), at);
@@ -74,7 +74,7 @@ pub fn sync_call(world: &Mutex<World>, now: Clock, mut body: impl FnMut() -> boo
 
 /// The word of the last step. Panics if the call did not succeed, because its cost would not be comparable.
 fn well(step: Step) -> u64 {
-    assert!(matches!(step.action, Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Done { verdict: Verdict::Ok, .. }), "{step:?}");
     wire::pack_step(step)
 }
 
@@ -91,12 +91,12 @@ async fn async_call<F: Future<Output = Result<(), Fault>>>(
         world.engine.begin(route, &Request::default(), at)
     };
     loop {
-        let Step { action: Action::Attempt { attempt, .. }, next, .. } = step else {
+        let Action::Attempt { attempt, .. } = step.action() else {
             return Ok(well(step));
         };
         let mut future = pin!(body());
         let first = std::future::poll_fn(|cx| Poll::Ready(future.as_mut().poll(cx))).await;
-        let ended = match (first, next) {
+        let ended = match (first, step.next()) {
             (Poll::Ready(ended), _) => Some(ended),
             (Poll::Pending, None) => Some(future.await),
             (Poll::Pending, Some(next)) => {

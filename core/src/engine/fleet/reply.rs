@@ -96,7 +96,7 @@ impl Engine {
     ///
     /// // The first call asks the store, for itself and for those to come.
     /// let (call, step) = engine.begin(route, &Request::default(), now);
-    /// assert!(matches!(step.action, Action::Wait { why: Wait::Store }) && step.flags.commands);
+    /// assert!(matches!(step.action(), Action::Wait { why: Wait::Store }) && step.flags().commands);
     /// let mut commands = Vec::new();
     /// while { engine.take_commands(&mut commands); !commands.is_empty() } {
     ///     let command = commands.remove(0);
@@ -104,9 +104,9 @@ impl Engine {
     ///     let reply = answer.as_ref().map_or_else(|text| Reply::Error(text.as_bytes()), |it| Reply::Bytes(it));
     ///     let _ = engine.on_reply(command.id, reply, now);
     /// }
-    /// assert!(matches!(engine.on(call, Event::Poll, now).action, Action::Attempt { .. }));
+    /// assert!(matches!(engine.on(call, Event::Poll, now).action(), Action::Attempt { .. }));
     /// // The next one finds a token at hand.
-    /// assert!(matches!(engine.begin(route, &Request::default(), now).1.action, Action::Attempt { .. }));
+    /// assert!(matches!(engine.begin(route, &Request::default(), now).1.action(), Action::Attempt { .. }));
     /// ```
     pub fn attach_store(&mut self, kind: StoreKind, namespace: &str, process: u64, now: Time) -> Flags {
         self.journal.write(|| Input::Store { kind, namespace: namespace.into(), process, now });

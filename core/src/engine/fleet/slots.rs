@@ -23,10 +23,11 @@ use super::super::route::Routes;
 use super::super::stage::missing;
 use super::command::{Part, Pending, Subject};
 use super::{Fleet, FleetDesk, Sender};
-use crate::action::{Step, Verdict, Wait};
+use crate::action::{Verdict, Wait};
 use crate::fleet::{MOST_ITEMS, SLOTS};
 use crate::full;
 use crate::policy::{Bulkhead, FleetSlots, LimitSettings, OnLoss};
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 /// How long a queue waits before it asks a full store again, jittered by half. The store does not announce free

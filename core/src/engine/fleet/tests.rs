@@ -36,7 +36,7 @@ fn commands(engine: &mut Engine) -> Vec<StoreCommand> {
 /// Begins a call that asks the store for a token.
 fn ask(engine: &mut Engine, route: RouteId) -> CommandId {
     let (_, step) = engine.begin(route, &Request::default(), NOW);
-    assert!(matches!(step.action, Action::Wait { .. }), "{step:?}");
+    assert!(matches!(step.action(), Action::Wait { .. }), "{step:?}");
     commands(engine)[0].id
 }
 
@@ -89,5 +89,5 @@ fn a_missing_breaker_refuses() {
     let at = engine.desk.routes.find(route).unwrap();
     engine.desk.routes[at].breaker = None;
     let (_, step) = engine.begin(route, &Request::default(), NOW);
-    assert!(!matches!(step.action, Action::Attempt { .. }), "{step:?}");
+    assert!(!matches!(step.action(), Action::Attempt { .. }), "{step:?}");
 }

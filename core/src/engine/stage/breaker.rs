@@ -58,7 +58,9 @@ impl Stage for CircuitBreaker {
         match self.admit(context.now) {
             Ok(ticket) => {
                 call.ticket = ticket.number;
-                call.flags = call.flags & !flag::PROBE | if ticket.probe { flag::PROBE } else { 0 };
+                if ticket.probe != call.has(flag::PROBE) {
+                    call.turn_probe();
+                }
                 Answer::Pass
             }
             Err(retry_in) => Answer::Refuse(Verdict::BreakerOpen, Some(retry_in)),

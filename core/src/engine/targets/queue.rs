@@ -5,7 +5,7 @@
 //! tokens and cooldowns end by time alone, so the first waiter's timer is set to the earliest of them.
 
 use super::Survey;
-use crate::action::{Flags, Step, Verdict, Wait};
+use crate::action::{Flags, Verdict, Wait};
 use crate::breaker::Evidence;
 use crate::engine::arena::{Arena, Call, flag};
 use crate::engine::automaton::State;
@@ -18,6 +18,7 @@ use crate::engine::record::RecordType;
 use crate::engine::route::Routes;
 use crate::engine::stage::{Answer, missing};
 use crate::engine::{Clash, Engine, Input};
+use crate::step::Step;
 use crate::time::Time;
 
 impl Routes {

@@ -139,7 +139,7 @@ impl Host {
     /// Shows the clock to the engine, and computes the engine's time (R10).
     pub fn look(&mut self) {
         let step = self.engine.on(CallId::from_word(0), Event::Poll, self.now());
-        assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }));
+        assert!(matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. }));
         self.time = self.clock.read(self.reading);
         self.edge |= self.reading > u64::MAX - (1 << 60);
     }
@@ -168,7 +168,7 @@ impl Host {
         let deadline = deadline.filter(|deadline| *deadline < u64::MAX);
         let timed = micros(policy, "attempt_timeout").is_some();
         let (id, step) = self.begun(route, &request);
-        if matches!(step.action, Action::Done { verdict: Verdict::StaleRoute, .. }) {
+        if matches!(step.action(), Action::Done { verdict: Verdict::StaleRoute, .. }) {
             panic!("a route that was just asked for is stale");
         }
         assert!(self.by_id.insert(id, self.calls.len()).is_none(), "an id is used twice");
@@ -202,8 +202,8 @@ impl Host {
         }
         let step = self.engine.on(call.id, event, self.now());
         if self.calls[n].done {
-            let stale = matches!(step.action, Action::Done { verdict: Verdict::Stale, result: None, .. });
-            assert!(stale && step.stop == 0, "{step:?} after the end");
+            let stale = matches!(step.action(), Action::Done { verdict: Verdict::Stale, result: None, .. });
+            assert!(stale && step.stop() == 0, "{step:?} after the end");
             return;
         }
         self.follow(n, step);
@@ -219,7 +219,7 @@ impl Host {
             Some(n) => self.send(*n, event),
             None => {
                 let step = self.engine.on(id, event, self.now());
-                assert!(matches!(step.action, Action::Done { verdict: Verdict::Stale, .. }), "{step:?}");
+                assert!(matches!(step.action(), Action::Done { verdict: Verdict::Stale, .. }), "{step:?}");
             }
         }
     }
@@ -263,51 +263,52 @@ impl Host {
     fn poll_changes_nothing(&mut self, n: usize) {
         let before = self.calls[n].last;
         let again = self.engine.on(self.calls[n].id, Event::Poll, self.now());
-        let started = matches!(before.action, Action::Attempt { .. });
+        let started = matches!(before.action(), Action::Attempt { .. });
         // Exceptions: steps that are due at once wait for the owner's Poll. A waiter's own Poll may also take back a
         // grant that was not claimed, or find that it was admitted, or that its turn comes sooner.
-        let due = (before.stop != 0 || started) && before.next == Some(Duration::ZERO);
+        let due = (before.stop() != 0 || started) && before.next() == Some(Duration::ZERO);
         let parked = matches!(
-            before.action,
+            before.action(),
             Action::Wait { why: Wait::Queue | Wait::Rate | Wait::Hold | Wait::Cooldown | Wait::Target }
         );
-        if due || parked && (again.action != before.action || again.next < before.next) {
+        if due || parked && (again.action() != before.action() || again.next() < before.next()) {
             self.follow(n, again);
             return;
         }
-        let action = if started { Action::Wait { why: Wait::Running } } else { before.action };
-        assert_eq!(Step { flags: before.flags, ..again }, Step { stop: 0, action, ..before }, "R3");
+        let action = if started { Action::Wait { why: Wait::Running } } else { before.action() };
+        let expected = Step::new(action, before.next()).with_flags(before.flags());
+        assert_eq!(again.with_flags(before.flags()), expected, "R3");
     }
 
     /// Carries out a step.
     fn follow(&mut self, n: usize, step: Step) {
         let word = wire::pack_step(step);
         assert!(word < 1 << 53 && wire::unpack_step(word).is_some(), "{step:?}");
-        assert!(!step.flags.commands, "there is no store");
+        assert!(!step.flags().commands, "there is no store");
         let time = self.time;
         let call = &mut self.calls[n];
         let silence = time - std::mem::replace(&mut call.heard, time);
         call.last = step;
-        call.next_at = step.next.map(|span| time.saturating_add(span.as_micros()));
+        call.next_at = step.next().map(|span| time.saturating_add(span.as_micros()));
         for attempt in call.running.clone() {
-            if step.stop >> (attempt.wrapping_sub(1) & 7) & 1 == 1 && !call.stopped.contains(&attempt) {
+            if step.stop() >> (attempt.wrapping_sub(1) & 7) & 1 == 1 && !call.stopped.contains(&attempt) {
                 call.stopped.push(attempt);
                 if call.request.abortable {
                     call.running.retain(|running| *running != attempt);
                 }
             }
         }
-        match step.action {
+        match step.action() {
             Action::Attempt { attempt, hedge } => self.start(n, attempt, hedge),
             Action::Wait { why } => {
                 let parked =
                     matches!(why, Wait::Queue | Wait::Hold | Wait::Rate | Wait::Cooldown | Wait::Target);
                 assert!(!parked || call.request.may_park, "{why:?}: it may not park");
                 assert!(
-                    !parked || step.next.is_some_and(|span| span <= Duration::from_secs(1)),
+                    !parked || step.next().is_some_and(|span| span <= Duration::from_secs(1)),
                     "R4: {step:?}"
                 );
-                assert!(why != Wait::Backoff || step.next.is_some(), "a backoff ends: {step:?}");
+                assert!(why != Wait::Backoff || step.next().is_some(), "a backoff ends: {step:?}");
                 assert!(why != Wait::Body || call.request.slot_until_body);
                 assert_ne!(why, Wait::Store);
                 let is_over = call.deadline.is_some_and(|deadline| deadline <= time) && !self.edge;
@@ -343,7 +344,7 @@ impl Host {
         assert!(attempt < 9 || !call.running.contains(&(attempt - 8)), "R11: attempt n waits for n - 8");
         assert!(call.deadline.is_none_or(|deadline| deadline > time), "7.2: started after the deadline");
         assert!(attempt == 1 || call.request.replayable, "2.3: a one-shot body is sent again");
-        assert!(!call.timed || self.edge || call.last.next.is_some(), "an attempt timeout has a timer");
+        assert!(!call.timed || self.edge || call.last.next().is_some(), "an attempt timeout has a timer");
         call.attempts = attempt;
         assert!(u64::from(attempt) <= call.most, "attempt {attempt} of {}", call.most);
         call.running.push(attempt);

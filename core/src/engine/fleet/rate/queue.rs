@@ -1,6 +1,6 @@
 //! The queue of a fleet's rate, and the effect of `on_loss` on it.
 
-use crate::action::{Step, Verdict, Wait};
+use crate::action::{Verdict, Wait};
 use crate::engine::arena::{Arena, flag};
 use crate::engine::call::{MAX_PARK, wait};
 use crate::engine::chores::Chore;
@@ -12,6 +12,7 @@ use crate::engine::rate_queue::Bucket;
 use crate::engine::route::Routes;
 use crate::engine::stage::{Answer, missing};
 use crate::policy::OnLoss;
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 impl Desk {

@@ -1,7 +1,7 @@
 //! The queue of a set of the fleet, and the effect of `on_loss` on it.
 
 use super::SetShare;
-use crate::action::{Step, Verdict, Wait};
+use crate::action::{Verdict, Wait};
 use crate::engine::arena::flag;
 use crate::engine::call::{MAX_PARK, wait};
 use crate::engine::chores::Chore;
@@ -13,6 +13,7 @@ use crate::engine::route::Routes;
 use crate::engine::sheets::WEIGHTS;
 use crate::engine::stage::{Answer, missing};
 use crate::policy::OnLoss;
+use crate::step::Step;
 use crate::time::{Duration, Time};
 
 /// What refuses a waiter: see [`FleetDesk::refuse_waiters`].
