@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -58,15 +58,6 @@ pub struct Engine {
     pub state: Lock<State>,
 }
 
-/// Microseconds on the process's monotonic clock. The origin is the first reading of the process.
-#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the one clock read of this binding")]
-fn monotonic() -> Time {
-    use std::time::Instant;
-    static ORIGIN: OnceLock<Instant> = OnceLock::new();
-    let since = ORIGIN.get_or_init(Instant::now).elapsed();
-    Time::from_micros(since.as_secs() * 1_000_000 + u64::from(since.subsec_micros()))
-}
-
 /// The headers of an answer as core reads them.
 fn lent(headers: &[(Vec<u8>, Vec<u8>)]) -> Vec<(&[u8], &[u8])> {
     headers.iter().map(|(name, value)| (name.as_slice(), value.as_slice())).collect()
@@ -76,8 +67,8 @@ impl Engine {
     /// The lock, then the time: readings are in the order in which the engine sees them.
     #[inline(always)]
     pub fn at_now<'a>(&'a self, py: Python<'a>) -> (Guard<'a, State>, Time) {
-        let state = self.state.lock(py);
-        let now = state.manual.map_or_else(monotonic, Time::from_micros);
+        let mut state = self.state.lock(py);
+        let now = state.now();
         (state, now)
     }
 
@@ -587,5 +578,5 @@ pub fn keys(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// Microseconds on the process's monotonic clock, which every engine without a manual clock shares.
 #[pyfunction(name = "monotonic")]
 pub fn monotonic_us() -> u64 {
-    monotonic().as_micros()
+    crate::state::monotonic_us()
 }

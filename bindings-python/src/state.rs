@@ -1,11 +1,13 @@
 //! The data behind an engine's lock: core's engine, and the wake-ups, commands and records that are not yet fetched.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tidegate::fleet::StoreCommand;
 use tidegate::{CallId, Engine as Core, Flags, Policy, PolicyId, Request, RouteId, Time, WallTime};
+use tidegate_ticks::Ticks;
 
 use crate::listeners::Listeners;
 
@@ -48,6 +50,8 @@ pub struct Traits {
 pub struct State {
     pub core: Core,
     pub manual: Option<u64>,
+    /// The system's monotonic clock, where the processor's counter stands in for it.
+    ticks: Option<Ticks>,
     /// The wall clock when the engine was made, from which a manual clock goes on; microseconds since 1970.
     wall: u64,
     woken: Vec<CallId>,
@@ -72,7 +76,32 @@ fn wall() -> u64 {
     since.as_secs() * 1_000_000 + u64::from(since.subsec_micros())
 }
 
+/// The process's monotonic clock. The origin is its first reading.
+#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "a clock of this binding")]
+fn monotonic() -> Duration {
+    use std::time::Instant;
+    static ORIGIN: OnceLock<Instant> = OnceLock::new();
+    ORIGIN.get_or_init(Instant::now).elapsed()
+}
+
+/// Microseconds on the process's monotonic clock, which every engine without a manual clock shares.
+#[inline]
+pub fn monotonic_us() -> u64 {
+    let since = monotonic();
+    since.as_secs() * 1_000_000 + u64::from(since.subsec_micros())
+}
+
 impl State {
+    /// The present: a manual clock's, or the process's monotonic clock.
+    #[inline(always)]
+    pub fn now(&mut self) -> Time {
+        Time::from_micros(match (&mut self.ticks, self.manual) {
+            (Some(ticks), _) => ticks.now(),
+            (None, Some(us)) => us,
+            (None, None) => monotonic_us(),
+        })
+    }
+
     /// Reports the wall clock, where limits refill by its windows. A manual clock has one of its own.
     #[inline]
     pub fn note_wall(&mut self, now: Time) {
@@ -87,6 +116,7 @@ impl State {
         Self {
             core,
             manual,
+            ticks: if manual.is_some() { None } else { Ticks::new(monotonic().as_nanos() as u64) },
             wall: wall(),
             woken: Vec::new(),
             commands: Vec::new(),

@@ -8,12 +8,12 @@
 
 use jni_sys::{JNIEnv, jboolean, jbyteArray, jint, jlong, jlongArray, jobject};
 use tidegate::{HttpFailure, PolicyId, WallTime, wire};
+use tidegate_ticks::Ticks;
 
 use std::ffi::CString;
 
 use crate::border::caught;
 use crate::numeric::engine;
-use crate::ticks::Ticks;
 
 mod exports;
 mod glue;

@@ -19,7 +19,6 @@ mod numeric;
 pub mod parts;
 mod settings;
 mod streams;
-mod ticks;
 mod usage;
 mod view;
 mod weights;
@@ -33,6 +32,7 @@ use tidegate::{
 };
 
 use settings::{checked, checked_pool};
+use tidegate_ticks::Ticks;
 
 pub use document::{Document, DocumentChanges, Loaded, NamedPolicy, NamedPool};
 pub use fleet::{StoreCommand, StoreReply};
@@ -148,7 +148,7 @@ struct State {
     heard: Vec<RecordType>,
     measured: Option<metrics::Measured>,
     /// The host's clock, where we read it for the host.
-    ticks: Option<ticks::Ticks>,
+    ticks: Option<Ticks>,
 }
 
 /// In the place of the time: read the clock.

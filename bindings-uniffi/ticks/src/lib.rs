@@ -1,11 +1,12 @@
-//! The present, where reading the system's clock is dear: a quarter of a call on the JVM is two readings of it (ADR 0010).
+//! The present, for hosts whose own half reads the clock: two readings of the system's are a quarter of a call on the JVM, and half of one in
+//! Python (ADR 0010).
 //!
 //! The processor's counter stands in between two readings of the system's clock that are at most a millisecond apart; what it
 //! counts by is measured anew all the time. So an error, whatever it comes from (a machine that is moved, a frequency that
 //! changes), is one of less than a millisecond; core lets no time run back. Only on Linux on x86-64, and only where
 //! the kernel itself trusts the counter, and reading it is at least twice as fast. Elsewhere the host reads its own clock.
 
-#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // a host's half reads the clock
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // for a host, it reads the clock
 #![cfg_attr(not(all(target_arch = "x86_64", target_os = "linux")), allow(dead_code))]
 
 use std::hint::black_box;
@@ -65,13 +66,10 @@ fn worth(counter: Duration, clock: Duration) -> bool {
     counter * 2 < clock
 }
 
-/// Measured once: some ten microseconds.
+/// Some ten microseconds of measuring.
 fn quicker() -> bool {
-    static QUICKER: OnceLock<bool> = OnceLock::new();
-    *QUICKER.get_or_init(|| {
-        let base = Instant::now();
-        worth(shortest(ticks), shortest(|| base.elapsed().as_nanos() as u64))
-    })
+    let base = Instant::now();
+    worth(shortest(ticks), shortest(|| base.elapsed().as_nanos() as u64))
 }
 
 /// The shortest of a few rounds: what else the machine does only makes one longer.
@@ -89,9 +87,12 @@ fn shortest(read: impl Fn() -> u64) -> Duration {
 impl Ticks {
     /// A clock that says `ns` now; nothing where there is no counter to trust, or where it is no quicker.
     pub fn new(ns: u64) -> Option<Self> {
+        static STANDS_IN: OnceLock<bool> = OnceLock::new();
+        if !STANDS_IN.get_or_init(|| trusted() && quicker()) {
+            return None;
+        }
         let here = Reading { ticks: ticks(), ns };
-        let new = Self { base: Instant::now(), base_ns: ns, last: here, mark: here, rate: 0, trusted: 0 };
-        (trusted() && quicker()).then_some(new)
+        Some(Self { base: Instant::now(), base_ns: ns, last: here, mark: here, rate: 0, trusted: 0 })
     }
 
     /// The present, in microseconds.
