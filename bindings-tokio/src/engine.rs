@@ -149,6 +149,8 @@ impl Shared {
         (call, Reply { step, at, others: step.flags().wakes })
     }
 
+    /// Begins a call at this moment. The step's flag `wakes` says whether it leaves work for other calls, the store or listeners: so all of
+    /// the answer returns in registers.
     fn begin_at(
         &self,
         now: Time,
@@ -174,9 +176,9 @@ impl Shared {
                 None => core.engine.begin(id, request, now),
                 Some(weights) => weights::begin(&mut core.engine, id, request, weights, now),
             };
-            if !matches!(step.action(), Action::Done { verdict: Verdict::StaleRoute, .. }) {
+            if !step.ends_with(Verdict::StaleRoute) {
                 *call = id;
-                return with_others(step, core.after(step.flags()));
+                return step.with_wakes(core.after(step.flags()));
             }
             route.store(0, Ordering::Relaxed);
         }
@@ -191,10 +193,11 @@ impl Shared {
         Reply { step, at, others: step.flags().wakes }
     }
 
+    /// Gives the engine an event at this moment. The flag `wakes` as in [`begin_at`](Self::begin_at).
     fn say_at(&self, now: Time, call: CallId, event: Event) -> Step {
         let mut core = self.core.lock();
         let step = core.engine.on(call, event, now);
-        with_others(step, core.after(step.flags()))
+        step.with_wakes(core.after(step.flags()))
     }
 
     /// Gives the engine an event of a call. If the step is a wait that ends by a wake, `waker` is registered under the
@@ -289,13 +292,6 @@ impl Drop for Shared {
     fn drop(&mut self) {
         NUMBERED.lock().remove(&self.number);
     }
-}
-
-/// The step, whose flag `wakes` says whether it leaves work for other calls, the store or listeners. So all of the reply comes back in
-/// registers.
-#[inline]
-const fn with_others(step: Step, others: bool) -> Step {
-    step.with_flags(Flags { wakes: others, ..step.flags() })
 }
 
 /// Whether another call's event can end this wait.

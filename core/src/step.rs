@@ -4,6 +4,8 @@
 //! small fields is written field by field and copied in larger pieces, and then a processor waits for the copy until the
 //! fields have left its store buffer: on a Zen 4 that was a seventh of a whole call (ADR 0082).
 
+#![allow(clippy::inline_always)] // each call makes and reads several
+
 use std::fmt;
 
 use crate::action::{Action, AttemptSlot, Flags, Verdict, Wait};
@@ -38,7 +40,7 @@ pub struct Step {
     span: u64,
 }
 
-#[inline]
+#[inline(always)]
 const fn pack(span: Option<Duration>) -> u64 {
     match span {
         Some(span) => span.as_micros(),
@@ -46,14 +48,14 @@ const fn pack(span: Option<Duration>) -> u64 {
     }
 }
 
-#[inline]
+#[inline(always)]
 const fn least(a: usize, b: usize) -> usize {
     if a < b { a } else { b }
 }
 
 impl Step {
     /// A step that stops no attempt and has no further effects. The end of a call has no timer: `next` is ignored.
-    #[inline]
+    #[inline(always)]
     pub const fn new(action: Action, next: Option<Duration>) -> Self {
         let (tag, detail, span) = match action {
             Action::Done { verdict, result, retry_in } => {
@@ -70,24 +72,36 @@ impl Step {
     }
 
     /// A call's end without a result.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn done(verdict: Verdict) -> Self {
         Self::new(Action::Done { verdict, result: None, retry_in: None }, None)
     }
 
     /// This step, which also stops these attempts: bit (n − 1) mod 8 for attempt n.
-    #[inline]
+    #[inline(always)]
     pub const fn stopping(self, attempts: u8) -> Self {
         Self { bits: self.bits | (attempts as u64) << STOP, ..self }
     }
 
     /// This step with these further effects. Only an attempt goes to a target.
-    #[inline]
+    #[inline(always)]
     pub const fn with_flags(self, flags: Flags) -> Self {
         let Flags { wakes, commands, target } = flags;
         let kept = self.bits & !(WAKES | COMMANDS);
         let step = Self { bits: kept | (wakes as u64) << 2 | (commands as u64) << 3, ..self };
         if self.bits & 3 == ATTEMPT { step.aimed(target) } else { step }
+    }
+
+    /// This step of the engine's, which also lets other calls continue, or leaves commands.
+    #[inline(always)]
+    pub(crate) const fn leaving(self, wakes: bool, commands: bool) -> Self {
+        Self { bits: self.bits | (wakes as u64) << 2 | (commands as u64) << 3, ..self }
+    }
+
+    /// This step, which lets other calls continue or does not.
+    #[inline(always)]
+    pub const fn with_wakes(self, wakes: bool) -> Self {
+        Self { bits: self.bits & !WAKES | (wakes as u64) << 2, ..self }
     }
 
     /// This step of an attempt or a wait with another timer.
@@ -96,13 +110,13 @@ impl Step {
     }
 
     /// This attempt, which goes to a target or does not.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn aimed(self, target: bool) -> Self {
         Self { bits: self.bits & !TARGET | (target as u64) << (DETAIL + 9), ..self }
     }
 
     /// Action to take.
-    #[inline]
+    #[inline(always)]
     pub const fn action(self) -> Action {
         let detail = (self.bits >> DETAIL) as u16;
         match self.bits & 3 {
@@ -119,25 +133,25 @@ impl Step {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     const fn unpacked(self) -> Option<Duration> {
         if self.span == u64::MAX { None } else { Some(Duration::from_micros(self.span)) }
     }
 
     /// The call's only timer, from `now`; it replaces the previous one.
-    #[inline]
+    #[inline(always)]
     pub const fn next(self) -> Option<Duration> {
         if self.bits & 3 == DONE { None } else { self.unpacked() }
     }
 
     /// Attempts to stop now: bit (n − 1) mod 8 for attempt n.
-    #[inline]
+    #[inline(always)]
     pub const fn stop(self) -> u8 {
         (self.bits >> STOP) as u8
     }
 
     /// Further effects of this step.
-    #[inline]
+    #[inline(always)]
     pub const fn flags(self) -> Flags {
         Flags {
             wakes: self.bits & WAKES != 0,
@@ -147,21 +161,27 @@ impl Step {
     }
 
     /// Whether the call has ended well with this attempt's answer, and no other attempt is to be stopped.
-    #[inline]
+    #[inline(always)]
     pub const fn is_ok_of(self, attempt: u8) -> bool {
         let result = Some(AttemptSlot::of(attempt));
         let ok = Self::new(Action::Done { verdict: Verdict::Ok, result, retry_in: None }, None);
         self.bits & !(WAKES | COMMANDS) == ok.bits
     }
 
+    /// Whether the call has ended with this verdict.
+    #[inline(always)]
+    pub const fn ends_with(self, verdict: Verdict) -> bool {
+        self.bits & (63 << DETAIL | 3) == DONE | (verdict as u64) << DETAIL
+    }
+
     /// The bits below the span in the step's word.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn bits(self) -> u64 {
         self.bits
     }
 
     /// Whether a word is that of a call's end.
-    #[inline]
+    #[inline(always)]
     pub(crate) const fn ends(word: u64) -> bool {
         matches!(word & 3, DONE)
     }
@@ -187,5 +207,46 @@ impl fmt::Debug for Step {
             .field("next", &self.next())
             .field("flags", &self.flags())
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_of_a_step_is_what_its_action_says() {
+        for verdict in Verdict::ALL {
+            for attempt in [None, Some(1), Some(4), Some(9)] {
+                for (stop, flags) in [(0, Flags::default()), (2, Flags { wakes: true, ..Flags::default() })] {
+                    let result = attempt.map(AttemptSlot::of);
+                    let action = Action::Done { verdict: *verdict, result, retry_in: None };
+                    let step =
+                        Step::new(action, Some(Duration::from_secs(1))).stopping(stop).with_flags(flags);
+                    assert_eq!((step.action(), step.next()), (action, None));
+                    assert_eq!((step.stop(), step.flags()), (stop, flags));
+                    for asked in Verdict::ALL {
+                        assert_eq!(step.ends_with(*asked), asked == verdict);
+                    }
+                    let is_ok = *verdict == Verdict::Ok && stop == 0 && matches!(attempt, Some(1 | 9));
+                    assert_eq!(step.is_ok_of(1), is_ok, "{step:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_an_attempt_goes_to_a_target() {
+        let target = Flags { wakes: true, commands: true, target: true };
+        let attempt = Step::new(Action::Attempt { attempt: 255, hedge: true }, None).with_flags(target);
+        assert_eq!(attempt.action(), Action::Attempt { attempt: 255, hedge: true });
+        assert_eq!(attempt.flags(), target);
+        let others = Flags { target: false, ..target };
+        for action in Wait::ALL.map(|why| Action::Wait { why }) {
+            let step = Step::new(action, Some(Duration::ZERO)).with_flags(target);
+            assert_eq!((step.action(), step.next(), step.flags()), (action, Some(Duration::ZERO), others));
+            assert_eq!(step.with_wakes(false).flags(), Flags { wakes: false, ..others });
+            assert!(!step.ends_with(Verdict::Ok) && !step.is_ok_of(1));
+        }
     }
 }

@@ -353,7 +353,8 @@ impl Engine {
         if !self.desk.chores.is_empty() {
             self.go_on_with_chores(now);
         }
-        step.with_flags(Flags { target: step.flags().target, ..self.flags() })
+        let Flags { wakes, commands, .. } = self.flags();
+        step.leaving(wakes, commands)
     }
 }
 
