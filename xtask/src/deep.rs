@@ -129,6 +129,9 @@ fn long(shop: &Shop, report: &mut Report) {
         Err(Error(why)) => Verdict::NotRun(why),
     });
     report.step(LONG, "instructions per call of the Rust host", || gate::check_host(shop));
+    report.step(LONG, "instructions per call of the native half of Swift and the JVM", || {
+        gate::check_border(shop)
+    });
     report.step(LONG, "instructions per call of the Python package", || match demo::package(shop) {
         Ok(venv) => gate::check_python(shop, &venv),
         Err(why) => Verdict::NotRun(why.0),

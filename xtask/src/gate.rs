@@ -1,6 +1,7 @@
 //! The instruction-count gate: wall-clock figures vary with the machine, instruction counts do not.
 //!
-//! `bench/core/instructions.txt` holds the cost of a call in each scenario, and `bench/core/host.txt` the cost in the Rust host. A change that adds more than 5 % fails
+//! `bench/core/instructions.txt` holds the cost of a call in each scenario, `bench/core/host.txt` the cost in the Rust host, and `bench/core/border.txt`
+//! that of the native half which Swift and the JVM share. A change that adds more than 5 % fails
 //! `cargo xtask test`. An intended increase is accepted with `cargo xtask gate --accept`, and the new figures are
 //! committed.
 //!
@@ -53,10 +54,17 @@ const HOST: Counted = Counted {
     build: &["-p", "tidegate-bench-core", "--features", "host", "--bin", "tidegate-bench-host"],
 };
 
+/// Calls over the C interface, which are what Swift's native half costs, and all of the JVM's but JNI.
+const BORDER: Counted = Counted {
+    file: "bench/core/border.txt",
+    program: "examples/border",
+    build: &["-p", "tidegate-uniffi", "--example", "border"],
+};
+
 /// `cargo xtask gate [--accept]`: prints the figures, and fails where one is above what is accepted; with `--accept` writes them to the files.
 pub fn gate(shop: &Shop, accept: bool) -> Result {
     let mut above = Vec::new();
-    for of in [&CORE, &HOST] {
+    for of in [&CORE, &HOST, &BORDER] {
         let known = read(shop, of)?;
         let mut text = String::new();
         for (scenario, was) in &known {
@@ -129,6 +137,11 @@ pub fn check(shop: &Shop) -> Verdict {
 /// Runs the gate of the Rust host, which takes a minute to compile, as a step of the long tests.
 pub fn check_host(shop: &Shop) -> Verdict {
     check_of(shop, &HOST)
+}
+
+/// The same of the native half that Swift and the JVM share.
+pub fn check_border(shop: &Shop) -> Verdict {
+    check_of(shop, &BORDER)
 }
 
 fn check_of(shop: &Shop, of: &Counted) -> Verdict {
