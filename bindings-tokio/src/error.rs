@@ -202,14 +202,27 @@ impl<E: Failure> Failure for Error<E> {
 /// [`Error::stopped`](crate::Error::stopped) on it.
 ///
 /// ```
-/// use tidegate_tokio::{Error, stopped_in};
-/// let wrapped = std::io::Error::other("a connection");
-/// assert!(stopped_in(&wrapped).is_none());
+/// use tidegate_tokio::settings::RateLimit;
+/// use tidegate_tokio::{BoxError, Code, Error, Policy, stopped_in};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() {
+/// let once = RateLimit::new(1, std::time::Duration::from_secs(3600));
+/// let policy = Policy::builder("once").rate_limit(once).build().unwrap();
+/// let work = |_| async { Ok::<_, std::io::Error>(()) };
+/// policy.run(work).await.unwrap();
+/// let Err(Error::Stopped(refused, None)) = policy.run(work).await else { panic!("it is refused") };
+/// let boxed: BoxError = refused.into();
+/// assert_eq!(stopped_in(&*boxed).unwrap().code, Code::RateLimited);
+/// # }
 /// ```
 pub fn stopped_in<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Stopped> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(stopped) = error.downcast_ref::<Stopped>() {
+            return Some(stopped);
+        }
+        // As `Error::Stopped` holds it, boxed once more by `?` or `into`.
+        if let Some(stopped) = error.downcast_ref::<Box<Stopped>>() {
             return Some(stopped);
         }
         if let Some(ended) = error.downcast_ref::<Ended>() {

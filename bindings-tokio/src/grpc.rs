@@ -459,6 +459,13 @@ impl From<Stopped> for Status {
     }
 }
 
+impl From<Box<Stopped>> for Status {
+    /// Converts what `Error::Stopped` holds.
+    fn from(stopped: Box<Stopped>) -> Self {
+        (*stopped).into()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
