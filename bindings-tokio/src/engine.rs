@@ -149,8 +149,8 @@ impl Shared {
         (call, Reply { step, at, others: step.flags().wakes })
     }
 
-    /// Begins a call at this moment. The step's flag `wakes` says whether it leaves work for other calls, the store or listeners: so all of
-    /// the answer returns in registers.
+    /// Begins a call at this moment. The step's flag `wakes` tells whether there is work for other calls, the store or listeners; a third
+    /// value in the result would be returned through memory (ADR 0082).
     fn begin_at(
         &self,
         now: Time,
@@ -193,7 +193,7 @@ impl Shared {
         Reply { step, at, others: step.flags().wakes }
     }
 
-    /// Gives the engine an event at this moment. The flag `wakes` as in [`begin_at`](Self::begin_at).
+    /// Gives the engine an event at this moment. The flag `wakes` means what it means in [`begin_at`](Self::begin_at).
     fn say_at(&self, now: Time, call: CallId, event: Event) -> Step {
         let mut core = self.core.lock();
         let step = core.engine.on(call, event, now);

@@ -1,8 +1,8 @@
 //! The engine's answer to an event.
 //!
-//! Each call gets at least two answers, and several functions pass them on. Two numbers travel in registers. A structure of
-//! small fields is written field by field and copied in larger pieces, and then a processor waits for the copy until the
-//! fields have left its store buffer: on a Zen 4 that was a seventh of a whole call (ADR 0082).
+//! A step is two numbers, because functions return two numbers in registers. As a structure of small fields it was written field
+//! by field and copied in larger pieces, and the processor waited for each copy until the fields had left its store
+//! buffer: a seventh of a whole call on a Zen 4 (ADR 0082).
 
 #![allow(clippy::inline_always)] // each call makes and reads several
 
@@ -36,7 +36,7 @@ const BITS: u64 = (1 << 22) - 1;
 pub struct Step {
     /// The lower 22 bits of its word ([`crate::wire`]).
     bits: u64,
-    /// `retry_in` of an end, else the timer, in microseconds; the largest number if there is none.
+    /// In microseconds: `retry_in` if the call has ended, otherwise the timer. `u64::MAX` means none.
     span: u64,
 }
 
@@ -92,7 +92,7 @@ impl Step {
         if self.bits & 3 == ATTEMPT { step.aimed(target) } else { step }
     }
 
-    /// This step of the engine's, which also lets other calls continue, or leaves commands.
+    /// This step with these flags set, where the engine has set neither of them yet.
     #[inline(always)]
     pub(crate) const fn leaving(self, wakes: bool, commands: bool) -> Self {
         Self { bits: self.bits | (wakes as u64) << 2 | (commands as u64) << 3, ..self }
@@ -104,7 +104,7 @@ impl Step {
         Self { bits: self.bits & !WAKES | (wakes as u64) << 2, ..self }
     }
 
-    /// This step of an attempt or a wait with another timer.
+    /// This step with another timer. The step must be an attempt or a wait.
     pub(crate) const fn again_after(self, next: Duration) -> Self {
         Self { span: next.as_micros(), ..self }
     }

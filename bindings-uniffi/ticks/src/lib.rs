@@ -1,5 +1,5 @@
-//! The present, for hosts whose own half reads the clock: two readings of the system's are a quarter of a call on the JVM, and half of one in
-//! Python (ADR 0010).
+//! The current time, for hosts whose native half reads the clock. Two readings of the system's clock took a quarter of a call on the JVM
+//! (ADR 0010) and half of one in Python (ADR 0083).
 //!
 //! The processor's counter stands in between two readings of the system's clock that are at most a millisecond apart; what it
 //! counts by is measured anew all the time. So an error, whatever it comes from (a machine that is moved, a frequency that
