@@ -293,7 +293,7 @@ impl Engine {
         }
         self.desk.look_for_windows(&policy);
         self.by_name.insert(policy.name().to_owned(), number);
-        self.pools.note_named(shared_pools);
+        self.pools.note_user(shared_pools, &mut self.desk.policies);
         let again = route::stage::asked_again(&policy);
         self.desk.policies.put(Entry::new(policy, number, again, shared_pools));
         Ok(self.desk.policies.id_of(number))

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::chores::{Chore, Chores, MOST};
 use super::place::RouteAt;
 use super::policies::{Entry, Policies};
-use super::route::Routes;
+use super::route::{Routes, SharedPools};
 use super::{Engine, Input};
 use crate::action::PolicyId;
 use crate::full::{Full, Part};
@@ -30,6 +30,8 @@ pub(super) struct Unowned {
     leaving: VecDeque<u16>,
     /// Free policy numbers.
     vacant: Vec<u16>,
+    /// The pools of policies that were removed, until the pools know of it.
+    left: Vec<SharedPools>,
 }
 
 impl Engine {
@@ -124,6 +126,17 @@ impl Policies {
         leaves
     }
 
+    /// The pools of the policies that were removed since the last time. Between two policies that name pools there are
+    /// no more than there are policies.
+    pub fn take_left(&mut self) -> Vec<SharedPools> {
+        self.unowned.as_mut().map(|it| core::mem::take(&mut it.left)).unwrap_or_default()
+    }
+
+    /// The same, left in place.
+    pub fn left(&self) -> &[SharedPools] {
+        self.unowned.as_ref().map_or(&[], |it| &it.left)
+    }
+
     /// Removes leaving policies whose calls have ended, within the number of routes that this step may free.
     pub fn remove_leaving(&mut self, routes: &mut Routes, chores: &mut Chores) {
         let leaving = self.unowned.as_ref().map_or(0, |it| it.leaving.len());
@@ -140,6 +153,12 @@ impl Policies {
 
     /// Makes the number of a policy without routes vacant.
     fn remove(&mut self, number: u16) {
+        let shared_pools = self[usize::from(number)].shared_pools;
+        if shared_pools != SharedPools::OWN
+            && let Some(unowned) = &mut self.unowned
+        {
+            unowned.left.push(shared_pools);
+        }
         // The old settings from before a retune served calls of this policy only.
         let was_retuned = self[usize::from(number)].changes.last > 0;
         let most = if was_retuned { self.len() } else { 0 };

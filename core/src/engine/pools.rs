@@ -3,7 +3,7 @@
 use super::chores::{Chore, Chores, LOOKED_AT};
 use super::fleet::rule_against;
 use super::place::{PoolAt, RouteAt};
-use super::policies::{Entry, Policies};
+use super::policies::Policies;
 use super::record::RecordType;
 use super::route::{Routes, SharedPools};
 use super::{Clash, Engine, Input};
@@ -11,7 +11,7 @@ use crate::action::{Flags, PolicyId};
 use crate::full::{Full, Part, Rare};
 use crate::policy::{POOLS, Policy, Pool, PoolKind, Value};
 use crate::time::Time;
-use std::collections::{BTreeMap as Map, BTreeSet};
+use std::collections::BTreeMap as Map;
 
 /// The most pools that are kept after the last policy that named them was removed.
 const MOST_KEPT: usize = 1_024;
@@ -24,8 +24,8 @@ pub(super) struct Shared {
     pub at: PoolAt,
     /// Number of pools that were added before it.
     order: u64,
-    /// Whether a policy has named it.
-    named: bool,
+    /// Number of policies that name it, removed ones included that are still in [`Policies::left`].
+    users: u32,
     #[allow(dead_code)] // its presence proves that the engine is a full one
     full: Full,
 }
@@ -34,6 +34,10 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct Pools {
     by_name: Map<String, Shared>,
+    /// The names, by the number of the slot.
+    names: Map<u32, String>,
+    /// The names of pools whose last user was removed, first ones added first.
+    unused: Map<u64, String>,
     /// Number of pools ever added.
     added: u64,
 }
@@ -75,7 +79,8 @@ impl Engine {
     /// Adds a pool; policies that name it may follow. The same name with the same settings is the same pool.
     ///
     /// # Errors
-    /// The same name with other settings, or of another kind; a pool of the fleet while no store is attached.
+    /// The same name with other settings, or of another kind; a pool of the fleet while no store is attached; more
+    /// than 262,144 pools and targets.
     pub fn pool(&mut self, pool: Pool, now: Time) -> Result<(), Clash> {
         self.journal.write(|| Input::Pool { pool: Box::new(pool.clone()), now });
         let now = self.clock.observe(now);
@@ -97,7 +102,13 @@ impl Engine {
         };
         // A step that has left work may have left work for a pool.
         if self.desk.chores.is_empty() {
-            self.pools.remove_unused(&self.desk.policies, &mut self.desk.routes);
+            self.pools.note_left(&mut self.desk.policies);
+            self.pools.remove_unused(&mut self.desk.routes);
+        }
+        if let Some(rule) =
+            self.desk.routes.rule_against_pools(1 + pool.group().map_or(0, |it| it.members.len()))
+        {
+            return Err(Clash { name, rule });
         }
         let at = self.desk.routes.pool(pool.policy(), now);
         if let Some(group) = pool.group() {
@@ -106,7 +117,8 @@ impl Engine {
         }
         let order = self.pools.added;
         self.pools.added += 1;
-        self.pools.insert(name, Shared { pool, at, order, named: false, full });
+        self.pools.names.insert(at.route().number(), name.clone());
+        self.pools.insert(name, Shared { pool, at, order, users: 0, full });
         Ok(())
     }
 
@@ -141,7 +153,7 @@ impl Engine {
     /// waiters in this step: drain the wakes.
     ///
     /// # Errors
-    /// The pool does not exist, or is of another kind.
+    /// The pool does not exist, or is of another kind; more than 262,144 pools and targets.
     pub fn retune_pool(&mut self, to: Pool, now: Time) -> Result<Flags, Clash> {
         self.journal.write(|| Input::RetunePool { to: Box::new(to.clone()), now });
         let now = self.clock.observe(now);
@@ -197,9 +209,9 @@ impl Engine {
     }
 }
 
-/// Numbers of the slots of the pools that a policy names.
-fn places(entry: &Entry) -> impl Iterator<Item = u32> + use<> {
-    let SharedPools { pool, rate, budget, targets } = entry.shared_pools;
+/// Numbers of the slots of pools.
+fn places(shared_pools: SharedPools) -> impl Iterator<Item = u32> + use<> {
+    let SharedPools { pool, rate, budget, targets } = shared_pools;
     let targets = targets.map_or(PoolAt::NONE, |at| *at);
     [pool, rate, budget, targets].into_iter().filter(|at| *at != PoolAt::NONE).map(|at| at.route().number())
 }
@@ -240,34 +252,69 @@ fn of_another_kind(kind: PoolKind) -> &'static str {
 
 impl Pools {
     /// Removes pools that no policy names any more, the first ones added first, until [`MOST_KEPT`] of them are left.
-    fn remove_unused(&mut self, policies: &Policies, routes: &mut Routes) {
-        if self.len() <= MOST_KEPT {
-            return;
-        }
-        let used: BTreeSet<u32> = policies.iter().filter(|entry| !entry.vacant).flat_map(places).collect();
-        let is_unused = |shared: &Shared| shared.named && !used.contains(&shared.at.route().number());
-        let unused = self.iter().filter(|(_, shared)| is_unused(shared));
-        let mut unused: Vec<_> = unused.map(|(name, shared)| (shared.order, name.clone())).collect();
-        unused.sort_unstable();
-        let most = unused.len().saturating_sub(MOST_KEPT);
-        for (_, name) in unused.into_iter().take(most) {
+    fn remove_unused(&mut self, routes: &mut Routes) {
+        while self.unused.len() > MOST_KEPT
+            && let Some((_, name)) = self.unused.pop_first()
+        {
             if let Some(shared) = self.remove(&name) {
+                self.names.remove(&shared.at.route().number());
                 routes.remove_group(shared.at);
                 routes.remove_pool(shared.at);
             }
         }
     }
 
-    /// Notes that a policy names the pools at these places.
-    pub(super) fn note_named(&mut self, shared_pools: SharedPools) {
+    /// Notes that a new policy names the pools at these places.
+    pub(super) fn note_user(&mut self, shared_pools: SharedPools, policies: &mut Policies) {
         if shared_pools == SharedPools::OWN {
             return;
         }
-        let SharedPools { pool, rate, budget, targets } = shared_pools;
-        let targets = targets.map_or(PoolAt::NONE, |at| *at);
-        for shared in self.by_name.values_mut() {
-            shared.named |= [pool, rate, budget, targets].contains(&shared.at);
+        self.note_left(policies);
+        for place in places(shared_pools) {
+            if let Some(shared) = self.names.get(&place).and_then(|name| self.by_name.get_mut(name)) {
+                shared.users += 1;
+                self.unused.remove(&shared.order);
+            }
         }
+    }
+
+    /// Notes that policies have been removed.
+    fn note_left(&mut self, policies: &mut Policies) {
+        for place in policies.take_left().into_iter().flat_map(places) {
+            let Some(name) = self.names.get(&place) else { continue };
+            if let Some(shared) = self.by_name.get_mut(name) {
+                shared.users = shared.users.saturating_sub(1);
+                if shared.users == 0 {
+                    self.unused.insert(shared.order, name.clone());
+                }
+            }
+        }
+    }
+
+    /// Checks that each pool's users are the policies that name it, and that those without are known as unused.
+    pub(super) fn check(&self, policies: &Policies) -> Result<(), String> {
+        let there =
+            policies.iter().enumerate().filter(|(at, entry)| usize::from(entry.of) == *at && !entry.vacant);
+        let there = there.map(|(_, entry)| entry.shared_pools);
+        let mut users: Map<u32, u32> = Map::new();
+        for place in there.chain(policies.left().iter().copied()).flat_map(places) {
+            *users.entry(place).or_default() += 1;
+        }
+        for (name, shared) in &self.by_name {
+            let place = shared.at.route().number();
+            let counted = users.get(&place).copied().unwrap_or(0);
+            if shared.users != counted || self.names.get(&place) != Some(name) {
+                return Err(format!("pool {name}: {} users noted, {counted} policies name it", shared.users));
+            }
+            if shared.users > 0 && self.unused.contains_key(&shared.order) {
+                return Err(format!("pool {name}: unused, and named by {counted} policies"));
+            }
+        }
+        if self.names.len() != self.by_name.len() || self.unused.values().any(|name| !self.contains_key(name))
+        {
+            return Err(String::from("a pool is known that was removed"));
+        }
+        Ok(())
     }
 
     /// Places of the pools that a policy names.
@@ -289,5 +336,40 @@ impl Pools {
                 None => None,
             },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Options;
+    use Value::{Number, Text};
+
+    fn at(micros: u64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    fn group(name: &str, members: &[&str]) -> Pool {
+        let members = members.iter().map(|name| ("member", Text(name)));
+        let pairs: Vec<_> = [("pick", Text("ladder"))].into_iter().chain(members).collect();
+        Pool::from_pairs(name, PoolKind::Targets, &pairs).unwrap()
+    }
+
+    #[test]
+    fn pools_and_targets_beyond_what_an_id_can_name_are_refused_0_4_11() {
+        let mut engine = Engine::new(7, Options::default());
+        engine.pool(group("first", &["a", "b"]), at(0)).unwrap();
+        let full = engine.desk.routes.fill_up(2);
+        let clash = engine.pool(group("second", &["a", "b"]), at(0)).unwrap_err();
+        assert!(clash.rule.contains("262,144"), "{}", clash.rule);
+        engine.pool(group("second", &["a"]), at(0)).expect("a group and its target fit");
+        let bulkhead =
+            Pool::from_pairs("slots", PoolKind::Bulkhead, &[("max_concurrency", Number(1.0))]).unwrap();
+        assert!(engine.pool(bulkhead, at(0)).is_err(), "one more");
+        assert!(engine.retune_pool(group("first", &["a", "b", "c"]), at(0)).is_err(), "a third target");
+        engine.retune_pool(group("first", &["a"]), at(0)).expect("fewer");
+        engine.retune_pool(group("first", &["a", "c"]), at(0)).expect("the room of the one that went");
+        engine.desk.routes.empty(full);
+        engine.check().unwrap();
     }
 }

@@ -8,6 +8,8 @@
 
 pub(super) mod debts;
 pub(super) mod evict;
+mod key;
+mod pools;
 pub(super) mod stage;
 
 use super::place::{PoolAt, RouteAt};
@@ -31,12 +33,13 @@ use crate::policy::Policy;
 use crate::retry::{Budget, CubicRate};
 use crate::throttle::AdaptiveThrottle;
 use crate::time::{Time, Wall};
-use crate::{hash, rng, text};
+use crate::{rng, text};
 use debts::Debts;
 use evict::Ends;
+use key::name_of;
 
-/// Keys longer than this, in bytes, are hashed: a key is a name, not a payload.
-const LONGEST_KEY: usize = 512;
+/// The most routes of keys that an engine can be made for.
+const MOST_ROUTES: u32 = 1 << 19;
 
 /// Key of a policy's overflow route. Hosts cannot give this key, because control characters are removed from theirs.
 pub(super) const OVERFLOW: &str = "\u{0}overflow";
@@ -128,7 +131,8 @@ pub(super) struct Operated {
 pub(super) struct Routes {
     slots: Vec<Route>,
     vacant: Vec<RouteAt>,
-    by_key: Map<(u16, Box<str>), RouteAt>,
+    /// The routes of each policy, by its number.
+    by_key: Vec<Map<Box<str>, RouteAt>>,
     /// Routes without calls, least recently used first: those that may be evicted, and those that were pinned at the
     /// last check.
     idle: Ends,
@@ -138,6 +142,8 @@ pub(super) struct Routes {
     unused: i64,
     /// Number of routes of keys: all but overflow routes and pools.
     kept: u32,
+    /// Number of pools and targets.
+    pooled: u32,
     max: u32,
     pub debts: Debts,
     /// Number of routes that evictions have visited.
@@ -152,16 +158,17 @@ pub(super) struct Routes {
 
 impl Routes {
     pub fn new(max: u32, seed: u64) -> Self {
-        let max = max.clamp(1, 1 << 19);
+        let max = max.clamp(1, MOST_ROUTES);
         Self {
             slots: Vec::new(),
             vacant: Vec::new(),
-            by_key: Map::new(),
+            by_key: Vec::new(),
             idle: Ends::EMPTY,
             parked: Ends::EMPTY,
             uses: 0,
             unused: 0,
             kept: 0,
+            pooled: 0,
             max,
             debts: Debts::new(rng::split_mix(seed), max),
             #[cfg(test)]
@@ -180,16 +187,15 @@ impl Routes {
         key: &str,
         now: Time,
     ) -> RouteId {
-        let entry = (number, name_of(key));
-        if let Some(slot) = self.by_key.get(&entry) {
-            return self.id(*slot);
+        let name = name_of(key);
+        if let Some(slot) = self.named(number, &name) {
+            return self.id(slot);
         }
-        let name = entry.1;
         if self.kept >= self.max && !self.evict(now) {
             return self.share((number, &name), (policy, shared_pools, operated), now);
         }
         let hash = if self.debts.is_empty() { None } else { Some(self.debts.hash(&name)) };
-        let slot = self.add(number, (policy, shared_pools, operated), name, now);
+        let slot = self.add(number, (policy, shared_pools, operated), name.into(), now);
         if let Some(hash) = hash {
             self.inherit(slot, hash, now);
         }
@@ -206,7 +212,11 @@ impl Routes {
     ) -> RouteAt {
         let overflow = &*name == OVERFLOW;
         let slot = self.insert(Route::new(number, policy, shared_pools, name.clone(), now));
-        self.by_key.insert((number, name), slot);
+        let index = usize::from(number);
+        if self.by_key.len() <= index {
+            self.by_key.resize_with(index + 1, Map::new);
+        }
+        self.by_key[index].insert(name, slot);
         self.pools_in(slot, shared_pools);
         let route = &mut self.slots[slot.index()];
         (route.overflow, route.forced) = (overflow, operated.forced);
@@ -252,12 +262,24 @@ impl Routes {
             self.link(slot, false);
             return slot;
         }
-        self.add(number, policy, key.map_or_else(|| OVERFLOW.into(), name_of), now)
+        self.add(number, policy, key.map_or(OVERFLOW.into(), name_of).into(), now)
     }
 
     /// The route of a key, if it exists.
     pub fn of_key(&self, number: u16, key: Option<&str>) -> Option<RouteAt> {
-        self.by_key.get(&(number, key.map_or_else(|| OVERFLOW.into(), name_of))).copied()
+        self.named(number, &key.map_or(OVERFLOW.into(), name_of))
+    }
+
+    /// The route stored under a name, if it exists.
+    fn named(&self, number: u16, name: &str) -> Option<RouteAt> {
+        self.by_key.get(usize::from(number))?.get(name).copied()
+    }
+
+    /// Removes a name from the index.
+    fn forget(&mut self, number: u16, name: &str) {
+        if let Some(own) = self.by_key.get_mut(usize::from(number)) {
+            own.remove(name);
+        }
     }
 
     /// How many more routes fit without an eviction.
@@ -275,14 +297,6 @@ impl Routes {
         let end = from.saturating_add(slots).min(self.slots());
         let page = self.slots.get(from as usize..end as usize).unwrap_or(&[]);
         (from..).map(RouteAt::new).zip(page).filter(|(_, route)| !route.free)
-    }
-
-    /// Creates a pool: a route that holds its component for others, and is never evicted.
-    pub fn pool(&mut self, policy: &Policy, now: Time) -> PoolAt {
-        let slot = self.insert(Route::new(u16::MAX, policy, SharedPools::OWN, policy.name().into(), now));
-        self.pools_in(slot, SharedPools::OWN);
-        self.slots[slot.index()].is_pool = true;
-        slot.own()
     }
 
     fn pools_in(&mut self, slot: RouteAt, shared_pools: SharedPools) {
@@ -570,19 +584,4 @@ impl core::ops::IndexMut<PoolAt> for Routes {
     fn index_mut(&mut self, home: PoolAt) -> &mut Route {
         &mut self[home.route()]
     }
-}
-
-/// The name that a key's state is stored under, never the overflow route's own. For a key that is too long it is the
-/// beginning and the hash of the whole, so that two long keys with the same beginning do not share state.
-fn name_of(key: &str) -> Box<str> {
-    let key = key.trim_start_matches('\u{0}');
-    if key.len() <= LONGEST_KEY {
-        return key.into();
-    }
-    let hash = hash::hex(key.as_bytes());
-    let mut end = LONGEST_KEY - 1 - hash.len();
-    while !key.is_char_boundary(end) {
-        end -= 1;
-    }
-    text::of(&[&key[..end], "~", &hash]).into()
 }

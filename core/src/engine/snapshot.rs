@@ -87,6 +87,8 @@ impl Engine {
             self.desk.check_route(slot, route, self.store.fleet.as_deref())?;
             self.check_weights(slot)?;
         }
+        self.pools.check(&self.desk.policies)?;
+        self.desk.routes.check_number_of_pools()?;
         if self.pending_release.due() != 0 {
             return Err(format!("{} permits are owed between events", self.pending_release.due()));
         }

@@ -4,7 +4,7 @@ use super::debts::{Owed, Owner};
 use super::{OVERFLOW, Operated, Route, Routes, SharedPools};
 use crate::action::RouteId;
 use crate::debt::{Debt, Unit};
-use crate::engine::place::{PoolAt, RouteAt};
+use crate::engine::place::RouteAt;
 use crate::engine::rate_queue::Bucket;
 use crate::policy::{HedgeBudget, Policy};
 use crate::retry::{Budget, BudgetSettings};
@@ -205,7 +205,7 @@ impl Routes {
         if is_owed(&owed, now) {
             self.remember(number, &key, &owed, now);
         }
-        self.by_key.remove(&(number, key));
+        self.forget(number, &key);
         true
     }
 
@@ -217,7 +217,7 @@ impl Routes {
     }
 
     /// Makes the slot vacant, and all ids of it stale. Returns its key.
-    fn retire(&mut self, slot: RouteAt) -> Box<str> {
+    pub(super) fn retire(&mut self, slot: RouteAt) -> Box<str> {
         let route = &mut self.slots[slot.index()];
         let key = core::mem::take(&mut route.key);
         route.free = true;
@@ -231,21 +231,15 @@ impl Routes {
 
     /// The first routes of a policy, by key.
     pub(in crate::engine) fn of_policy(&self, number: u16, most: usize) -> Vec<RouteAt> {
-        let first = (number, Box::from(""));
-        let own = self.by_key.range(first..).take_while(|(key, _)| key.0 == number);
-        own.take(most).map(|(_, slot)| *slot).collect()
+        let own = self.by_key.get(usize::from(number)).into_iter().flat_map(|own| own.values());
+        own.take(most).copied().collect()
     }
 
     /// Removes a route without calls, and forgets its debts.
     pub(in crate::engine) fn remove(&mut self, slot: RouteAt) {
         let number = self.slots[slot.index()].policy;
         let key = self.free(slot);
-        self.by_key.remove(&(number, key));
-    }
-
-    /// Frees the slot of a pool that no policy names. It is in no index and on no list.
-    pub(in crate::engine) fn remove_pool(&mut self, home: PoolAt) {
-        self.retire(home.route());
+        self.forget(number, &key);
     }
 
     #[cfg_attr(not(test), allow(clippy::unused_self))]

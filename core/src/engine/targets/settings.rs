@@ -21,22 +21,30 @@ impl Group {
         let stays =
             |member: &&Member| member.in_flight > 0 || to.members.iter().any(|it| *it.name == *member.name);
         let kept = self.members.iter().filter(stays).count();
-        let fresh = to.members.iter().filter(|it| self.members.iter().all(|known| *it.name != *known.name));
-        kept + fresh.count() <= usize::from(NUMBERS)
+        kept + self.fresh(to) <= usize::from(NUMBERS)
+    }
+
+    /// How many targets of these settings are new.
+    fn fresh(&self, to: &policy::Group) -> usize {
+        to.members.iter().filter(|it| self.members.iter().all(|known| *it.name != *known.name)).count()
     }
 }
 
 impl Routes {
-    /// The rule that other settings of a group break because too many of its removed targets still have attempts.
+    /// The rule that other settings of a group break because too many of its removed targets still have attempts, or
+    /// because the engine has no room for more.
     pub(in crate::engine) fn rule_against_group(
         &self,
         home: PoolAt,
         to: Option<&policy::Group>,
     ) -> Option<&'static str> {
         let (group, to) = self[home].group.as_ref().zip(to)?;
-        (!group.fits(to)).then_some(
-            "too many targets that were removed still have attempts; try again once they have ended",
-        )
+        if !group.fits(to) {
+            return Some(
+                "too many targets that were removed still have attempts; try again once they have ended",
+            );
+        }
+        self.rule_against_pools(group.fresh(to))
     }
 
     /// Creates the targets of a group.
