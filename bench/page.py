@@ -34,6 +34,8 @@ VERSIONS = "versions"
 """The group of the lines that say what ran."""
 RATE = "calls/s"
 """The unit of which more is better."""
+GROWTH = "beside many others"
+"""The group whose rows are `what: how many`: the same call beside more and more others."""
 WORSE = 1.1
 """A ratio that grew by more than this is listed as slower."""
 
@@ -143,8 +145,8 @@ def table(rows: Rows, keys: list[Key]) -> Iterable[str]:
 
 
 STYLE = """
-text{font:13px system-ui,sans-serif;fill:#1f2328}.grey{fill:#59636e}.line{stroke:#d1d9e0}.ours{fill:#1a7f5a}.peer{fill:#9a6700}
-@media(prefers-color-scheme:dark){text{fill:#e6edf3}.grey{fill:#9aa4af}.line{stroke:#30363d}.ours{fill:#3fb68b}.peer{fill:#d4a72c}}
+svg{color:#1a7f5a}text{font:13px system-ui,sans-serif;fill:#1f2328}.grey{fill:#59636e}.line{stroke:#d1d9e0}.ours{fill:#1a7f5a}.peer{fill:#9a6700}
+@media(prefers-color-scheme:dark){svg{color:#3fb68b}text{fill:#e6edf3}.grey{fill:#9aa4af}.line{stroke:#30363d}.ours{fill:#3fb68b}.peer{fill:#d4a72c}}
 """
 
 
@@ -192,6 +194,70 @@ def plot(rows: Rows, groups: dict[str, list[Key]], title: str) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {y}" role="img"><title>{escape(title)}</title>'
         f"<style>{STYLE}</style>{''.join(grid)}{''.join(parts)}</svg>\n"
+    )
+
+
+class Growth(NamedTuple):
+    """How a call's cost grows with what is there."""
+
+    sizes: list[int]
+    of: dict[str, dict[int, Row]]
+    """By what there is many of, and by how many."""
+
+
+def growth(rows: Rows, keys: list[Key]) -> Growth:
+    """The rows of that group."""
+    of: dict[str, dict[int, Row]] = defaultdict(dict)
+    for key in keys:
+        what, _, size = key.row.rpartition(": ")
+        of[what][int(size)] = rows[key]
+    return Growth(sorted({size for row in of.values() for size in row}), dict(of))
+
+
+def growth_table(found: Growth) -> Iterable[str]:
+    """A line for each thing there may be many of, a column for each number of them."""
+    yield f"| {GROWTH}, ns | " + " | ".join(f"{size:,}" for size in found.sizes) + " |"
+    yield "|---|" + "--:|" * len(found.sizes)
+    for what, by_size in found.of.items():
+        cells = (figure(by_size[size].median) if size in by_size else "" for size in found.sizes)
+        yield f"| {what} | " + " | ".join(cells) + " |"
+
+
+def growth_plot(found: Growth, title: str) -> str:
+    """A curve for each thing, named at its end; both scales are of powers of ten."""
+    left, right, top, width, height = 50, 400, 30, 900, 420
+    medians = [row.median for by_size in found.of.values() for row in by_size.values()]
+    low, high = math.floor(math.log10(min(medians))), math.ceil(math.log10(max(medians)))
+    high = max(high, low + 1)
+    first, last = (math.log10(size) for size in (found.sizes[0], found.sizes[-1]))
+
+    def x(size: float) -> float:
+        return left + (math.log10(size) - first) / max(last - first, 1) * (width - left - right)
+
+    def y(ns: float) -> float:
+        return height - 30 - (math.log10(ns) - low) / (high - low) * (height - 30 - top)
+
+    parts = [f'<text class="grey" x="4" y="16">ns for a call</text>']
+    for power in range(low, high + 1):
+        at = y(10.0**power)
+        parts.append(f'<line class="line" x1="{left}" x2="{width - right}" y1="{at:.1f}" y2="{at:.1f}"/>')
+        parts.append(f'<text class="grey" x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{10.0**power:,g}</text>')
+    for size in found.sizes:
+        parts.append(f'<text class="grey" x="{x(size):.1f}" y="{height - 10}" text-anchor="middle">{size:,}</text>')
+    free = top
+    for what, by_size in sorted(found.of.items(), key=lambda it: -list(it[1].values())[-1].median):
+        dots = [(x(size), y(row.median)) for size, row in sorted(by_size.items())]
+        points = " ".join(f"{across:.1f},{up:.1f}" for across, up in dots)
+        parts.append(f'<polyline class="ours" style="fill:none;stroke:currentColor" points="{points}"/>')
+        parts += [f'<circle class="ours" cx="{across:.1f}" cy="{up:.1f}" r="3"/>' for across, up in dots]
+        label = max(dots[-1][1], free)
+        free = label + 17
+        end = width - right
+        parts.append(f'<line class="line" x1="{end + 5}" x2="{end + 22}" y1="{dots[-1][1]:.1f}" y2="{label:.1f}"/>')
+        parts.append(f'<text x="{end + 26}" y="{label + 4:.1f}">{escape(what)}</text>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"><title>{escape(title)}</title>'
+        f"<style>{STYLE}</style>{''.join(parts)}</svg>\n"
     )
 
 
@@ -288,6 +354,7 @@ def page(run: Run, before: Rows, drawn: dict[str, str]) -> str:
         lines += [f"## {title}", ""]
         for version in versions.get(language, []):
             lines += [f"{version}.", ""]
+        grown = groups.pop(GROWTH, None)
         if drawing := plot(rows, groups, f"{title}: what a call costs"):
             name = re.sub(r"\W+", "-", language.lower()) + ".svg"
             drawn[name] = drawing
@@ -297,6 +364,11 @@ def page(run: Run, before: Rows, drawn: dict[str, str]) -> str:
             ]
         for keys in groups.values():
             lines += [*table(rows, keys), ""]
+        if grown:
+            found = growth(rows, grown)
+            drawn["growth.svg"] = growth_plot(found, "What a call costs beside many others")
+            shows = "A curve for each thing that there may be many of; both scales are of powers of ten."
+            lines += [f"![{shows}](growth.svg)", "", *growth_table(found), ""]
     return "\n".join(lines)
 
 

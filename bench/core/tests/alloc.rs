@@ -2,7 +2,7 @@
 
 use tidegate::Value;
 use tidegate_bench_core::counting::{Counting, Tally, tally};
-use tidegate_bench_core::growth::{Crowd, KINDS};
+use tidegate_bench_core::growth::{Crowd, KINDS, Many};
 use tidegate_bench_core::memory;
 use tidegate_bench_core::scenarios::{SCENARIOS, World};
 
@@ -30,7 +30,9 @@ fn no_round_of_any_scenario_allocates() {
 
 #[test]
 fn nothing_allocates_in_a_crowd() {
-    for (name, many) in KINDS {
+    // A new route allocates, and gives back what the oldest had; the trees of keys that take turns split and merge.
+    let allocates = |kind: &(_, Many, _)| matches!(kind.1, Many::Replaced | Many::Keys);
+    for (name, many, _) in KINDS.into_iter().filter(|kind| !allocates(kind)) {
         let mut crowd = Crowd::new(many, 1_000);
         for _ in 0..WARM {
             crowd.step();
