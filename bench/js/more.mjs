@@ -1,5 +1,5 @@
-// What is not a call's time: memory of a call in flight, the import, the first policy, an event. node more.mjs; `bindings-wasm` has
-// to be built. Each figure is of fresh processes, the best (of times) or the median (of bytes) of several.
+// What is not a call's time: memory of a call in flight, the import, the first policy, an event, timeouts after a burst. node more.mjs;
+// `bindings-wasm` has to be built. Each figure is of fresh processes, the best (of times) or the median (of bytes) of several.
 
 import { execFileSync } from "node:child_process";
 import { fileURLToPath } from "node:url";
@@ -111,16 +111,67 @@ async function events() {
   return (best[1] - best[0]) / 3;
 }
 
+/** A function that makes a call which ends by a timeout of so many milliseconds, or when its work ends. */
+const timeouts = {
+  "tidegate": async () => {
+    const { Engine, policy } = await import(OURS);
+    const engine = new Engine();
+    const some = new Map([SHORT, LONG].map((attemptTimeout) => [attemptTimeout, policy({ engine, attemptTimeout })]));
+    return (ms, work) => some.get(ms).run(work);
+  },
+  "cockatiel": async () => {
+    const { timeout, TimeoutStrategy } = await import("cockatiel");
+    const some = new Map([SHORT, LONG].map((ms) => [ms, timeout(ms, TimeoutStrategy.Aggressive)]));
+    return (ms, work) => some.get(ms).execute(work);
+  },
+  "a bare setTimeout": async () => (ms, work) => {
+    const { promise, resolve, reject } = withResolvers();
+    const timer = setTimeout(reject, ms, new Error("late"));
+    work().then(resolve);
+    return promise.finally(() => clearTimeout(timer));
+  },
+};
+const [SHORT, LONG] = [20, 60_000];
+
+function withResolvers() {
+  let resolve, reject;
+  const promise = new Promise((...both) => ([resolve, reject] = both));
+  return { promise, resolve, reject };
+}
+
+/** Milliseconds after which a timeout of 20 ms ends a call, before and after 100,000 calls at once that have a timeout too. */
+async function late(name) {
+  const call = await timeouts[name]();
+  const fired = async () => {
+    const times = [];
+    for (let turn = 0; turn < 25; turn += 1) {
+      const began = performance.now();
+      const ended = await call(SHORT, () => new Promise(() => undefined)).catch((error) => error);
+      if (!(ended instanceof Error)) throw new Error(`${name}: no timeout`);
+      times.push(performance.now() - began);
+    }
+    return median(times);
+  };
+  const before = await fired();
+  const { promise, resolve } = withResolvers();
+  const burst = Array.from({ length: 100_000 }, () => call(LONG, () => promise));
+  await new Promise((done) => setTimeout(done, 100));
+  resolve(1);
+  await Promise.all(burst);
+  return [before, await fired()];
+}
+
+const median = (figures) => figures.sort((a, b) => a - b)[figures.length >> 1];
+
 const [what, ...which] = process.argv.slice(2);
 if (what !== undefined) {
-  const figure = await { memory, start, startOf, events }[what](...which);
+  const figure = await { memory, start, startOf, events, late }[what](...which);
   console.log(JSON.stringify(figure));
   process.exit(0);
 }
 const run = (...args) =>
   JSON.parse(execFileSync(process.execPath, ["--expose-gc", fileURLToPath(import.meta.url), ...args], { encoding: "utf8" }));
 const several = (count, ...args) => Array.from({ length: count }, () => run(...args));
-const median = (figures) => figures.sort((a, b) => a - b)[figures.length >> 1];
 
 console.log(`Node ${process.version}`);
 const bare = median(several(3, "memory", "bare promise"));
@@ -130,11 +181,26 @@ for (const name of Object.keys(peers).slice(1)) {
   keep("memory of a call in flight", name, "bytes above a promise", above);
   console.log(`  ${name.padEnd(22)} ${above.toFixed(0).padStart(8)}`);
 }
+const START = "start of a process of Node";
 const starts = several(9, "start");
-const best = (place) => Math.min(...starts.map((times) => times[place])).toFixed(1);
 console.log("\nmilliseconds, in a fresh process");
-console.log(`  import ${best(0)}, first policy ${best(1)}, first call ${best(2)}`);
+for (const [place, row] of ["import", "first policy", "first call"].entries()) {
+  const best = Math.min(...starts.map((times) => times[place]));
+  keep(START, `tidegate: ${row}`, "ms", best);
+  console.log(`  ${row} ${best.toFixed(1)}`);
+}
 for (const pack of ["cockatiel", "p-retry", "opossum", "bottleneck"]) {
-  console.log(`  import ${pack}: ${Math.min(...several(5, "startOf", pack).flat()).toFixed(1)}`);
+  const best = Math.min(...several(5, "startOf", pack).flat());
+  keep(START, `${pack}: import`, "ms", best);
+  console.log(`  import ${pack}: ${best.toFixed(1)}`);
 }
 console.log(`\nnanoseconds of an event with one listener: ${Math.min(...several(3, "events")).toFixed(0)}`);
+console.log("\nmilliseconds after which a timeout of 20 ms fires");
+for (const name of Object.keys(timeouts)) {
+  const times = several(3, "late", name);
+  for (const [place, when] of ["before a burst", "after a burst of 100,000 calls"].entries()) {
+    const ms = median(times.map((each) => each[place]));
+    keep("a timeout of 20 ms", `${name}, ${when}`, "ms", ms);
+    console.log(`  ${`${name}, ${when}`.padEnd(52)} ${ms.toFixed(1)}`);
+  }
+}

@@ -87,13 +87,22 @@ fn python(shop: &Shop, venv: &Venv, rows: &Path, _: bool) -> Result {
     )
 }
 
-fn javascript(shop: &Shop, _: &Venv, rows: &Path, _: bool) -> Result {
+fn javascript(shop: &Shop, _: &Venv, rows: &Path, first: bool) -> Result {
     if let Err(why) = step("javascript: build the package", || js::built(shop).and_then(|_| js::peers(shop)))
     {
         println!("not run: {why}");
         return Ok(());
     }
-    ["run", "more", "fetch"].into_iter().try_for_each(|name| {
+    // Bytes are exact, so one run has them all.
+    let exact: &[&str] = if first { &["bytes"] } else { &[] };
+    ["run", "more", "fetch"].iter().chain(exact).try_for_each(|name| {
         Cmd::new("node").arg(present(shop, &format!("bench/js/{name}.mjs"))?).env(ROWS, rows).inherit()
-    })
+    })?;
+    match js::page(shop) {
+        Ok(start) => start.env(ROWS, rows).inherit(),
+        Err(why) => {
+            println!("the start of a page: not run: {why}");
+            Ok(())
+        }
+    }
 }

@@ -178,6 +178,11 @@ pub fn site(shop: &Shop, site: &Path) -> Verdict {
     }
 }
 
+/// The script that measures the start of a page in a browser.
+pub fn page(shop: &Shop) -> Result<Cmd> {
+    chromium(shop).map(|()| node(shop, "e2e/start.mjs"))
+}
+
 /// Makes sure that a browser is installed; installs Debian's if that is allowed. `CHROMIUM` names another one.
 fn chromium(shop: &Shop) -> Result {
     let there = || match env::var_os("CHROMIUM") {
