@@ -6,11 +6,12 @@
 //! committed.
 //!
 //! `bench/python/instructions-3.N.txt` holds the cost of a call of the Python package under `CPython` 3.N: `cargo xtask gate --python`, and
-//! the long tests.
+//! the long tests. `bench/js/instructions-N.txt` holds the same of the JavaScript package under Node N: `cargo xtask gate --javascript`.
 //!
 //! The same tool shows that a call's cost does not depend on the number of other calls.
 
 use crate::cargo;
+use crate::js;
 use crate::report::{Counts, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, Venv, install_debian};
@@ -46,6 +47,8 @@ const CROWDS: [(&str, f64); 9] = [
 const RUNS: [u64; 2] = [1_000, 11_000];
 /// The same for Python, whose calls take some tens of thousands of instructions each with what is called.
 const FEWER: [u64; 2] = [1_000, 3_000];
+/// The same for JavaScript: by the first number of calls V8 has compiled everything that it will.
+const COMPILED: [u64; 2] = [40_000, 120_000];
 
 /// A program whose instructions are counted, and the file of its accepted figures.
 struct Counted {
@@ -77,20 +80,25 @@ const BORDER: Counted = Counted {
 pub fn gate(shop: &Shop, accept: bool) -> Result {
     let mut above = Vec::new();
     for of in [&CORE, &HOST, &BORDER] {
-        let known = read(shop, of)?;
-        let mut text = String::new();
-        for (scenario, was) in &known {
-            let is = measure(shop, of, &["instructions", scenario])?;
-            println!("   {scenario}: {is} instructions per call, {was} accepted");
-            let _ = writeln!(text, "{scenario} {}", if accept { is } else { *was });
-            if !accept && !within(is, *was) {
-                above.push(beyond(scenario, is, *was));
-            }
-        }
         let file = shop.root.join(of.file);
-        fs::write(&file, text).map_err(Error::at("write", &file))?;
+        above.extend(against(&file, accept, |scenario| measure(shop, of, &["instructions", scenario]))?);
     }
     if above.is_empty() { Ok(()) } else { Err(Error(above.join("; "))) }
+}
+
+/// Prints the figures of a file's scenarios, and returns which of them are above what is accepted; or accepts them.
+fn against(file: &Path, accept: bool, measure: impl Fn(&str) -> Result<u64>) -> Result<Vec<String>> {
+    let (mut text, mut above) = (String::new(), Vec::new());
+    for (scenario, was) in read_file(file)? {
+        let is = measure(&scenario)?;
+        println!("   {scenario}: {is} instructions per call, {was} accepted");
+        let _ = writeln!(text, "{scenario} {}", if accept { is } else { was });
+        if !accept && !within(is, was) {
+            above.push(beyond(&scenario, is, was));
+        }
+    }
+    fs::write(file, text).map_err(Error::at("write", file))?;
+    Ok(above)
 }
 
 /// The bench that makes Python's calls.
@@ -99,17 +107,50 @@ const PYTHON: &str = "bench/python/instructions.py";
 /// `cargo xtask gate --python [--accept]`: the same for the Python package, in an environment with its wheel.
 pub fn gate_python(shop: &Shop, venv: &Venv, accept: bool) -> Result {
     let file = python_file(shop, venv)?;
-    let (mut text, mut above) = (String::new(), Vec::new());
-    for (scenario, was) in read_file(&file)? {
-        let is = measure_python(shop, venv, &scenario)?;
-        println!("   {scenario}: {is} instructions per call, {was} accepted");
-        let _ = writeln!(text, "{scenario} {}", if accept { is } else { was });
-        if !accept && !within(is, was) {
-            above.push(beyond(&scenario, is, was));
-        }
-    }
-    fs::write(&file, text).map_err(Error::at("write", &file))?;
+    let above = against(&file, accept, |scenario| measure_python(shop, venv, scenario))?;
     if above.is_empty() { Ok(()) } else { Err(Error(above.join("; "))) }
+}
+
+/// The bench that makes JavaScript's calls.
+const JAVASCRIPT: &str = "bench/js/instructions.mjs";
+/// Flags of V8 without which two equal runs differ: no thread compiles or collects beside the program, hashes and random numbers are the
+/// same, and no collection depends on time or on what has survived the last one.
+const REPEATABLE: [&str; 6] = [
+    "--predictable",
+    "--hash-seed=1",
+    "--random-seed=1",
+    "--no-memory-reducer",
+    "--min-semi-space-size=32",
+    "--max-semi-space-size=32",
+];
+
+/// `cargo xtask gate --javascript [--accept]`: the same for the JavaScript package, as built.
+pub fn gate_javascript(shop: &Shop, accept: bool) -> Result {
+    js::built(shop)?;
+    let file = javascript_file(shop)?;
+    let above = against(&file, accept, |scenario| measure_javascript(shop, scenario))?;
+    if above.is_empty() { Ok(()) } else { Err(Error(above.join("; "))) }
+}
+
+/// Runs the gate of the JavaScript package, as a step of the long tests.
+pub fn check_javascript(shop: &Shop) -> Verdict {
+    let known = valgrind(shop).and_then(|()| read_file(&javascript_file(shop)?));
+    match known.and_then(|known| js::built(shop).map(|_| known)) {
+        Ok(known) => compare(known, |scenario| measure_javascript(shop, scenario)),
+        Err(why) => Verdict::NotRun(why.0),
+    }
+}
+
+/// The accepted figures for this machine's Node: each version compiles otherwise.
+fn javascript_file(shop: &Shop) -> Result<PathBuf> {
+    let version = Cmd::new("node").arg("--version").capture()?.ok()?.text;
+    let major = version.trim().trim_start_matches('v').split('.').next().unwrap_or_default();
+    accepted(shop, &format!("bench/js/instructions-{major}.txt"), &format!("Node {major}"))
+}
+
+fn measure_javascript(shop: &Shop, scenario: &str) -> Result<u64> {
+    let bench = shop.root.join(JAVASCRIPT);
+    per_call(shop, COMPILED, |valgrind| valgrind.arg("node").args(REPEATABLE).arg(&bench).arg(scenario))
 }
 
 /// Runs the gate of the Python package, as a step of the long tests.
@@ -125,11 +166,14 @@ pub fn check_python(shop: &Shop, venv: &Venv) -> Verdict {
 fn python_file(shop: &Shop, venv: &Venv) -> Result<PathBuf> {
     let ask = "import sys; print(f'{sys.version_info[0]}.{sys.version_info[1]}')";
     let version = venv.python().args(["-c", ask]).capture()?.ok()?.text;
-    let file = shop.root.join(format!("bench/python/instructions-{}.txt", version.trim()));
-    if file.exists() {
-        return Ok(file);
-    }
-    Err(Error(format!("no figures are accepted for CPython {}", version.trim())))
+    let version = version.trim();
+    accepted(shop, &format!("bench/python/instructions-{version}.txt"), &format!("CPython {version}"))
+}
+
+/// The file of the accepted figures under an interpreter.
+fn accepted(shop: &Shop, file: &str, under: &str) -> Result<PathBuf> {
+    let file = shop.root.join(file);
+    if file.exists() { Ok(file) } else { Err(Error(format!("no figures are accepted for {under}"))) }
 }
 
 fn measure_python(shop: &Shop, venv: &Venv, scenario: &str) -> Result<u64> {
@@ -167,12 +211,12 @@ fn check_of(shop: &Shop, of: &Counted) -> Verdict {
     compare(known, |scenario| measure(shop, of, &["instructions", scenario]))
 }
 
-/// Compares each scenario with its accepted figure: a test for each.
 /// Says which figure is above what is accepted.
 fn beyond(scenario: &str, is: u64, was: u64) -> String {
     format!("{scenario} takes {is} instructions per call, {was} accepted")
 }
 
+/// Compares each scenario with its accepted figure: a test for each.
 fn compare(known: Vec<(String, u64)>, measure: impl Fn(&str) -> Result<u64>) -> Verdict {
     let (mut counts, mut slow) = (Counts::default(), Vec::new());
     for (scenario, was) in known {

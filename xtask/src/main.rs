@@ -57,9 +57,9 @@ usage: cargo xtask <command> [--no-install] [arguments]
                       what a call costs in each language and in the fleet, beside peers, N times in turn (1), on one page in
                       target/bench; --keep puts the page in docs/benchmarks. It needs a quiet machine
                       bench fleet: a rate limit that processes share, beside peers on the same Redis, and nothing else
-  gate [--accept] [--python]
-                      instructions per call in core and in the Rust host (or in the Python package) against the accepted
-                      figures; with --accept writes the new ones
+  gate [--accept] [--python|--javascript]
+                      instructions per call in core and in the Rust host (or in the Python or the JavaScript package) against
+                      the accepted figures; with --accept writes the new ones
   deep [minutes] [part]  minutes (1) of libFuzzer for each target of tests/fuzz and of the guided search, long tests, mutants of
                       core, random traces through every language, the lab's tables, then Miri; on nightly. Of one part:
                       fuzz, long, search, mutants, traces, lab, site, packages, miri
@@ -123,9 +123,12 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
         "gate" => {
             let accept = take_flag(&mut args, "--accept").is_some();
             let python = take_flag(&mut args, "--python").is_some();
+            let javascript = take_flag(&mut args, "--javascript").is_some();
             no_more(&args)?;
             if python {
                 gate::gate_python(&shop, &demo::package(&shop)?, accept)?;
+            } else if javascript {
+                gate::gate_javascript(&shop, accept)?;
             } else {
                 gate::gate(&shop, accept)?;
             }
