@@ -208,15 +208,15 @@ impl<'py> This<'_, 'py> {
         let caller = self.caller()?;
         let settings = caller.get().settings()?;
         let around = scope::around(py, globals)?;
-        let Ok(mut begun) = settings.begin(caller.as_any(), around.scope.as_ref()) else {
+        let Ok((begun, woken)) = settings.begin(caller.as_any(), around.scope.as_ref()) else {
             let error = Raised.take(py);
             self.end();
             return Err(error.into());
         };
         self.call.id.set(begun.call.to_word());
-        let fast = begun.woken.is_none() && begun.is_first_attempt() && settings.is_fast_async();
+        let fast = woken.is_none() && begun.is_first_attempt() && settings.is_fast_async();
         if !fast || begun.step.next().is_some() && in_trio(py, globals)? {
-            return self.start_in_shell(&caller, around.scope, &mut begun);
+            return self.start_in_shell(&caller, around.scope, begun, woken);
         }
         self.expect(1, begun.step, begun.now);
         self.call.phase.set(Phase::User);
@@ -249,14 +249,15 @@ impl<'py> This<'_, 'py> {
         &self,
         caller: &Bound<'py, Runner>,
         scope: Option<Bound<'py, PyAny>>,
-        begun: &mut Begun,
+        Begun { call, step, .. }: Begun,
+        woken: Option<Vec<u64>>,
     ) -> Result<Sent<'py>, Raised> {
         let py = self.py();
         let hand_over = || {
-            if let Some(woken) = begun.woken.take() {
+            if let Some(woken) = woken {
                 caller.get().settings()?.wake(py, woken)?;
             }
-            let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
+            let (id, step) = (call.to_word(), wire::pack_step(step));
             let (function, args, kwargs) = (self.function()?, self.get(Ref::Args), self.get(Ref::Kwargs));
             let arguments = (or_none(py, scope), id, step, function, args, kwargs);
             Ok(caller.call_method1(intern!(py, "_abegun"), arguments)?)

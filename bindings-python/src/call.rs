@@ -27,9 +27,9 @@ pub fn run<'py>(
     let globals = scope::globals(py)?;
     let around = scope::around(py, globals)?;
     let variable = scope::needs_variable(py, globals)?;
-    let mut begun = settings.begin(caller, around.scope.as_ref())?;
-    if begun.woken.is_some() || !begun.is_first_attempt() || !settings.is_fast() {
-        let mut shell = || from_the_start(caller, settings, &around, &mut begun, function, args);
+    let (begun, woken) = settings.begin(caller, around.scope.as_ref())?;
+    if woken.is_some() || !begun.is_first_attempt() || !settings.is_fast() {
+        let shell = || from_the_start(caller, settings, &around, begun, woken, function, args);
         return Ok(Python::attach(|_| shell())?);
     }
     let (call, owner) = (begun.call, settings.owner.bind(py));
@@ -138,18 +138,19 @@ fn from_the_start<'py>(
     caller: &Bound<'py, PyAny>,
     settings: &Settings,
     around: &Around<'py>,
-    begun: &mut Begun,
+    Begun { call, step, .. }: Begun,
+    woken: Option<Vec<u64>>,
     function: &Bound<'py, PyAny>,
     args: Args<'_, 'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = caller.py();
-    let mut hand_over = || {
-        if let Some(woken) = begun.woken.take() {
+    let hand_over = || {
+        if let Some(woken) = woken {
             settings.wake(py, woken)?;
         }
-        let (id, step) = (begun.call.to_word(), wire::pack_step(begun.step));
+        let (id, step) = (call.to_word(), wire::pack_step(step));
         let arguments = (or_none(py, around.scope.clone()), id, step, function, args.tuple()?, args.dict()?);
         caller.call_method1(intern!(py, "_begun"), arguments)
     };
-    hand_over().map_err(|error| settings.give_up_unless_ended(py, begun.call, error))
+    hand_over().map_err(|error| settings.give_up_unless_ended(py, call, error))
 }

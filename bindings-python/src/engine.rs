@@ -22,12 +22,13 @@ use crate::pairs::{Given, checked, checked_pool, clashes};
 use crate::snapshot;
 use crate::state::{State, Traits};
 
-/// A call that has begun: its id, what to do first, when that was said, and who can go on because of it.
+/// A call that has begun: its id, what to do first, and when that was said. The calls that can go on because of it are returned
+/// beside it: what holds no list can be passed in registers.
+#[derive(Clone, Copy)]
 pub struct Begun {
     pub call: CallId,
     pub step: Step,
     pub now: Time,
-    pub woken: Option<Vec<u64>>,
 }
 
 impl Begun {
@@ -74,14 +75,14 @@ impl Engine {
 
     /// Begins a call.
     #[inline(always)]
-    pub fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> Begun {
+    pub fn begin_with(&self, py: Python<'_>, route: RouteId, request: &Request) -> (Begun, Option<Vec<u64>>) {
         let (mut state, now) = self.at_now(py);
         state.note_wall(now);
         let mut own = None;
         let (route, request) = state.mode.begins(route, request, &mut own);
         let (call, step) = state.core.begin(route, request, now);
         let woken = state.woken(step.flags());
-        Begun { call, step, now, woken }
+        (Begun { call, step, now }, woken)
     }
 
     /// Begins a call with weights: names and amounts of what it will use of each limit.
@@ -91,7 +92,7 @@ impl Engine {
         route: RouteId,
         request: &Request,
         weights: &[(String, u64)],
-    ) -> PyResult<Begun> {
+    ) -> PyResult<(Begun, Option<Vec<u64>>)> {
         let (mut state, now) = self.at_now(py);
         state.note_wall(now);
         let mut own = None;
@@ -106,7 +107,7 @@ impl Engine {
             Ok(weights) => state.core.begin_weighted(route, request, weights, now),
         };
         let woken = state.woken(step.flags());
-        Ok(Begun { call, step, now, woken })
+        Ok((Begun { call, step, now }, woken))
     }
 
     /// Raises the error of a call that began without weights where a limit counts one and has no default.
@@ -349,7 +350,7 @@ impl Engine {
             return Err(PyValueError::new_err(format!("no request has the flags {flags:#x}")));
         };
         let route = RouteId::from_word(route);
-        let begun = match weights {
+        let (begun, woken) = match weights {
             None => self.begin_with(py, route, &request),
             Some(weights) => {
                 let weights: Vec<_> = weights.into_iter().collect();
@@ -359,8 +360,7 @@ impl Engine {
         if begun.is_above_burst() {
             self.check_unweighted(py, route)?;
         }
-        let Begun { call, step, woken, .. } = begun;
-        let (call, step) = (call.to_word(), wire::pack_step(step));
+        let (call, step) = (begun.call.to_word(), wire::pack_step(begun.step));
         match woken {
             None => (call, step).into_pyobject(py),
             Some(woken) => (call, step, woken).into_pyobject(py),

@@ -95,13 +95,13 @@ impl Settings {
             && self.request.replayable
     }
 
-    /// Begins a call. `scope` is what surrounds it.
+    /// Begins a call. `scope` is what surrounds it. Returns the calls to wake, too.
     #[inline(always)]
     pub fn begin<'py>(
         &self,
         caller: &Bound<'py, PyAny>,
         scope: Option<&Bound<'py, PyAny>>,
-    ) -> Result<Begun, Raised> {
+    ) -> Result<(Begun, Option<Vec<u64>>), Raised> {
         let mut request = self.request;
         if let Some(scope) = scope {
             let around = inherited(caller, scope)?;
@@ -110,27 +110,51 @@ impl Settings {
         }
         let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
         if !self.weights.is_empty() {
-            return self.begin_weighted(caller.py(), route, &request);
+            let (begun, woken) = self.begin_weighted(caller.py(), route, &request)?; // see below
+            return Ok((begun, woken));
         }
-        let mut begun = self.engine.get().begin_with(caller.py(), route, &request);
+        let (begun, woken) = self.engine.get().begin_with(caller.py(), route, &request);
+        if begun.is_stale_route() || begun.is_above_burst() {
+            // Taken apart and put together again: returned as it is, every call's answer would be kept in memory, and the
+            // copies of it wait for its fields (ADR 0082).
+            let (begun, woken) = self.begin_renewed(caller.py(), begun, woken, &request)?;
+            return Ok((begun, woken));
+        }
+        Ok((begun, woken))
+    }
+
+    /// Continues after an answer that is about the route: makes that anew, or says which weight is missing.
+    #[cold]
+    fn begin_renewed(
+        &self,
+        py: Python<'_>,
+        mut begun: Begun,
+        mut woken: Option<Vec<u64>>,
+        request: &Request,
+    ) -> Result<(Begun, Option<Vec<u64>>), Raised> {
         while begun.is_stale_route() {
-            begun = self.engine.get().begin_with(caller.py(), self.renew(caller.py()), &request);
+            (begun, woken) = self.engine.get().begin_with(py, self.renew(py), request);
         }
         if begun.is_above_burst() {
             let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
-            self.engine.get().check_unweighted(caller.py(), route)?;
+            self.engine.get().check_unweighted(py, route)?;
         }
-        Ok(begun)
+        Ok((begun, woken))
     }
 
     /// The same with weights.
     #[cold]
-    fn begin_weighted(&self, py: Python<'_>, route: RouteId, request: &Request) -> Result<Begun, Raised> {
-        let mut begun = self.engine.get().begin_weighted(py, route, request, &self.weights)?;
+    fn begin_weighted(
+        &self,
+        py: Python<'_>,
+        route: RouteId,
+        request: &Request,
+    ) -> Result<(Begun, Option<Vec<u64>>), Raised> {
+        let (mut begun, mut woken) = self.engine.get().begin_weighted(py, route, request, &self.weights)?;
         while begun.is_stale_route() {
-            begun = self.engine.get().begin_weighted(py, self.renew(py), request, &self.weights)?;
+            (begun, woken) = self.engine.get().begin_weighted(py, self.renew(py), request, &self.weights)?;
         }
-        Ok(begun)
+        Ok((begun, woken))
     }
 
     /// Makes the route: at the first call, and after it was evicted.
