@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import http.client
 import os
 import smtplib
@@ -108,9 +109,13 @@ row("urllib", "HTTPError", "a 404", "permanent")(lambda s: urllib.request.urlope
 row("smtplib", "SMTPServerDisconnected", "a server that hangs up", "transient")(
     lambda s: smtplib.SMTP("127.0.0.1", s.port(b"", read=False))
 )
-row("sqlite3", "OperationalError", "a table that is not there", "permanent")(
-    lambda s: sqlite3.connect(":memory:").execute("select * from nobody")
-)
+
+
+@row("sqlite3", "OperationalError", "a table that is not there", "permanent")
+def _(s: Server) -> None:
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("select * from nobody")
+
 
 # HTTP clients.
 
@@ -496,8 +501,12 @@ def _(s: Server) -> object:
 def _(s: Server) -> object:
     import sqlalchemy
 
-    with sqlalchemy.create_engine("sqlite://").connect() as connection:
-        return connection.execute(sqlalchemy.text("select * from nobody"))
+    engine = sqlalchemy.create_engine("sqlite://")
+    try:
+        with engine.connect() as connection:
+            return connection.execute(sqlalchemy.text("select * from nobody"))
+    finally:
+        engine.dispose()
 
 
 @row("SQLAlchemy", "TimeoutError", "a pool without a free connection", "never_sent")

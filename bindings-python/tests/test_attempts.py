@@ -199,6 +199,10 @@ def test_break_and_return_inside_with_end_the_call_well(engine: tidegate.Engine,
 def test_leaving_the_loop_early_cancels_the_call_at_once(
     engine: tidegate.Engine, colour: str, how: str
 ) -> None:
+    if sys.version_info >= (3, 14) and (colour, how) == ("sync", "close"):
+        pytest.skip(
+            "a generator closed outside `with` lives as long as the last error's traceback from 3.14 on"
+        )
     policy = gated(engine)
     kept: list[Any] = []  # a loop variable that lives on does not keep the call
 

@@ -182,7 +182,7 @@ def test_decorators_keep_the_function(engine: tidegate.Engine) -> None:
         return a
 
     assert (add(1, b=2), add.__doc__, add.__name__) == (3, "Adds.", "add")
-    assert asyncio.iscoroutinefunction(wait)
+    assert inspect.iscoroutinefunction(wait)
     assert asyncio.run(wait(4)) == 4
     assert asyncio.run(policy(functools.partial(wait, 5))()) == 5
 
