@@ -134,7 +134,7 @@ def test_the_methods_are_what_their_functions_say(engine: tidegate.Engine) -> No
     assert policy.acall.__name__ == "acall"
     assert list(inspect.signature(policy.call).parameters) == ["fn", "args", "kwargs"]
     assert inspect.iscoroutinefunction(policy.acall)
-    assert asyncio.iscoroutinefunction(functools.partial(policy.acall, suspend))
+    assert inspect.iscoroutinefunction(functools.partial(policy.acall, suspend))
     assert not inspect.iscoroutinefunction(policy.call)
     assert inspect.ismethod(policy.call)
     assert mock.create_autospec(policy).call.return_value is not None
@@ -258,6 +258,44 @@ def test_whatever_can_be_awaited_is(engine: tidegate.Engine) -> None:
         ]
 
     assert asyncio.run(main()) == [5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("suspends", [0, 1])
+@pytest.mark.parametrize("result", [None, 7, (), (1, 2), ValueError("a value"), StopIteration(3), KeyError])
+def test_any_result_arrives_by_every_way(engine: tidegate.Engine, result: Any, suspends: int) -> None:
+    policy = quick(engine)
+
+    async def work() -> Any:
+        await suspend(suspends)
+        return result
+
+    def ended(step: Any) -> Any:
+        for _ in range(suspends):
+            step()
+        with pytest.raises(StopIteration) as stop:
+            step()
+        return stop.value.value
+
+    @types.coroutine
+    def around() -> Any:
+        return (yield from policy.acall(work))
+
+    async def main() -> None:
+        assert await policy.acall(work) is result
+        assert await asyncio.create_task(policy.acall(work)) is result
+        assert await around() is result
+        sent, iterated = policy.acall(work), policy.acall(work)
+        assert ended(lambda: sent.send(None)) is result
+        assert ended(lambda: next(iterated)) is result  # type: ignore[call-overload]
+        try:
+            raise KeyError
+        except KeyError as handled:
+            assert await policy.acall(work) is result
+            errors.append((sys.exc_info()[1], handled))
+
+    errors: list[Any] = []
+    asyncio.run(main())
+    assert errors[0][0] is errors[0][1]
 
 
 def test_the_protocol_by_hand(engine: tidegate.Engine) -> None:

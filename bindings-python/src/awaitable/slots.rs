@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
 
-use pyo3::exceptions::{PyStopIteration, PyValueError};
+use pyo3::exceptions::{PyBaseException, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTuple, PyType};
 use pyo3::{ffi, intern};
@@ -56,20 +56,35 @@ unsafe extern "C" fn send_slot(
 fn as_method(sent: Result<Sent<'_>, Raised>) -> *mut ffi::PyObject {
     match sent {
         Ok(Sent::Yields(value)) => value.into_ptr(),
-        Ok(Sent::Returns(value)) => Python::attach(|_| {
-            let py = value.py();
-            // An instance, since a value that is a tuple or an exception would be taken for constructor arguments.
-            let stop = py.get_type::<PyStopIteration>().call1((value,));
-            stop.map_or_else(|error| error, PyErr::from_value).restore(py);
+        Ok(Sent::Returns(value)) => {
+            stop(&value);
             ptr::null_mut()
-        }),
+        }
         Err(Raised) => ptr::null_mut(),
     }
 }
 
+/// Raises `StopIteration` with a value.
+fn stop(value: &Bound<'_, PyAny>) {
+    if !value.is_instance_of::<PyTuple>() && !value.is_instance_of::<PyBaseException>() {
+        // SAFETY: both are live.
+        return unsafe { ffi::PyErr_SetObject(ffi::PyExc_StopIteration, value.as_ptr()) };
+    }
+    // The interpreter would take a tuple for constructor arguments, and an exception for the one to raise.
+    Python::attach(|py| {
+        let stop = py.get_type::<PyStopIteration>().call1((value,));
+        stop.map_or_else(|error| error, PyErr::from_value).restore(py);
+    });
+}
+
+/// From `CPython` 3.12 on `await` takes the result from here, and only coroutines and generators can return it without an
+/// exception ([ADR 0086](../../../docs/adr/0086-results-of-awaited-calls.md)). Null without an exception means None.
 unsafe extern "C" fn next_slot(me: *mut ffi::PyObject) -> *mut ffi::PyObject {
     // SAFETY: as of a slot.
-    as_method(unsafe { driving(me, |this| this.send(&this.py().None().into_bound(this.py()))) })
+    match unsafe { driving(me, |this| this.send(&this.py().None().into_bound(this.py()))) } {
+        Ok(Sent::Returns(value)) if value.is_none() => ptr::null_mut(),
+        sent => as_method(sent),
+    }
 }
 
 unsafe extern "C" fn send_method(me: *mut ffi::PyObject, value: *mut ffi::PyObject) -> *mut ffi::PyObject {
