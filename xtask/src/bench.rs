@@ -21,7 +21,7 @@ const BENCHES: [Bench; 6] = [
     ("rust", rust),
     ("python", python),
     ("javascript", javascript),
-    ("jvm", |shop, _, rows, _| jvm::bench(shop, (ROWS, rows))),
+    ("jvm", |shop, venv, rows, _| jvm::bench(shop, venv, (ROWS, rows))),
     ("swift", |shop, _, rows, _| swift::bench(shop, (ROWS, rows))),
     ("fleet", fleet),
 ];

@@ -1,11 +1,12 @@
 //! Kotlin and Java in `cargo xtask test`: the library that the JVM loads, and Maven's tests.
 
+use crate::demo::present;
 use crate::report::{Counts, Report, Verdict};
 use crate::run::{Cmd, Error, Result};
-use crate::setup::{Shop, fnv1a};
+use crate::setup::{Shop, Venv, fnv1a};
 use crate::{cargo, install, natives, redis, registry, traces};
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 const KOTLIN: &str = "Kotlin";
 
@@ -15,6 +16,10 @@ pub const TESTED: &str = "checked";
 const OWN: &str = "linux-x86_64";
 /// Programs that end within seconds never regain the cost of the second compiler, which was half of all CPU time here.
 const FRUGAL: &str = "-DargLine=-XX:+UseSerialGC -XX:TieredStopAtLevel=1";
+/// The variable that names a Java with virtual threads, for the tests and benches that need one.
+const NEWER: &str = "TIDEGATE_NEWER_JAVA";
+/// The first Java that has them.
+const VIRTUAL: u32 = 21;
 
 /// The same options for Maven itself and its Kotlin compiler, together with those that the user has set.
 pub fn frugal() -> String {
@@ -116,14 +121,61 @@ pub fn generated(shop: &Shop, check: bool) -> Result {
 }
 
 /// Measures the cost of a call on the JVM, beside peers. The variable says where the rows go.
-pub fn bench(shop: &Shop, (name, rows): (&str, &Path)) -> Result {
+pub fn bench(shop: &Shop, venv: &Venv, (name, rows): (&str, &Path)) -> Result {
+    let Some(built) = built(shop)? else { return Ok(()) };
+    let java = java();
+    let run = |java: &Path, program: &str| {
+        let run = Cmd::new(java).arg("-cp").arg(built.join("benchmarks.jar"));
+        run.arg(format!("dev.tidegate.bench.{program}")).env(name, rows).inherit()
+    };
+    run(&java, "MainKt")?;
+    match newer_java() {
+        Some(newer) => run(&newer, "VirtualThreads")?,
+        None => println!("no virtual threads: there is no Java {VIRTUAL} or newer ({NEWER} names one)"),
+    }
+    let start = venv.script(&present(shop, "bench/jvm/start.py")?).args(["--runs", "25", "--java"]);
+    start.arg(java).env(name, rows).inherit()
+}
+
+/// `cargo xtask bench jmh [options…]`: the same beside the same peers, measured by JMH.
+pub fn jmh(shop: &Shop, options: &[String]) -> Result {
+    let Some(built) = built(shop)? else { return Ok(()) };
+    Cmd::new(java()).arg("-jar").arg(built.join("benchmarks.jar")).args(options).inherit()
+}
+
+/// Builds the programs of `bench/jvm` and returns their folder; none if a tool is missing.
+fn built(shop: &Shop) -> Result<Option<PathBuf>> {
     if let Some(missing) = missing() {
         println!("not run: {missing} is not on this machine");
-        return Ok(());
+        return Ok(None);
     }
     library(shop, "release")?;
-    let only = ["-q", "-Pbench", "-DskipTests", "-pl", ":tidegate-bench", "-am", "verify"];
-    mvn(shop, "release").args(only).env(name, rows).inherit()
+    let only = ["-q", "-Pbench", "-DskipTests", "-pl", ":tidegate-bench", "-am", "package"];
+    mvn(shop, "release").args(only).inherit()?;
+    Ok(Some(shop.root.join("bench/jvm/target")))
+}
+
+/// The Java that Maven runs with, too.
+fn java() -> PathBuf {
+    env::var_os("JAVA_HOME").map_or_else(|| "java".into(), |home| Path::new(&home).join("bin/java"))
+}
+
+/// A Java with virtual threads: the one that a variable names, else the newest of those that are installed on Linux.
+fn newer_java() -> Option<PathBuf> {
+    if let Some(named) = env::var_os(NEWER) {
+        return Some(named.into());
+    }
+    let homes = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let versions =
+        homes.filter_map(|home| Some((version(&fs::read_to_string(home.join("release")).ok()?)?, home)));
+    let (newest, home) = versions.max()?;
+    (newest >= VIRTUAL).then(|| home.join("bin/java"))
+}
+
+/// The first number of the version in a Java's file `release`.
+fn version(release: &str) -> Option<u32> {
+    let (_, after) = release.split_once("JAVA_VERSION=\"")?;
+    after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// The first required program that is missing.
@@ -169,9 +221,14 @@ fn maven(shop: &Shop, origin: &Path) -> Verdict {
     let tests = mvn(shop, TESTED)
         .args([FRUGAL, "-Dkotlin.compiler.incremental=true"])
         .env("MAVEN_OPTS", frugal())
-        .arg("verify")
+        // With the benches, so that these compile and run.
+        .args(["-Pbench", "verify"])
         .env("TIDEGATE_ORIGIN", origin)
         .env("TIDEGATE_TRACES", folder);
+    let tests = match newer_java() {
+        Some(newer) => tests.env(NEWER, newer),
+        None => tests,
+    };
     let ran = redis::with_server(shop, tests).stream();
     if let (Ok(output), (file, sources)) = (&ran, stamp)
         && output.status.success()
@@ -188,8 +245,8 @@ fn maven(shop: &Shop, origin: &Path) -> Verdict {
 }
 
 /// The modules that Maven compiles, from the root.
-const MODULES: [&str; 3] =
-    ["bindings-uniffi/kotlin/native", "bindings-uniffi/kotlin/tidegate", "examples/kotlin"];
+const MODULES: [&str; 4] =
+    ["bindings-uniffi/kotlin/native", "bindings-uniffi/kotlin/tidegate", "examples/kotlin", "bench/jvm"];
 
 /// Kotlin's compiler takes two minutes of CPU for all modules, and no time if no source has changed. It does not notice
 /// changes in another module, so after any change everything is compiled again. Returns the file that describes the
@@ -278,6 +335,13 @@ mod tests {
 ";
         assert_eq!(surefire(text), Counts { passed: 24, failed: 3, skipped: 3 });
         assert_eq!(surefire("[INFO] No tests to run."), Counts::default());
+    }
+
+    #[test]
+    fn a_javas_version_is_read() {
+        let told = |text| version(&format!("IMPLEMENTOR=\"x\"\nJAVA_VERSION=\"{text}\"\nLIBC=\"gnu\"\n"));
+        assert_eq!([told("17.0.15"), told("25"), told("1.8.0_4")], [Some(17), Some(25), Some(1)]);
+        assert_eq!(version(""), None);
     }
 
     #[test]

@@ -57,6 +57,7 @@ usage: cargo xtask <command> [--no-install] [arguments]
                       what a call costs in each language and in the fleet, beside peers, N times in turn (1), on one page in
                       target/bench; --keep puts the page in docs/benchmarks. It needs a quiet machine
                       bench fleet: a rate limit that processes share, beside peers on the same Redis, and nothing else
+                      bench jmh [options of JMH]: the JVM's calls beside resilience4j's, measured by JMH (bench/jvm/README.md)
   gate [--accept] [--python|--javascript]
                       instructions per call in core and in the Rust host (or in the Python or the JavaScript package) against
                       the accepted figures; with --accept writes the new ones
@@ -133,8 +134,9 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
                 gate::gate(&shop, accept)?;
             }
         }
-        // The fleet's bench alone takes arguments of its own.
+        // These two alone take arguments of their own.
         "bench" if args.first().is_some_and(|what| what == "fleet") => fleet::bench(&shop, &args[1..])?,
+        "bench" if args.first().is_some_and(|what| what == "jmh") => jvm::jmh(&shop, &args[1..])?,
         "bench" => {
             let keep = take_flag(&mut args, "--keep").is_some();
             let runs = take_value(&mut args, "--runs")?.unwrap_or(1);

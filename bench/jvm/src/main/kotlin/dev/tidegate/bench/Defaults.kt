@@ -8,7 +8,7 @@ import java.lang.management.ManagementFactory
 
 /**
  * What an engine's defaults and options add to a call that succeeds: processor time in pairs with a call without them, and bytes allocated.
- * `mvn … -Dexec.mainClass=dev.tidegate.bench.Defaults`
+ * It is in `target/benchmarks.jar`.
  */
 object Defaults {
     private const val ROUNDS = 61
@@ -31,11 +31,11 @@ object Defaults {
     @JvmStatic
     fun main(args: Array<String>) {
         val rows = listOf(
-            Row("without a history", stack(Engine(seed = 7, history = 0), "silent")),
-            Row("the same, again", stack(Engine(seed = 7, history = 0), "again")),
-            Row("with the history", stack(Engine(seed = 7), "happy")),
-            Row("with metrics", Engine(seed = 7).let { own -> Metrics(own).read(); stack(own, "counted") }),
-            Row("with metrics, without a history", Engine(seed = 7, history = 0).let { own -> Metrics(own).read(); stack(own, "counted") }),
+            Row("without a history", Stacks.tidegate(Engine(seed = 7, history = 0), "silent")),
+            Row("the same, again", Stacks.tidegate(Engine(seed = 7, history = 0), "again")),
+            Row("with the history", Stacks.tidegate(Engine(seed = 7), "happy")),
+            Row("with metrics", Stacks.counted()),
+            Row("with metrics, without a history", Engine(seed = 7, history = 0).let { own -> Metrics(own).read(); Stacks.tidegate(own, "counted") }),
         )
         repeat(5) { for (row in rows) row.run() }
         for (row in rows) row.ns.clear()

@@ -27,7 +27,7 @@ private fun serve(socket: Socket, answer: ByteArray): Unit = socket.use {
 
 /**
  * What timeouts of a stream cost in OkHttp: reads bodies of 100,000 small events, bare and under a policy, in turn, and prints the processor's
- * time for a piece in the thread that reads: `mvn … -Dexec.mainClass=dev.tidegate.bench.Pieces`.
+ * time for a piece in the thread that reads: `dev.tidegate.bench.Pieces` in `target/benchmarks.jar`.
  */
 object Pieces {
     private val threads = ManagementFactory.getThreadMXBean()
