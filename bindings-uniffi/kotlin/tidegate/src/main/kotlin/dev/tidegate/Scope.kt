@@ -110,6 +110,7 @@ internal class Scope(
 
         fun swap(to: Scope?): Scope? {
             val here = here()
+            here.keep()
             return here.current().also { here.set(to) }
         }
 
@@ -255,23 +256,28 @@ internal class Here {
         }
     }
 
+    private var isKept = false
+
+    /**
+     * Keeps this context as long as its thread and this class exist. A coroutine needs that, which sets a scope and returns. A blocking call
+     * holds the context on its stack for as long as it has set one, so that a virtual thread that makes a call and ends pays nothing for it.
+     */
+    fun keep() {
+        if (isKept) return
+        isKept = true
+        synchronized(kept) { kept[Thread.currentThread()] = this }
+    }
+
     companion object {
         /**
          * Context of each thread. A thread outlives the class loader of these classes and keeps the values of its thread-locals. Therefore
-         * they are weak references; [places] keeps each context as long as its thread and this class exist.
+         * they are weak references. A context that nobody holds has nothing in it, and the next call makes another.
          */
         private val here = ThreadLocal<WeakReference<Here>>()
-        private val places = WeakHashMap<Thread, Here>()
+        private val kept = WeakHashMap<Thread, Here>()
 
         /** Context of the current thread, looked up once for each call. */
-        fun here(): Here = here.get()?.get() ?: place()
-
-        private fun place(): Here {
-            val made = Here()
-            synchronized(places) { places[Thread.currentThread()] = made }
-            here.set(WeakReference(made))
-            return made
-        }
+        fun here(): Here = here.get()?.get() ?: Here().also { here.set(WeakReference(it)) }
     }
 }
 
