@@ -36,10 +36,10 @@ internal object Judged {
         if (state != null) return sqlState(state)?.let(::word) ?: LISTED
         if (facts.isMysql) ErrorsGen.mysql[error.ask("getErrorCode") as? Int]?.let { return word(it) }
         val listed = facts.listed
-        if (listed != null && listed !in ErrorsGen.wraps) return typed(error, listed)
+        if (listed != null && !facts.wraps) return typed(error, facts)
         val cause = error.cause
         val inner = if (cause == null || depth >= ErrorsGen.DEEPEST) UNKNOWN else chain(cause, core, depth + 1, left)
-        return if (inner == UNKNOWN && listed != null) word(ErrorsGen.types.getValue(listed)) else inner
+        return if (inner == UNKNOWN && listed != null) facts.outcome else inner
     }
 
     /** Outcome of an inner policy's end: its refusal, or its judgement of a failure. */
@@ -50,10 +50,10 @@ internal object Judged {
         else -> left(error) ?: if (facts.isGrpc) (error.cause as? TidegateException)?.let { ended(it, facts, left) } else null
     }
 
-    private fun typed(error: Throwable, listed: String): Long {
-        val connecting = error is SocketTimeoutException && listed == "java.net.SocketTimeoutException" &&
+    private fun typed(error: Throwable, facts: Facts): Long {
+        val connecting = error is SocketTimeoutException && facts.listed == "java.net.SocketTimeoutException" &&
             error.message?.contains("connect", ignoreCase = true) == true && error.message?.contains("reset") != true
-        return if (connecting) Wire.NEVER_SENT else word(ErrorsGen.types.getValue(listed))
+        return if (connecting) Wire.NEVER_SENT else facts.outcome
     }
 
     private fun sqlState(state: String): String? = ErrorsGen.sqlStates[state] ?: ErrorsGen.sqlStates[state.take(2)]
@@ -118,6 +118,7 @@ internal object Judged {
 
     /** What the rule reads of a type, once: to look for ten methods that are absent takes 19 µs. Words only, so no class loader is kept. */
     private class Facts(type: Class<*>) {
+        private val type = WeakReference(type)
         private val names = generateSequence(type) { it.superclass }.map { it.name }.toList()
         private val isPlatform = PLATFORM.any(type.name::startsWith)
 
@@ -130,15 +131,27 @@ internal object Judged {
         /** Name of the nearest class that core's table lists. */
         val listed = names.firstOrNull(ErrorsGen.types::containsKey)
 
+        /** Outcome of that class in the table; [UNKNOWN] if there is none. */
+        val outcome = listed?.let { word(ErrorsGen.types.getValue(it)) } ?: UNKNOWN
+
+        /** Whether an error of that class is judged by its cause. */
+        val wraps = listed in ErrorsGen.wraps
+
         /** Whether an error of this type may carry a response. Those of the platform carry none. */
         val mayAnswer = !isPlatform && (isGrpc || AWS in methods || (RESPONSES + STATUSES).any(methods::contains))
+
+        fun isOf(other: Class<*>): Boolean = type.get() === other
     }
 
     private val PLATFORM = listOf("java.", "javax.", "kotlin.")
     private val MYSQL = listOf("com.mysql.", "org.mariadb.")
     private val facts = WeakHashMap<Class<*>, Facts>()
 
-    private fun facts(type: Class<*>): Facts = synchronized(facts) { facts.getOrPut(type) { Facts(type) } }
+    /** The last that were asked for. What fails at many threads at once fails alike, so that few of them need the lock. */
+    @Volatile private var last: Facts? = null
+
+    private fun facts(type: Class<*>): Facts = last?.takeIf { it.isOf(type) }
+        ?: synchronized(facts) { facts.getOrPut(type) { Facts(type) } }.also { last = it }
 
     private fun reader(of: Class<*>, method: String) = of.methods.firstOrNull { it.name == method && it.parameterCount == 0 }
 

@@ -123,7 +123,8 @@ internal abstract class Run<T>(
         attempts = number
         // A step of a stream may end earlier than its attempt, with a report of silence, and no step has a longer time than half an hour.
         val limit = if (core.streams.some || us == Wire.LONGEST_SPAN) engine.timeLeft(call) else us
-        return Attempt(number, limit, engine.now(), engine, call, target).also { slots[(number - 1) and 7] = it }
+        val started = if (limit < 0) 0 else engine.now() // only an attempt with a limit asks for it
+        return Attempt(number, limit, started, engine, call, target).also { slots[(number - 1) and 7] = it }
     }
 
     /** Registers for wakes. True if the call was not registered before; then it must poll once more. */
