@@ -21,7 +21,7 @@ private const val SLOTS = 1_000
 private const val MANY = 50_000
 
 /**
- * What calls in virtual threads cost, beside resilience4j's: many that follow each other in one thread, and threads that wait. Times are those of
+ * What calls in virtual threads cost, beside resilience4j's: many in one thread, a thread for each, and threads that wait. Times are those of
  * all threads of the process, for a virtual thread has none of its own. The threads are looked up by name, because this module is compiled for
  * JDK 17.
  */
@@ -59,6 +59,13 @@ object VirtualThreads {
             "Virtual threads: the happy path in one of them",
             Bench("tidegate policy.call", 1_000_000) { times -> all(1) { repeat(times) { happy.call { 42 } } } },
             Bench("resilience4j decorated callable", 1_000_000) { times -> all(1) { repeat(times) { peer.call() } } },
+            clock = clock,
+        )
+        measure(
+            "Virtual threads: the happy path, a thread for each call",
+            Bench("threads alone", 2 * MANY) { times -> all(times) { } },
+            Bench("tidegate policy.call", 2 * MANY) { times -> all(times) { happy.call { 42 } } },
+            Bench("resilience4j decorated callable", 2 * MANY) { times -> all(times) { peer.call() } },
             clock = clock,
         )
         val queue = policy("queue", Engine(seed = 7)) { bulkhead { maxConcurrency = SLOTS; maxQueue = MANY; acquireTimeout = 60.seconds } }
