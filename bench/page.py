@@ -237,14 +237,18 @@ def growth_plot(found: Growth, title: str) -> str:
     def y(ns: float) -> float:
         return height - 30 - (math.log10(ns) - low) / (high - low) * (height - 30 - top)
 
-    parts = [f'<text class="grey" x="4" y="16">ns for a call</text>']
+    parts = ['<text class="grey" x="4" y="16">ns for a call</text>']
     for power in range(low, high + 1):
         at = y(10.0**power)
         parts.append(f'<line class="line" x1="{left}" x2="{width - right}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(f'<text class="grey" x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{10.0**power:,g}</text>')
+        parts.append(
+            f'<text class="grey" x="{left - 8}" y="{at + 4:.1f}" text-anchor="end">{10.0**power:,g}</text>'
+        )
     for size in found.sizes:
-        parts.append(f'<text class="grey" x="{x(size):.1f}" y="{height - 10}" text-anchor="middle">{size:,}</text>')
-    free = top
+        parts.append(
+            f'<text class="grey" x="{x(size):.1f}" y="{height - 10}" text-anchor="middle">{size:,}</text>'
+        )
+    free = float(top)
     for what, by_size in sorted(found.of.items(), key=lambda it: -list(it[1].values())[-1].median):
         dots = [(x(size), y(row.median)) for size, row in sorted(by_size.items())]
         points = " ".join(f"{across:.1f},{up:.1f}" for across, up in dots)
@@ -253,7 +257,9 @@ def growth_plot(found: Growth, title: str) -> str:
         label = max(dots[-1][1], free)
         free = label + 17
         end = width - right
-        parts.append(f'<line class="line" x1="{end + 5}" x2="{end + 22}" y1="{dots[-1][1]:.1f}" y2="{label:.1f}"/>')
+        parts.append(
+            f'<line class="line" x1="{end + 5}" x2="{end + 22}" y1="{dots[-1][1]:.1f}" y2="{label:.1f}"/>'
+        )
         parts.append(f'<text x="{end + 26}" y="{label + 4:.1f}">{escape(what)}</text>')
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img"><title>{escape(title)}</title>'

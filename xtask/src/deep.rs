@@ -137,6 +137,7 @@ fn long(shop: &Shop, report: &mut Report) {
         Err(why) => Verdict::NotRun(why.0),
     });
     report.step(LONG, "instructions per call of the JavaScript package", || gate::check_javascript(shop));
+    report.step(LONG, "instructions per call of the Swift package", || gate::check_swift(shop));
     report.step(LONG, "a call costs the same beside 100,000", || gate::growth(shop, gate::MOST));
     report.step(LONG, "a million keys of a full route map (optimised)", || {
         let run = ["test", "--profile", "checked", "-p", "tidegate", "--test", "suite"];

@@ -6,15 +6,16 @@
 //! committed.
 //!
 //! `bench/python/instructions-3.N.txt` holds the cost of a call of the Python package under `CPython` 3.N: `cargo xtask gate --python`, and
-//! the long tests. `bench/js/instructions-N.txt` holds the same of the JavaScript package under Node N: `cargo xtask gate --javascript`.
+//! the long tests. `bench/js/instructions-N.txt` holds the same of the JavaScript package under Node N: `cargo xtask gate --javascript`;
+//! `bench/swift/instructions.txt` that of the Swift package: `cargo xtask gate --swift`.
 //!
 //! The same tool shows that a call's cost does not depend on the number of other calls.
 
 use crate::cargo;
-use crate::js;
 use crate::report::{Counts, Verdict};
 use crate::run::{Cmd, Error, Result};
 use crate::setup::{Shop, Venv, install_debian};
+use crate::{js, swift};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -139,6 +140,30 @@ pub fn check_javascript(shop: &Shop) -> Verdict {
         Ok(known) => compare(known, |scenario| measure_javascript(shop, scenario)),
         Err(why) => Verdict::NotRun(why.0),
     }
+}
+
+/// The accepted figures of Swift's calls, and how often they are made: the first calls compile nothing, but fill the runtime's caches.
+const SWIFT: (&str, [u64; 2]) = ("bench/swift/instructions.txt", [2_000, 12_000]);
+
+/// `cargo xtask gate --swift [--accept]`: the same for the Swift package.
+pub fn gate_swift(shop: &Shop, accept: bool) -> Result {
+    let program = swift::Counted::build(shop)?;
+    let above =
+        against(&shop.root.join(SWIFT.0), accept, |scenario| measure_swift(shop, &program, scenario))?;
+    if above.is_empty() { Ok(()) } else { Err(Error(above.join("; "))) }
+}
+
+/// Runs the gate of the Swift package, as a step of the long tests.
+pub fn check_swift(shop: &Shop) -> Verdict {
+    let known = valgrind(shop).and_then(|()| read_file(&shop.root.join(SWIFT.0)));
+    match known.and_then(|known| Ok((known, swift::Counted::build(shop)?))) {
+        Ok((known, program)) => compare(known, |scenario| measure_swift(shop, &program, scenario)),
+        Err(why) => Verdict::NotRun(why.0),
+    }
+}
+
+fn measure_swift(shop: &Shop, program: &swift::Counted, scenario: &str) -> Result<u64> {
+    per_call(shop, SWIFT.1, |valgrind| program.run(valgrind, &["instructions", scenario]))
 }
 
 /// The accepted figures for this machine's Node: each version compiles otherwise.

@@ -58,8 +58,8 @@ usage: cargo xtask <command> [--no-install] [arguments]
                       target/bench; --keep puts the page in docs/benchmarks. It needs a quiet machine
                       bench fleet: a rate limit that processes share, beside peers on the same Redis, and nothing else
                       bench jmh [options of JMH]: the JVM's calls beside resilience4j's, measured by JMH (bench/jvm/README.md)
-  gate [--accept] [--python|--javascript]
-                      instructions per call in core and in the Rust host (or in the Python or the JavaScript package) against
+  gate [--accept] [--python|--javascript|--swift]
+                      instructions per call in core and in the Rust host (or in the package of one of these languages) against
                       the accepted figures; with --accept writes the new ones
   deep [minutes] [part]  minutes (1) of libFuzzer for each target of tests/fuzz and of the guided search, long tests, mutants of
                       core, random traces through every language, the lab's tables, then Miri; on nightly. Of one part:
@@ -125,11 +125,14 @@ fn dispatch(command: &str, mut args: Vec<String>, install: bool) -> Result<ExitC
             let accept = take_flag(&mut args, "--accept").is_some();
             let python = take_flag(&mut args, "--python").is_some();
             let javascript = take_flag(&mut args, "--javascript").is_some();
+            let swift = take_flag(&mut args, "--swift").is_some();
             no_more(&args)?;
             if python {
                 gate::gate_python(&shop, &demo::package(&shop)?, accept)?;
             } else if javascript {
                 gate::gate_javascript(&shop, accept)?;
+            } else if swift {
+                gate::gate_swift(&shop, accept)?;
             } else {
                 gate::gate(&shop, accept)?;
             }

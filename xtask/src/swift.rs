@@ -119,6 +119,35 @@ pub fn bench(shop: &Shop, (name, rows): (&str, &Path)) -> Result {
     appended.and_then(|mut file| file.write_all(&measured)).map_err(Error::at("write", rows))
 }
 
+/// The command that runs the bench's program outside the root, for callgrind: the root's loader with its libraries.
+pub struct Counted {
+    loader: PathBuf,
+    libraries: String,
+    program: PathBuf,
+}
+
+impl Counted {
+    /// Builds the program.
+    pub fn build(shop: &Shop) -> Result<Self> {
+        let root = Root::open(shop)?;
+        library(shop, "release")?;
+        let build = format!("swift build -c release --product TidegateBench --scratch-path {SCRATCH}/bench");
+        inside(shop, &root, "bindings-uniffi/swift", &build)?.quiet()?;
+        let at = |path: &str| root.dir.join(path);
+        let libraries = ["usr/lib/x86_64-linux-gnu", "usr/libexec/swift/lib/swift/linux"].map(at);
+        Ok(Self {
+            loader: at("usr/lib64/ld-linux-x86-64.so.2"),
+            libraries: libraries.map(|path| path.display().to_string()).join(":"),
+            program: shop.scratch("swift")?.join("bench/release/TidegateBench"),
+        })
+    }
+
+    /// Appends the program, with its arguments, to a command that runs another.
+    pub fn run(&self, by: Cmd, args: &[&str]) -> Cmd {
+        by.arg(&self.loader).arg("--library-path").arg(&self.libraries).arg(&self.program).args(args)
+    }
+}
+
 /// Extracts the symbol graphs of the module `Tidegate` from the build of the tests.
 pub fn symbols(shop: &Shop) -> Result<Vec<PathBuf>> {
     let root = Root::open(shop)?;

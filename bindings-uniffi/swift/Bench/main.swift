@@ -1,4 +1,5 @@
 // What a call costs, beside a bare one: `swift run -c release TidegateBench [name]`. Medians of 15 rounds. `name` chooses rows that contain it.
+// `TidegateBench instructions <scenario> <calls>` makes calls and nothing else, for callgrind (`cargo xtask gate --swift`).
 import Foundation
 import Tidegate
 import TidegateNative
@@ -128,4 +129,41 @@ func all() async throws {
     withExtendedLifetime(native) {}
 }
 
-try await Task.detached { try await all() }.value
+/// Calls whose instructions are counted. None of them sets a timer, whose thread would be counted, too.
+func make(_ scenario: String, _ calls: Int) async throws {
+    let engine = Tidegate.Engine(seed: 1)
+    switch scenario {
+    case "run":
+        let policy = try Policy("run", retry: Retry(), bulkhead: Bulkhead(maxConcurrency: 10), engine: engine)
+        for number in 0..<calls { _ = try await policy.run { _ in try await work(number) } }
+    case "one_retry":
+        let policy = try Policy(
+            "one_retry", retry: Retry(backoff: .constant(.zero), budget: .off), classify: { if case .failure = $0 { Outcome(.transient) } else { nil } },
+            engine: engine)
+        for number in 0..<calls {
+            _ = try await policy.run { attempt in
+                if attempt.number == 1 { _ = try await fail(number) }
+                return try await work(number)
+            }
+        }
+    default:
+        fatalError("no scenario \(scenario)")
+    }
+}
+
+// The main thread waits here and not in the runtime's own loop, whose `sigsuspend` ends valgrind.
+let ended = DispatchSemaphore(value: 0)
+Task.detached {
+    let arguments = CommandLine.arguments
+    do {
+        if arguments.count == 4, arguments[1] == "instructions", let calls = Int(arguments[3]) {
+            try await make(arguments[2], calls)
+        } else {
+            try await all()
+        }
+    } catch {
+        fatalError("\(error)")
+    }
+    ended.signal()
+}
+ended.wait()
