@@ -121,7 +121,7 @@ public final class Policy: Sendable {
     let failed = Locked(false)
     /// Whether a total that was not settled has been reported.
     let complainedTotals = Locked(false)
-    private let routes = Locked<[String: UInt64]>([:])
+    private let routes = Locked(KnownRoutes())
     private static let fresh = Locked(0)
 
     /// Makes a policy with these settings.
@@ -201,14 +201,14 @@ public final class Policy: Sendable {
         // No generic type is used on the happy path: Swift looks each one up whenever it runs, which takes longer than the rest.
         let start = start(options, options.flags)
         guard case .begun(let begun) = start, begun.isPlain else {
-            return try await make(start, options, Values(), operation).delivered(by: engine)
+            return try await goOn(start, options, operation)
         }
         let value: T
         do { value = try await first(begun, operation) } catch {
-            return try await goOn(begun, options, .failure(error), Values(), operation).delivered(by: engine)
+            return try await goOnAfter(error, begun, options, operation)
         }
         if hasWorked(begun) { return value }
-        return try await goOn(begun, options, .success(value), Values(), operation).delivered(by: engine)
+        return try await goOnWith(value, begun, options, operation)
     }
 
     /// Makes a call and returns its report too: how many attempts, and why there was no further one.
@@ -276,7 +276,7 @@ public final class Policy: Sendable {
 
     private func start(_ options: CallOptions, _ flags: UInt64, _ path: String? = nil) -> Start {
         if Task.isCancelled { return .refused(CancellationError(), Report(attempts: 0, reason: .cancelled)) }
-        let key = options.route ?? "default"
+        let key = options.route ?? KnownRoutes.usualKey
         let around = Scope.current
         var request = Request(flags: flags | Wire.mayPark, remaining: 0, parent: 0)
         var criticality = options.criticality
@@ -297,6 +297,7 @@ public final class Policy: Sendable {
     }
 
     /// Makes the first attempt of a plain call, in the caller's own task, because only the caller can stop it.
+    @inline(__always)
     private func first<T: Sendable>(
         _ begun: Begun, _ operation: @Sendable (Attempt) async throws -> T
     ) async throws -> T {
@@ -316,6 +317,30 @@ public final class Policy: Sendable {
         else { return false }
         engine.forgetMarks(begun.call)
         return true
+    }
+
+    /// Continues a call that is not plain, or that no attempt is made for. Apart from `run`, as the two below.
+    @inline(never)
+    private func goOn<T: Sendable>(
+        _ start: Start, _ options: CallOptions, _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) async throws -> T {
+        try await make(start, options, Values(), operation).delivered(by: engine)
+    }
+
+    /// Continues a plain call whose first attempt has failed. Apart from `run`, which would look up the type of the result in each call.
+    @inline(never)
+    private func goOnAfter<T: Sendable>(
+        _ error: any Error, _ begun: Begun, _ options: CallOptions, _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) async throws -> T {
+        try await goOn(begun, options, .failure(error), Values(), operation).delivered(by: engine)
+    }
+
+    /// The same with the value of an attempt that has to be judged.
+    @inline(never)
+    private func goOnWith<T: Sendable>(
+        _ value: T, _ begun: Begun, _ options: CallOptions, _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) async throws -> T {
+        try await goOn(begun, options, .success(value), Values(), operation).delivered(by: engine)
     }
 
     /// Continues a plain call whose first attempt has ended.
@@ -355,7 +380,7 @@ public final class Policy: Sendable {
             let begun = weights.isEmpty ? engine.begin(route, request) : try engine.begin(route, request, weights)
             guard begun.step & 3 == Wire.done else { return begun }
             if Wire.verdict(begun.step) == .staleRoute {
-                routes.withLock { _ = $0.removeValue(forKey: key) }
+                routes.withLock { $0[key] = nil }
                 continue
             }
             if weights.isEmpty, Wire.verdict(begun.step) == .costAboveBurst {
@@ -370,17 +395,14 @@ public final class Policy: Sendable {
 
     /// Reports to core that a fallback ran, and whether it returned a result.
     func noteFallback(_ key: String?, _ worked: Bool) {
-        engine.native.noteFallback(route: route(key ?? "default"), ok: worked, now: engine.now())
+        engine.native.noteFallback(route: route(key ?? KnownRoutes.usualKey), ok: worked, now: engine.now())
         engine.publish()
     }
 
     private func route(_ key: String) -> UInt64 {
         if let known = routes.withLock({ $0[key] }) { return known }
         let route = engine.native.route(policy: number, key: key, now: engine.now())
-        routes.withLock { routes in
-            if routes.count >= 10_000 { routes.removeAll() }
-            routes[key] = route
-        }
+        routes.withLock { $0[key] = route }
         return route
     }
 
@@ -441,6 +463,27 @@ public final class Policy: Sendable {
     /// Span in force for a key.
     func span(_ key: String) -> Duration? {
         setting(key).map { .microseconds($0) }
+    }
+}
+
+/// Routes of a policy that core has given, by their keys; at most 10,000.
+private struct KnownRoutes {
+    /// Key of the calls that give none.
+    static let usualKey = "default"
+    /// Route of that key, which is found without a hash.
+    private var usual: UInt64?
+    private var others: [String: UInt64] = [:]
+
+    subscript(key: String) -> UInt64? {
+        get { key == Self.usualKey ? usual : others[key] }
+        set {
+            if key == Self.usualKey {
+                usual = newValue
+            } else {
+                if newValue != nil, others.count >= 10_000 { others.removeAll() }
+                others[key] = newValue
+            }
+        }
     }
 }
 

@@ -113,6 +113,7 @@ final class Scope: Sendable {
 
 extension Engine {
     /// Runs the operation as this attempt of a call, in the context that calls inside inherit.
+    @inline(__always)
     func attempt<T: Sendable>(
         _ number: Int, of call: UInt64, _ around: Scope?, _ us: UInt64?, _ target: String?,
         _ operation: @Sendable (Attempt) async throws -> T
