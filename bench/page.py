@@ -225,7 +225,7 @@ def growth_table(found: Growth) -> Iterable[str]:
 
 def growth_plot(found: Growth, title: str) -> str:
     """A curve for each thing, named at its end; both scales are of powers of ten."""
-    left, right, top, width, height = 50, 400, 30, 900, 420
+    left, right, top, width, height = 64, 390, 30, 900, 420
     medians = [row.median for by_size in found.of.values() for row in by_size.values()]
     low, high = math.floor(math.log10(min(medians))), math.ceil(math.log10(max(medians)))
     high = max(high, low + 1)
