@@ -110,7 +110,7 @@ impl Settings {
         }
         let route = RouteId::from_word(self.route.load(Ordering::Relaxed));
         if !self.weights.is_empty() {
-            let (begun, woken) = self.begin_weighted(caller.py(), route, &request)?; // see below
+            let (begun, woken) = self.begin_weighted(caller.py(), route, &request)?; // taken apart for the reason below
             return Ok((begun, woken));
         }
         let (begun, woken) = self.engine.get().begin_with(caller.py(), route, &request);

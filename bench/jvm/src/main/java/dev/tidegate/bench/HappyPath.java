@@ -2,25 +2,10 @@ package dev.tidegate.bench;
 
 import dev.tidegate.Policy;
 import java.util.concurrent.Callable;
-import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
-import org.openjdk.jmh.annotations.BenchmarkMode;
-import org.openjdk.jmh.annotations.Fork;
-import org.openjdk.jmh.annotations.Measurement;
-import org.openjdk.jmh.annotations.Mode;
-import org.openjdk.jmh.annotations.OutputTimeUnit;
-import org.openjdk.jmh.annotations.Scope;
-import org.openjdk.jmh.annotations.State;
-import org.openjdk.jmh.annotations.Warmup;
 
 /** A call that succeeds, blocking: retry, bulkhead, breaker and rate limit, and less or more than these. */
-@BenchmarkMode(Mode.AverageTime)
-@OutputTimeUnit(TimeUnit.NANOSECONDS)
-@Warmup(iterations = 3, time = 2)
-@Measurement(iterations = 5, time = 2)
-@Fork(2)
-@State(Scope.Thread)
-public class HappyPath {
+public class HappyPath extends Measured {
     private final Policy policy = Stacks.tidegate();
     private final Policy counted = Stacks.counted();
     private final Policy slots = Stacks.slots();

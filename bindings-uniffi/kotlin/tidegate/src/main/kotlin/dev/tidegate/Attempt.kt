@@ -10,7 +10,7 @@ import kotlin.time.toJavaDuration
 public class Attempt internal constructor(
     /** Number of the attempt, from 1. */
     public val number: Int,
-    /** Time limit in microseconds, counted from [started]; negative if there is none, and [started] is 0 then. */
+    /** Time limit in microseconds, counted from [started]. If there is none it is negative, and [started] is 0. */
     internal val us: Long = -1,
     internal val started: Long = 0,
     private val engine: Engine? = null,

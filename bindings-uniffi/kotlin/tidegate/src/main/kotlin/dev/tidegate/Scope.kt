@@ -271,7 +271,7 @@ internal class Here {
     companion object {
         /**
          * Context of each thread. A thread outlives the class loader of these classes and keeps the values of its thread-locals. Therefore
-         * they are weak references. A context that nobody holds has nothing in it, and the next call makes another.
+         * they are weak references. The collector may take a context while no call and no coroutine has set anything in it; the next call makes a new one.
          */
         private val here = ThreadLocal<WeakReference<Here>>()
         private val kept = WeakHashMap<Thread, Here>()

@@ -31,7 +31,7 @@ object Allocations {
     }
 
     /** The least of all rounds: an early one has the bytes of code that is interpreted, any one may have those of a compiler's deoptimisation. */
-    private fun tell(name: String, round: (times: Int) -> Unit) {
+    private fun show(name: String, round: (times: Int) -> Unit) {
         val id = Thread.currentThread().id
         val least = (1..ROUNDS).minOf {
             val before = threads.getThreadAllocatedBytes(id)
@@ -45,28 +45,27 @@ object Allocations {
     fun main(arguments: Array<String>) {
         val engine = Engine(seed = 7)
         val happy = stack("happy", engine)
-        tell("call") { times -> repeat(times) { happy.call { 42 } } }
-        tell("run") { times -> runBlocking { repeat(times) { happy.run { 42 } } } }
+        show("call") { times -> repeat(times) { happy.call { 42 } } }
+        show("run") { times -> runBlocking { repeat(times) { happy.run { 42 } } } }
         val inner = policy("inner", engine) { retry { maxAttempts = 2 } }
-        tell("call inside a call") { times -> happy.call { repeat(times) { inner.call { 42 } } } }
+        show("call inside a call") { times -> happy.call { repeat(times) { inner.call { 42 } } } }
         val counted = Engine(seed = 7).let { Metrics(it).read(); stack("counted", it) }
-        tell("call with metrics") { times -> repeat(times) { counted.call { 42 } } }
+        show("call with metrics") { times -> repeat(times) { counted.call { 42 } } }
         val flaky = stack("flaky", engine)
-        tell("call with one retry") { times -> repeat(times) { flaky.call { if (it.number == 1) throw lost else 42 } } }
-        tell("run with one retry") { times -> runBlocking { repeat(times) { flaky.run { if (it.number == 1) throw lost else 42 } } } }
+        show("call with one retry") { times -> repeat(times) { flaky.call { if (it.number == 1) throw lost else 42 } } }
+        show("run with one retry") { times -> runBlocking { repeat(times) { flaky.run { if (it.number == 1) throw lost else 42 } } } }
     }
 }
 
 /**
- * Bytes that a call allocates. Unlike times they are the same on every machine, so a change of this package's own code shows here that an
- * instruction count would show in other languages.
+ * Bytes that a call allocates. They are the same on every machine, as instruction counts are in other languages.
  */
 class AllocationsTest {
     @Test
     @Timeout(120)
     fun `a call that succeeds allocates nothing, and others no more than before`() {
         val java = File(System.getProperty("java.home"), "bin/java").path
-        // Both compilers, unlike the tests' own JVM, and each code compiled before it goes on.
+        // This JVM uses both compilers (the tests' own uses one), and waits until each method is compiled.
         val options = listOf("-XX:+UseSerialGC", "-Xbatch", "-cp", System.getProperty("java.class.path"))
         val process = ProcessBuilder(listOf(java) + options + "dev.tidegate.Allocations").redirectErrorStream(true).start()
         val text = process.inputStream.bufferedReader().readText()

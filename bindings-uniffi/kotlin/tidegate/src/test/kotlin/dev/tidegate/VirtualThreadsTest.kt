@@ -17,7 +17,7 @@ import kotlin.time.Duration.Companion.seconds
 
 /** Programs for a JVM whose virtual threads share one carrier, where a thread that keeps its carrier keeps all others from running. Each prints what happened, in order. */
 object OnOneCarrier {
-    private val told = CopyOnWriteArrayList<String>()
+    private val lines = CopyOnWriteArrayList<String>()
 
     /** Looked up by name, because the tests are compiled for an older Java. */
     private fun virtual(work: Runnable) = Thread::class.java.getMethod("startVirtualThread", Runnable::class.java).invoke(null, work) as Thread
@@ -30,7 +30,7 @@ object OnOneCarrier {
             "scope" -> scope()
             "many" -> many()
         }
-        told.forEach(::println)
+        lines.forEach(::println)
     }
 
     /** A call in backoff, which another thread interrupts. */
@@ -39,15 +39,15 @@ object OnOneCarrier {
         val waits = virtual {
             val error = runCatching {
                 patient.call { attempt ->
-                    told += "attempt ${attempt.number}"
+                    lines += "attempt ${attempt.number}"
                     throw IOException("lost")
                 }
             }.exceptionOrNull()
-            told += "ended by ${error?.javaClass?.simpleName}"
+            lines += "ended by ${error?.javaClass?.simpleName}"
         }
         virtual {
             while (waits.state != Thread.State.TIMED_WAITING) Thread.yield()
-            told += "another thread runs"
+            lines += "another thread runs"
             waits.interrupt()
         }
         waits.join()
@@ -62,12 +62,12 @@ object OnOneCarrier {
             one.call {
                 taken.countDown()
                 free.await()
-                told += "the first gives its slot back"
+                lines += "the first gives its slot back"
             }
         }
         val waits = virtual {
             taken.await()
-            one.call { told += "the second has it" }
+            one.call { lines += "the second has it" }
         }
         virtual {
             taken.await()
@@ -89,11 +89,11 @@ object OnOneCarrier {
                         inner.call { it.time!! }
                     }
                 }
-                told += "${deadline.inWholeSeconds}: ${left > deadline - 9.seconds && left < deadline}, then ${inner.call { it.time!! > 3_000.seconds }}"
+                lines += "${deadline.inWholeSeconds}: ${left > deadline - 9.seconds && left < deadline}, then ${inner.call { it.time!! > 3_000.seconds }}"
             }
         }
         ended.forEach(Thread::join)
-        told.sort()
+        lines.sort()
     }
 
     /** A thousand calls through ten slots, each of which fails once. */
@@ -116,7 +116,7 @@ object OnOneCarrier {
             }
         }
         ended.forEach(Thread::join)
-        told += "$answers answers of $attempts attempts"
+        lines += "$answers answers of $attempts attempts"
     }
 }
 
@@ -149,7 +149,7 @@ class VirtualThreadsTest {
         process.destroyForcibly()
         reader.join()
         assertTrue(ended, "it hangs: $text")
-        val told = text.lines().filter { it.isNotEmpty() && "WARNING: " !in it && " VM warning: " !in it && "execstack" !in it }
-        assertEquals(expected, told.joinToString("; "))
+        val lines = text.lines().filter { it.isNotEmpty() && "WARNING: " !in it && " VM warning: " !in it && "execstack" !in it }
+        assertEquals(expected, lines.joinToString("; "))
     }
 }

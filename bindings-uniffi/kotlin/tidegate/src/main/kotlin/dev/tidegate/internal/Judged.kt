@@ -131,7 +131,7 @@ internal object Judged {
         /** Name of the nearest class that core's table lists. */
         val listed = names.firstOrNull(ErrorsGen.types::containsKey)
 
-        /** Outcome of that class in the table; [UNKNOWN] if there is none. */
+        /** Outcome that the table gives that class; [UNKNOWN] if the table lists no class. */
         val outcome = listed?.let { word(ErrorsGen.types.getValue(it)) } ?: UNKNOWN
 
         /** Whether an error of that class is judged by its cause. */
@@ -147,7 +147,7 @@ internal object Judged {
     private val MYSQL = listOf("com.mysql.", "org.mariadb.")
     private val facts = WeakHashMap<Class<*>, Facts>()
 
-    /** The last that were asked for. What fails at many threads at once fails alike, so that few of them need the lock. */
+    /** The facts that were asked for last. When many threads fail at once, most of them fail with the same type and need no lock. */
     @Volatile private var last: Facts? = null
 
     private fun facts(type: Class<*>): Facts = last?.takeIf { it.isOf(type) }
