@@ -1,4 +1,4 @@
-"""What `cargo xtask bench` writes: medians, ranges, ratios of one run, gates, and what has changed."""
+"""What `cargo xtask bench` writes: medians, ranges, ratios of one run, gates, changes, figures in texts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,23 @@ BENCH = Path(__file__).parents[2] / "bench"
 OURS, PEER = "tidegate: retry, bulkhead", "pyresilience: retry, bulkhead"
 
 
-@pytest.fixture(scope="module")
-def page() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tidegate_bench_page", BENCH / "page.py")
+def of_the_bench(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"tidegate_bench_{name}", BENCH / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # a NamedTuple looks its module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def page() -> ModuleType:
+    return of_the_bench("page")
+
+
+@pytest.fixture(scope="module")
+def quoted() -> ModuleType:
+    return of_the_bench("quoted")
 
 
 def written(folder: Path, runs: list[tuple[float, float]]) -> Path:
@@ -97,3 +106,52 @@ def test_each_gate_has_a_heading_that_explains_it() -> None:
         line.lstrip("# ").lower().replace(" ", "-") for line in text.splitlines() if line.startswith("#")
     }
     assert reasons and reasons <= headings
+
+
+QUOTE = """
+[[quote]]
+file = "text.md"
+text = "ours: {} ns ({} µs), of theirs {} ×, {} more, {} to {}."
+figures = [
+  "Python | sync | OURS | 1,234",
+  "Python | sync | OURS | 0.00 /1000",
+  "Python | sync | OURS ÷ PEER | 0.00",
+  "Python | sync | PEER − OURS | 3 digits",
+  "Python | sync | PEER | 1,230 least",
+  "Python | sync | PEER | 1,234 most",
+]
+""".replace("OURS", OURS).replace("PEER", PEER)
+
+
+def test_texts_get_the_figures_that_they_quote(quoted: ModuleType, tmp_path: Path) -> None:
+    rows = written(tmp_path, [(100, 1000), (110, 994), (300, 3000)])
+    quotes, text = tmp_path / "quoted.toml", tmp_path / "text.md"
+    quotes.write_text(QUOTE, encoding="utf-8")
+    text.write_text("Here 7, ours: 1,110 ns (.5 µs), of theirs 0.11 ×, 0 more, 990 to 2.", encoding="utf-8")
+    ((path, now, wrong),) = quoted.filled(tmp_path, quotes, rows)
+    assert path == text
+    assert now == "Here 7, ours: 110 ns (0.11 µs), of theirs 0.10 ×, 890 more, 990 to 3,000."
+    assert [found.why.partition(":")[0] for found in wrong] == [
+        "says 1,110, the page 110",
+        "says .5, the page 0.11",
+        "says 0.11, the page 0.10",
+        "says 0, the page 890",
+        "says 2, the page 3,000",
+    ]
+    text.write_text(now, encoding="utf-8")
+    assert [found[2] for found in quoted.filled(tmp_path, quotes, rows)] == [[]]
+
+
+def test_a_text_that_was_reworded_is_reported(quoted: ModuleType, tmp_path: Path) -> None:
+    rows = written(tmp_path, [(100, 1000)])
+    (tmp_path / "quoted.toml").write_text(QUOTE, encoding="utf-8")
+    (tmp_path / "text.md").write_text("ours takes 100 ns", encoding="utf-8")
+    ((_, now, wrong),) = quoted.filled(tmp_path, tmp_path / "quoted.toml", rows)
+    assert now == "ours takes 100 ns"
+    assert "0 times, not once" in wrong[0].why
+
+
+def test_each_figure_that_a_text_quotes_is_the_pages(quoted: ModuleType) -> None:
+    found = list(quoted.filled(quoted.ROOT, quoted.LIST, quoted.ROWS))
+    assert len(found) > 5
+    assert [wrong for *_, of_it in found for wrong in of_it] == []

@@ -28,7 +28,7 @@ const BENCHES: [Bench; 6] = [
 
 /// `cargo xtask bench [--runs N] [--keep] [language…]`: runs the benches beside their peers, N times in turn (1), and
 /// writes one page of medians and ranges into `target/bench`. With `--keep` the page takes the place of the one in the
-/// tree, with which every run is compared.
+/// tree, with which every run is compared, and texts that quote figures get those of the page.
 pub fn bench(shop: &Shop, runs: u32, keep: bool, only: &[String]) -> Result {
     if let Some(wrong) = only.iter().find(|name| BENCHES.iter().all(|(language, _)| language != name)) {
         let names = BENCHES.map(|(language, _)| language).join(", ");
@@ -55,6 +55,9 @@ pub fn bench(shop: &Shop, runs: u32, keep: bool, only: &[String]) -> Result {
     println!("── bench: the page");
     venv.script(&page).arg(&rows).arg("--kept").arg(&kept).arg("--out").arg(out).inherit()?;
     println!("the page: {}", out.join("README.md").display());
+    if keep {
+        venv.script(&present(shop, "bench/quoted.py")?).inherit()?;
+    }
     Ok(())
 }
 
