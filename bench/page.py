@@ -36,6 +36,10 @@ RATE = "calls/s"
 """The unit of which more is better."""
 GROWTH = "beside many others"
 """The group whose rows are `what: how many`: the same call beside more and more others."""
+SIDE_BY_SIDE = " → "
+"""In the rows of a group that is a table of many columns: between the row's name and the column's."""
+SHARE = "×"
+"""The unit of shares, of which a thousandth counts."""
 WORSE = 1.1
 """A ratio that grew by more than this is listed as slower."""
 
@@ -142,6 +146,27 @@ def table(rows: Rows, keys: list[Key]) -> Iterable[str]:
         name = f"**{key.row}**" if key.row.startswith("tidegate") else key.row
         span = f"{figure(min(row.values))} to {figure(max(row.values))} | " if many else ""
         yield f"| {name} | {figure(row.median)} {row.unit} | {span}{f'{times:.2f} ×' if times else ''} |"
+
+
+def cell(row: Row) -> str:
+    """A figure in a table of many columns."""
+    if row.unit == SHARE:
+        return f"{row.median:.3f}"
+    return "< 0.0001" if 0 < row.median < 0.0001 else figure(row.median)
+
+
+def wide_table(rows: Rows, keys: list[Key]) -> Iterable[str]:
+    """A group whose rows have many columns. Only the first run measures these."""
+    lines: dict[str, dict[str, Row]] = defaultdict(dict)
+    for key in keys:
+        name, _, column = key.row.partition(SIDE_BY_SIDE)
+        lines[name][column] = rows[key]
+    columns = list(dict.fromkeys(column for line in lines.values() for column in line))
+    yield f"| {keys[0].group} | {' | '.join(columns)} |"
+    yield "|---|" + "--:|" * len(columns)
+    for name, line in lines.items():
+        shown = f"**{name}**" if "tidegate" in name else name
+        yield f"| {shown} | {' | '.join(cell(line[at]) if at in line else '–' for at in columns)} |"
 
 
 STYLE = """
@@ -361,6 +386,8 @@ def page(run: Run, before: Rows, drawn: dict[str, str]) -> str:
         for version in versions.get(language, []):
             lines += [f"{version}.", ""]
         grown = groups.pop(GROWTH, None)
+        wide = [group for group, keys in groups.items() if SIDE_BY_SIDE in keys[0].row]
+        side_by_side = [groups.pop(group) for group in wide]
         if drawing := plot(rows, groups, f"{title}: what a call costs"):
             name = re.sub(r"\W+", "-", language.lower()) + ".svg"
             drawn[name] = drawing
@@ -370,6 +397,8 @@ def page(run: Run, before: Rows, drawn: dict[str, str]) -> str:
             ]
         for keys in groups.values():
             lines += [*table(rows, keys), ""]
+        for keys in side_by_side:
+            lines += [*wide_table(rows, keys), ""]
         if grown:
             found = growth(rows, grown)
             drawn["growth.svg"] = growth_plot(found, "What a call costs beside many others")

@@ -154,6 +154,25 @@ def keep(name: str, what: str, unit: str, value: float) -> None:
             file.write(f"Fleet\t{language}, {what}\t{row}\t{unit}\t{value!r}\t\n")
 
 
+def keep_columns(group: str, name: str, found: dict[str, float]) -> None:
+    """Appends figures that stand side by side in one table of the page."""
+    if path := os.environ.get("TIDEGATE_BENCH_ROWS"):
+        with open(path, "a", encoding="utf-8") as file:
+            for column, value in found.items():
+                unit = "×" if "÷" in group + column else ""
+                file.write(f"Fleet\t{group}\t{name} → {column}\t{unit}\t{value!r}\t\n")
+
+
+def counted(many: int) -> str:
+    """So many processes."""
+    return "1 process" if many == 1 else f"{many} processes"
+
+
+def share(what: str, value: float) -> str:
+    """A figure: a share with three places, because a thousandth of it counts."""
+    return f"{value:.3f}" if "÷" in what else few(value)
+
+
 def few(figure: float) -> str:
     """A figure with as many places as mean something."""
     if figure >= 100:
@@ -167,23 +186,22 @@ def limited(bench: Bench) -> None:
     """One process that wants more than the rate, and waits a little after each refusal."""
     for rate in RATES:
         rows = []
+        found: dict[str, float] = {}
         for name in bench.commands:
             if "INCR" in name:
                 continue
             if result := bench.run(name, Load(rate, 2 * bench.args.seconds, pause=PAUSE)):
                 admitted = result.sum("admitted")
-                rows.append(
-                    [
-                        name,
-                        f"{admitted / result.declared:.3f}",
-                        f"{result.worst_second / rate:.2f}",
-                        few(result.spent.trips / result.decisions),
-                        few(result.spent.trips / admitted),
-                        few((result.lines[0]["cpu_s"] or 0) * 1e6 / result.decisions),
-                    ]
-                )
-        columns = ["admitted ÷ declared", "worst second ÷ rate", "round trips a call", "… admitted"]
-        bench.show(f"{rate:,} a second", [*columns, "CPU µs a call"], rows)
+                found = {
+                    "admitted ÷ declared": admitted / result.declared,
+                    "worst second ÷ rate": result.worst_second / rate,
+                    "round trips a call": result.spent.trips / result.decisions,
+                    "… admitted": result.spent.trips / admitted,
+                    "CPU µs a call": (result.lines[0]["cpu_s"] or 0) * 1e6 / result.decisions,
+                }
+                keep_columns(f"one process that wants more than {rate:,} a second", name, found)
+                rows.append([name, *(share(what, value) for what, value in found.items())])
+        bench.show(f"{rate:,} a second", list(found), rows)
 
 
 def scaled(bench: Bench) -> None:
@@ -193,22 +211,28 @@ def scaled(bench: Bench) -> None:
         for name in bench.commands
         if not name.startswith("asyncio") and any(word in name for word in SCALED)
     ]
-    columns = [f"{processes} processes" for processes in bench.args.processes]
-    speed, trips, granted, asked = ([] for _ in range(4))
+    tables: dict[str, list[list[str]]] = {}
     for name in names:
-        free = [bench.run(name, Load(PLENTY, bench.args.seconds), many) for many in bench.args.processes]
-        bound = [
-            bench.run(name, Load(SHARED, 2 * bench.args.seconds, pause=PAUSE), many)
-            for many in bench.args.processes
-        ]
-        speed.append([name, *(f"{it.per_second:,.0f}" if it else "–" for it in free)])
-        trips.append([name, *(f"{it.spent.trips / it.load.seconds:,.0f}" if it else "–" for it in free)])
-        granted.append([name, *(f"{it.sum('admitted') / it.declared:.3f}" if it else "–" for it in bound)])
-        asked.append([name, *(f"{it.spent.trips / it.load.seconds:,.0f}" if it else "–" for it in bound)])
-    bench.show("calls/s in all, nothing refused", columns, speed)
-    bench.show("… and round trips/s at the server", columns, trips)
-    bench.show(f"admitted ÷ declared, {SHARED:,} a second", columns, granted)
-    bench.show("… and round trips/s at the server", columns, asked)
+        for many in bench.args.processes:
+            free = bench.run(name, Load(PLENTY, bench.args.seconds), many)
+            bound = bench.run(name, Load(SHARED, 2 * bench.args.seconds, pause=PAUSE), many)
+            free_trips, bound_trips = (it and it.spent.trips / it.load.seconds for it in (free, bound))
+            found = {
+                "calls/s of all processes, nothing refused": free and free.per_second,
+                "round trips/s at the server, nothing refused": free_trips,
+                f"admitted ÷ declared of all processes, {SHARED:,} a second": bound
+                and bound.sum("admitted") / bound.declared,
+                f"round trips/s at the server, {SHARED:,} a second": bound_trips,
+            }
+            for what, value in found.items():
+                line = tables.setdefault(what, [])
+                if not line or line[-1][0] != name:
+                    line.append([name])
+                line[-1].append("–" if value is None else share(what, value))
+                if value is not None:
+                    keep_columns(what, name, {counted(many): value})
+    for what, table in tables.items():
+        bench.show(what, [counted(many) for many in bench.args.processes], table)
 
 
 def check(bench: Bench) -> int:

@@ -108,6 +108,25 @@ def test_each_gate_has_a_heading_that_explains_it() -> None:
     assert reasons and reasons <= headings
 
 
+def test_columns_of_one_row_stand_side_by_side(page: ModuleType, tmp_path: Path) -> None:
+    rows = written(tmp_path, [(100, 1000)])
+    group = "one process that wants more"
+    figures = {
+        "sync: tidegate, leased → admitted ÷ declared": ("×", 0.9996),
+        "sync: tidegate, leased → round trips a call": ("", 0.00002),
+        "sync: limits → admitted ÷ declared": ("×", 0.75),
+    }
+    lines = (f"Fleet\t{group}\t{row}\t{unit}\t{value}\t" for row, (unit, value) in figures.items())
+    rows.write_text(rows.read_text(encoding="utf-8") + "\n".join(lines) + "\n", encoding="utf-8")
+    drawn: dict[str, str] = {}
+    text = page.page(page.read(rows), {}, drawn)
+    assert (
+        f"| {group} | admitted ÷ declared | round trips a call |\n|---|--:|--:|\n"
+        "| **sync: tidegate, leased** | 1.000 | < 0.0001 |\n| sync: limits | 0.750 | – |\n" in text
+    )
+    assert list(drawn) == ["python.svg"]
+
+
 QUOTE = """
 [[quote]]
 file = "text.md"
