@@ -161,6 +161,18 @@ extension Policy {
         return kinds.first { $0.value == number }?.key ?? .permanent
     }
 
+    /// Judges an attempt of a call: by the judgement that a nested call has left, then as below.
+    func judge(
+        _ result: Result<any Kept, any Error>, of call: UInt64, on names: [any Error.Type],
+        known: (@Sendable (any Sendable) -> UInt64?)? = nil
+    ) -> Judged {
+        var found = engine.takeMark(plain(result), call)
+        if found == nil, let known, case .success(let value) = result { found = known(value.plain) }
+        let judged = judge(plain(result), known: found, on: names) { engine.takeMark(.value(RefusedStatus(status: $0)), call) != nil }
+        if Wire.kind(judged.outcome) != 0, case .success(let value) = result { (value.plain as? any Streaming)?.body.leave() }
+        return judged
+    }
+
     /// Judges an attempt: by what is known of it, then by `on`, then by `classify` (semantics 1.5.17, 1.5.18).
     func judge(
         _ result: Result<any Sendable, any Error>, known: UInt64? = nil, on names: [any Error.Type] = [],

@@ -34,6 +34,8 @@ public final class Engine: Sendable {
     let marks = Locked(Marks())
     let marked = Flag()
     let failures = Locked(Failures())
+    /// What the reports of its calls keep of it.
+    let itself = WeakEngine()
     private let heard = Flag()
     private let waiters = Locked<[UInt64: any Waiter]>([:])
     private let listeners = Locked(Listeners())
@@ -64,6 +66,7 @@ public final class Engine: Sendable {
         handle = native.address()
         now = time.now
         ticker = Ticker(time)
+        itself.engine = self
         if clock != nil {
             Self.all.withLock { all in
                 all.removeAll { $0.engine == nil }

@@ -9,7 +9,12 @@ struct Origin: Sendable, Hashable, CustomReflectable, CustomStringConvertible {
     static let none = Origin(call: 0, engine: nil)
 
     let call: UInt64
-    weak var engine: Engine?
+    private let owner: WeakEngine?
+    var engine: Engine? { owner?.engine }
+
+    init(call: UInt64, engine: Engine?) {
+        (self.call, owner) = (call, engine?.itself)
+    }
 
     static func == (one: Origin, other: Origin) -> Bool { true }
 
@@ -19,6 +24,13 @@ struct Origin: Sendable, Hashable, CustomReflectable, CustomStringConvertible {
     var customMirror: Mirror { Mirror(self, children: []) }
 
     var description: String { "call \(call)" }
+}
+
+/// A weak reference to an engine, which all origins of its calls share: each value with a weak reference of its own is expensive to copy.
+///
+/// Unchecked: the engine sets it once, as it is made, and Swift reads weak references atomically.
+final class WeakEngine: @unchecked Sendable {
+    weak var engine: Engine?
 }
 
 /// The last calls that have thrown an error or returned a failed response, so that these can be explained. Objects are kept weakly.
@@ -93,13 +105,32 @@ extension Policy {
     public func report(of response: URLResponse) -> Report? { engine.report(of: response) }
 }
 
+extension Engine {
+    /// A call, for its report; none if the engine could not explain it.
+    func origin(of call: UInt64) -> Origin {
+        history > 0 || journals != nil ? Origin(call: call, engine: self) : .none
+    }
+
+    /// Remembers the report of a call whose caller gets none, for `report(of:)`, if the call has not just worked.
+    fileprivate func remember(_ report: Report, of result: @autoclosure () -> Result<any Sendable, any Error>) {
+        guard report.reason != .ok, history > 0, let of = Delivered(result()) else { return }
+        _ = failures.withLock { $0.add(of, report) }
+    }
+}
+
 extension Ended {
-    /// Result for a caller who gets no report. If the call has not just worked, the engine remembers the report for `Engine.report(of:)`.
+    /// Result for a caller who gets no report.
     func delivered(by engine: Engine) throws -> Value {
-        if report.reason != .ok, engine.history > 0, let of = Delivered(result.map { $0 as any Sendable }) {
-            _ = engine.failures.withLock { $0.add(of, report) }
-        }
+        engine.remember(report, of: result.map { $0 as any Sendable })
         return try result.get()
+    }
+}
+
+extension Ended<any Kept> {
+    /// The same for a caller who knows the type of the value.
+    func delivered<T: Sendable>(by engine: Engine, as _: T.Type) throws -> T {
+        engine.remember(report, of: plain(result))
+        return (try result.get() as! KeptValue<T>).value
     }
 }
 

@@ -158,8 +158,8 @@ extension Engine {
     }
 
     /// Judgement that a nested call has left for this result of a call's attempt.
-    func takeMark(_ result: Result<any Sendable, any Error>, _ call: UInt64) -> UInt64? {
-        takeMark(Delivered(left: result), call)
+    func takeMark(_ result: @autoclosure () -> Result<any Sendable, any Error>, _ call: UInt64) -> UInt64? {
+        takeMark(Delivered(left: result()), call)
     }
 
     func takeMark(_ of: @autoclosure () -> Delivered, _ call: UInt64) -> UInt64? {

@@ -204,11 +204,11 @@ public final class Policy: Sendable {
             return try await goOn(start, options, operation)
         }
         let value: T
-        do { value = try await first(begun, operation) } catch {
-            return try await goOnAfter(error, begun, options, operation)
+        do { value = try await attempt(1, begun, operation) } catch {
+            return try await goOnAfter(.failure(error), begun, options, operation)
         }
         if hasWorked(begun) { return value }
-        return try await goOnWith(value, begun, options, operation)
+        return try await goOnAfter(.success(kept(value)), begun, options, operation)
     }
 
     /// Makes a call and returns its report too: how many attempts, and why there was no further one.
@@ -245,7 +245,7 @@ public final class Policy: Sendable {
         let around: Scope?
 
         /// Whether the first step is to make an attempt that only the caller can stop.
-        var isPlain: Bool { step & ~Wire.wakes == Wire.first }
+        var isPlain: Bool { step & ~Wire.wakes == Wire.plain(1) }
     }
 
     /// Makes a call with its own flags.
@@ -267,11 +267,11 @@ public final class Policy: Sendable {
         }
         guard begun.isPlain else { return await run(options, begun, values, operation).drive().typed() }
         let result: Result<T, any Error>
-        do { result = .success(try await first(begun, operation)) } catch { result = .failure(error) }
+        do { result = .success(try await attempt(1, begun, operation)) } catch { result = .failure(error) }
         if case .success = result, values.known == nil, hasWorked(begun) {
             return Ended(result: result, report: Report(attempts: 1, reason: .ok), call: begun.call)
         }
-        return await goOn(begun, options, result, values, operation)
+        return await goOn(begun, options, result.map { KeptValue($0) }, values, operation).typed()
     }
 
     private func start(_ options: CallOptions, _ flags: UInt64, _ path: String? = nil) -> Start {
@@ -296,14 +296,14 @@ public final class Policy: Sendable {
         return .begun(Begun(call: call, step: step, route: key, around: around))
     }
 
-    /// Makes the first attempt of a plain call, in the caller's own task, because only the caller can stop it.
+    /// Makes an attempt of a plain call, in the caller's own task, because only the caller can stop it.
     @inline(__always)
-    private func first<T: Sendable>(
-        _ begun: Begun, _ operation: @Sendable (Attempt) async throws -> T
+    private func attempt<T: Sendable>(
+        _ number: Int, _ begun: Begun, _ operation: @Sendable (Attempt) async throws -> T
     ) async throws -> T {
         let (engine, call) = (engine, begun.call)
         return try await withTaskCancellationHandler {
-            try await engine.attempt(1, of: call, begun.around, nil, nil, operation)
+            try await engine.attempt(number, of: call, begun.around, nil, nil, operation)
         } onCancel: {
             // Its permit is passed on when the operation has returned (R12), or after 60 s.
             _ = engine.on(call, Wire.cancel)
@@ -319,42 +319,69 @@ public final class Policy: Sendable {
         return true
     }
 
-    /// Continues a call that is not plain, or that no attempt is made for. Apart from `run`, as the two below.
+    /// Continues a call that is not plain, or that no attempt is made for. Apart from `run`, as the one below.
     @inline(never)
     private func goOn<T: Sendable>(
         _ start: Start, _ options: CallOptions, _ operation: @escaping @Sendable (Attempt) async throws -> T
     ) async throws -> T {
-        try await make(start, options, Values(), operation).delivered(by: engine)
+        let ended: Ended<any Kept> =
+            switch start {
+            case .begun(let begun): await run(options, begun, Values(), operation).drive()
+            case .refused(let error, let report): Ended(result: .failure(error), report: report, isOurs: true)
+            }
+        return try ended.delivered(by: engine, as: T.self)
     }
 
-    /// Continues a plain call whose first attempt has failed. Apart from `run`, which would look up the type of the result in each call.
+    /// Continues a plain call whose first attempt has failed, or has returned a value that has to be judged. Apart from `run`, which would
+    /// look up types for it in each call.
     @inline(never)
     private func goOnAfter<T: Sendable>(
-        _ error: any Error, _ begun: Begun, _ options: CallOptions, _ operation: @escaping @Sendable (Attempt) async throws -> T
-    ) async throws -> T {
-        try await goOn(begun, options, .failure(error), Values(), operation).delivered(by: engine)
-    }
-
-    /// The same with the value of an attempt that has to be judged.
-    @inline(never)
-    private func goOnWith<T: Sendable>(
-        _ value: T, _ begun: Begun, _ options: CallOptions, _ operation: @escaping @Sendable (Attempt) async throws -> T
-    ) async throws -> T {
-        try await goOn(begun, options, .success(value), Values(), operation).delivered(by: engine)
-    }
-
-    /// Continues a plain call whose first attempt has ended.
-    private func goOn<T: Sendable>(
-        _ begun: Begun, _ options: CallOptions, _ result: Result<T, any Error>, _ values: Values,
+        _ first: Result<any Kept, any Error>, _ begun: Begun, _ options: CallOptions,
         _ operation: @escaping @Sendable (Attempt) async throws -> T
-    ) async -> Ended<T> {
-        if Task.isCancelled {
-            _ = engine.on(begun.call, Wire.finished(1, Wire.outcome(8)))
-            engine.forgetMarks(begun.call)
-            return Ended(result: result, report: Report(attempts: 1, reason: .cancelled), call: begun.call)
-        }
-        return await run(options, begun, values, operation).drive(after: result.map { KeptValue($0) }).typed()
+    ) async throws -> T {
+        try await goOn(begun, options, first, Values(), operation).delivered(by: engine, as: T.self)
     }
+
+    /// Continues a plain call whose first attempt has ended: with further attempts in the caller's task while these are plain, too, and then
+    /// with a `Run`.
+    @inline(__always)
+    private func goOn<T: Sendable>(
+        _ begun: Begun, _ options: CallOptions, _ first: Result<any Kept, any Error>, _ values: Values,
+        _ operation: @escaping @Sendable (Attempt) async throws -> T
+    ) async -> Ended<any Kept> {
+        let call = begun.call
+        let isHeard = onRetry != nil || options.onRetry != nil
+        let names = options.on.isEmpty ? on : on + options.on
+        var result = first
+        var made: [Run.Made] = []
+        while true {
+            let number = made.count + 1
+            if Task.isCancelled {
+                _ = engine.on(call, Wire.finished(number, Wire.outcome(8)))
+                engine.forgetMarks(call)
+                let report = Report(attempts: number, reason: .cancelled, origin: engine.origin(of: call))
+                return Ended(result: result, report: report, call: call)
+            }
+            if values.streams {
+                let run = run(options, begun, values, operation)
+                return await run.drive(after: [Run.Made(result: result, judged: run.judged(result))])
+            }
+            let judged = judge(result, of: call, on: names, known: values.known)
+            made.append(Run.Made(result: result, judged: judged))
+            let step = engine.on(call, Wire.finished(number, judged.outcome))
+            if step & 3 == Wire.done, Wire.verdict(step) == .ok {
+                engine.forgetMarks(call)
+                return Ended(result: result, report: Report(attempts: number, reason: .ok), call: call, judged: judged)
+            }
+            let isPlain = step & ~Wire.wakes == Wire.plain(number + 1) && number < Run.most
+            guard isPlain, !isHeard, !Task.isCancelled else { return await run(options, begun, values, operation).drive(after: made, step) }
+            do { result = .success(kept(try await attempt(number + 1, begun, operation))) } catch { result = .failure(error) }
+        }
+    }
+
+    /// Apart from its callers, which would copy the value first.
+    @inline(never)
+    private func kept<T: Sendable>(_ value: T) -> any Kept { KeptValue(value) }
 
     private func run<T: Sendable>(
         _ options: CallOptions, _ begun: Begun, _ values: Values, _ operation: @escaping @Sendable (Attempt) async throws -> T

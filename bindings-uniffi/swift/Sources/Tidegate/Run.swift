@@ -13,6 +13,14 @@ final class KeptValue<T: Sendable>: Kept {
     init(_ value: T) { self.value = value }
 }
 
+/// The values of a result as they are. (`map` would look the type of its result up.)
+func plain(_ result: Result<any Kept, any Error>) -> Result<any Sendable, any Error> {
+    switch result {
+    case .success(let value): .success(value.plain)
+    case .failure(let error): .failure(error)
+    }
+}
+
 /// The shell: carries out the steps of one call, waits, wakes and cancels. It decides nothing.
 ///
 /// Events drive a call: an attempt ends, a timer fires, the call is woken, its caller cancels. Each event is reported to the engine under
@@ -37,12 +45,14 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private let on: [any Error.Type]
     private let onRetry: OnRetry?
 
-    private static let empty = [AttemptSlot?](repeating: nil, count: 8)
+    /// Number of attempts that are kept.
+    static let most = 8
+    private static let empty = [AttemptSlot?](repeating: nil, count: most)
 
     // Behind the lock.
     private let lock = NSLock()
     private var attempts = 0
-    private var conclusion: (result: Result<any Kept, any Error>, report: Report, isOurs: Bool, judged: Judged?)?
+    private var conclusion: Conclusion?
     private var slots = Run.empty
     /// Number of attempts that have not ended.
     private var out = 0
@@ -53,8 +63,11 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Body that is read after the conclusion.
     private weak var body: (any Body)?
     private var streaming = false
-    private var orders: [Order] = []
-    private var caller: CheckedContinuation<Order, Never>?
+    /// What the caller's task does next, and what it does later.
+    private var next: Order?
+    private var later: [Order] = []
+    /// The caller's task, where it waits. It is removed when it is resumed, so it is resumed once; the checked kind is expensive to copy.
+    private var caller: UnsafeContinuation<Order, Never>?
     /// Judgement of the result, for the call around this one.
     private var left: UInt64?
     /// Number of the last attempt whose retry was passed to `onRetry`.
@@ -76,10 +89,22 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
+    /// How the call has ended. An object, because so large a value is expensive to copy.
+    private final class Conclusion: Sendable {
+        let result: Result<any Kept, any Error>
+        let report: Report
+        let isOurs: Bool
+        let judged: Judged?
+
+        init(_ result: Result<any Kept, any Error>, _ report: Report, isOurs: Bool = false, judged: Judged? = nil) {
+            (self.result, self.report, self.isOurs, self.judged) = (result, report, isOurs, judged)
+        }
+    }
+
     /// What the caller's task does for the call.
     private enum Order {
         case attempt(AttemptSlot)
-        case retrying(Retrying)
+        indirect case retrying(Retrying)
         case end
     }
 
@@ -87,10 +112,12 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     private struct Effects {
         var step: UInt64 = 0
         var stop: [Task<Void, Never>] = []
-        var resume: (CheckedContinuation<Order, Never>, Order)?
+        var resume: (UnsafeContinuation<Order, Never>, Order)?
         var failed: (body: any Body, error: any Error)?
-        /// Values and errors that nobody gets. Releasing them may run code of the user, which may come back to this call.
+        /// Values and errors that nobody gets, and the attempts of a call that has ended. Releasing them may run code of the user, which may
+        /// come back to this call.
         var gone: [Any] = []
+        var ended: [AttemptSlot?] = []
     }
 
     init(
@@ -105,32 +132,38 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
 
     // MARK: The caller's task
 
-    /// Drives a call from its first step.
-    func drive() async -> Ended<any Kept> {
-        await drive { self.carry(self.first, &$0) }
+    /// An attempt that has ended before the call had this object.
+    struct Made {
+        let result: Result<any Kept, any Error>
+        let judged: Judged
     }
 
-    /// Drives a call whose first attempt has been made.
-    func drive(after result: Result<any Kept, any Error>) async -> Ended<any Kept> {
-        let judged = judged(result)
-        return await drive {
-            let slot = AttemptSlot(1, nil)
-            (slot.settled, slot.result, slot.judged) = (true, result, judged)
-            self.slots[0] = slot
-            self.attempts = 1
-            self.carry(self.reported(slot, judged.outcome), &$0)
-        }
-    }
-
-    private func drive(_ start: (inout Effects) -> Void) async -> Ended<any Kept> {
+    /// Drives a call on from a step, by default its first one.
+    ///
+    /// - Parameters:
+    ///   - made: The attempts before, `most` at most.
+    ///   - step: Step after them; nil if the end of the last one has not been reported.
+    func drive(after made: [Made] = [], _ step: UInt64? = nil) async -> Ended<any Kept> {
         await withTaskCancellationHandler {
             event { effects in
-                start(&effects)
+                for (place, made) in made.enumerated() {
+                    let slot = AttemptSlot(place + 1, nil)
+                    (slot.settled, slot.result, slot.judged) = (true, made.result, made.judged)
+                    self.slots[place] = slot
+                    self.attempts = slot.number
+                }
+                if step == nil, let last = made.last, let slot = self.slots[self.attempts - 1] {
+                    self.carry(self.reported(slot, last.judged.outcome), &effects)
+                } else {
+                    self.carry(step ?? self.first, &effects)
+                }
                 self.started = true
                 self.giveUp(&effects)
             }
             while true {
-                switch await order() {
+                var order = lock.withLock { ready() }
+                if order == nil { order = await waited() }
+                switch order! {
                 case .end: return
                 case .attempt(let slot):
                     // Without a timer, and without others beside it, only the caller can stop it.
@@ -145,15 +178,16 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 self.giveUp(&effects)
             }
         }
-        let ((result, report, isOurs, judged), left) = lock.withLock {
+        let (ended, left) = lock.withLock {
+            let ended = conclusion!
             // A body that is still read keeps this object. This object must not keep the body, because releasing the body ends it.
-            defer { if streaming { conclusion?.result = .failure(CancellationError()) } }
-            return (conclusion!, self.left)
+            if streaming { conclusion = Conclusion(.failure(CancellationError()), ended.report) }
+            return (ended, self.left)
         }
         engine.forgetMarks(call)
         // With a plain value only the advice to repeat is left (1.6.4).
-        let plain = result.map(\.plain)
         if let left, let around = around?.call {
+            let plain = plain(ended.result)
             if let of = Wire.mayRepeat(left) ? Delivered(left: plain) : Delivered(plain) {
                 around.engine.leave(of, left, for: around.id)
             }
@@ -161,19 +195,18 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
                 around.engine.leave(.value(RefusedStatus(status: status)), left, for: around.id)
             }
         }
-        return Ended(result: result, report: report, call: call, isOurs: isOurs, judged: judged)
+        return Ended(result: ended.result, report: ended.report, call: call, isOurs: ended.isOurs, judged: ended.judged)
     }
 
     private func giveUp(_ effects: inout Effects) {
         if started, cancelled, conclusion == nil { carry(engine.advance(call, Wire.cancel), &effects) }
     }
 
-    /// What the caller's task does next.
-    private func order() async -> Order {
-        if let ready = lock.withLock({ ready }) { return ready }
-        return await withCheckedContinuation { continuation in
+    /// Waits for what the caller's task does next.
+    private func waited() async -> Order {
+        await withUnsafeContinuation { continuation in
             let ready = lock.withLock {
-                let ready = self.ready
+                let ready = self.ready()
                 if ready == nil { caller = continuation }
                 return ready
             }
@@ -181,10 +214,11 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         }
     }
 
-    /// What the caller's task does next, where that is known, under the lock.
-    private var ready: Order? {
-        if !orders.isEmpty { return orders.removeFirst() }
-        return conclusion != nil && out == 0 ? .end : nil
+    /// Takes what the caller's task does next, where that is known, under the lock.
+    private func ready() -> Order? {
+        guard let order = next else { return conclusion != nil && out == 0 ? .end : nil }
+        next = later.isEmpty ? nil : later.removeFirst()
+        return order
     }
 
     /// Makes an attempt in a task of its own.
@@ -198,26 +232,21 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     /// Makes an attempt, unless it has been stopped meanwhile.
+    @inline(__always)
     private func run(_ slot: AttemptSlot) async {
-        let stopped = lock.withLock { slot.stopped }
-        var result: Result<any Kept, any Error> = .failure(CancellationError())
-        if !stopped {
-            do {
-                let value = try await engine.attempt(slot.number, of: call, around, slot.us, slot.target, operation)
-                result = .success(value)
-            } catch { result = .failure(error) }
-        }
+        let result: Result<any Kept, any Error>
+        do {
+            if lock.withLock({ slot.stopped }) { throw CancellationError() }
+            let value = try await engine.attempt(slot.number, of: call, around, slot.us, slot.target, operation)
+            result = .success(value)
+        } catch { result = .failure(error) }
         settle(slot, result)
     }
 
-    private func judged(_ result: Result<any Kept, any Error>) -> Judged {
-        let result = result.map(\.plain)
-        var known = engine.takeMark(result, call)
-        if known == nil, case .success(let value) = result { known = values.known?(value) }
-        var judged = policy.judge(result, known: known, on: on) { engine.takeMark(.value(RefusedStatus(status: $0)), call) != nil }
-        guard case .success(let value) = result else { return judged }
-        if Wire.kind(judged.outcome) != 0 { (value as? any Streaming)?.body.leave() }
-        if values.streams, judged.outcome == 0 { judged.outcome = Wire.head }
+    /// Judges an attempt. Of a good response, only the head has come.
+    func judged(_ result: Result<any Kept, any Error>) -> Judged {
+        var judged = policy.judge(result, of: call, on: on, known: values.known)
+        if values.streams, judged.outcome == 0, case .success = result { judged.outcome = Wire.head }
         return judged
     }
 
@@ -305,7 +334,7 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
             if case .success = conclusion?.result { return }
         }
         if let conclusion { effects.gone.append(conclusion.result) }
-        conclusion = (result, report, false, nil)
+        conclusion = Conclusion(result, report)
     }
 
     private func event(_ work: (inout Effects) -> Void) {
@@ -412,8 +441,8 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     /// Gives the caller its response; the call continues until the body is read.
     private func headArrived(_ effects: inout Effects) {
         guard conclusion == nil, let result = slots[(attempts - 1) & 7]?.result else { return }
-        conclusion = (result, Report(attempts: attempts, reason: .ok), false, nil)
-        effects.gone.append(slots)
+        conclusion = Conclusion(result, Report(attempts: attempts, reason: .ok))
+        effects.ended = slots
         slots = Self.empty
         if case .success(let value) = result, let answer = value.plain as? any Streaming {
             streaming = true
@@ -434,12 +463,16 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
             return
         }
         // Ordered attempts that have not been started are dropped.
-        for case .attempt(let slot) in orders {
-            slot.settled = true
-            out -= 1
-            effects.step |= engine.advance(call, Wire.finished(slot.number, Wire.outcome(8)))
+        if let ordered = next {
+            let all = [ordered] + later
+            (next, later) = (nil, [])
+            for order in all {
+                guard case .attempt(let slot) = order else { handOver(order, &effects); continue }
+                slot.settled = true
+                out -= 1
+                effects.step |= engine.advance(call, Wire.finished(slot.number, Wire.outcome(8)))
+            }
         }
-        orders.removeAll { if case .attempt = $0 { true } else { false } }
         let verdict = Wire.verdict(step)
         let retryIn = Wire.span(step).map { Duration.milliseconds(Int64(clamping: $0)) }
         let latest = attempts > 0 ? slots[(attempts - 1) & 7] : nil
@@ -459,8 +492,8 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
         if case .failure = result, slot?.stopped == true { isOurs = true }
         let report = Report(
             attempts: attempts, reason: verdict, note: why, retryIn: retryIn, origin: verdict == .ok ? .none : origin)
-        conclusion = (result, report, isOurs, decided == nil ? nil : slot?.judged)
-        effects.gone.append(slots)
+        conclusion = Conclusion(result, report, isOurs: isOurs, judged: decided == nil ? nil : slot?.judged)
+        effects.ended = slots
         slots = Self.empty
         if out == 0 { handOver(.end, &effects) }
     }
@@ -491,9 +524,7 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
     }
 
     /// This call, for reports and errors.
-    private var origin: Origin {
-        engine.history > 0 || engine.journals != nil ? Origin(call: call, engine: engine) : .none
-    }
+    private var origin: Origin { engine.origin(of: call) }
 
     private func refusal(_ verdict: Verdict, _ retryIn: Duration?, _ last: Result<any Kept, any Error>?) -> any Error {
         var failure: (any Error)?
@@ -510,8 +541,10 @@ final class Run: Timed, Waiter, BodyOwner, @unchecked Sendable {
             effects.resume = (caller, order)
         } else if case .end = order {
             return
+        } else if next == nil {
+            next = order
         } else {
-            orders.append(order)
+            later.append(order)
         }
     }
 

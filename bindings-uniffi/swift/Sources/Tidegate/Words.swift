@@ -8,8 +8,8 @@ enum Wire {
     static let wakes: UInt64 = 4
     /// Flag of a step that starts an attempt: the attempt goes to a target.
     static let target: UInt64 = 1 << 21
-    /// "Start attempt 1", without a timer: the first step of the happy path.
-    static let first: UInt64 = 1 | 1 << 12
+    /// "Start this attempt", without a timer and a target, and without stopping another one.
+    static func plain(_ attempt: Int) -> UInt64 { 1 | UInt64(attempt & 0xff) << 12 }
     /// No step: the request or the event was invalid.
     static let none = UInt64.max
 

@@ -108,12 +108,36 @@ import TidegateTesting
         #expect((ended.report.reason, ended.report.attempts) == (.cancelled, 2))
         #expect(throws: CancellationError.self) { try ended.result.get() }
         #expect(own.value == 2, "both attempts ran in the caller's task")
+        #expect(ended.report.explain() != nil)
         #expect(engine.idle == (0, 0))
         let snapshot = engine.snapshot()
         #expect((snapshot.live, snapshot.lingering, snapshot.routes.first?.bulkhead?.inFlight) == (0, 0, 0))
     }
 
     /// Values keep their types on the way through a call that does not know them.
+    @Test func aCallThatIsCancelledWhileAnAttemptIsJudgedMakesNoFurtherOne() async throws {
+        let engine = Engine(seed: 1)
+        let policy = try Policy(
+            "p", retry: Retry(maxAttempts: 3, backoff: .constant(.zero), budget: .off), bulkhead: Bulkhead(maxConcurrency: 1),
+            classify: { _ in
+                withUnsafeCurrentTask { $0?.cancel() }
+                return Outcome(.transient)
+            }, engine: engine)
+        let begun = Counter()
+        let ended = await Task {
+            await policy.ended { _ in
+                begun.add()
+                throw Broken()
+            }
+        }.value
+        #expect(begun.value == 1)
+        #expect(ended.report.reason == .cancelled)
+        #expect(throws: CancellationError.self) { try ended.result.get() }
+        #expect(engine.idle == (0, 0))
+        let snapshot = engine.snapshot()
+        #expect((snapshot.live, snapshot.lingering, snapshot.routes.first?.bulkhead?.inFlight) == (0, 0, 0))
+    }
+
     @Test func aRepeatReturnsOptionalsAsTheyAre() async throws {
         let policy = try Policy(
             "p", retry: Retry(backoff: .constant(.zero), budget: .off), on: [Broken.self], engine: Engine(seed: 1))

@@ -62,6 +62,23 @@ private struct Narrow: Error {
         #expect(await attempts(policy, URLError(.networkConnectionLost)) == 3, "it restricts nothing")
     }
 
+    @Test func aCallMayMakeMoreAttemptsThanAreKept() async throws {
+        let policy = try Policy(
+            "p", retry: Retry(maxAttempts: 12, backoff: .constant(.zero), budget: .off), on: [ShopError.self], engine: engine)
+        let ended = await policy.ended { attempt -> Int in throw ShopError.soldOut(attempt.number) }
+        #expect((ended.report.attempts, ended.report.reason) == (12, .attempts))
+        #expect(throws: ShopError.soldOut(12)) { try ended.result.get() }
+        let value = try await policy.run { attempt in
+            if attempt.number < 12 { throw ShopError.soldOut(attempt.number) }
+            return attempt.number
+        }
+        #expect(value == 12)
+        await #expect(throws: ShopError.soldOut(12)) { try await policy.run { attempt -> Int in throw ShopError.soldOut(attempt.number) } }
+        let report = try #require(policy.report(of: ShopError.soldOut(12)))
+        #expect((report.attempts, report.note) == (12, "gave up after 12 attempts"))
+        #expect(engine.idle == (0, 0))
+    }
+
     @Test func aStatusIsFoundInAClassAboveAndInAnyWholeNumber() async throws {
         let policy = try Policy("p", retry: Self.quick, engine: engine)
         #expect(await attempts(policy, Answered(503)) == 3)
@@ -431,6 +448,16 @@ private struct Narrow: Error {
             #expect(outer.report(of: error)?.explain()?.policy == "outer")
         }
         #expect(inside.withLock { $0 }?.reason == .nested)
+    }
+
+    @Test func aCallThatIsRefusedForItsOptionsHasAReport() async throws {
+        let policy = try Policy("p", retry: Self.quick, engine: engine)
+        do {
+            try await policy.run(CallOptions(weights: ["tokens": 1])) { _ in }
+            Issue.record("no limit counts tokens")
+        } catch {
+            #expect(policy.report(of: error)?.attempts == 0)
+        }
     }
 
     @Test func anEngineWithoutAHistoryKeepsNothing() async throws {
