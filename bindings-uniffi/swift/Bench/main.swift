@@ -129,13 +129,18 @@ func all() async throws {
     withExtendedLifetime(native) {}
 }
 
-/// Calls whose instructions are counted. None of them sets a timer, whose thread would be counted, too.
+/// Calls whose instructions are counted. No timer fires meanwhile.
 func make(_ scenario: String, _ calls: Int) async throws {
     let engine = Tidegate.Engine(seed: 1)
     switch scenario {
     case "run":
         let policy = try Policy("run", retry: Retry(), bulkhead: Bulkhead(maxConcurrency: 10), engine: engine)
         for number in 0..<calls { _ = try await policy.run { _ in try await work(number) } }
+    case "timed":
+        let policy = try Policy("timed", deadline: .seconds(7_200), attemptTimeout: .seconds(3_600), retry: Retry(), engine: engine)
+        for number in 0..<calls { _ = try await policy.run { _ in try await work(number) } }
+    case "task":  // a bare one, for comparison
+        for number in 0..<calls { _ = try await Task { try await work(number) }.value }
     case "one_retry":
         let policy = try Policy(
             "one_retry", retry: Retry(backoff: .constant(.zero), budget: .off), classify: { if case .failure = $0 { Outcome(.transient) } else { nil } },
