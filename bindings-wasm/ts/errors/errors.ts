@@ -85,7 +85,7 @@ function isOf(asked: typeof TidegateError, value: unknown): boolean {
   if (Function.prototype[Symbol.hasInstance].call(asked, value)) return true;
   if (!(value instanceof Error) || !Object.hasOwn(asked, KIND)) return false;
   let its: unknown = value.constructor;
-  while (typeof its === "function") {
+  while (typeof its === "function" && KIND in its) {
     if (Object.hasOwn(its, KIND) && (its as typeof TidegateError)[KIND][0] === asked[KIND][0]) return true;
     its = Object.getPrototypeOf(its);
   }

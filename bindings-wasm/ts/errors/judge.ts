@@ -161,7 +161,8 @@ function chain(
   if (typeof error !== "object" || error === null) return undefined;
   if (seen.length >= DEEPEST || seen.includes(error)) return undefined;
   seen.push(error);
-  const said = left?.(error) ?? says(error, core, left);
+  // `judge` has asked for what is left with the first error.
+  const said = (seen.length > 1 ? left?.(error) : undefined) ?? says(error, core, left);
   if (said !== undefined && (said < 0 || kindOf(said) < WRAPPER)) return said;
   const inner =
     chain(read(error, "cause"), core, left, seen, grouped) ?? group(error, core, left, seen, grouped);
@@ -239,8 +240,16 @@ function status(
 /** The status of a failure that a result has. */
 export function statusOf(of: unknown): number | undefined {
   statuses ??= paths(STATUS_PATHS);
+  let before: string | undefined;
+  let first: unknown;
   for (const path of statuses) {
-    const found = path.reduce(read, of);
+    // Neighbours begin alike: a property that most errors lack is read once for all of them.
+    if (path[0] !== before) {
+      before = path[0] as string;
+      first = read(of, before);
+    }
+    if (first === undefined) continue;
+    const found = path.slice(1).reduce(read, first);
     if (Number.isInteger(found) && (found as number) >= 400 && (found as number) < 600)
       return found as number;
   }
@@ -329,7 +338,7 @@ export function taken(value: unknown, scope: Scope | undefined, keep = false): n
   const outcome = scope && marks?.find(scope, value, keep);
   if (outcome !== undefined || typeof value !== "object" || value === null) return outcome;
   const known = judgements.get(value);
-  if (!keep) judgements.delete(value);
+  if (!keep && known !== undefined) judgements.delete(value);
   return known;
 }
 
