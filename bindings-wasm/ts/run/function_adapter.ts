@@ -10,13 +10,11 @@ export function functionAdapter<T>(
   work: (attempt: Lane) => T | PromiseLike<T>,
   onRetry: OnRetry | undefined,
 ): Adapter<T> {
-  return {
-    onRetry,
-    start: (lane) => work(lane),
-    /** Without this, a late or superseded response of `fetch` or undici would keep its connection until it is collected. */
-    discard(value) {
-      const { headers, body } = value as { headers?: unknown; body?: unknown };
-      if (typeof headers === "object") closeBody(body);
-    },
-  };
+  return { onRetry, start: (lane) => work(lane), discard };
+}
+
+/** Without this, a late or superseded response of `fetch` or undici would keep its connection until it is collected. */
+function discard(value: unknown): void {
+  const { headers, body } = value as { headers?: unknown; body?: unknown };
+  if (typeof headers === "object") closeBody(body);
 }

@@ -190,8 +190,34 @@ export class Caller<F = never> {
       );
     }
     if (typeof work !== "function") throw new TypeError(`run(${String(work)}): must be a function`);
-    const going =
+    const begun =
       options === undefined ? this.#begin(work, undefined, undefined) : this.#special(work, options);
+    let going: Promise<T>;
+    if (begun instanceof First) {
+      // Called here and not in a method of its own: an error made before the first `await` takes longer with each frame on the stack.
+      const { engine, around } = begun;
+      const { scopes } = engine;
+      try {
+        let made: T | PromiseLike<T>;
+        if (scopes === undefined) made = work(begun);
+        else if (scopes.enterWith === undefined) made = scopes.run(begun, work, begun);
+        else {
+          scopes.enterWith(begun); // `run` takes twice the time
+          try {
+            made = work(begun);
+          } finally {
+            scopes.enterWith(around);
+          }
+        }
+        // Of a class derived from `Promise` this is another promise, so its own `then` may throw, or call back twice.
+        going = Promise.resolve(made).then(
+          (value: T) => begun.done(value),
+          (error: unknown) => begun.failed(error),
+        );
+      } catch (error) {
+        going = begun.failed(error);
+      }
+    } else going = begun;
     if (this.#standIn === undefined) return going;
     return this.#standIn.instead(going, options?.route ?? this.key, options?.signal ?? undefined) as Promise<
       T | F
@@ -199,7 +225,7 @@ export class Caller<F = never> {
   }
 
   /** A call with options beyond those of its caller. */
-  #special<T>(work: Work<T>, options: RunOptions): Promise<T> {
+  #special<T>(work: Work<T>, options: RunOptions): First<T> | Promise<T> {
     const { signal, abortable, ...rest } = options;
     if (signal?.aborted === true) return Promise.reject(reasonOf(signal));
     checkOptions(rest);
@@ -212,15 +238,15 @@ export class Caller<F = never> {
   /** A call that waits for the engine's module. */
   async #wait<T>(work: Work<T>, signal: Signal | undefined, abortable: boolean | undefined): Promise<T> {
     const left = await this.core.there(this.key, signal, this.options.deadline);
-    return this.#begin(work, signal, abortable, left);
+    const own = left === undefined ? this.options : { ...this.options, deadline: left };
+    return new Caller(this.core, own, undefined).run(work, { signal, abortable });
   }
 
   #begin<T>(
     work: Work<T>,
     signal: Signal | undefined,
     abortable: boolean | undefined,
-    left?: number,
-  ): Promise<T> {
+  ): First<T> | Promise<T> {
     const { core } = this;
     if (core.number < 0) return this.#wait(work, signal, abortable);
     const { engine } = core;
@@ -228,7 +254,7 @@ export class Caller<F = never> {
     const weights = this.#weights;
     const around = scopes === undefined ? undefined : scopes.getStore();
     let flags = this.#flags;
-    let limit = left === undefined ? this.#limit : limitOf(left);
+    let limit = this.#limit;
     let parent = 0;
     if (abortable === true) flags |= ABORTABLE;
     if (around !== undefined) {
@@ -256,26 +282,7 @@ export class Caller<F = never> {
       return this.shape(work, around, signal).begin(native.begun(handle), step);
     const first = new First(this, work, engine, native.begun(handle), around);
     if (engine.listening) engine.after(step);
-    let made: T | PromiseLike<T>;
-    try {
-      if (scopes === undefined) made = work(first);
-      else if (scopes.enterWith === undefined) made = scopes.run(first, work, first);
-      else {
-        scopes.enterWith(first); // `run` takes twice the time
-        try {
-          made = work(first);
-        } finally {
-          scopes.enterWith(around);
-        }
-      }
-    } catch (error) {
-      return first.failed(error);
-    }
-    // Of a class derived from `Promise` this is another promise, so its own `then` may throw, or call back twice.
-    return Promise.resolve(made).then(
-      (value: T) => first.done(value),
-      (error: unknown) => first.failed(error),
-    );
+    return first;
   }
 
   /** @internal Takes over a call that is not on the fast path, or leaves it. */

@@ -180,12 +180,11 @@ export class Run<A, T = A> implements Timed, Waiter {
 
   /** Continues after a first attempt made by the fast path. */
   resume(call: number, lane: Lane, ok: boolean, value: unknown): Promise<T> {
-    return this.#drive(() => {
-      this.#call = call;
-      this.#attempts = 1;
-      this.#lanes[0] = lane;
-      this.#settle(lane, ok, value);
-    });
+    this.#call = call;
+    this.#attempts = 1;
+    this.#lanes[0] = lane;
+    lane.settled = true;
+    return this.#drive(() => this.#settled(lane, ok, value));
   }
 
   /** Continues from the step that followed a first attempt. */
@@ -469,8 +468,10 @@ export class Run<A, T = A> implements Timed, Waiter {
       return;
     }
     lane.hold(ok, value);
-    const otherwise = ok ? 0 : PERMANENT;
-    const outcome = this.#attempted(() => this.#judge(ok, value), otherwise) ?? otherwise;
+    let outcome = ok ? 0 : PERMANENT;
+    try {
+      outcome = this.#judge(ok, value);
+    } catch {} // an odd answer
     this.#failed = outcome > 0 ? lane : undefined;
     if (outcome === HEAD && !lane.stopped) {
       this.#reading = lane.attempt;
@@ -582,7 +583,7 @@ export class Run<A, T = A> implements Timed, Waiter {
       const retries = unlisted && (this.#core.count("retry.max_attempts") ?? 1) > 1;
       const why = retries ? noteOfUnlisted(value) : noteOf(verdict, this.#attempts, retryIn, most);
       const remark = this.#attempted(() => this.#adapter.remark);
-      const note = [why, remark].filter((text) => text !== undefined).join("; ") || undefined;
+      const note = why !== undefined && remark !== undefined ? `${why}; ${remark}` : (why ?? remark);
       const retryAt = retryIn === undefined ? undefined : new Date(Date.now() + retryIn);
       report(what, { attempts: this.#attempts, reason: verdict, note, retryAt });
       this.#engine.ended(what, this.#call);
