@@ -30,7 +30,8 @@ class Admission:
         self._caller._check_sync('policy.at(pass_timeout="remaining").bulkhead() says that the body does,')
         self._check_free()
         loop = SyncLoop(self._caller)
-        attempt = next(loop)
+        attempt = loop.turn()
+        assert attempt is not None  # noqa: S101 - a call that is not refused has an attempt
         self._entered = attempt.__enter__(), loop
         return attempt
 

@@ -10,12 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
+from tidegate._engine.hooks import nothing
 from tidegate._engine.wire import (
+    FINISHED_1,
+    FIRST,
+    OK_1,
     attempt_of,
-    has_span,
     is_attempt,
     is_done,
     is_wait,
+    lane_of,
     span_of,
     verdict_of,
     weights_rule,
@@ -26,10 +30,14 @@ from .deadline import SCOPE, leave
 from .threads import park, settle
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from contextvars import Token
     from types import TracebackType
 
+    from tidegate._engine.engine import Engine
+
     from .caller import Caller
+    from .deadline import Scope
     from .run import Run
     from .timers import Timers
 
@@ -44,12 +52,14 @@ class Attempts:
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
-    def __iter__(self) -> SyncLoop:
-        self._caller._check_sync(
-            'policy.at(pass_timeout="remaining").attempts() says that the body takes its time from'
-            " attempt.remaining,"
-        )
-        return SyncLoop(self._caller)
+    def __iter__(self) -> Iterator[Attempt]:
+        caller = self._caller
+        if caller._is_timed():
+            caller._check_sync(
+                'policy.at(pass_timeout="remaining").attempts() says that the body takes its time from'
+                " attempt.remaining,"
+            )
+        return iter(SyncLoop(caller).turn, None)  # ends without the price of a StopIteration
 
     def __aiter__(self) -> AsyncLoop:
         return AsyncLoop(self._caller)
@@ -65,16 +75,16 @@ class Attempt:
         num: Its number; the first is 1.
     """
 
-    __slots__ = ("_due", "_kept", "_next", "_owner", "_run", "_step", "_timers", "_token", "_value", "num")
+    __slots__ = ("_due", "_inside", "_kept", "_next", "_owner", "_timers", "_token", "_value", "num")
 
-    def __init__(self, owner: SyncLoop | AsyncLoop, run: Run, step: int) -> None:
-        us = span_of(step)
-        self.num: Final = attempt_of(step)
+    def __init__(
+        self, owner: SyncLoop | AsyncLoop, inside: tuple[Engine, int, None, Scope | None], num: int, us: int
+    ) -> None:
+        self.num: Final = num
         self._owner = ref(owner)
         self._kept: SyncLoop | AsyncLoop | None = None
-        self._run = run
-        self._step = step
-        self._due = run.engine.native.now() + us if us >= 0 else None
+        self._inside = inside
+        self._due = inside[0].native.now() + us if us >= 0 else None
         self._next: int | None = None
         self._timers: Timers | None = None
         self._token: Token[Any] | None = None
@@ -85,7 +95,7 @@ class Attempt:
         """Seconds left for this attempt, 0 or more; None without a deadline and an attempt timeout."""
         if self._due is None:
             return None
-        return max(self._due - self._run.engine.native.now(), 0) / 1e6
+        return max(self._due - self._inside[0].native.now(), 0) / 1e6
 
     def result(self, value: Any) -> None:
         """Sets the attempt's result, for the policy's `classify`, which may judge it a failure.
@@ -110,47 +120,53 @@ class Attempt:
         broken = weights_rule(totals)
         if broken is not None:
             raise ValueError(f"settle: {totals!r}: must be {broken}")
-        run = self._run
-        taken = [run.engine.native.settle(run.id, self.num, name, total) for name, total in totals.items()]
+        engine, call, _, _ = self._inside
+        taken = [engine.native.settle(call, self.num, name, total) for name, total in totals.items()]
         return all(taken)
 
     def __repr__(self) -> str:
         return f"<Attempt {self.num}, remaining {self.remaining}>"
 
     def __enter__(self) -> Attempt:
-        run, owner = self._run, self._owner()
-        if owner is None or run.call == 0 or self._token is not None:
+        owner = self._owner()
+        if owner is None or not owner.call or self._token is not None:
             raise RuntimeError(
                 f"tidegate: attempt {self.num} can be entered once, in the loop that made it, in its turn"
             )
-        if has_span(self._step) and owner.awaits:
-            us = max((self._due or 0) - run.engine.native.now(), 0)
-            self._timers = lazy.arm(run.engine, run.call, us)
-        self._token = SCOPE.set((run.engine, run.call, None, run.scope))
+        if self._due is not None and owner.awaits:
+            engine, call, _, _ = self._inside
+            self._timers = lazy.arm(engine, call, max(self._due - engine.native.now(), 0))
+        self._token = SCOPE.set(self._inside)
         self._kept = owner  # a dropped loop cancels its call, which must not happen under a running body
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        run, token, owner = self._run, self._token, self._kept
+        token, owner = self._token, self._kept
         if token is None or owner is None:
             return False
         self._kept = None
         leave(token)
         value = self._value if error is None else error
-        if value is _NOTHING:
-            value = run.classify = None  # there is no result to classify
         try:
-            if owner.awaits:
-                step = lazy.settle(run, self.num, error is None, value, self._timers)
+            if value is _NOTHING and owner.run is None and self._timers is None:
+                step = owner.succeed()
+                if step is None:
+                    return True
             else:
-                step = settle(run, self.num, error is None, value)
+                run = owner.shell()
+                if value is _NOTHING:
+                    value = run.classify = None  # there is no result to classify
+                if owner.awaits:
+                    step = lazy.settle(run, self.num, error is None, value, self._timers)
+                else:
+                    step = settle(run, self.num, error is None, value)
             self._next = step
-            if is_attempt(step):
-                run.attempts = attempt_of(step)  # the engine has counted it: leaving now must report it
-            elif is_done(step):
+            if is_done(step):
                 owner.end(step)
+            elif is_attempt(step):  # the engine has counted it: leaving now must report it
+                owner.shell().attempts = attempt_of(step)
         except BaseException as raised:
             owner.close()
             if raised is not error:
@@ -164,59 +180,95 @@ class Attempt:
 
 
 class _Loop:
-    """One call. Dropping the loop before its end (break, an exception, a closed generator) cancels it."""
+    """One call. Dropping the loop before its end (break, an exception, a closed generator) cancels it.
 
-    __slots__ = ("__weakref__", "_attempt", "_begun", "_caller", "_run")
+    Attributes:
+        call: Its number while it runs; None before, 0 afterwards.
+        run: What the shells know of it; None while it is on the happy path, which needs no such object.
+    """
+
+    __slots__ = ("__weakref__", "_attempt", "_caller", "_inside", "call", "run")
 
     awaits: bool
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
-        self._begun = False
-        self._run: Run | None = None
         self._attempt: Attempt | None = None
+        self.call: int | None = None
+        self.run: Run | None = None
 
     def __del__(self) -> None:
-        self.close()
+        if self.call:
+            self.close()
 
     def close(self) -> None:
         """Cancels the call unless it has ended: releases its permit and counts no outcome."""
-        run = self._run
-        if run is not None:
+        if self.call:
+            run = self.shell()
+            self.call = 0
             run.abandon()
             run.held = {}
 
+    def shell(self) -> Run:
+        """Returns the run of a call that leaves the happy path."""
+        if self.run is None:
+            _, call, _, scope = self._inside
+            self.run = self._caller._run(scope, call, nothing, (), {})
+            self.run.attempts = 0 if self._attempt is None else self._attempt.num
+        return self.run
+
+    def succeed(self) -> int | None:
+        """Reports that the body of attempt 1 has ended normally.
+
+        Returns the engine's step, None if it only ends the call.
+        """
+        engine, call, _, _ = self._inside
+        reply = engine.native.on(call, FINISHED_1)
+        if reply == OK_1:
+            self.call = 0
+            return None
+        run = self.shell()
+        run.held[lane_of(1)] = True, None
+        run.judged = 0
+        if isinstance(reply, int):
+            return reply
+        engine.delivered(call, nothing, None, reply[1])
+        return reply[0]
+
     def end(self, step: int) -> None:
         """Ends the call; raises its error unless it succeeded."""
-        run = self._run
-        assert run is not None  # noqa: S101 - it has made a step
+        run, self.call = self.shell(), 0
         run.call = 0
         if verdict_of(step):  # verdict 0 is ok, and a loop has no result to return
             run.conclude(step)
         run.held = {}
 
-    def _at(self) -> int | None:
-        """Returns the call's current step, and begins the call on first use; None once it has ended."""
-        if not self._begun:
-            self._begun = True
-            self._run, step = self._caller._start(self.awaits)
+    def _step(self) -> int | None:
+        """Returns the step of a call that has not ended, and begins the call on first use."""
+        if self.call is None:
+            self.call, caller = 0, self._caller
+            scope, call, step = caller._start()
+            self._inside = caller._engine, call, None, scope
+            self.call = call
+            if not caller._fast:
+                self.shell()
             return step
-        run, attempt = self._run, self._attempt
-        if run is None or run.call == 0:
-            return None
+        attempt = self._attempt
         if attempt is not None and attempt._next is None:
             if attempt._kept is None:
                 self.close()
             raise RuntimeError(f"tidegate: attempt {attempt.num} has to be made in a `with attempt:` block")
         return None if attempt is None else attempt._next
 
-    def _turn(self, step: int) -> Attempt | None:
+    def _made(self, step: int) -> Attempt | None:
         """Returns the attempt that a step starts; None if the call has succeeded."""
-        run = self._run
-        assert run is not None  # noqa: S101 - it has made a step
+        if step == FIRST:
+            self._attempt = Attempt(self, self._inside, 1, -1)  # type: ignore[arg-type]
+            return self._attempt
         if is_attempt(step):
-            self._attempt = Attempt(self, run, step)  # type: ignore[arg-type]
-            run.attempts = self._attempt.num
+            self._attempt = Attempt(self, self._inside, attempt_of(step), span_of(step))  # type: ignore[arg-type]
+            if self.run is not None:
+                self.run.attempts = self._attempt.num
             return self._attempt
         self.end(step)
         return None
@@ -228,21 +280,17 @@ class SyncLoop(_Loop):
     __slots__ = ()
     awaits = False
 
-    def __iter__(self) -> SyncLoop:
-        return self
-
-    def __next__(self) -> Attempt:
-        step = self._at()
-        if step is not None and (run := self._run) is not None:
-            try:
-                if is_wait(step):
-                    step = park(run, step)
-                if (attempt := self._turn(step)) is not None:
-                    return attempt
-            except BaseException:
-                self.close()
-                raise
-        raise StopIteration
+    def turn(self) -> Attempt | None:
+        """Returns the next attempt, after the wait before it; None once the call has ended."""
+        if self.call == 0 or (step := self._step()) is None:
+            return None
+        try:
+            if step != FIRST and is_wait(step):
+                step = park(self.shell(), step)
+            return self._made(step)
+        except BaseException:
+            self.close()
+            raise
 
 
 class AsyncLoop(_Loop):
@@ -255,14 +303,14 @@ class AsyncLoop(_Loop):
         return self
 
     async def __anext__(self) -> Attempt:
-        step = self._at()
-        if step is not None and (run := self._run) is not None:
+        if self.call != 0 and (step := self._step()) is not None:
             try:
-                if is_wait(step):
-                    step = await lazy.park(run, step)
-                if (attempt := self._turn(step)) is not None:
-                    return attempt
+                if step != FIRST and is_wait(step):
+                    step = await lazy.park(self.shell(), step)
+                attempt = self._made(step)
             except BaseException:
                 self.close()
                 raise
+            if attempt is not None:
+                return attempt
         raise StopAsyncIteration

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast
 
 from tidegate import _native
 from tidegate._engine.clock import to_us
-from tidegate._engine.hooks import nothing
 from tidegate._engine.wire import (
+    FIRST,
     MAY_PARK,
     SOLO,
     criticality_in,
@@ -22,7 +22,7 @@ from tidegate._engine.wire import (
 from . import lazy
 from .attempts import Attempts
 from .deadline import criticality_of, current, inherited
-from .run import Run, abandon, awaited, not_async
+from .run import Run, awaited, not_async
 from .run import isawaitable as inspect_awaitable
 from .threads import drive, resume
 
@@ -67,6 +67,7 @@ class Caller(_native.Runner):
         "_classify",
         "_engine",
         "_fallback",
+        "_fast",
         "_flags",
         "_limit",
         "_passing",
@@ -124,6 +125,7 @@ class Caller(_native.Runner):
         self._urgent = urgent
         self._bare = bare
         self._weights = weights
+        self._fast = FAST
         plain = FAST and self._classify is None and passing is None
         number, judged = policy._number, self._judged_by_type and policy._on is None
         token = engine.token if engine.explains else 0
@@ -382,18 +384,24 @@ class Caller(_native.Runner):
                 f" interrupted: {way} or go async"
             )
 
-    def _start(self, awaits: bool, more: int = 0) -> tuple[Run, int]:
-        """Begins a call whose attempts are made by a loop or a generator; returns its run and first step."""
+    def _start(self, more: int = 0) -> tuple[Scope | None, int, int]:
+        """Begins a call of a loop or a generator; returns the scope around it, its number and first step."""
         scope = current()
         flags = self._flags | SOLO | more  # attempts cannot run concurrently
-        call, step = self._engine.begun(
-            self._begin(self._route, *self._around(scope, flags), 0, self._weights)
-        )
-        try:
-            return self._fresh(scope, call, step, flags, nothing, (), {})
-        except BaseException:
-            abandon(self._engine, call, 1)
-            raise
+        return scope, *self._begin_in(scope, flags)
+
+    def _begin_in(self, scope: Scope | None, flags: int) -> tuple[int, int]:
+        """Begins a call; returns its number and its first step. Renews a route that was evicted."""
+        limit, parent = self._limit, 0
+        if scope is not None:
+            limit, parent, criticality = self._inherit(scope)
+            flags = with_criticality(flags, criticality)
+        while True:
+            begun = self._begin(self._route, flags, limit, parent, 0, self._weights)
+            call, step = begun if len(begun) == 2 else self._engine.begun(begun)
+            if step == FIRST or not is_stale_route(step):
+                return call, step
+            self._renew()
 
     def _run(self, scope: Scope | None, call: int, fn: Any, args: Any, kwargs: Any) -> Run:
         policy = self._policy
@@ -414,21 +422,12 @@ class Caller(_native.Runner):
         self, scope: Scope | None, call: int, step: int, flags: int, fn: Any, args: Any, kwargs: Any
     ) -> tuple[Run, int]:
         """Makes the run of a new call; returns it with its first step. Renews a route that was evicted."""
-        while is_stale_route(step):
+        if is_stale_route(step):
             self._renew()
-            call, step = self._engine.begun(
-                self._begin(self._route, *self._around(scope, flags), 0, self._weights)
-            )
+            call, step = self._begin_in(scope, flags)
         run = self._run(scope, call, fn, args, kwargs)
         run.races = self._policy._races(flags)
         return run, step
-
-    def _around(self, scope: Scope | None, flags: int) -> tuple[int, int, int]:
-        """Returns flags, time left and enclosing call, as `begin` takes them."""
-        if scope is None:
-            return flags, self._limit, 0
-        limit, parent, criticality = self._inherit(scope)
-        return with_criticality(flags, criticality), limit, parent
 
     def _inherit(self, scope: Scope) -> tuple[int, int, int]:
         """Returns what calls inherit from a scope: time left, enclosing call, criticality."""

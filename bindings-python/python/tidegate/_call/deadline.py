@@ -10,6 +10,7 @@ from tidegate._engine.wire import CRITICALITIES, pack_remaining
 from tidegate._native import monotonic
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextvars import ContextVar, Token
     from types import TracebackType
 
@@ -27,9 +28,8 @@ Criticality: TypeAlias = Literal["best_effort", "degraded", "normal", "critical"
 SCOPE: Final = cast("ContextVar[Any]", _native.scope_variable())
 
 
-def current() -> Scope | None:
-    """Returns the scope of the running code, including native calls of this thread that set no variable."""
-    return cast("Scope | None", _native.scope())
+current: Final = cast("Callable[[], Scope | None]", _native.scope)
+"""Returns the scope of the running code, including native calls of this thread that set no variable."""
 
 
 def _level(scope: Any) -> Scope:

@@ -67,13 +67,13 @@ class _GeneratorRun(Run):
         return self.judge(False, error)
 
 
-def _begin(caller: Caller, awaits: bool, fn: Any, args: Any, kwargs: Any) -> tuple[_GeneratorRun, int]:
+def _begin(caller: Caller, fn: Any, args: Any, kwargs: Any) -> tuple[_GeneratorRun, int]:
     refuse_streams(caller._policy, ("first_byte_timeout", "idle_timeout"), "a generator function")
     until_body = caller._policy._setting("slot_until") == "body"
-    begun, step = caller._start(awaits, SLOT_UNTIL_BODY if until_body else 0)
+    scope, call, step = caller._start(SLOT_UNTIL_BODY if until_body else 0)
     run = _GeneratorRun(
-        begun.engine, begun.policy, begun.route, begun.scope, begun.call, fn, args, kwargs,
-        begun.classify, begun.passing,
+        caller._engine, caller._policy, caller._route_key, scope, call, fn, args, kwargs,
+        caller._classify, caller._passing,
     )  # fmt: skip
     return run, step
 
@@ -92,7 +92,7 @@ def generating(caller: Caller, fn: Callable[..., Iterator[Any]]) -> Callable[...
     @functools.wraps(fn)
     def generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
         caller._check_sync()
-        run, step = _begin(caller, False, fn, args, kwargs)
+        run, step = _begin(caller, fn, args, kwargs)
         try:
             while not is_done(step) and not awaits_body(step):
                 step = _attempt(run, step) if is_attempt(step) else park(run, step)
@@ -165,7 +165,7 @@ def agenerating(caller: Caller, fn: Callable[..., AsyncIterator[Any]]) -> Callab
 
     @functools.wraps(fn)
     async def generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        run, step = _begin(caller, True, fn, args, kwargs)
+        run, step = _begin(caller, fn, args, kwargs)
         try:
             while not is_done(step) and not awaits_body(step):
                 step = await (_aattempt(run, step) if is_attempt(step) else lazy.park(run, step))
