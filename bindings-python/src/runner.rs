@@ -12,7 +12,8 @@ use pyo3::types::{PyDict, PyTuple};
 use tidegate::{CallId, Class, Event, Outcome, PolicyId, Request, RouteId, wire};
 
 use crate::engine::{Begun, Engine};
-use crate::ffi::Raised;
+use crate::ffi::{Raised, or_none};
+use crate::scope;
 use crate::state::Traits;
 
 /// A number that no route ever has: an engine keeps far fewer. A call on it is refused with `StaleRoute`.
@@ -102,7 +103,17 @@ impl Settings {
         caller: &Bound<'py, PyAny>,
         scope: Option<&Bound<'py, PyAny>>,
     ) -> Result<(Begun, Option<Vec<u64>>), Raised> {
-        let mut request = self.request;
+        self.begin_as(caller, scope, self.request)
+    }
+
+    /// The same with a request that differs from that of the caller's other calls.
+    #[inline(always)]
+    fn begin_as<'py>(
+        &self,
+        caller: &Bound<'py, PyAny>,
+        scope: Option<&Bound<'py, PyAny>>,
+        mut request: Request,
+    ) -> Result<(Begun, Option<Vec<u64>>), Raised> {
         if let Some(scope) = scope {
             let around = inherited(caller, scope)?;
             (request.remaining, request.parent, request.criticality) =
@@ -303,9 +314,23 @@ impl Runner {
         Ok(self.settings.get().ok_or_else(unmade)?.route.load(Ordering::Relaxed))
     }
 
-    /// Makes the route: at the first call, and after it was evicted.
-    fn _renew(&self, py: Python<'_>) -> PyResult<u64> {
-        Ok(self.settings.get().ok_or_else(unmade)?.renew(py).to_word())
+    /// Begins a call of a loop or a generator, whose attempts cannot run concurrently: the scope around it, its number and its
+    /// first step. With `until_body` it keeps its permit until its generator ends.
+    #[pyo3(signature = (until_body = false) -> "tuple[Any, int, int]")]
+    fn _start<'py>(me: &Bound<'py, Self>, until_body: bool) -> PyResult<Bound<'py, PyTuple>> {
+        let py = me.py();
+        let start = || {
+            let settings = me.get().settings()?;
+            let scope = scope::around(py, scope::globals(py)?)?.scope;
+            let own = settings.request;
+            let request = Request { solo: true, slot_until_body: own.slot_until_body || until_body, ..own };
+            let (begun, woken) = settings.begin_as(me.as_any(), scope.as_ref(), request)?;
+            if let Some(woken) = woken {
+                settings.wake(py, woken).map_err(|error| settings.give_up(py, begun.call, 1, error))?;
+            }
+            Ok((or_none(py, scope), begun.call.to_word(), wire::pack_step(begun.step)).into_pyobject(py)?)
+        };
+        start().map_err(|raised: Raised| raised.take(py))
     }
 
     /// Has the policy an attempt timeout?

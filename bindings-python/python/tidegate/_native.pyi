@@ -875,10 +875,6 @@ class Runner:
         """
         Has the policy an attempt timeout?
         """
-    def _renew(self, /) -> int:
-        """
-        Makes the route: at the first call, and after it was evicted.
-        """
     @property
     def _route(self, /) -> int:
         """
@@ -887,6 +883,11 @@ class Runner:
     def _settle(self, /, native: Engine, owner: "object", policy: SupportsIndex, key: str, flags: SupportsIndex, limit: SupportsIndex, plain: bool, judged: bool, bare: bool, token: SupportsIndex, weights: "dict[str, int] | None" = None) -> None:
         """
         How its calls begin.
+        """
+    def _start(self, /, until_body: bool = False) -> "tuple[Any, int, int]":
+        """
+        Begins a call of a loop or a generator, whose attempts cannot run concurrently: the scope around it, its number and its
+        first step. With `until_body` it keeps its permit until its generator ends.
         """
 
 @final

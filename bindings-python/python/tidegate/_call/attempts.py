@@ -7,7 +7,7 @@ decisions of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import ref
 
 from tidegate._engine.hooks import nothing
@@ -26,7 +26,7 @@ from tidegate._engine.wire import (
 )
 
 from . import lazy
-from .deadline import SCOPE, leave
+from .deadline import SCOPE
 from .threads import park, settle
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from .deadline import Scope
     from .run import Run
     from .timers import Timers
+
+Inside: TypeAlias = "tuple[Engine, int, None, Scope | None]"
+"""The scope of the body of an attempt: engine, call, no deadline of its own, the scope around the loop."""
 
 _NOTHING: Final = object()
 
@@ -77,14 +80,12 @@ class Attempt:
 
     __slots__ = ("_due", "_inside", "_kept", "_next", "_owner", "_timers", "_token", "_value", "num")
 
-    def __init__(
-        self, owner: SyncLoop | AsyncLoop, inside: tuple[Engine, int, None, Scope | None], num: int, us: int
-    ) -> None:
+    def __init__(self, owner: _Loop, inside: Inside, num: int, due: int | None = None) -> None:
         self.num: Final = num
         self._owner = ref(owner)
-        self._kept: SyncLoop | AsyncLoop | None = None
+        self._kept: _Loop | None = None
         self._inside = inside
-        self._due = inside[0].native.now() + us if us >= 0 else None
+        self._due = due
         self._next: int | None = None
         self._timers: Timers | None = None
         self._token: Token[Any] | None = None
@@ -147,7 +148,10 @@ class Attempt:
         if token is None or owner is None:
             return False
         self._kept = None
-        leave(token)
+        try:
+            SCOPE.reset(token)
+        except ValueError:
+            pass  # a dropped coroutine may be closed in another context
         value = self._value if error is None else error
         try:
             if value is _NOTHING and owner.run is None and self._timers is None:
@@ -260,18 +264,18 @@ class _Loop:
             raise RuntimeError(f"tidegate: attempt {attempt.num} has to be made in a `with attempt:` block")
         return None if attempt is None else attempt._next
 
-    def _made(self, step: int) -> Attempt | None:
+    def _later(self, step: int) -> Attempt | None:
         """Returns the attempt that a step starts; None if the call has succeeded."""
-        if step == FIRST:
-            self._attempt = Attempt(self, self._inside, 1, -1)  # type: ignore[arg-type]
-            return self._attempt
-        if is_attempt(step):
-            self._attempt = Attempt(self, self._inside, attempt_of(step), span_of(step))  # type: ignore[arg-type]
-            if self.run is not None:
-                self.run.attempts = self._attempt.num
-            return self._attempt
-        self.end(step)
-        return None
+        if not is_attempt(step):
+            self.end(step)
+            return None
+        num, us = attempt_of(step), span_of(step)
+        self._attempt = Attempt(
+            self, self._inside, num, self._inside[0].native.now() + us if us >= 0 else None
+        )
+        if self.run is not None:
+            self.run.attempts = num
+        return self._attempt
 
 
 class SyncLoop(_Loop):
@@ -285,9 +289,12 @@ class SyncLoop(_Loop):
         if self.call == 0 or (step := self._step()) is None:
             return None
         try:
-            if step != FIRST and is_wait(step):
+            if step == FIRST:
+                self._attempt = Attempt(self, self._inside, 1)
+                return self._attempt
+            if is_wait(step):
                 step = park(self.shell(), step)
-            return self._made(step)
+            return self._later(step)
         except BaseException:
             self.close()
             raise
@@ -305,9 +312,12 @@ class AsyncLoop(_Loop):
     async def __anext__(self) -> Attempt:
         if self.call != 0 and (step := self._step()) is not None:
             try:
-                if step != FIRST and is_wait(step):
+                if step == FIRST:
+                    self._attempt = Attempt(self, self._inside, 1)
+                    return self._attempt
+                if is_wait(step):
                     step = await lazy.park(self.shell(), step)
-                attempt = self._made(step)
+                attempt = self._later(step)
             except BaseException:
                 self.close()
                 raise

@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar, cast
 from tidegate import _native
 from tidegate._engine.clock import to_us
 from tidegate._engine.wire import (
-    FIRST,
     MAY_PARK,
-    SOLO,
     criticality_in,
-    is_stale_route,
     only_once,
     pack_remaining,
-    with_criticality,
 )
 
 from . import lazy
 from .attempts import Attempts
-from .deadline import criticality_of, current, inherited
+from .deadline import criticality_of, inherited
 from .run import Run, awaited, not_async
 from .run import isawaitable as inspect_awaitable
 from .threads import drive, resume
@@ -63,7 +59,6 @@ class Caller(_native.Runner):
 
     __slots__ = (
         "_bare",
-        "_begin",
         "_classify",
         "_engine",
         "_fallback",
@@ -115,7 +110,6 @@ class Caller(_native.Runner):
         if policy is not self:
             self._policy = policy
         self._engine = engine
-        self._begin = engine.native.begin
         self._route_key = route
         self._flags = flags | MAY_PARK
         self._limit = limit
@@ -384,25 +378,6 @@ class Caller(_native.Runner):
                 f" interrupted: {way} or go async"
             )
 
-    def _start(self, more: int = 0) -> tuple[Scope | None, int, int]:
-        """Begins a call of a loop or a generator; returns the scope around it, its number and first step."""
-        scope = current()
-        flags = self._flags | SOLO | more  # attempts cannot run concurrently
-        return scope, *self._begin_in(scope, flags)
-
-    def _begin_in(self, scope: Scope | None, flags: int) -> tuple[int, int]:
-        """Begins a call; returns its number and its first step. Renews a route that was evicted."""
-        limit, parent = self._limit, 0
-        if scope is not None:
-            limit, parent, criticality = self._inherit(scope)
-            flags = with_criticality(flags, criticality)
-        while True:
-            begun = self._begin(self._route, flags, limit, parent, 0, self._weights)
-            call, step = begun if len(begun) == 2 else self._engine.begun(begun)
-            if step == FIRST or not is_stale_route(step):
-                return call, step
-            self._renew()
-
     def _run(self, scope: Scope | None, call: int, fn: Any, args: Any, kwargs: Any) -> Run:
         policy = self._policy
         return (_BareRun if self._bare else Run)(
@@ -421,10 +396,7 @@ class Caller(_native.Runner):
     def _fresh(
         self, scope: Scope | None, call: int, step: int, flags: int, fn: Any, args: Any, kwargs: Any
     ) -> tuple[Run, int]:
-        """Makes the run of a new call; returns it with its first step. Renews a route that was evicted."""
-        if is_stale_route(step):
-            self._renew()
-            call, step = self._begin_in(scope, flags)
+        """Makes the run of a new call; returns it with its first step."""
         run = self._run(scope, call, fn, args, kwargs)
         run.races = self._policy._races(flags)
         return run, step

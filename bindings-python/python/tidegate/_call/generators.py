@@ -13,7 +13,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tidegate._engine.wire import (
-    SLOT_UNTIL_BODY,
     attempt_of,
     awaits_body,
     has_span,
@@ -70,7 +69,7 @@ class _GeneratorRun(Run):
 def _begin(caller: Caller, fn: Any, args: Any, kwargs: Any) -> tuple[_GeneratorRun, int]:
     refuse_streams(caller._policy, ("first_byte_timeout", "idle_timeout"), "a generator function")
     until_body = caller._policy._setting("slot_until") == "body"
-    scope, call, step = caller._start(SLOT_UNTIL_BODY if until_body else 0)
+    scope, call, step = caller._start(until_body)
     run = _GeneratorRun(
         caller._engine, caller._policy, caller._route_key, scope, call, fn, args, kwargs,
         caller._classify, caller._passing,
