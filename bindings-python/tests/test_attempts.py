@@ -155,6 +155,34 @@ def test_refusals_raise_as_call_does(engine: tidegate.Engine, colour: str) -> No
         looped(policy, lambda attempt: pytest.fail("no attempt"), colour)
 
 
+@COLOURS
+def test_hooks_learn_of_a_loop_that_succeeds_at_once(engine: tidegate.Engine, colour: str) -> None:
+    policy, seen = quick(engine), []
+    with engine.on_event(lambda record: seen.append(record.type), types=["attempt_started", "call_done"]):
+        looped(policy, lambda attempt: None, colour)
+    assert seen == ["attempt_started", "call_done"]
+    assert counted(engine, policy) == (1, 0, {"ok": 1})
+
+
+@COLOURS
+def test_a_loop_that_succeeds_wakes_the_call_that_waits_for_its_permit(
+    engine: tidegate.Engine, colour: str
+) -> None:
+    queue = {"max_concurrency": 1, "max_queue": 1, "acquire_timeout": 10}
+    policy = tidegate.Policy(engine=engine, bulkhead=queue)
+    waiting = threading.Thread(target=policy.call, args=(lambda: None,))
+
+    def body(attempt: Any) -> None:
+        waiting.start()
+        while engine.snapshot()["waiting"] == 0 and waiting.is_alive():
+            pass
+
+    looped(policy, body, colour)
+    waiting.join(5)
+    assert not waiting.is_alive()
+    assert counted(engine, policy) == (2, 0, {"ok": 2})
+
+
 class policy_held:  # noqa: N801 - it reads as a statement
     """Holds the one permit from a thread of its own, so that nothing nests."""
 
