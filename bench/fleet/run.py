@@ -211,28 +211,31 @@ def scaled(bench: Bench) -> None:
         for name in bench.commands
         if not name.startswith("asyncio") and any(word in name for word in SCALED)
     ]
-    tables: dict[str, list[list[str]]] = {}
+    columns = [counted(many) for many in bench.args.processes]
+    loads = {
+        "nothing refused": Load(PLENTY, bench.args.seconds),
+        f"{SHARED:,} a second": Load(SHARED, 2 * bench.args.seconds, pause=PAUSE),
+    }
+    tables: dict[str, dict[str, dict[str, float]]] = {}
     for name in names:
-        for many in bench.args.processes:
-            free = bench.run(name, Load(PLENTY, bench.args.seconds), many)
-            bound = bench.run(name, Load(SHARED, 2 * bench.args.seconds, pause=PAUSE), many)
-            free_trips, bound_trips = (it and it.spent.trips / it.load.seconds for it in (free, bound))
-            found = {
-                "calls/s of all processes, nothing refused": free and free.per_second,
-                "round trips/s at the server, nothing refused": free_trips,
-                f"admitted ÷ declared of all processes, {SHARED:,} a second": bound
-                and bound.sum("admitted") / bound.declared,
-                f"round trips/s at the server, {SHARED:,} a second": bound_trips,
-            }
-            for what, value in found.items():
-                line = tables.setdefault(what, [])
-                if not line or line[-1][0] != name:
-                    line.append([name])
-                line[-1].append("–" if value is None else share(what, value))
-                if value is not None:
-                    keep_columns(what, name, {counted(many): value})
-    for what, table in tables.items():
-        bench.show(what, [counted(many) for many in bench.args.processes], table)
+        for many, column in zip(bench.args.processes, columns, strict=True):
+            for what, load in loads.items():
+                if result := bench.run(name, load, many):
+                    found = {f"round trips/s at the server, {what}": result.spent.trips / load.seconds}
+                    if load.pause:
+                        admitted = result.sum("admitted") / result.declared
+                        found[f"admitted ÷ declared of all processes, {what}"] = admitted
+                    else:
+                        found[f"calls/s of all processes, {what}"] = result.per_second
+                    for title, value in found.items():
+                        tables.setdefault(title, {}).setdefault(name, {})[column] = value
+                        keep_columns(title, name, {column: value})
+    for title, table in tables.items():
+        rows = [
+            [name, *(share(title, line[column]) if column in line else "–" for column in columns)]
+            for name, line in table.items()
+        ]
+        bench.show(title, columns, rows)
 
 
 def check(bench: Bench) -> int:
