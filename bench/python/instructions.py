@@ -74,25 +74,41 @@ def alooped(calls: int) -> None:
     asyncio.run(main())
 
 
-def requested(wrap: Callable[[Any], Any], calls: int) -> None:
-    """Sends requests through a transport of httpx, without a client around it."""
+def prepared() -> tuple[Any, Any]:
+    """A transport of httpx that always answers with the same response, and a request as a client makes it.
+
+    Making a response costs ten times what a policy adds to a request, and would hide changes of it.
+    """
     import httpx
 
-    transport = wrap(httpx.MockTransport(lambda request: httpx.Response(200, content=b"ok")))
+    response = httpx.Response(200, content=b"ok")
+
+    class Ready(httpx.BaseTransport, httpx.AsyncBaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            return response
+
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            return response
+
     request = httpx.Request("GET", "http://bench.test/")
     request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), 5.0)
+    return Ready(), request
+
+
+def requested(wrap: Callable[[Any], Any], calls: int) -> None:
+    """Sends requests through a transport of httpx, without a client around it."""
+    inner, request = prepared()
+    transport = wrap(inner)
     for _ in range(calls):
         transport.handle_request(request)
 
 
 def arequested(wrap: Callable[[Any], Any], calls: int) -> None:
     """The same, awaited."""
-    import httpx
 
     async def main() -> None:
-        transport = wrap(httpx.MockTransport(lambda request: httpx.Response(200, content=b"ok")))
-        request = httpx.Request("GET", "http://bench.test/")
-        request.extensions["timeout"] = dict.fromkeys(("connect", "read", "write", "pool"), 5.0)
+        inner, request = prepared()
+        transport = wrap(inner)
         for _ in range(calls):
             await transport.handle_async_request(request)
 
@@ -108,6 +124,13 @@ def under(kind: str, policy: tidegate.Policy) -> Callable[[Any], Any]:
         return getattr(tidegate.httpx, kind)(inner, policy)
 
     return wrap
+
+
+def peer(inner: Any) -> Any:
+    """What wraps a transport in that of httpx-retries."""
+    import httpx_retries
+
+    return httpx_retries.RetryTransport(inner)
 
 
 def bare(inner: Any) -> Any:
@@ -129,6 +152,8 @@ SCENARIOS: dict[str, Callable[[int], None]] = {
     "httpx_async": lambda calls: arequested(under("AsyncTransport", retry), calls),
     "httpx_async_preset": lambda calls: arequested(under("AsyncTransport", http), calls),
     "httpx_async_bare": lambda calls: arequested(bare, calls),
+    "httpx_peer": lambda calls: requested(peer, calls),
+    "httpx_async_peer": lambda calls: arequested(peer, calls),
 }
 
 if __name__ == "__main__":

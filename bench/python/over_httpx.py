@@ -1,6 +1,6 @@
 """What a request costs above a bare client: the transport over one in memory, in one run, on one thread.
 
-    python bench/python/over_httpx.py [--calls 1000] [--repeats 15] [--markdown]
+    python bench/python/over_httpx.py [--calls 200] [--repeats 75] [--markdown]
 
 CPU time per request (`process_time`), median of the repeats, the bare client's subtracted pair by pair: both
 sides of a pair are measured one after the other, so that what disturbs one disturbs both.
@@ -75,8 +75,8 @@ def pairs(
 def main() -> None:
     """Prints the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--calls", type=int, default=1000)
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--repeats", type=int, default=75)
     parser.add_argument("--markdown", action="store_true", help="print a table for docs/performance.md")
     options = parser.parse_args()
     peer = "NOT RUN (it is not installed)" if httpx_retries is None else version("httpx-retries")

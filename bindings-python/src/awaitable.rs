@@ -29,7 +29,7 @@ use crate::ffi::{Args, Raised, call_with, call1, new_object, or_none, owned};
 use crate::inside;
 use crate::runner::Runner;
 use crate::scope::{self, Globals};
-use crate::unread::Unread;
+use crate::transport::Sender;
 
 use event_loop::{forget, in_trio};
 
@@ -270,7 +270,11 @@ impl<'py> This<'_, 'py> {
     #[inline(always)]
     fn make(&self, globals: &Globals) -> Result<Bound<'py, PyAny>, Raised> {
         let function = self.function()?;
-        let made = call_with(&function, self.get(Ref::Args).as_ref(), self.get(Ref::Kwargs).as_ref())?;
+        let args = self.get(Ref::Args);
+        let made = match Sender::of(&function, &globals.sender) {
+            None => call_with(&function, args.as_ref(), self.get(Ref::Kwargs).as_ref())?,
+            Some(sender) => sender.start(args.as_ref())?,
+        };
         if is_coroutine(&made, globals) {
             return Ok(made);
         }
@@ -292,9 +296,10 @@ impl<'py> This<'_, 'py> {
                     }
                     return Ok(Sent::Yields(value));
                 }
-                Ok(Sent::Returns(value)) => match value.cast_exact::<Unread>() {
-                    Ok(unread) => return self.unread(unread.get()),
-                    Err(_) => return self.finish(value),
+                Ok(Sent::Returns(value)) => match self.is_done(&value) {
+                    Ok(true) => return self.finish(value),
+                    Ok(false) => return self.judged(value),
+                    Err(raised) => sent = Err(raised),
                 },
                 Err(raised) => match self.failed(raised) {
                     Next::Attempt(did) => sent = did,
@@ -368,6 +373,13 @@ impl<'py> This<'_, 'py> {
         Ok(())
     }
 
+    /// Is what the user's coroutine has returned none that has to be judged?
+    #[inline(always)]
+    fn is_done(&self, value: &Bound<'py, PyAny>) -> Result<bool, Raised> {
+        let kind = &scope::globals(self.py())?.sender;
+        Sender::of(&self.function()?, kind).map_or(Ok(true), |sender| sender.is_done(value))
+    }
+
     /// Ends the call after the user's coroutine has returned, unless the call was stopped meanwhile.
     #[inline(always)]
     fn finish(&self, value: Bound<'py, PyAny>) -> Result<Sent<'py>, Raised> {
@@ -392,11 +404,6 @@ impl<'py> This<'_, 'py> {
             Python::attach(|_| settings.notify(py, call, &function, &value, woken))?;
         }
         Ok(Sent::Returns(value))
-    }
-
-    /// Hands the shell a returned response that it must read and judge.
-    fn unread(&self, unread: &Unread) -> Result<Sent<'py>, Raised> {
-        self.judged(unread.response(self.py()))
     }
 
     /// Hands the shell a returned value that it must judge.

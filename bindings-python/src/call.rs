@@ -10,11 +10,11 @@ use tidegate::{CallId, wire};
 use crate::again::{self, After};
 use crate::awaitable::is_coroutine;
 use crate::engine::Begun;
-use crate::ffi::{Args, Raised, is_exactly, or_none};
+use crate::ffi::{Args, Raised, or_none};
 use crate::inside;
 use crate::runner::Settings;
 use crate::scope::{self, Around, Globals};
-use crate::unread::Unread;
+use crate::transport::Sender;
 
 /// `Caller.call`: the happy path.
 pub fn run<'py>(
@@ -39,16 +39,12 @@ pub fn run<'py>(
             within_variable(settings, globals, &around, call, function, args)
         } else {
             scope::enter(call.to_word(), owner, &around);
-            let result = args.call(function);
+            let result = attempted(globals, function, args);
             scope::leave(py, call.to_word(), owner);
             result
         };
         match result {
-            Ok(value)
-                if !is_coroutine(&value, globals)
-                    && !is_exactly(&value, &globals.unread)
-                    && !again::is_left(&value) =>
-            {
+            Ok((value, true)) if !is_coroutine(&value, globals) && !again::is_left(&value) => {
                 match settings.finished(py, call, attempt) {
                     None => return Ok(value),
                     Some(woken) => {
@@ -77,6 +73,19 @@ enum Failed<'py> {
     Ends(Bound<'py, PyAny>),
 }
 
+/// Calls the function: its result, and whether that is none that has to be judged.
+#[inline(always)]
+fn attempted<'py>(
+    globals: &Globals,
+    function: &Bound<'py, PyAny>,
+    args: Args<'_, 'py>,
+) -> Result<(Bound<'py, PyAny>, bool), Raised> {
+    match Sender::of(function, &globals.sender) {
+        None => Ok((args.call(function)?, true)),
+        Some(sender) => sender.send(args),
+    }
+}
+
 /// Calls the function with the context variable set.
 #[cold]
 fn within_variable<'py>(
@@ -86,11 +95,11 @@ fn within_variable<'py>(
     call: CallId,
     function: &Bound<'py, PyAny>,
     args: Args<'_, 'py>,
-) -> Result<Bound<'py, PyAny>, Raised> {
+) -> Result<(Bound<'py, PyAny>, bool), Raised> {
     let py = function.py();
     let owner = settings.owner.bind(py);
     let scope = inside::make(py, &globals.inside, call.to_word(), owner, around.scope.clone())?;
-    let result = scope::set_for(globals, &scope, || args.call(function));
+    let result = scope::set_for(globals, &scope, || attempted(globals, function, args));
     inside::end(&scope);
     result
 }
@@ -102,7 +111,7 @@ fn from_a_failure<'py>(
     settings: &Settings,
     around: &Around<'py>,
     (call, attempt): (CallId, u8),
-    failed: Result<Bound<'py, PyAny>, Raised>,
+    failed: Result<(Bound<'py, PyAny>, bool), Raised>,
     function: &Bound<'py, PyAny>,
     args: Args<'_, 'py>,
 ) -> PyResult<Failed<'py>> {
@@ -111,8 +120,8 @@ fn from_a_failure<'py>(
     let go_on = || {
         let failure = match failed {
             Err(raised) => raised.take(py).into_value(py).into_bound(py).into_any(),
-            Ok(value) if value.is_exact_instance_of::<Unread>() || again::is_left(&value) => value,
-            Ok(value) => caller.call_method1(intern!(py, "_not_async"), (value, function))?,
+            Ok((value, judged)) if !judged || again::is_left(&value) => value,
+            Ok((value, _)) => caller.call_method1(intern!(py, "_not_async"), (value, function))?,
         };
         let step = match again::failed(settings, call, attempt, function, &failure)? {
             After::Attempt(next, ..) => {

@@ -88,6 +88,24 @@ pub fn call_with<'py>(
     unsafe { owned(py, result) }
 }
 
+/// Sets a context variable, by its methods `set` and `reset`, while something runs.
+pub fn set_while<'py, T>(
+    set: &Bound<'py, PyAny>,
+    reset: &Bound<'py, PyAny>,
+    value: &Bound<'py, PyAny>,
+    run: impl FnOnce() -> Result<T, Raised>,
+) -> Result<T, Raised> {
+    let py = value.py();
+    let token = call1(set, value)?;
+    let result = run();
+    let error = if result.is_err() { PyErr::take(py) } else { None };
+    let reset = call1(reset, &token);
+    if let Some(error) = error {
+        error.restore(py);
+    }
+    reset.and(result)
+}
+
 /// Runs what a slot does. A panic, which would be a bug, becomes an exception.
 #[inline(always)]
 pub fn guarded<T>(work: impl FnOnce() -> Result<T, Raised>) -> Result<T, Raised> {

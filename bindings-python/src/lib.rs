@@ -1,7 +1,7 @@
 //! Native half of the Python package. It converts arguments and results, and makes no decisions. Modules, lowest first:
 //!
 //! - `ffi`, `lock`, `pairs`: the interpreter's C API, the lock, settings;
-//! - `unread`, `inside`, `scope`: a call's context, and the responses that have not been judged;
+//! - `transport`, `inside`, `scope`: requests of httpx, and a call's context;
 //! - `listeners`, `state`, `testing`, `engine`: core's engine behind its lock;
 //! - `document`, `fleet`, `snapshot`, `telemetry`, `parts`, `streams`: documents, the store, snapshots, records and metrics, parts, events;
 //! - `runner`, `again`, `call`, `awaitable`, `method`, `decorated`: the happy path of a call, for threads and for event loops.
@@ -39,7 +39,7 @@ mod state;
 mod streams;
 mod telemetry;
 mod testing;
-mod unread;
+mod transport;
 
 use pyo3::prelude::*;
 
@@ -91,5 +91,5 @@ mod _native {
     #[pymodule_export]
     use super::telemetry::{Inspector, bounds, families, record_types, timed, verdicts};
     #[pymodule_export]
-    use super::unread::Unread;
+    use super::transport::Sender;
 }

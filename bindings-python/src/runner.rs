@@ -315,12 +315,20 @@ impl Runner {
     }
 
     /// Begins a call of a loop or a generator, whose attempts cannot run concurrently: the scope around it, its number and its
-    /// first step. With `until_body` it keeps its permit until its generator ends.
-    #[pyo3(signature = (until_body = false) -> "tuple[Any, int, int]")]
-    fn _start<'py>(me: &Bound<'py, Self>, until_body: bool) -> PyResult<Bound<'py, PyTuple>> {
+    /// first step. With `until_body` it keeps its permit until its generator ends. One that is `blocking` does not begin, and
+    /// None comes back, if the policy has an attempt timeout.
+    #[pyo3(signature = (until_body = false, blocking = false) -> "Any")]
+    fn _start<'py>(
+        me: &Bound<'py, Self>,
+        until_body: bool,
+        blocking: bool,
+    ) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let py = me.py();
         let start = || {
             let settings = me.get().settings()?;
+            if blocking && settings.traits.timed.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
             let scope = scope::around(py, scope::globals(py)?)?.scope;
             let own = settings.request;
             let request = Request { solo: true, slot_until_body: own.slot_until_body || until_body, ..own };
@@ -328,7 +336,9 @@ impl Runner {
             if let Some(woken) = woken {
                 settings.wake(py, woken).map_err(|error| settings.give_up(py, begun.call, 1, error))?;
             }
-            Ok((or_none(py, scope), begun.call.to_word(), wire::pack_step(begun.step)).into_pyobject(py)?)
+            Ok(Some(
+                (or_none(py, scope), begun.call.to_word(), wire::pack_step(begun.step)).into_pyobject(py)?,
+            ))
         };
         start().map_err(|raised: Raised| raised.take(py))
     }

@@ -16,7 +16,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::ffi::{self, Raised};
 use crate::inside;
-use crate::unread::Unread;
+use crate::transport::Sender;
 
 /// What is looked up once.
 pub struct Globals {
@@ -32,8 +32,7 @@ pub struct Globals {
     pub modules: Py<PyDict>,
     pub coroutine: Py<PyType>,
     pub inside: Py<PyType>,
-    /// A response that has not been judged yet.
-    pub unread: Py<PyType>,
+    pub sender: Py<PyType>,
 }
 
 /// The globals of the process; made when they are first needed.
@@ -65,7 +64,7 @@ fn make_globals<'a>(py: Python<'_>, place: &'a PyOnceLock<Globals>) -> PyResult<
             modules: py.import("sys")?.getattr("modules")?.cast_into::<PyDict>()?.unbind(),
             coroutine: coroutine.cast_into::<PyType>()?.unbind(),
             inside: inside::make_type(py)?.unbind(),
-            unread: py.get_type::<Unread>().unbind(),
+            sender: py.get_type::<Sender>().unbind(),
         })
     })
 }
@@ -200,20 +199,13 @@ pub fn leave(py: Python<'_>, call: u64, owner: &Bound<'_, PyAny>) {
 }
 
 /// Sets the context variable while something runs.
-pub fn set_for<'py>(
+pub fn set_for<T>(
     globals: &Globals,
-    scope: &Bound<'py, PyAny>,
-    run: impl FnOnce() -> Result<Bound<'py, PyAny>, Raised>,
-) -> Result<Bound<'py, PyAny>, Raised> {
+    scope: &Bound<'_, PyAny>,
+    run: impl FnOnce() -> Result<T, Raised>,
+) -> Result<T, Raised> {
     let py = scope.py();
-    let token = ffi::call1(globals.set.bind(py), scope)?;
-    let result = run();
-    let error = if result.is_err() { PyErr::take(py) } else { None };
-    let reset = ffi::call1(globals.reset.bind(py), &token);
-    if let Some(error) = error {
-        error.restore(py);
-    }
-    reset.and(result)
+    ffi::set_while(globals.set.bind(py), globals.reset.bind(py), scope, run)
 }
 
 /// Calls a function inside a scope. No interrupt can come between setting and resetting it.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import io
+import weakref
 from typing import Any
 
 import pytest
@@ -208,6 +210,54 @@ def test_a_policy_may_classify_responses(http: Client, engine: tidegate.Engine) 
         "GET", "http://o/"
     )
     assert response.content == b"fine"
+
+
+def test_a_method_that_is_replaced_later_sends(http: Client, engine: tidegate.Engine) -> None:
+    """As test tools do it that replace methods of the transport inside."""
+    policy = quick(engine)
+    http.open(policy, lambda request: http.module.Response(200))
+    assert [http.request("GET", "http://o/").status_code for _ in range(2)] == [200, 200]
+    other = http.module.MockTransport(lambda request: http.module.Response(201))
+    name = "handle_async_request" if http.is_async else "handle_request"
+    setattr(http.transport._inner, name, getattr(other, name))
+    response = http.request("GET", "http://o/")
+    assert (response.status_code, info(response)["attempts"]) == (201, 1)
+    assert engine.snapshot()["policies"][policy.name]["ends"] == {"ok": 3}
+
+
+def test_what_is_no_response_is_the_error_of_its_attempt(http: Client, engine: tidegate.Engine) -> None:
+    def send(request: Any) -> Any:
+        return "no response"
+
+    async def asend(request: Any) -> Any:
+        return "no response"
+
+    policy = quick(engine)
+    http.open(policy, lambda request: http.module.Response(200))
+    name = "handle_async_request" if http.is_async else "handle_request"
+    setattr(http.transport._inner, name, asend if http.is_async else send)
+    with pytest.raises(AttributeError, match="stream"):
+        http.run(getattr(http.transport, name)(http.module.Request("GET", "http://o/")))
+    assert engine.snapshot()["live"] == 0
+    assert engine.snapshot()["policies"][policy.name]["attempts"] == 1
+
+
+def test_a_response_tells_of_its_own_call_alone(http: Client, engine: tidegate.Engine) -> None:
+    http.open(quick(engine), lambda request: http.module.Response(200))
+    first, second = (http.request("GET", "http://o/") for _ in range(2))
+    info(first)["note"] = "changed by its owner"
+    assert info(second) == {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
+    assert info(http.request("GET", "http://o/")) == info(second)
+
+
+def test_a_transport_that_refers_to_itself_is_collected(module: Any, engine: tidegate.Engine) -> None:
+    inner = module.MockTransport(lambda request: module.Response(200))
+    inner.around = tidegate.httpx.Transport(inner, quick(engine))
+    inner.around.handle_request(module.Request("GET", "http://o/"))
+    gone = weakref.ref(inner)
+    del inner
+    gc.collect()
+    assert gone() is None
 
 
 def test_the_side_is_told_by_the_inner_transport(module: Any) -> None:

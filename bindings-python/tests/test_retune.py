@@ -108,7 +108,7 @@ def test_an_attempt_timeout_comes_and_goes(engine: tidegate.Engine) -> None:
         with pytest.raises(tidegate.AttemptTimeout):
             asyncio.run(each.acall(asyncio.sleep, 5))
         with pytest.raises(TypeError, match="pass_timeout"):
-            iter(each.attempts())
+            next(iter(each.attempts()))
     assert policy.at(pass_timeout="timeout").call(lambda *, timeout: timeout) == 0.01
     policy.retune(deadline=5)
     assert [each.call(int) for each in (policy, caller, twin)] == [0, 0, 0]

@@ -6,7 +6,7 @@ from _typeshed import SupportsGetItem
 from typing import Any, Final, SupportsFloat, SupportsIndex, final
 from typing_extensions import disjoint_base
 
-__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Frames", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "Unread", "UsageReader", "WindowedP2Quantile", "asks_for_stream", "awaitable_type", "bounds", "decorated", "estimate_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "timed", "verdicts", "weight_of", "within"]
+__all__ = ["HELD_AT_MOST", "READ_AT_MOST", "READ_FOR", "AdaptiveThrottle", "Aimd", "Backoff", "CircuitBreaker", "CoDel", "CubicRate", "DDSketch", "Document", "EarnedBudget", "Engine", "Events", "Fleet", "Frames", "Gcra", "Gradient2", "Inspector", "MemoryStore", "P2Quantile", "RatioBudget", "RetryBudget", "RetryQuota", "RetryStrategy", "RetryToken", "Runner", "Sender", "ShareBudget", "Ticket", "TokenBucket", "TokenBudget", "UsageReader", "WindowedP2Quantile", "asks_for_stream", "awaitable_type", "bounds", "decorated", "estimate_of", "families", "keys", "left_answers", "monotonic", "native_method", "parse_retry_after", "record_types", "scope", "scope_variable", "timed", "verdicts", "weight_of", "within"]
 
 HELD_AT_MOST: Final[int]
 READ_AT_MOST: Final[int]
@@ -884,10 +884,30 @@ class Runner:
         """
         How its calls begin.
         """
-    def _start(self, /, until_body: bool = False) -> "tuple[Any, int, int]":
+    def _start(self, /, until_body: bool = False, blocking: bool = False) -> "Any":
         """
         Begins a call of a loop or a generator, whose attempts cannot run concurrently: the scope around it, its number and its
-        first step. With `until_body` it keeps its permit until its generator ends.
+        first step. With `until_body` it keeps its permit until its generator ends. One that is `blocking` does not begin, and
+        None comes back, if the policy has an attempt timeout.
+        """
+
+@final
+class Sender:
+    """
+    Sends the first attempts of a transport. It is the function of their calls, which the native half calls directly, with
+    the request, the request as it is sent, and the start and the end of its time limit.
+    """
+    def __call__(self, /, request: "object", sent: "object", began: "int", until: "float | None") -> "Any":
+        """
+        Sends `sent` for `request`: a response, or a coroutine of one. Calls do not need it, but the function of a call can be
+        called.
+        """
+    def __new__(cls, /, inner: "object", method: str, whole_body: "type", until: "object", report: "dict[str, object]") -> Sender: ...
+    def __repr__(self, /) -> str: ...
+    @property
+    def whole(self, /) -> bool:
+        """
+        Had the newest response its whole body?
         """
 
 @final
@@ -999,18 +1019,6 @@ class TokenBudget:
     def on_success(self, /) -> None:
         """
         A success.
-        """
-
-@final
-class Unread:
-    """
-    A response that has not been judged yet.
-    """
-    def __new__(cls, /, response: "object") -> Unread: ...
-    @property
-    def response(self, /) -> Any:
-        """
-        The transport's response.
         """
 
 @final

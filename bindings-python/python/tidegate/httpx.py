@@ -33,7 +33,7 @@ further attempt) and `retry_at` (when another try would make sense).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ._call.policy import Policy
 from ._call.threads import drive
@@ -42,7 +42,7 @@ from ._http.httpx_fast import Plans
 from ._http.httpx_run import AsyncRun, HttpxRun, SyncRun, family_of, sided
 from ._http.options import RequestOptions, gathered, options
 from ._http.until import UNTIL, bound_transport
-from ._native import Unread
+from ._native import Sender
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +62,9 @@ if TYPE_CHECKING:
 
 else:
     _SyncBase = _AsyncBase = object
+
+_REPORT: Final[dict[str, object]] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
+"""What a response tells of a call that has succeeded at once."""
 
 __all__ = ["AsyncTransport", "RequestOptions", "Transport", "options"]
 
@@ -109,8 +112,7 @@ class _Shared:
             bound_transport(self._inner)
         self._front = Front(policy, policies, retry_header, weigh, usage)
         self._plans = Plans(self._front, family, self._inner, self._kind)
-        self._bytes = family.bytes
-        self._whole = False
+        self._sender = Sender(self._inner, self._sends, family.bytes, UNTIL, _REPORT)
 
     def _start(self, kind: type[HttpxRun], request: Any) -> tuple[HttpxRun, int]:
         """Begins the call of a request."""
@@ -154,27 +156,12 @@ class Transport(_Shared, _SyncBase):
         quick = self._plans.of(request)
         if quick is not None:
             if quick.span is None:
-                return quick.call(self._send, request, request, 0, None)
-            sent = quick.outgoing(request, self._whole)
-            if sent is not None:
-                return quick.call(self._send, request, *sent)
+                return quick.call(self._sender, request, request, 0, None)
+            first = quick.outgoing(request, self._sender.whole)
+            if first is not None:
+                sent, began, until = first
+                return quick.call(self._sender, request, sent, began, until)
         return drive(*self._start(SyncRun, request))
-
-    def _send(self, request: Any, sent: Any, began: int, until: float | None) -> Any:
-        """Makes a first attempt: returns a successful, complete response, or any other one in an `Unread`."""
-        if until is None:
-            response = self._inner.handle_request(sent)
-        else:
-            token = UNTIL.set(until)
-            try:
-                response = self._inner.handle_request(sent)
-            finally:
-                UNTIL.reset(token)
-        whole = self._whole = type(response.stream) is self._bytes
-        if response.status_code >= 400 or not whole:
-            return Unread(response)
-        response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
-        return response
 
     def close(self) -> None:
         """Closes the inner transport."""
@@ -223,22 +210,14 @@ class AsyncTransport(_Shared, _AsyncBase):
         quick = self._plans.of(request)
         if quick is not None:
             if quick.span is None:
-                return await quick.acall(self._send, request, request, 0, None)
-            sent = quick.outgoing(request, self._whole)
-            if sent is not None:
-                return await quick.acall(self._send, request, *sent)
+                return await quick.acall(self._sender, request, request, 0, None)
+            first = quick.outgoing(request, self._sender.whole)
+            if first is not None:
+                sent, began, until = first
+                return await quick.acall(self._sender, request, sent, began, until)
         from ._call.tasks import drive as drive_async
 
         return await drive_async(*self._start(AsyncRun, request))
-
-    async def _send(self, request: Any, sent: Any, began: int, until: float | None) -> Any:
-        """Makes a first attempt: returns a successful, complete response, or any other one in an `Unread`."""
-        response = await self._inner.handle_async_request(sent)
-        whole = self._whole = type(response.stream) is self._bytes
-        if response.status_code >= 400 or not whole:
-            return Unread(response)
-        response.extensions["tidegate"] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
-        return response
 
     async def aclose(self) -> None:
         """Closes the inner transport."""

@@ -61,6 +61,13 @@ impl<'py> Args<'_, 'py> {
         Ok(Some(dict))
     }
 
+    /// A positional argument by its place; none if there are fewer.
+    pub fn at(&self, place: usize) -> Option<Bound<'py, PyAny>> {
+        let value = self.values[..self.positional].get(place)?;
+        // SAFETY: the values are live objects.
+        Some(unsafe { Bound::from_borrowed_ptr(self.py, *value) })
+    }
+
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }

@@ -7,7 +7,7 @@ decisions of its own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import ref
 
 from tidegate._engine.hooks import nothing
@@ -44,28 +44,27 @@ if TYPE_CHECKING:
 Inside: TypeAlias = "tuple[Engine, int, None, Scope | None]"
 """The scope of the body of an attempt: engine, call, no deadline of its own, the scope around the loop."""
 
+_Begun: TypeAlias = "tuple[Scope | None, int, int]"
+"""A call that has begun: the scope around it, its number and its first step."""
+
 _NOTHING: Final = object()
+_Kind = TypeVar("_Kind", bound="_Loop")
+
+
+# The classes of a loop have no `__init__`: in CPython a frame of it costs as much as the object.
 
 
 class Attempts:
     """Result of `Policy.attempts`. Each loop over it, `for` or `async for`, is one call."""
 
     __slots__ = ("_caller",)
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    _caller: Caller
 
     def __iter__(self) -> Iterator[Attempt]:
-        caller = self._caller
-        if caller._is_timed():
-            caller._check_sync(
-                'policy.at(pass_timeout="remaining").attempts() says that the body takes its time from'
-                " attempt.remaining,"
-            )
-        return iter(SyncLoop(caller).turn, None)  # ends without the price of a StopIteration
+        return iter(looping(SyncLoop, self._caller).turn, None)  # ends without the price of a StopIteration
 
     def __aiter__(self) -> AsyncLoop:
-        return AsyncLoop(self._caller)
+        return looping(AsyncLoop, self._caller)
 
 
 class Attempt:
@@ -80,16 +79,15 @@ class Attempt:
 
     __slots__ = ("_due", "_inside", "_kept", "_next", "_owner", "_timers", "_token", "_value", "num")
 
-    def __init__(self, owner: _Loop, inside: Inside, num: int, due: int | None = None) -> None:
-        self.num: Final = num
-        self._owner = ref(owner)
-        self._kept: _Loop | None = None
-        self._inside = inside
-        self._due = due
-        self._next: int | None = None
-        self._timers: Timers | None = None
-        self._token: Token[Any] | None = None
-        self._value: Any = _NOTHING
+    num: int
+    _due: int | None
+    _inside: Inside
+    _kept: _Loop | None
+    _next: int | None
+    _owner: ref[_Loop]
+    _timers: Timers | None
+    _token: Token[Any] | None
+    _value: Any
 
     @property
     def remaining(self) -> float | None:
@@ -155,9 +153,12 @@ class Attempt:
         value = self._value if error is None else error
         try:
             if value is _NOTHING and owner.run is None and self._timers is None:
-                step = owner.succeed()
-                if step is None:
+                engine, call, _, _ = self._inside
+                reply = engine.native.on(call, FINISHED_1)
+                if reply == OK_1:
+                    owner.call = 0
                     return True
+                step = owner.succeeded(reply)
             else:
                 run = owner.shell()
                 if value is _NOTHING:
@@ -194,12 +195,11 @@ class _Loop:
     __slots__ = ("__weakref__", "_attempt", "_caller", "_inside", "call", "run")
 
     awaits: bool
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-        self._attempt: Attempt | None = None
-        self.call: int | None = None
-        self.run: Run | None = None
+    call: int | None
+    run: Run | None
+    _attempt: Attempt | None
+    _caller: Caller
+    _inside: Inside
 
     def __del__(self) -> None:
         if self.call:
@@ -221,16 +221,9 @@ class _Loop:
             self.run.attempts = 0 if self._attempt is None else self._attempt.num
         return self.run
 
-    def succeed(self) -> int | None:
-        """Reports that the body of attempt 1 has ended normally.
-
-        Returns the engine's step, None if it only ends the call.
-        """
+    def succeeded(self, reply: int | tuple[int, list[int]]) -> int:
+        """Returns the step after attempt 1 that has ended well, where more follows than the end."""
         engine, call, _, _ = self._inside
-        reply = engine.native.on(call, FINISHED_1)
-        if reply == OK_1:
-            self.call = 0
-            return None
         run = self.shell()
         run.held[lane_of(1)] = True, None
         run.judged = 0
@@ -251,7 +244,8 @@ class _Loop:
         """Returns the step of a call that has not ended, and begins the call on first use."""
         if self.call is None:
             self.call, caller = 0, self._caller
-            scope, call, step = caller._start()
+            begun: _Begun | None = caller._start(False, not self.awaits)
+            scope, call, step = begun or self._timed()
             self._inside = caller._engine, call, None, scope
             self.call = call
             if not caller._fast:
@@ -264,18 +258,39 @@ class _Loop:
             raise RuntimeError(f"tidegate: attempt {attempt.num} has to be made in a `with attempt:` block")
         return None if attempt is None else attempt._next
 
+    def _timed(self) -> _Begun:
+        """Begins a call of a thread whose attempts have a timeout.
+
+        Raises:
+            TypeError: If its body does not take its time from `attempt.remaining`.
+        """
+        self._caller._check_sync(
+            'policy.at(pass_timeout="remaining").attempts() says that the body takes its time from'
+            " attempt.remaining,"
+        )
+        begun: _Begun = self._caller._start()
+        return begun
+
     def _later(self, step: int) -> Attempt | None:
         """Returns the attempt that a step starts; None if the call has succeeded."""
         if not is_attempt(step):
             self.end(step)
             return None
         num, us = attempt_of(step), span_of(step)
-        self._attempt = Attempt(
-            self, self._inside, num, self._inside[0].native.now() + us if us >= 0 else None
-        )
         if self.run is not None:
             self.run.attempts = num
-        return self._attempt
+        return self._made(num, self._inside[0].native.now() + us if us >= 0 else None)
+
+    def _made(self, num: int, due: int | None) -> Attempt:
+        """Makes the attempt that is to be entered next."""
+        attempt = self._attempt = Attempt()
+        attempt.num = num
+        attempt._owner = ref(self)
+        attempt._inside = self._inside
+        attempt._due = due
+        attempt._kept = attempt._next = attempt._timers = attempt._token = None
+        attempt._value = _NOTHING
+        return attempt
 
 
 class SyncLoop(_Loop):
@@ -290,8 +305,7 @@ class SyncLoop(_Loop):
             return None
         try:
             if step == FIRST:
-                self._attempt = Attempt(self, self._inside, 1)
-                return self._attempt
+                return self._made(1, None)
             if is_wait(step):
                 step = park(self.shell(), step)
             return self._later(step)
@@ -313,8 +327,7 @@ class AsyncLoop(_Loop):
         if self.call != 0 and (step := self._step()) is not None:
             try:
                 if step == FIRST:
-                    self._attempt = Attempt(self, self._inside, 1)
-                    return self._attempt
+                    return self._made(1, None)
                 if is_wait(step):
                     step = await lazy.park(self.shell(), step)
                 attempt = self._later(step)
@@ -324,3 +337,11 @@ class AsyncLoop(_Loop):
             if attempt is not None:
                 return attempt
         raise StopAsyncIteration
+
+
+def looping(kind: type[_Kind], caller: Caller) -> _Kind:
+    """Returns a loop whose call has not begun."""
+    loop = kind()
+    loop._caller = caller
+    loop._attempt = loop.call = loop.run = None
+    return loop

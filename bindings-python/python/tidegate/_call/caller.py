@@ -328,7 +328,9 @@ class Caller(_native.Runner):
             DeadlineExceeded: If the deadline passed.
             TypeError: From a `for` loop, if the policy has an `attempt_timeout` but no `pass_timeout` is set.
         """
-        return Attempts(self)
+        made = Attempts()
+        made._caller = self
+        return made
 
     def bulkhead(self) -> Admission:
         """Admits a block of code without retries: with `with`, `async with`, or as a decorator.

@@ -16,7 +16,7 @@ from tidegate._call.lazy import resume as aresume
 from tidegate._call.open_call import MARGIN
 from tidegate._call.threads import discard_held, drive, settle
 from tidegate._engine.wire import IDEMPOTENT, MAY_PARK, REPLAYABLE
-from tidegate._native import Unread, scope
+from tidegate._native import scope
 
 from .front import key_of
 from .httpx_run import PHASES
@@ -113,17 +113,14 @@ class Quick(Caller):
         call: int,
         attempt: int,
         step: int | None,
-        failure: BaseException | Unread,
+        failure: Any,
         fn: Any,
         args: Any,
         kwargs: Any,
     ) -> Any:
         run = self._run(scope, call, fn, args, kwargs)
         try:
-            if type(failure) is Unread:
-                step = settle(run, attempt, True, failure.response)
-            else:
-                step = settle(run, attempt, False, failure)
+            step = settle(run, attempt, not isinstance(failure, BaseException), failure)
         except BaseException:
             run.abandon()
             discard_held(run)
@@ -206,6 +203,7 @@ class Plans:
         where = getattr(request.url, "_uri_reference", None)
         front = self._front
         policy = front.policy
+        tunings = policy.engine.tunings  # read before the settings whose changes it counts
         if (
             where is None
             or not caller.FAST
@@ -221,6 +219,7 @@ class Plans:
         timeout = policy._setting("attempt_timeout")
         spans = [int(us) for us in (deadline, timeout) if isinstance(us, (int, float))]
         quick = Quick()
+        quick.tunings = tunings
         quick._front, quick._family = front, self._family
         quick._inner, quick._kind = self._inner, self._kind
         quick.span = min(spans) if spans else None
@@ -228,7 +227,6 @@ class Plans:
         quick._now, quick._fitting = policy.engine.native.now, None
         real = policy.engine.clock is None
         quick._ahead = monotonic() - quick._now() * 1e-6 + quick.left if real else None
-        quick.tunings = policy.engine.tunings
         flags = MAY_PARK | NORMAL | REPLAYABLE | slot
         quick.repeats = front.retries(policy, request.method)
         if quick.repeats:
