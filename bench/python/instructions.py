@@ -77,7 +77,7 @@ def alooped(calls: int) -> None:
 def prepared() -> tuple[Any, Any]:
     """A transport of httpx that always answers with the same response, and a request as a client makes it.
 
-    Making a response costs ten times what a policy adds to a request, and would hide changes of it.
+    Making a response costs ten times as much as a policy adds, so it would hide changes of that.
     """
     import httpx
 
@@ -127,7 +127,7 @@ def under(kind: str, policy: tidegate.Policy) -> Callable[[Any], Any]:
 
 
 def peer(inner: Any) -> Any:
-    """What wraps a transport in that of httpx-retries."""
+    """Wraps a transport in that of httpx-retries."""
     import httpx_retries
 
     return httpx_retries.RetryTransport(inner)

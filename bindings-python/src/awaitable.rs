@@ -273,7 +273,7 @@ impl<'py> This<'_, 'py> {
         let args = self.get(Ref::Args);
         let made = match Sender::of(&function, &globals.sender) {
             None => call_with(&function, args.as_ref(), self.get(Ref::Kwargs).as_ref())?,
-            Some(sender) => sender.start(args.as_ref())?,
+            Some(sender) => sender.make_coroutine(args.as_ref())?,
         };
         if is_coroutine(&made, globals) {
             return Ok(made);
@@ -296,7 +296,7 @@ impl<'py> This<'_, 'py> {
                     }
                     return Ok(Sent::Yields(value));
                 }
-                Ok(Sent::Returns(value)) => match self.is_done(&value) {
+                Ok(Sent::Returns(value)) => match self.accept(&value) {
                     Ok(true) => return self.finish(value),
                     Ok(false) => return self.judged(value),
                     Err(raised) => sent = Err(raised),
@@ -373,11 +373,11 @@ impl<'py> This<'_, 'py> {
         Ok(())
     }
 
-    /// Is what the user's coroutine has returned none that has to be judged?
+    /// Returns whether the result ends the call; the shell must judge any other one.
     #[inline(always)]
-    fn is_done(&self, value: &Bound<'py, PyAny>) -> Result<bool, Raised> {
+    fn accept(&self, value: &Bound<'py, PyAny>) -> Result<bool, Raised> {
         let kind = &scope::globals(self.py())?.sender;
-        Sender::of(&self.function()?, kind).map_or(Ok(true), |sender| sender.is_done(value))
+        Sender::of(&self.function()?, kind).map_or(Ok(true), |sender| sender.accept(value))
     }
 
     /// Ends the call after the user's coroutine has returned, unless the call was stopped meanwhile.

@@ -39,7 +39,7 @@ pub fn run<'py>(
             within_variable(settings, globals, &around, call, function, args)
         } else {
             scope::enter(call.to_word(), owner, &around);
-            let result = attempted(globals, function, args);
+            let result = run_attempt(globals, function, args);
             scope::leave(py, call.to_word(), owner);
             result
         };
@@ -73,9 +73,9 @@ enum Failed<'py> {
     Ends(Bound<'py, PyAny>),
 }
 
-/// Calls the function: its result, and whether that is none that has to be judged.
+/// Calls the function. Returns its result, and false if the shell must judge it.
 #[inline(always)]
-fn attempted<'py>(
+fn run_attempt<'py>(
     globals: &Globals,
     function: &Bound<'py, PyAny>,
     args: Args<'_, 'py>,
@@ -99,7 +99,7 @@ fn within_variable<'py>(
     let py = function.py();
     let owner = settings.owner.bind(py);
     let scope = inside::make(py, &globals.inside, call.to_word(), owner, around.scope.clone())?;
-    let result = scope::set_for(globals, &scope, || attempted(globals, function, args));
+    let result = scope::set_for(globals, &scope, || run_attempt(globals, function, args));
     inside::end(&scope);
     result
 }

@@ -88,7 +88,7 @@ pub fn call_with<'py>(
     unsafe { owned(py, result) }
 }
 
-/// Sets a context variable, by its methods `set` and `reset`, while something runs.
+/// Sets a context variable through its methods `set` and `reset`, runs a closure, and restores the variable.
 pub fn set_while<'py, T>(
     set: &Bound<'py, PyAny>,
     reset: &Bound<'py, PyAny>,

@@ -315,8 +315,8 @@ impl Runner {
     }
 
     /// Begins a call of a loop or a generator, whose attempts cannot run concurrently: the scope around it, its number and its
-    /// first step. With `until_body` it keeps its permit until its generator ends. One that is `blocking` does not begin, and
-    /// None comes back, if the policy has an attempt timeout.
+    /// first step. With `until_body` it keeps its permit until its generator ends. Returns None, and begins no
+    /// call, if it would block a thread and the policy has an attempt timeout.
     #[pyo3(signature = (until_body = false, blocking = false) -> "Any")]
     fn _start<'py>(
         me: &Bound<'py, Self>,

@@ -1,5 +1,5 @@
-//! The first attempt of a request over httpx: sends it, and says whether its response is a success with its whole body. All
-//! else is done by `_http/httpx_fast.py` and `_http/httpx_run.py`.
+//! Sends the first attempt of a request over httpx, and accepts a response that is a success with a complete body. `_http/httpx_run.py`
+//! handles all other responses, and all further attempts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,23 +11,23 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::ffi::{Args, Raised, call1, is_exactly, set_while};
 
-/// Statuses from this one on have to be judged.
+/// Lowest status that core has to judge: a status below it is ok (`docs/spec.md`, 1.4.10).
 const FAILURES: i64 = 400;
 
-/// Sends the first attempts of a transport. It is the function of their calls, which the native half calls directly, with
-/// the request, the request as it is sent, and the start and the end of its time limit.
+/// Function of a transport's calls. The native half recognises it and calls the inner transport directly. The arguments of a call
+/// are the request, the request to send, and the start and the end of its time limit.
 #[pyclass(frozen, module = "tidegate._native")]
 pub struct Sender {
-    /// The transport that sends. Its method is looked up each time, because tests replace it.
+    /// The inner transport. Its method is looked up for each request, because test tools replace it.
     inner: Py<PyAny>,
     method: Py<PyString>,
-    /// The type of a body that is in memory.
+    /// Type of a body that is in memory.
     whole_body: Py<PyType>,
-    /// `set` and `reset` of the context variable that limits blocking I/O.
+    /// Methods `set` and `reset` of the context variable that limits blocking I/O.
     limit: (Py<PyAny>, Py<PyAny>),
-    /// What a response tells of a call that has succeeded at once.
+    /// Report of a call that succeeded at its first attempt; each response gets a copy.
     report: Py<PyDict>,
-    /// Had the newest response its whole body?
+    /// Whether the newest response had a complete body.
     whole: AtomicBool,
 }
 
@@ -46,14 +46,13 @@ impl Sender {
         Ok(Self { inner, method, whole_body, limit, report, whole: AtomicBool::new(false) })
     }
 
-    /// Had the newest response its whole body?
+    /// Whether the newest response had a complete body.
     #[getter]
     fn whole(&self) -> bool {
         self.whole.load(Ordering::Relaxed)
     }
 
-    /// Sends `sent` for `request`: a response, or a coroutine of one. Calls do not need it, but the function of a call can be
-    /// called.
+    /// Sends `sent`, and returns a response or a coroutine. Calls do not use this slot, but refuse functions without it.
     #[pyo3(signature = (request: "object", sent: "object", began: "int", until: "float | None") -> "Any")]
     fn __call__<'py>(
         &self,
@@ -62,8 +61,8 @@ impl Sender {
         began: &Bound<'py, PyAny>,
         until: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let _ = (request, began); // of use to who continues the call
-        self.send_until(sent, until).map_err(|raised| raised.take(sent.py()))
+        let _ = (request, began); // `Quick._run` reads them when the call leaves the happy path
+        self.call_inner_until(sent, until).map_err(|raised| raised.take(sent.py()))
     }
 
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
@@ -77,49 +76,50 @@ impl Sender {
 }
 
 impl Sender {
-    /// The sender that a function is, if it is one; `kind` is the type of senders.
+    /// Returns the function as a sender, if its type is `kind`, the type of senders.
     #[inline(always)]
     pub fn of<'a>(function: &'a Bound<'_, PyAny>, kind: &Py<PyType>) -> Option<&'a Self> {
         if is_exactly(function, kind) { function.cast_exact::<Self>().ok().map(Bound::get) } else { None }
     }
 
-    /// Calls the transport: a response, or a coroutine of one.
-    fn begin<'py>(&self, sent: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Raised> {
+    /// Calls the inner transport. Returns a response or a coroutine.
+    fn call_inner<'py>(&self, sent: &Bound<'py, PyAny>) -> Result<Bound<'py, PyAny>, Raised> {
         let py = sent.py();
         call1(&self.inner.bind(py).getattr(self.method.bind(py))?, sent)
     }
 
-    /// Calls the transport with the arguments of a call, and makes its coroutine.
-    pub fn start<'py>(&self, args: Option<&Bound<'py, PyAny>>) -> Result<Bound<'py, PyAny>, Raised> {
+    /// Calls the inner transport with the arguments of a call. Returns its coroutine.
+    pub fn make_coroutine<'py>(&self, args: Option<&Bound<'py, PyAny>>) -> Result<Bound<'py, PyAny>, Raised> {
         let args = args.and_then(|args| args.cast::<PyTuple>().ok()).ok_or_else(missing)?;
-        self.begin(&args.get_item(1)?)
+        self.call_inner(&args.get_item(1)?)
     }
 
-    /// Sends a request in this thread. Returns the response, and whether it is a success with its whole body.
+    /// Sends a request in this thread. Returns the response, and whether `accept` accepted it.
     pub fn send<'py>(&self, args: Args<'_, 'py>) -> Result<(Bound<'py, PyAny>, bool), Raised> {
-        let (Some(sent), Some(until)) = (args.at(1), args.at(3)) else {
+        let (Some(sent), Some(until)) = (args.positional(1), args.positional(3)) else {
             return Err(missing().into());
         };
-        let response = self.send_until(&sent, &until)?;
-        let done = self.is_done(&response)?;
-        Ok((response, done))
+        let response = self.call_inner_until(&sent, &until)?;
+        let accepted = self.accept(&response)?;
+        Ok((response, accepted))
     }
 
-    /// Calls the transport, with blocking I/O limited unless `until` is None.
-    fn send_until<'py>(
+    /// Calls the inner transport. Its blocking I/O ends at `until`, in seconds on the process's monotonic clock; None sets no limit.
+    fn call_inner_until<'py>(
         &self,
         sent: &Bound<'py, PyAny>,
         until: &Bound<'py, PyAny>,
     ) -> Result<Bound<'py, PyAny>, Raised> {
         if until.is_none() {
-            return self.begin(sent);
+            return self.call_inner(sent);
         }
         let (set, reset) = (self.limit.0.bind(sent.py()), self.limit.1.bind(sent.py()));
-        set_while(set, reset, until, || self.begin(sent))
+        set_while(set, reset, until, || self.call_inner(sent))
     }
 
-    /// Is a response a success with its whole body? Then it tells of its call from now on.
-    pub fn is_done(&self, response: &Bound<'_, PyAny>) -> Result<bool, Raised> {
+    /// Accepts a success with a complete body: attaches the call's report and returns true. The shell must judge or read any other
+    /// response.
+    pub fn accept(&self, response: &Bound<'_, PyAny>) -> Result<bool, Raised> {
         let py = response.py();
         let whole = is_exactly(&response.getattr(intern!(py, "stream"))?, &self.whole_body);
         self.whole.store(whole, Ordering::Relaxed);
@@ -135,5 +135,7 @@ impl Sender {
 
 #[cold]
 fn missing() -> PyErr {
-    PyTypeError::new_err("a sender takes the request, what is sent, and the start and the end of its limit")
+    PyTypeError::new_err(
+        "a sender takes four arguments: the request, the request to send, and the start and the end of its time limit",
+    )
 }

@@ -212,8 +212,8 @@ def test_a_policy_may_classify_responses(http: Client, engine: tidegate.Engine) 
     assert response.content == b"fine"
 
 
-def test_a_method_that_is_replaced_later_sends(http: Client, engine: tidegate.Engine) -> None:
-    """As test tools do it that replace methods of the transport inside."""
+def test_a_method_that_is_replaced_later_is_called(http: Client, engine: tidegate.Engine) -> None:
+    """Test tools replace methods of the inner transport."""
     policy = quick(engine)
     http.open(policy, lambda request: http.module.Response(200))
     assert [http.request("GET", "http://o/").status_code for _ in range(2)] == [200, 200]
@@ -225,7 +225,7 @@ def test_a_method_that_is_replaced_later_sends(http: Client, engine: tidegate.En
     assert engine.snapshot()["policies"][policy.name]["ends"] == {"ok": 3}
 
 
-def test_what_is_no_response_is_the_error_of_its_attempt(http: Client, engine: tidegate.Engine) -> None:
+def test_a_value_that_is_no_response_fails_its_attempt(http: Client, engine: tidegate.Engine) -> None:
     def send(request: Any) -> Any:
         return "no response"
 
@@ -242,10 +242,10 @@ def test_what_is_no_response_is_the_error_of_its_attempt(http: Client, engine: t
     assert engine.snapshot()["policies"][policy.name]["attempts"] == 1
 
 
-def test_a_response_tells_of_its_own_call_alone(http: Client, engine: tidegate.Engine) -> None:
+def test_each_response_has_its_own_report(http: Client, engine: tidegate.Engine) -> None:
     http.open(quick(engine), lambda request: http.module.Response(200))
     first, second = (http.request("GET", "http://o/") for _ in range(2))
-    info(first)["note"] = "changed by its owner"
+    info(first)["note"] = "changed by the user"
     assert info(second) == {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
     assert info(http.request("GET", "http://o/")) == info(second)
 
@@ -254,10 +254,10 @@ def test_a_transport_that_refers_to_itself_is_collected(module: Any, engine: tid
     inner = module.MockTransport(lambda request: module.Response(200))
     inner.around = tidegate.httpx.Transport(inner, quick(engine))
     inner.around.handle_request(module.Request("GET", "http://o/"))
-    gone = weakref.ref(inner)
+    alive = weakref.ref(inner)
     del inner
     gc.collect()
-    assert gone() is None
+    assert not alive()
 
 
 def test_the_side_is_told_by_the_inner_transport(module: Any) -> None:

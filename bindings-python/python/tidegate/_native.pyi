@@ -887,27 +887,26 @@ class Runner:
     def _start(self, /, until_body: bool = False, blocking: bool = False) -> "Any":
         """
         Begins a call of a loop or a generator, whose attempts cannot run concurrently: the scope around it, its number and its
-        first step. With `until_body` it keeps its permit until its generator ends. One that is `blocking` does not begin, and
-        None comes back, if the policy has an attempt timeout.
+        first step. With `until_body` it keeps its permit until its generator ends. Returns None, and begins no
+        call, if it would block a thread and the policy has an attempt timeout.
         """
 
 @final
 class Sender:
     """
-    Sends the first attempts of a transport. It is the function of their calls, which the native half calls directly, with
-    the request, the request as it is sent, and the start and the end of its time limit.
+    Function of a transport's calls. The native half recognises it and calls the inner transport directly. The arguments of a call
+    are the request, the request to send, and the start and the end of its time limit.
     """
     def __call__(self, /, request: "object", sent: "object", began: "int", until: "float | None") -> "Any":
         """
-        Sends `sent` for `request`: a response, or a coroutine of one. Calls do not need it, but the function of a call can be
-        called.
+        Sends `sent`, and returns a response or a coroutine. Calls do not use this slot, but refuse functions without it.
         """
     def __new__(cls, /, inner: "object", method: str, whole_body: "type", until: "object", report: "dict[str, object]") -> Sender: ...
     def __repr__(self, /) -> str: ...
     @property
     def whole(self, /) -> bool:
         """
-        Had the newest response its whole body?
+        Whether the newest response had a complete body.
         """
 
 @final

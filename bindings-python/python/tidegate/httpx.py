@@ -64,7 +64,7 @@ else:
     _SyncBase = _AsyncBase = object
 
 _REPORT: Final[dict[str, object]] = {"attempts": 1, "reason": "ok", "note": None, "retry_at": None}
-"""What a response tells of a call that has succeeded at once."""
+"""Report of a call that succeeded at its first attempt."""
 
 __all__ = ["AsyncTransport", "RequestOptions", "Transport", "options"]
 

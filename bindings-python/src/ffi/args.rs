@@ -61,9 +61,9 @@ impl<'py> Args<'_, 'py> {
         Ok(Some(dict))
     }
 
-    /// A positional argument by its place; none if there are fewer.
-    pub fn at(&self, place: usize) -> Option<Bound<'py, PyAny>> {
-        let value = self.values[..self.positional].get(place)?;
+    /// Returns a positional argument by its index.
+    pub fn positional(&self, index: usize) -> Option<Bound<'py, PyAny>> {
+        let value = self.values[..self.positional].get(index)?;
         // SAFETY: the values are live objects.
         Some(unsafe { Bound::from_borrowed_ptr(self.py, *value) })
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from .attempts import AsyncLoop, Attempt, SyncLoop, looping
+from .attempts import AsyncLoop, Attempt, SyncLoop, new_loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -29,7 +29,7 @@ class Admission:
     def __enter__(self) -> Attempt:
         self._caller._check_sync('policy.at(pass_timeout="remaining").bulkhead() says that the body does,')
         self._check_free()
-        loop = looping(SyncLoop, self._caller)
+        loop = new_loop(SyncLoop, self._caller)
         attempt = loop.turn()
         assert attempt is not None  # noqa: S101 - a call that is not refused has an attempt
         self._entered = attempt.__enter__(), loop
@@ -37,7 +37,7 @@ class Admission:
 
     async def __aenter__(self) -> Attempt:
         self._check_free()
-        loop = looping(AsyncLoop, self._caller)
+        loop = new_loop(AsyncLoop, self._caller)
         attempt = await loop.__anext__()
         self._check_free()
         self._entered = attempt.__enter__(), loop

@@ -51,7 +51,7 @@ _NOTHING: Final = object()
 _Kind = TypeVar("_Kind", bound="_Loop")
 
 
-# The classes of a loop have no `__init__`: in CPython a frame of it costs as much as the object.
+# These classes have no `__init__`, because in CPython its frame costs as much as the object.
 
 
 class Attempts:
@@ -61,10 +61,10 @@ class Attempts:
     _caller: Caller
 
     def __iter__(self) -> Iterator[Attempt]:
-        return iter(looping(SyncLoop, self._caller).turn, None)  # ends without the price of a StopIteration
+        return iter(new_loop(SyncLoop, self._caller).turn, None)  # ends without the price of a StopIteration
 
     def __aiter__(self) -> AsyncLoop:
-        return looping(AsyncLoop, self._caller)
+        return new_loop(AsyncLoop, self._caller)
 
 
 class Attempt:
@@ -222,7 +222,7 @@ class _Loop:
         return self.run
 
     def succeeded(self, reply: int | tuple[int, list[int]]) -> int:
-        """Returns the step after attempt 1 that has ended well, where more follows than the end."""
+        """Returns the step after a successful attempt 1 if that step is not the plain end of the call."""
         engine, call, _, _ = self._inside
         run = self.shell()
         run.held[lane_of(1)] = True, None
@@ -245,7 +245,7 @@ class _Loop:
         if self.call is None:
             self.call, caller = 0, self._caller
             begun: _Begun | None = caller._start(False, not self.awaits)
-            scope, call, step = begun or self._timed()
+            scope, call, step = begun or self._begin_timed()
             self._inside = caller._engine, call, None, scope
             self.call = call
             if not caller._fast:
@@ -258,11 +258,11 @@ class _Loop:
             raise RuntimeError(f"tidegate: attempt {attempt.num} has to be made in a `with attempt:` block")
         return None if attempt is None else attempt._next
 
-    def _timed(self) -> _Begun:
-        """Begins a call of a thread whose attempts have a timeout.
+    def _begin_timed(self) -> _Begun:
+        """Begins a call in a thread under a policy with an attempt timeout.
 
         Raises:
-            TypeError: If its body does not take its time from `attempt.remaining`.
+            TypeError: If the caller does not declare that the body observes `attempt.remaining`.
         """
         self._caller._check_sync(
             'policy.at(pass_timeout="remaining").attempts() says that the body takes its time from'
@@ -279,10 +279,10 @@ class _Loop:
         num, us = attempt_of(step), span_of(step)
         if self.run is not None:
             self.run.attempts = num
-        return self._made(num, self._inside[0].native.now() + us if us >= 0 else None)
+        return self._new_attempt(num, self._inside[0].native.now() + us if us >= 0 else None)
 
-    def _made(self, num: int, due: int | None) -> Attempt:
-        """Makes the attempt that is to be entered next."""
+    def _new_attempt(self, num: int, due: int | None) -> Attempt:
+        """Returns the next attempt for the body of the loop."""
         attempt = self._attempt = Attempt()
         attempt.num = num
         attempt._owner = ref(self)
@@ -305,7 +305,7 @@ class SyncLoop(_Loop):
             return None
         try:
             if step == FIRST:
-                return self._made(1, None)
+                return self._new_attempt(1, None)
             if is_wait(step):
                 step = park(self.shell(), step)
             return self._later(step)
@@ -327,7 +327,7 @@ class AsyncLoop(_Loop):
         if self.call != 0 and (step := self._step()) is not None:
             try:
                 if step == FIRST:
-                    return self._made(1, None)
+                    return self._new_attempt(1, None)
                 if is_wait(step):
                     step = await lazy.park(self.shell(), step)
                 attempt = self._later(step)
@@ -339,7 +339,7 @@ class AsyncLoop(_Loop):
         raise StopAsyncIteration
 
 
-def looping(kind: type[_Kind], caller: Caller) -> _Kind:
+def new_loop(kind: type[_Kind], caller: Caller) -> _Kind:
     """Returns a loop whose call has not begun."""
     loop = kind()
     loop._caller = caller

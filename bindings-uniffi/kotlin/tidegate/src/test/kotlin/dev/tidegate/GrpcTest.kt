@@ -177,7 +177,8 @@ class GrpcTest {
     fun `a future is cancelled with its attempt`() {
         says(Status.OK.withDescription("hang"))
         val future = ClientCalls.futureUnaryCall(through(policy("p")).newCall(get, GrpcOptions.DEFAULT), "hello")
-        until { script.isEmpty() } // not `before`: its method begins later, and a cancelled call would leave its part of the script to the next
+        // The server takes the entry after it has noted `before`. A cancel in between would leave the entry to the next call.
+        until { script.isEmpty() }
         future.cancel(true)
         until { engine.snapshot().live == 0 }
         assertEquals(1L, engine.snapshot().policies.getValue("p").ends["cancelled"])
