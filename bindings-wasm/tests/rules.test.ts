@@ -34,7 +34,8 @@ const cells = new Map<string, number>();
 beforeAll(() => {
   const vitest = here("../node_modules/vitest/vitest.mjs");
   const list = join(mkdtempSync(join(tmpdir(), "tidegate-rules-")), "tests.json");
-  execFileSync(process.execPath, [vitest, "list", `--json=${list}`, ...FILES], { cwd: here("..") });
+  const args = [vitest, "list", `--json=${list}`, ...FILES];
+  execFileSync(process.execPath, args, { cwd: here(".."), timeout: 60_000 });
   const tests = JSON.parse(readFileSync(list, "utf8")) as { name: string; file: string }[];
   rmSync(dirname(list), { recursive: true });
   for (const { name, file } of tests) {

@@ -1,5 +1,6 @@
 /** Time of the platform: the fake timers of test frameworks drive every wait without set-up. */
 
+import { execFileSync } from "node:child_process";
 import FakeTimers from "@sinonjs/fake-timers";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { policy } from "../ts/node.js";
@@ -31,7 +32,7 @@ const movers: [string, Mover][] = [
     "sinon",
     {
       install: () => {
-        clock = FakeTimers.install();
+        clock = FakeTimers.install({ toNotFake: ["nextTick"] }); // vitest's: see support/setup.ts
       },
       advance: async (ms) => clock?.tickAsync(ms),
       timers: () => clock?.countTimers() ?? 0,
@@ -119,6 +120,27 @@ describe.each(movers)("%s's fake timers", (_, mover) => {
     expect(await left).toBe("real again");
     await expect(some.run(hang)).rejects.toThrow(/attemptTimeout/);
   });
+});
+
+test("sinon's drive every wait as they install themselves, with a fake nextTick", () => {
+  const program = `
+    import FakeTimers from "@sinonjs/fake-timers";
+    import { Engine, policy } from "./dist/esm/node.js";
+    const clock = FakeTimers.install();
+    const some = policy({ engine: new Engine({ seed: 1 }), attemptTimeout: 10_000, deadline: 60_000, retry: { maxAttempts: 3 } });
+    const hang = ({ signal }) => new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
+    const call = some.run(hang).catch((error) => error.name);
+    await clock.tickAsync(60_000);
+    console.log(await call, clock.countTimers(), process.nextTick.clock !== undefined);`;
+  const args = ["--input-type=module", "--eval", program];
+  const options = { cwd: new URL("..", import.meta.url), timeout: 60_000, encoding: "utf8" } as const;
+  expect(execFileSync(process.execPath, args, options)).toBe("AttemptTimeout 0 true\n");
+});
+
+test("a fake nextTick would lose messages of vitest, and is refused", () => {
+  expect(() => {
+    process.nextTick = () => undefined;
+  }).toThrow(/toNotFake: \["nextTick"\]/);
 });
 
 describe("the ticker", () => {

@@ -51,6 +51,16 @@ AbortSignal.prototype.removeEventListener = function (this: AbortSignal, ...give
   return Reflect.apply(removeEventListener, this, given);
 } as typeof AbortSignal.prototype.removeEventListener;
 
+// Node passes vitest's messages to a test process on with `process.nextTick`. A fake one keeps a message that comes meanwhile for ever,
+// and vitest then waits for ever when the file is done. So replacing it is an error.
+const { nextTick } = process;
+Object.defineProperty(process, "nextTick", {
+  get: () => nextTick,
+  set: (other: unknown) => {
+    if (other !== nextTick) throw new Error('fake timers need { toNotFake: ["nextTick"] } in these tests');
+  },
+});
+
 /** Number of sockets and servers that keep the process alive. Idle sockets of a pool do not count. */
 function sockets(): number {
   return process.getActiveResourcesInfo().filter((kind) => /^TCP(?:Socket|Server)Wrap$/.test(kind)).length;
