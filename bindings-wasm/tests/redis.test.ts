@@ -34,6 +34,9 @@ const CLIENTS: Record<string, (port: number) => Promise<Connected>> = {
   },
 };
 
+/** A `storeTimeout` (ms) with which a slow machine does not look like a lost store. */
+const PATIENT = 2000;
+
 const ends: (() => void | Promise<void>)[] = [];
 
 afterEach(async () => {
@@ -75,7 +78,7 @@ describe.skipIf(PROGRAM === undefined)(
     describe.each(Object.keys(CLIENTS))("%s", (kind) => {
       test("processes share a rate", async () => {
         const redis = await server();
-        const all = await Promise.all([1, 2, 3].map(() => partner(kind, redis, {}, 2000))); // a slow machine must not look like a lost store
+        const all = await Promise.all([1, 2, 3].map(() => partner(kind, redis, {}, PATIENT)));
         const began = performance.now();
         let spent = 0;
         while (performance.now() - began < 1500) {
@@ -89,7 +92,7 @@ describe.skipIf(PROGRAM === undefined)(
 
       test("a server that is killed is done without at once, and is there again by itself", async () => {
         const redis = await server();
-        const some = await partner(kind, redis, { onLoss: "open" });
+        const some = await partner(kind, redis, { onLoss: "open" }, PATIENT);
         const told: string[] = [];
         some.engine.listen(({ type }) => {
           if (type.startsWith("store_")) told.push(type);

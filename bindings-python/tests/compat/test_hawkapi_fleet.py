@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from typing import Any
 
 import pytest
 
 import tidegate
-from fleet_tools import redis
+from fleet_tools import PATIENT, redis
 from redis_server import RedisServer, redis_server
 from tidegate.compat.hawkapi import Bulkhead, BulkheadFullError, LocalBulkheadBackend, RedisBulkheadBackend
 from tidegate.fleet import Lost
@@ -154,6 +155,14 @@ def test_on_loss_says_what_holds(clock: FakeClock, on_loss: str, entered: int) -
         one.__exit__(None, None, None)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server may take as long as a busy machine needs."""
+    policy = functools.partial(tidegate.Policy, store_timeout=PATIENT)
+    monkeypatch.setattr("tidegate.compat.hawkapi._backend.Policy", policy)
+
+
+@pytest.mark.usefixtures("patient")
 def test_on_a_real_server(redis_server: RedisServer) -> None:
     client = redis.asyncio.Redis(port=redis_server.port)
     backends = [RedisBulkheadBackend(client, engine=tidegate.Engine(seed=seed)) for seed in (1, 2)]
@@ -177,6 +186,7 @@ def test_on_a_real_server(redis_server: RedisServer) -> None:
     assert b"hawkapi:bulkhead:" in redis_server.command("KEYS", "*")
 
 
+@pytest.mark.usefixtures("patient")
 def test_expired_leases_are_reaped_on_a_real_server(redis_server: RedisServer) -> None:
     client = redis.asyncio.Redis(port=redis_server.port)
     gone, there = (

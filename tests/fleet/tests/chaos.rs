@@ -360,7 +360,9 @@ fn a_full_store() {
 
 #[test]
 fn other_types_under_our_keys() {
-    bad_answers(&["FLUSHALL", "RPUSH tidegate:{r|api|eu}:rl mine"], &["DEL tidegate:{r|api|eu}:rl"], 2);
+    // In one transaction, because a process would write its own key between the two commands.
+    let begin = &["MULTI", "FLUSHALL", "RPUSH tidegate:{r|api|eu}:rl mine", "EXEC"];
+    bad_answers(begin, &["DEL tidegate:{r|api|eu}:rl"], 2);
 }
 
 #[test]
