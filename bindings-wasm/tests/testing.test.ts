@@ -192,3 +192,15 @@ test("a clock that runs by itself does not wait for what nobody has promised it"
   await clock.run(real);
   expect(clock.now()).toBe(0);
 });
+
+test("a loop over sleep does not keep real I/O from a clock's work", async () => {
+  const clock = new FakeClock();
+  let stopped = false;
+  const loop = (async () => {
+    while (!stopped) await clock.sleep(10);
+  })();
+  await clock.run(new Promise((done) => setTimeout(done, 20)));
+  expect(clock.now()).toBeGreaterThan(0);
+  stopped = true;
+  await clock.run(loop);
+});
