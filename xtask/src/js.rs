@@ -9,8 +9,8 @@ use std::time::Duration;
 use std::{env, fs};
 
 const JS: &str = "JavaScript";
-/// The tests take three minutes on two cores; after this long vitest hangs. Its own limits do not end a test that blocks
-/// its process, nor a file whose messages are lost.
+/// The tests take three minutes on two cores; after this long vitest hangs. Its own limits end neither a test that blocks
+/// its process nor a file whose messages are lost.
 const HANGS: Duration = Duration::from_secs(20 * 60);
 /// Prefixes of the names of steps that need the package.
 const NEED_PACKAGE: &[&str] =

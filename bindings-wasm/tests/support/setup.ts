@@ -51,8 +51,8 @@ AbortSignal.prototype.removeEventListener = function (this: AbortSignal, ...give
   return Reflect.apply(removeEventListener, this, given);
 } as typeof AbortSignal.prototype.removeEventListener;
 
-// Node passes vitest's messages to a test process on with `process.nextTick`. A fake one keeps a message that comes meanwhile for ever,
-// and vitest then waits for ever when the file is done. So replacing it is an error.
+// Node uses `process.nextTick` to pass on the messages that vitest sends to a test process. A fake one holds back a message that arrives
+// meanwhile, and vitest then waits for ever at the end of the file. So replacing it is an error.
 const { nextTick } = process;
 Object.defineProperty(process, "nextTick", {
   get: () => nextTick,
