@@ -74,7 +74,7 @@ describe("signals", () => {
 
   test("what stops an attempt of Node's own fetch closes its connection", async () => {
     const url = await origin({ fault: "hang" }, { fault: "hang" }, 200);
-    const some = policy({ engine: engine(), attemptTimeout: 60, retry: { backoff: { base: 1, max: 2 } } });
+    const some = policy({ engine: engine(), attemptTimeout: 500, retry: { backoff: { base: 1, max: 2 } } });
     expect(await (await some.fetch(url)).text()).toBe("OK\n");
     expect((await log()).length).toBe(3);
     await until(async () => (await stats()).in_flight === 0);

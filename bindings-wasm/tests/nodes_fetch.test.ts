@@ -86,10 +86,14 @@ describe("an attempt that is stopped", () => {
     const mute = tcp((socket) => sockets.push(socket.on("error", () => undefined))).listen(0, "127.0.0.1");
     await once(mute, "listening");
     const { port } = mute.address() as AddressInfo;
-    const some = policy({ engine: engine(), name: "some", bulkhead: { maxConcurrency: 1 }, ...strict });
+    const clock = new FakeClock();
+    const lab = engine({ clock });
+    const some = policy({ engine: lab, name: "some", bulkhead: { maxConcurrency: 1 }, ...strict });
     const tidegate = { route: "same" };
-    const call = some.fetch(`https://127.0.0.1:${port}/`, { tidegate });
-    await expect(call).rejects.toMatchObject({ reason: "attempt_timeout" });
+    const call = errorOf(some.fetch(`https://127.0.0.1:${port}/`, { tidegate }));
+    await until(async () => sockets.length === 1);
+    await clock.advance(60);
+    expect(await call).toMatchObject({ reason: "attempt_timeout" });
     // Its slot comes back although no connection is there yet.
     expect(await (await some.fetch(await origin(200), { tidegate })).text()).toBe("OK\n");
     for (const socket of sockets) socket.destroy();

@@ -219,7 +219,7 @@ describe("6: every wait is cancellable", () => {
 
 describe("7: two timeouts", () => {
   test("an attempt's is tried again after", async () => {
-    const some = http({ attemptTimeout: 100 });
+    const some = http({ attemptTimeout: 500 });
     expect((await ask(await origin({ fault: "hang" }, 200), {}, some)).statusCode).toBe(200);
     const error = await failure(ask(await origin({ fault: "hang" }), {}, http({ attemptTimeout: 50 })));
     expect(error).toBeInstanceOf(tidegate.AttemptTimeout);
@@ -230,7 +230,7 @@ describe("7: two timeouts", () => {
     expect(error).toBeInstanceOf(tidegate.DeadlineExceeded);
     for (const status of [200, 404]) {
       const url = await origin({ status, fault: "slow_body", body_bytes: 10_000, chunk_every: 20 });
-      const response = await request(url, { dispatcher: under(http({ deadline: 150 })) });
+      const response = await request(url, { dispatcher: under(http({ deadline: 1000 })) });
       expect(response.statusCode).toBe(status);
       expect(await failure(response.body.text())).toBeInstanceOf(tidegate.DeadlineExceeded);
       await until(async () => (await stats()).in_flight === 0);

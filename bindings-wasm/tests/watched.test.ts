@@ -86,7 +86,7 @@ describe("a deadline during the body", () => {
   test.each(Object.entries(late))("%s: ends with its error", async (_, how) => {
     const url = await origin({ fault: "slow_body", body_bytes: 10_000, chunk_every: 20 });
     const lab = engine();
-    const some = policy({ engine: lab, deadline: 400 });
+    const some = policy({ engine: lab, deadline: 1000 });
     const response = await some.fetch(url);
     const taken = how === 2 ? response.body?.getReader() : undefined;
     const copy = how === 3 ? response.clone() : undefined;
@@ -95,7 +95,7 @@ describe("a deadline during the body", () => {
         ? undefined
         : ((taken === undefined ? undefined : drained(taken)) ?? copy?.text() ?? response.text());
     reading?.catch(() => undefined);
-    if (how === 0) await new Promise((go) => setTimeout(go, 600));
+    if (how === 0) await new Promise((go) => setTimeout(go, 1200));
     const error = await (reading ?? response.text()).then(
       () => "nothing",
       (it: Error) => it.name,
