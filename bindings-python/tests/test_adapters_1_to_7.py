@@ -342,7 +342,7 @@ def test_6_a_caller_who_leaves_leaves_nothing_behind(
 
 def test_7_an_attempt_timeout_is_retried(http: Adapter, origin: Origin, engine: tidegate.Engine) -> None:
     origin.sequence({"fault": "hang"}, 200)
-    answer = http.open(quick(engine, attempt_timeout=0.1)).request("GET", origin.url + "/x")
+    answer = http.open(quick(engine, attempt_timeout=0.4)).request("GET", origin.url + "/x")
     assert (answer.status, answer.info["attempts"]) == (200, 2)
 
 

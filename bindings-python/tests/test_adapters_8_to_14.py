@@ -208,7 +208,7 @@ def test_14_a_client_that_is_closed_leaves_no_connection(
     origin.sequence(
         503, {"status": 503, "body_bytes": 300_000}, 200, {"fault": "hang"}, {"fault": "reset"}, 200
     )
-    client = http.open(quick(engine, attempt_timeout=0.2))
+    client = http.open(quick(engine, attempt_timeout=0.6))
     for _ in range(2):
         assert client.request("GET", origin.url + "/x").status == 200
     assert len(origin.log()) == 6

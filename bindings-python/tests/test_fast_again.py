@@ -249,7 +249,7 @@ def test_a_second_native_attempt_has_its_time_and_is_stopped(
         assert not any(timers.running or timers.stopped for timers in engine.timers.values())
         return loop.time() - started
 
-    assert 0.2 <= asyncio.run(main()) < 2
+    assert 0.2 <= asyncio.run(main()) < 5
     assert (number, engine.snapshot()["live"]) == (2, 0)
 
 

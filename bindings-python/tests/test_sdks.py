@@ -235,7 +235,7 @@ def test_a_stream_keeps_its_slot_until_it_ends(sdk: Sdk, origin: Origin, engine:
     chunk = len(events["body"]) // 8
     slow = sdk.events(fault="slow_body", chunk_bytes=chunk, chunk_every=150)
     origin.sequence(503, slow, path=sdk.path)
-    sdk.open(posting(engine, attempt_timeout=0.15, bulkhead={"max_concurrency": 1}))
+    sdk.open(posting(engine, attempt_timeout=0.6, bulkhead={"max_concurrency": 1}))
     text, live, at = read(sdk, engine)
     assert text == "hi!"
     assert live[0] == 1

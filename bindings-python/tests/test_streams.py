@@ -166,7 +166,7 @@ def test_a_stream_without_a_first_piece_is_repeated(read: Any, how: str, server:
     """Semantics 7.7.2, 7.7.3, 7.7.13."""
     path = f"/{how}"
     server.sent.pop(path, None)
-    body, info = read(policy(first_byte_timeout=0.3, counts="sse_data"), server.url + path)
+    body, info = read(policy(first_byte_timeout=0.6, counts="sse_data"), server.url + path)
     assert (body, info["attempts"]) == (3 * EVENT, 2)
     assert server.sent[path] == 2
 
@@ -221,7 +221,7 @@ def test_a_body_that_stalls_is_a_failure_of_the_breaker(read: Any, server: Stall
 @both
 def test_a_request_that_is_no_stream_is_delivered_at_its_head(read: Any, server: StallingServer) -> None:
     """Semantics 7.7.4: only streams have a first byte's timeout; a caller may say what one is."""
-    limits = policy(first_byte_timeout=0.2, deadline=1.0)
+    limits = policy(first_byte_timeout=0.4, deadline=2.0)
     server.sent.pop("/stalls_0", None)
     body, error = read(limits, server.url + "/stalls_0", headers={})
     assert isinstance(error, tidegate.DeadlineExceeded) and server.sent["/stalls_0"] == 1 and body == b""

@@ -361,7 +361,7 @@ def test_the_real_clock_stops_and_wakes_too(engine: tidegate.Engine) -> None:
             await policy.acall(trio.sleep, 10)
         return trio.current_time() - started
 
-    assert 0.02 <= trio.run(main) < 1
+    assert 0.02 <= trio.run(main) < 5
 
 
 def test_a_coroutine_that_is_thrown_away_in_an_attempt_gives_its_slot_back(engine: tidegate.Engine) -> None:
