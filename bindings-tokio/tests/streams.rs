@@ -45,7 +45,7 @@ rules! {
 
     async fn a_first_piece_that_never_comes_is_an_attempt_out_of_time(world: World) {
         provider(&world, &json!({"fault": "stall", "at": 0}));
-        let guard = guard(world.http("p").first_byte_timeout(ms(100)).counts(Counts::SseData));
+        let guard = guard(world.http("p").first_byte_timeout(ms(500)).counts(Counts::SseData));
         assert_eq!(world.send(&guard, chat(&world, true)).await.unwrap_err().ours().code, Code::AttemptTimeout);
         assert_eq!(world.requests(), 3);
         world.done();

@@ -188,7 +188,7 @@ import FoundationNetworking
 
     @Test func anAttemptsTimeoutIsTriedAgainAfter() async throws {
         let url = try await origin.scripted("{\"fault\": \"hang\"}", status(200))
-        #expect(try code(await session.answer(for: request(url, "GET"), policy: try http(attemptTimeout: .milliseconds(200)))) == 200)
+        #expect(try code(await session.answer(for: request(url, "GET"), policy: try http(attemptTimeout: .milliseconds(500)))) == 200)
         let slow = try await origin.scripted("{\"fault\": \"hang\"}")
         let ended = await session.answer(for: request(slow, "GET"), policy: try http(attemptTimeout: .milliseconds(50)))
         #expect(throws: AttemptTimeout.self) { try ended.result.get() }

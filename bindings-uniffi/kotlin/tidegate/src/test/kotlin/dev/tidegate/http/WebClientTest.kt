@@ -132,7 +132,7 @@ class WebClientTest : ReadingRules() {
             threads += Thread.currentThread().name
             statuses.removeFirstOrNull()?.let { Mono.just(answered(request, it)) } ?: Mono.never()
         }
-        val client = WebClient.builder().exchangeFunction(exchange).filter(http { deadline = 500.milliseconds }.webFilter()).build()
+        val client = WebClient.builder().exchangeFunction(exchange).filter(http { deadline = 3.seconds }.webFilter()).build()
         val get = client.get().uri("http://localhost/x").retrieve().toBodilessEntity().doOnError { threads += Thread.currentThread().name }
         assertTrue(generateSequence(failure { get.block() }) { it.cause }.any { it is DeadlineExceeded })
         assertEquals(3 to emptyList<String>(), threads.size to threads.filter { "DefaultExecutor" in it })
