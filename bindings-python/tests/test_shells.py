@@ -412,7 +412,9 @@ def test_a_waiting_thread_is_woken(engine: tidegate.Engine, monkeypatch: pytest.
     started, release = threading.Event(), threading.Event()
 
     def park(_: tidegate.Engine, lock: Any, us: int) -> None:
-        woken.append(lock.acquire(True, 30))  # its own wait would end after a second, with or without a wake
+        # Longer than `us`, after which a thread looks again without a wake.
+        assert abs(us) < 30e6
+        woken.append(lock.acquire(True, 30))
 
     def hold() -> None:
         started.set()

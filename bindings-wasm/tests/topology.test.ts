@@ -117,7 +117,7 @@ async function opensFor(one: Policy, other: Policy): Promise<void> {
   };
   for (let n = 0; n < 3; n += 1) await one.run(fails).catch(() => undefined);
   const refused = async () => {
-    await one.run(fails).catch(() => undefined); // opens it again where the break was over before the other heard of it
+    await one.run(fails).catch(() => undefined); // opens it again if the break ended before the other heard of it
     return other
       .run(() => 1)
       .then(

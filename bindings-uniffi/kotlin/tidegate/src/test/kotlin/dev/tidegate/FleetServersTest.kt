@@ -59,6 +59,15 @@ class FleetServersTest {
 
     private fun trip(policy: Policy) = repeat(3) { assertThrows<IOException> { policy.call<Unit> { throw IOException("reset") } } }
 
+    /** Trips one; it fails again until the other has heard, because the break may end before that on a busy machine. */
+    private fun opens(one: Policy, other: Policy) {
+        trip(one)
+        Redis.waitFor("the break is not seen") {
+            runCatching { one.call<Unit> { throw IOException("reset") } }
+            !passes(other)
+        }
+    }
+
     private fun <T> onCluster(test: (Cluster, Store) -> T): T = Cluster().use { cluster ->
         val client = RedisClusterClient.create(RedisURI.create("redis://127.0.0.1:${cluster.nodes[0].port}"))
         try {
@@ -82,8 +91,7 @@ class FleetServersTest {
         }
         val (one, other) = fleet.broken()
         assertTrue(passes(other))
-        trip(one)
-        Redis.waitFor("the break is not seen") { !passes(other) }
+        opens(one, other)
         slots(fleet)
         fleet.ended()
         val plain = Fleet(store, "plain", plain = true)
@@ -142,8 +150,7 @@ class FleetServersTest {
                 Redis.waitFor("what is stored ends by itself") { redis.command("DBSIZE") == ":0\r\n" }
                 val (one, other) = fleet.broken()
                 assertTrue(passes(other))
-                trip(one)
-                Redis.waitFor("the break is not seen") { !passes(other) }
+                opens(one, other)
                 for (policy in listOf(other, one)) Redis.waitFor("it never closes") { passes(policy) }
                 Redis.waitFor("a probe closes it for all") { passes(other) && redis.command("DBSIZE") == ":0\r\n" }
                 val error = assertThrows<PolicyException> {
