@@ -32,7 +32,7 @@ const movers: [string, Mover][] = [
     "sinon",
     {
       install: () => {
-        clock = FakeTimers.install({ toNotFake: ["nextTick"] }); // vitest's: see support/setup.ts
+        clock = FakeTimers.install({ toNotFake: ["nextTick"] }); // it carries vitest's messages: see support/setup.ts
       },
       advance: async (ms) => clock?.tickAsync(ms),
       timers: () => clock?.countTimers() ?? 0,

@@ -7,8 +7,8 @@ import type { Clock, Due } from "../time/clock.js";
 /** Turns of the microtask queue that let all pending promise callbacks run. */
 const TURNS = 50;
 
-/** Timers in a row after which `run` lets the process do its real I/O. */
-const ROW = 1000;
+/** Number of timers that `run` fires before it lets the process do its real I/O. */
+const BATCH = 1000;
 
 /**
  * A clock for a test's own engine: `new Engine({ seed: 1, clock: new FakeClock() })`.
@@ -49,8 +49,8 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Advances the clock from timer to timer until the work is done. If timers follow each other without an end, as those of a loop over
-   * `sleep` do, the process still does its real I/O between them.
+   * Advances the clock from timer to timer until the work is done. In a long series of timers, such as those of
+   * a loop over `sleep`, it also lets the process do its real I/O.
    *
    * @param work A promise, or a function that returns one.
    * @returns The result of the work.
@@ -78,12 +78,12 @@ export class FakeClock implements Clock {
     const going = typeof work === "function" ? work() : work;
     going.then(end, end);
     let waited = performance.now();
-    for (let row = 1; ; row += 1) {
+    for (let turn = 1; ; turn += 1) {
       await settled();
       if (done) return going;
       if (this.step()) {
         waited = performance.now();
-        if (row % ROW !== 0) continue;
+        if (turn % BATCH !== 0) continue;
       } else if (performance.now() - waited > patience) {
         throw new Error(`nothing falls due on this clock, and the work has not ended within ${patience} ms`);
       }
